@@ -1,0 +1,1 @@
+//! Wire types and error codes; feature client: typed client and worker loop

@@ -1,0 +1,1 @@
+//! One node: one SQLite file, group commit, in-process wake-ups

@@ -1,0 +1,49 @@
+//! The bus wakes. It never carries the truth, so a lost or doubled wake-up costs time and nothing else.
+
+use interlock_model::{RunId, TenantId, Topic};
+use tokio::sync::broadcast;
+
+/// "Look": something may have changed there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Wake {
+    /// A run of this tenant has something to take into account.
+    RunReady { tenant: TenantId },
+    /// So many jobs wait for a worker.
+    JobsReady { tenant: TenantId, topic: Topic, jobs: u32 },
+    /// Its timeline has grown.
+    RunChanged { run: RunId },
+    /// API keys were created or revoked.
+    KeysChanged,
+}
+
+pub trait Bus: Send + Sync {
+    fn wake(&self, wake: Wake);
+    /// What is said from now on. A receiver that falls behind loses the oldest.
+    fn subscribe(&self) -> broadcast::Receiver<Wake>;
+}
+
+/// The bus of one process.
+#[derive(Debug)]
+pub struct InProcessBus {
+    sender: broadcast::Sender<Wake>,
+}
+
+/// Wake-ups that a slow listener may be behind before it loses some and has to look by itself.
+const BACKLOG: usize = 4_096;
+
+impl Default for InProcessBus {
+    fn default() -> Self {
+        Self { sender: broadcast::channel(BACKLOG).0 }
+    }
+}
+
+impl Bus for InProcessBus {
+    fn wake(&self, wake: Wake) {
+        // Nobody listening is fine: whoever starts to listen looks first.
+        let _ = self.sender.send(wake);
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Wake> {
+        self.sender.subscribe()
+    }
+}

@@ -1,0 +1,40 @@
+//! Clocks. A store has one; nobody else's decides when something has expired.
+
+use std::time::UNIX_EPOCH;
+
+use interlock_model::time::millis;
+use interlock_model::{Clock, Timestamp};
+use tokio::time::Instant;
+
+/// The machine's wall clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place where the time comes in")]
+        let now = std::time::SystemTime::now();
+        Timestamp::from_millis(now.duration_since(UNIX_EPOCH).map_or(0, millis))
+    }
+}
+
+/// A clock that goes with tokio's, which a simulation pauses and moves.
+#[derive(Debug, Clone, Copy)]
+pub struct RuntimeClock {
+    started: Instant,
+    epoch: Timestamp,
+}
+
+impl RuntimeClock {
+    /// A clock that shows `epoch` now.
+    #[must_use]
+    pub fn starting_at(epoch: Timestamp) -> Self {
+        Self { started: Instant::now(), epoch }
+    }
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        self.epoch + self.started.elapsed()
+    }
+}

@@ -1,0 +1,103 @@
+//! Jobs: claimed under a lease and a fence, reported once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_model::job::{Job, JobLease, JobOutcome, JobState, NewJob};
+use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
+
+use crate::{Page, PageRequest, StoreError};
+
+/// A worker that asks for work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    pub tenant: TenantId,
+    pub worker: WorkerId,
+    pub topics: Vec<Topic>,
+    pub capabilities: Vec<String>,
+    pub jobs_max: usize,
+    pub lease: Duration,
+}
+
+/// A job that the worker now holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    pub job: NewJob,
+    pub lease: JobLease,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Heartbeat {
+    Extended {
+        lease: Duration,
+        expires_at: Timestamp,
+    },
+    /// The run or the job was ended while the worker held it: stop.
+    CancelRequested,
+}
+
+/// The answer to a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Report {
+    Recorded,
+    /// This worker had reported the same before.
+    AlreadyRecorded,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobView {
+    pub job: Job,
+    pub lease: Option<JobLease>,
+    pub state: JobState,
+}
+
+/// How far a worker is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    pub percent: u8,
+    pub message: Option<String>,
+}
+
+#[async_trait]
+pub trait JobStore: Send + Sync {
+    /// Gives waiting jobs to the worker, oldest first, each under a new lease with a larger fence.
+    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError>;
+
+    /// Extends the lease. A lease that has run out cannot be revived.
+    async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError>;
+
+    async fn progress(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        progress: Progress,
+    ) -> Result<(), StoreError>;
+
+    /// Ends the job and puts its outcome into the run's inbox, in one step.
+    async fn report(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        outcome: JobOutcome,
+    ) -> Result<Report, StoreError>;
+
+    /// Ends an open job on an operator's word. Returns where it stands then.
+    async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError>;
+
+    /// Ends the tenant's jobs whose lease has run out, so that their steps go to other workers.
+    async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError>;
+
+    async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError>;
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        state: Option<JobState>,
+        page: &PageRequest,
+    ) -> Result<Page<JobView>, StoreError>;
+}

@@ -1,0 +1,53 @@
+//! The contract that a backend fulfils, and what every backend is held to.
+//!
+//! A method of a store is one atomic step: a transaction when embedded, a script on Redis. Between two of them the
+//! process may die, and nothing is lost or doubled. The bus only says "look"; the truth is always read from the store.
+
+pub mod approvals;
+pub mod bus;
+pub mod clock;
+pub mod error;
+pub mod history;
+pub mod jobs;
+pub mod keys;
+pub mod local;
+pub mod memory;
+pub mod page;
+pub mod runs;
+pub mod tenants;
+pub mod workers;
+pub mod workflows;
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+#[cfg(feature = "testing")]
+pub mod faulty;
+
+pub use bus::{Bus, InProcessBus, Wake};
+pub use error::{Effect, StoreError};
+pub use page::{Page, PageRequest};
+
+/// Everything that the control plane keeps.
+pub trait Store:
+    approvals::ApprovalStore
+    + history::HistoryStore
+    + jobs::JobStore
+    + keys::KeyStore
+    + runs::RunStore
+    + tenants::TenantStore
+    + workers::WorkerStore
+    + workflows::WorkflowStore
+{
+}
+
+impl<T> Store for T where
+    T: approvals::ApprovalStore
+        + history::HistoryStore
+        + jobs::JobStore
+        + keys::KeyStore
+        + runs::RunStore
+        + tenants::TenantStore
+        + workers::WorkerStore
+        + workflows::WorkflowStore
+{
+}

@@ -1,0 +1,54 @@
+//! Verdicts.
+
+use interlock_model::approval::{Approval, ApprovalState, Decision as Verdict, Resolution};
+use interlock_model::run::InboxEvent;
+use interlock_model::{JobId, TenantId};
+
+use super::tables::{Changes, Decision, Order, Table, View, read};
+use super::{inbox, rows, runs};
+use crate::{Page, PageRequest, StoreError};
+
+pub(super) fn resolve(
+    view: &dyn View,
+    (id, job): (&TenantId, &JobId),
+    verdict: Verdict,
+) -> Result<Decision<Resolution>, StoreError> {
+    let key = rows::job(id, job);
+    let approval: Option<Approval> = read(view, Table::Approvals, &key)?;
+    let approval = approval.ok_or_else(|| StoreError::not_found("approval", job))?;
+    let resolution = approval.state.resolve(verdict.verdict);
+    if resolution != Resolution::Recorded {
+        return Ok(Decision::unchanged(resolution));
+    }
+    let mut changes = Changes::default();
+    let state = ApprovalState::Resolved(verdict.clone());
+    changes.put(Table::Approvals, key.clone(), &Approval { state, ..approval });
+    changes.delete(Table::OpenApprovals, key);
+    let event = InboxEvent::Approval { job: job.clone(), decision: verdict };
+    inbox::post(view, &mut changes, (id, job.run), &[event])?;
+    Ok(Decision { answer: resolution, changes })
+}
+
+pub(super) fn open(view: &dyn View, id: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError> {
+    let until = runs::page_end(id, page);
+    let rows = view.scan(
+        Table::OpenApprovals,
+        &rows::of_tenant(id),
+        &until,
+        Order::Descending,
+        page.limit.saturating_add(1),
+    )?;
+    let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
+    runs::fill_page(keys, page.limit, |key| read(view, Table::Approvals, key))
+}
+
+/// Every approval of a run, for its deletion.
+pub(super) fn of_run(
+    view: &dyn View,
+    id: &TenantId,
+    run: interlock_model::RunId,
+) -> Result<Vec<String>, StoreError> {
+    let (from, until) = rows::jobs_of_run(id, run);
+    let rows = view.scan(Table::Approvals, &from, &until, Order::Ascending, usize::MAX)?;
+    Ok(rows.into_iter().map(|row| row.key).collect())
+}

@@ -1,0 +1,69 @@
+//! Giving waiting jobs to a worker.
+
+use interlock_model::job::{Job, JobLease};
+use interlock_model::tenant::Tenant;
+use interlock_model::{JobId, Timestamp};
+
+use super::rows;
+use super::tables::{Changes, Decision, Order, Table, View, read, scan_prefix};
+use super::{slots, workers};
+use crate::StoreError;
+use crate::jobs::{Claim, Claimed};
+
+pub(super) fn claim(
+    view: &dyn View,
+    now: Timestamp,
+    claim: &Claim,
+) -> Result<Decision<Vec<Claimed>>, StoreError> {
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, &claim.tenant)?;
+    let mut claimed = Vec::new();
+    for (queued_key, job) in oldest_first(view, claim)? {
+        let Some(open) = read::<Job>(view, Table::Jobs, &rows::job(&claim.tenant, &job))? else { continue };
+        changes.delete(Table::Queue, queued_key);
+        claimed.push(lease_out(&mut changes, &mut tenant, open, (claim, now)));
+    }
+    if !claimed.is_empty() {
+        changes.put(Table::Tenants, claim.tenant.as_str(), &tenant);
+    }
+    workers::seen(view, &mut changes, claim, now)?;
+    Ok(Decision { answer: claimed, changes })
+}
+
+/// The jobs that wait for this worker, over all of its topics.
+fn oldest_first(view: &dyn View, claim: &Claim) -> Result<Vec<(String, JobId)>, StoreError> {
+    let mut waiting = Vec::new();
+    for topic in &claim.topics {
+        let queue = rows::queue(&claim.tenant, topic);
+        for row in scan_prefix(view, Table::Queue, &queue, Order::Ascending, claim.jobs_max)? {
+            if let Ok(job) = rows::last_part(&row.key).parse() {
+                let place = row.key[queue.len()..].to_owned();
+                waiting.push((place, row.key, job));
+            }
+        }
+    }
+    waiting.sort();
+    // A topic that was named twice shows its jobs twice.
+    waiting.dedup();
+    waiting.truncate(claim.jobs_max);
+    Ok(waiting.into_iter().map(|(_, key, job)| (key, job)).collect())
+}
+
+fn lease_out(
+    changes: &mut Changes,
+    tenant: &mut Tenant,
+    open: Job,
+    (claim, now): (&Claim, Timestamp),
+) -> Claimed {
+    let job = &open.new.id;
+    let lease = JobLease {
+        worker: claim.worker.clone(),
+        fence: tenant.mint_fence(now),
+        ttl: claim.lease,
+        expires_at: now + claim.lease,
+        claimed_at: now,
+    };
+    changes.put(Table::JobLeases, rows::job(&claim.tenant, job), &lease);
+    changes.mark(Table::JobExpiries, rows::expiry(&claim.tenant, lease.expires_at, job));
+    Claimed { job: open.new, lease }
+}

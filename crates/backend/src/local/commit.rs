@@ -1,0 +1,169 @@
+//! One turn of the engine, written in one step under its fence and version.
+
+use std::collections::BTreeMap;
+
+use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::job::{EndCause, Job, JobEnd, JobLease};
+use interlock_model::run::Head;
+use interlock_model::tenant::Tenant;
+use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic};
+
+use super::rows::{self, DeadLetter, RunLease};
+use super::tables::{Changes, Decision, Order, Table, View, read, scan_prefix};
+use super::{history, slots};
+use crate::StoreError;
+use crate::runs::{Commit, Committed};
+
+pub(super) fn commit(
+    view: &dyn View,
+    now: Timestamp,
+    commit: Commit,
+) -> Result<Decision<Committed>, StoreError> {
+    let (id, run) = (&commit.tenant, commit.run);
+    let before = check(view, &commit)?;
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, id)?;
+    for (key, step) in &commit.steps {
+        changes.put(Table::Steps, rows::step(id, run, key), step);
+    }
+    history::append(view, &mut changes, (id, run), commit.events)?;
+    let queued = dispatch(&mut changes, id, now, commit.dispatched);
+    for job in &commit.revoked {
+        end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Revoked, now))?;
+    }
+    for approval in &commit.approvals_opened {
+        changes.put(Table::Approvals, rows::job(id, &approval.job), approval);
+        changes.mark(Table::OpenApprovals, rows::job(id, &approval.job));
+    }
+    for job in &commit.approvals_withdrawn {
+        withdraw(view, &mut changes, id, job)?;
+    }
+    for (job, reason) in commit.buried {
+        let letter = DeadLetter { reason, at: now, job };
+        changes.put(Table::DeadLetters, rows::job(id, &letter.job), &letter);
+    }
+    move_timer(&mut changes, &before, &commit.head, (id, run));
+    if commit.head.status.is_final() && !before.status.is_final() {
+        slots::give_back(view, &mut changes, (id, &mut tenant), run, now)?;
+    }
+    let has_more = drain(view, &mut changes, (id, run), commit.inbox_end)?;
+    changes.put(Table::Tenants, id.as_str(), &tenant);
+    let version = before.version + 1;
+    let head = Head { version, fence: commit.fence, ..commit.head };
+    changes.put(Table::Heads, rows::run(id, run), &head);
+    changes.delete(Table::RunLeases, rows::run(id, run));
+    Ok(Decision { answer: Committed { has_more, version, queued }, changes })
+}
+
+/// Whether the run is still held under this fence and at this version. Returns where it stood.
+fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
+    let key = rows::run(&commit.tenant, commit.run);
+    let head: Option<Head> = read(view, Table::Heads, &key)?;
+    let Some(head) = head else { return Err(StoreError::not_found("run", commit.run)) };
+    let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
+    let current = lease.map_or(head.fence, |lease| lease.fence);
+    // Without a lease row the last writer has let go: whoever comes with its fence again is late, too.
+    let is_held = current == commit.fence && head.fence < commit.fence;
+    if !is_held || head.version != commit.version {
+        return Err(StoreError::Fenced { held: commit.fence, current });
+    }
+    Ok(head)
+}
+
+fn dispatch(
+    changes: &mut Changes,
+    id: &TenantId,
+    now: Timestamp,
+    jobs: Vec<interlock_model::job::NewJob>,
+) -> Vec<(Topic, u32)> {
+    let mut queued: BTreeMap<Topic, u32> = BTreeMap::new();
+    for new in jobs {
+        *queued.entry(new.topic.clone()).or_default() += 1;
+        changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+        let key = rows::job(id, &new.id);
+        changes.put(Table::Jobs, key, &Job { new, created_at: now, end: None });
+    }
+    queued.into_iter().collect()
+}
+
+/// Ends a job, if it is open: its fence is raised, so that its worker can write no more. Returns what ended.
+pub(super) fn end_job(
+    view: &dyn View,
+    changes: &mut Changes,
+    (id, tenant): (&TenantId, &mut Tenant),
+    job: &JobId,
+    (cause, now): (EndCause, Timestamp),
+) -> Result<Option<JobEnd>, StoreError> {
+    let key = rows::job(id, job);
+    let found: Option<Job> = read(view, Table::Jobs, &key)?;
+    let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(None) };
+    let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
+    let fence = tenant.mint_fence(now);
+    let end = match lease {
+        Some(lease) => {
+            changes.delete(Table::JobLeases, key.clone());
+            changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
+            JobEnd { cause, at: now, held: lease.fence, fence, worker: Some(lease.worker) }
+        }
+        None => {
+            changes.delete(Table::Queue, rows::queued(id, &open.new.topic, open.created_at, job));
+            JobEnd { cause, at: now, held: Fence::NONE, fence, worker: None }
+        }
+    };
+    changes.put(Table::Jobs, key, &Job { end: Some(end.clone()), ..open });
+    Ok(Some(end))
+}
+
+fn withdraw(view: &dyn View, changes: &mut Changes, id: &TenantId, job: &JobId) -> Result<(), StoreError> {
+    let key = rows::job(id, job);
+    let approval: Option<Approval> = read(view, Table::Approvals, &key)?;
+    if let Some(open) = approval.filter(|approval| approval.state == ApprovalState::Open) {
+        changes.put(Table::Approvals, key.clone(), &Approval { state: ApprovalState::Withdrawn, ..open });
+        changes.delete(Table::OpenApprovals, key);
+    }
+    Ok(())
+}
+
+/// A run has at most one timer: the earliest of all that may happen to it by itself.
+fn move_timer(
+    changes: &mut Changes,
+    before: &Head,
+    after: &Head,
+    (id, run): (&TenantId, interlock_model::RunId),
+) {
+    if before.due_at == after.due_at && !after.status.is_final() {
+        // It may have ripened into the ready mark that this commit clears, so it is written again.
+        if let Some(at) = after.due_at {
+            changes.mark(Table::Timers, rows::timer(id, at, run));
+        }
+        return;
+    }
+    if let Some(at) = before.due_at {
+        changes.delete(Table::Timers, rows::timer(id, at, run));
+    }
+    if let Some(at) = after.due_at {
+        changes.mark(Table::Timers, rows::timer(id, at, run));
+    }
+}
+
+/// Removes what the turn took into account. Whether more has come since.
+fn drain(
+    view: &dyn View,
+    changes: &mut Changes,
+    (id, run): (&TenantId, interlock_model::RunId),
+    end: u64,
+) -> Result<bool, StoreError> {
+    let waiting = scan_prefix(view, Table::Inbox, &rows::of_run(id, run), Order::Ascending, usize::MAX)?;
+    let mut has_more = false;
+    for row in waiting {
+        if rows::last_part(&row.key).parse::<u64>().is_ok_and(|number| number <= end) {
+            changes.delete(Table::Inbox, row.key);
+        } else {
+            has_more = true;
+        }
+    }
+    if !has_more {
+        changes.delete(Table::Ready, rows::run(id, run));
+    }
+    Ok(has_more)
+}

@@ -1,0 +1,108 @@
+//! What the passing of time does, and where it has something to do.
+
+use interlock_model::job::{EndCause, JobOutcome};
+use interlock_model::run::InboxEvent;
+use interlock_model::{JobId, RunId, TenantId, Timestamp};
+
+use super::commit::end_job;
+use super::tables::{Changes, Decision, Order, Table, View};
+use super::{inbox, rows, slots};
+use crate::StoreError;
+use crate::runs::Due;
+
+/// Ends the jobs whose lease has run out: their steps learn it from their inbox.
+pub(super) fn expire(
+    view: &dyn View,
+    now: Timestamp,
+    id: &TenantId,
+    limit: usize,
+) -> Result<Decision<Vec<JobId>>, StoreError> {
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, id)?;
+    let mut lost: Vec<JobId> = Vec::new();
+    for row in due_rows(view, Table::JobExpiries, id, now, limit)? {
+        let Ok(job) = rows::last_part(&row).parse::<JobId>() else { continue };
+        end_job(view, &mut changes, (id, &mut tenant), &job, (EndCause::Lost, now))?;
+        changes.delete(Table::JobExpiries, row);
+        lost.push(job);
+    }
+    for (run, events) in by_run(&lost) {
+        inbox::post(view, &mut changes, (id, run), &events)?;
+    }
+    if !lost.is_empty() {
+        changes.put(Table::Tenants, id.as_str(), &tenant);
+    }
+    Ok(Decision { answer: lost, changes })
+}
+
+/// One post for each run: a post reads where the inbox ends, and does not see another post of the same decision.
+fn by_run(lost: &[JobId]) -> std::collections::BTreeMap<RunId, Vec<InboxEvent>> {
+    let mut events: std::collections::BTreeMap<RunId, Vec<InboxEvent>> = std::collections::BTreeMap::new();
+    for job in lost {
+        let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost };
+        events.entry(job.run).or_default().push(event);
+    }
+    events
+}
+
+/// Turns timers that are due into ready marks.
+pub(super) fn ripen(
+    view: &dyn View,
+    now: Timestamp,
+    id: &TenantId,
+    limit: usize,
+) -> Result<Decision<usize>, StoreError> {
+    let mut changes = Changes::default();
+    let due = due_rows(view, Table::Timers, id, now, limit)?;
+    let answer = due.len();
+    for row in due {
+        if let Ok(run) = rows::last_part(&row).parse::<RunId>() {
+            changes.mark(Table::Ready, rows::run(id, run));
+        }
+        changes.delete(Table::Timers, row);
+    }
+    Ok(Decision { answer, changes })
+}
+
+fn due_rows(
+    view: &dyn View,
+    table: Table,
+    id: &TenantId,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<String>, StoreError> {
+    let rows = view.scan(table, &rows::of_tenant(id), &rows::after(id, now), Order::Ascending, limit)?;
+    Ok(rows.into_iter().map(|row| row.key).collect())
+}
+
+pub(super) fn due(view: &dyn View, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
+    let is_due = |tenant: &TenantId, key: &str| key < rows::after(tenant, now).as_str();
+    Ok(Due {
+        ready: tenants_in(view, Table::Ready, limit, |_, _| true)?,
+        timers: tenants_in(view, Table::Timers, limit, is_due)?,
+        leases: tenants_in(view, Table::JobExpiries, limit, is_due)?,
+    })
+}
+
+/// The tenants whose first row in the table passes `test`, found by leaping from tenant to tenant.
+fn tenants_in(
+    view: &dyn View,
+    table: Table,
+    limit: usize,
+    test: impl Fn(&TenantId, &str) -> bool,
+) -> Result<Vec<TenantId>, StoreError> {
+    let mut found = Vec::new();
+    let mut from = String::new();
+    while found.len() < limit {
+        // '~' comes after every character of a tenant id.
+        let Some(row) = view.scan(table, &from, "~", Order::Ascending, 1)?.into_iter().next() else { break };
+        let tenant = rows::first_part(&row.key);
+        from = super::tables::end_of(&format!("{tenant}/"));
+        if let Ok(tenant) = tenant.parse::<TenantId>()
+            && test(&tenant, &row.key)
+        {
+            found.push(tenant);
+        }
+    }
+    Ok(found)
+}

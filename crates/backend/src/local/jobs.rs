@@ -1,0 +1,175 @@
+//! What a worker says about its job. Every word carries the fence.
+
+use interlock_model::history::{Event, EventKind};
+use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
+use interlock_model::run::InboxEvent;
+use interlock_model::{Fence, JobId, TenantId, Timestamp};
+use serde_json::json;
+
+use super::commit::end_job;
+use super::rows;
+use super::tables::{Changes, Decision, Order, Table, View, parse, read};
+use super::{history, inbox, runs, slots};
+use crate::jobs::{Heartbeat, JobView, Progress, Report};
+use crate::{Page, PageRequest, StoreError};
+
+/// Rows that one page of a filtered list may look at.
+const LOOKED_AT_MAX: usize = 5_000;
+
+/// A job as one of its worker's calls finds it.
+enum Standing {
+    /// The caller holds it.
+    Held(JobLease),
+    /// It ended while the caller held it.
+    Ended(JobEnd),
+}
+
+pub(super) fn heartbeat(
+    view: &dyn View,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    fence: Fence,
+) -> Result<Decision<Heartbeat>, StoreError> {
+    match standing(view, now, (id, job), fence)? {
+        Standing::Ended(end) => match end.cause {
+            EndCause::Revoked | EndCause::Cancelled => Ok(Decision::unchanged(Heartbeat::CancelRequested)),
+            EndCause::Completed | EndCause::Failed | EndCause::Lost => stale(fence, end.fence),
+        },
+        Standing::Held(lease) => {
+            let mut changes = Changes::default();
+            let extended = JobLease { expires_at: now + lease.ttl, ..lease.clone() };
+            changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
+            changes.mark(Table::JobExpiries, rows::expiry(id, extended.expires_at, job));
+            changes.put(Table::JobLeases, rows::job(id, job), &extended);
+            let answer = Heartbeat::Extended { lease: extended.ttl, expires_at: extended.expires_at };
+            Ok(Decision { answer, changes })
+        }
+    }
+}
+
+pub(super) fn progress(
+    view: &dyn View,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    fence: Fence,
+    progress: Progress,
+) -> Result<Decision<()>, StoreError> {
+    match standing(view, now, (id, job), fence)? {
+        Standing::Ended(end) => stale(fence, end.fence),
+        Standing::Held(_) => {
+            let event = Event::new(now, EventKind::StepProgress).of_job(job);
+            let event = event.with_data(json!({"percent": progress.percent}));
+            let event = Event { message: progress.message, ..event };
+            let mut changes = Changes::default();
+            history::append(view, &mut changes, (id, job.run), vec![event])?;
+            Ok(Decision { answer: (), changes })
+        }
+    }
+}
+
+pub(super) fn report(
+    view: &dyn View,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    fence: Fence,
+    outcome: JobOutcome,
+) -> Result<Decision<Report>, StoreError> {
+    match standing(view, now, (id, job), fence)? {
+        Standing::Ended(end) if end.cause == outcome.cause() => {
+            Ok(Decision::unchanged(Report::AlreadyRecorded))
+        }
+        Standing::Ended(end) => stale(fence, end.fence),
+        Standing::Held(_) => {
+            let mut changes = Changes::default();
+            let mut tenant = slots::tenant(view, id)?;
+            end_job(view, &mut changes, (id, &mut tenant), job, (outcome.cause(), now))?;
+            changes.put(Table::Tenants, id.as_str(), &tenant);
+            let event = InboxEvent::Job { job: job.clone(), outcome };
+            inbox::post(view, &mut changes, (id, job.run), &[event])?;
+            Ok(Decision { answer: Report::Recorded, changes })
+        }
+    }
+}
+
+pub(super) fn cancel(
+    view: &dyn View,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    by: &str,
+) -> Result<Decision<JobState>, StoreError> {
+    let found = view_job(view, id, job)?.ok_or_else(|| StoreError::not_found("job", job))?;
+    if found.job.end.is_some() {
+        return Ok(Decision::unchanged(found.state));
+    }
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, id)?;
+    end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Cancelled, now))?;
+    changes.put(Table::Tenants, id.as_str(), &tenant);
+    let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Cancelled { by: by.to_owned() } };
+    inbox::post(view, &mut changes, (id, job.run), &[event])?;
+    Ok(Decision { answer: JobState::Cancelled, changes })
+}
+
+/// Compares the caller's fence with the store's. Anything but the latest is refused.
+fn standing(
+    view: &dyn View,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    fence: Fence,
+) -> Result<Standing, StoreError> {
+    let found: Option<Job> = read(view, Table::Jobs, &rows::job(id, job))?;
+    let found = found.ok_or_else(|| StoreError::not_found("job", job))?;
+    if let Some(end) = found.end {
+        return if end.held == fence && fence != Fence::NONE {
+            Ok(Standing::Ended(end))
+        } else {
+            stale(fence, end.fence)
+        };
+    }
+    let lease: Option<JobLease> = read(view, Table::JobLeases, &rows::job(id, job))?;
+    match lease {
+        None => stale(fence, Fence::NONE),
+        Some(lease) if lease.fence != fence => stale(fence, lease.fence),
+        // Its time is over, though nobody has noticed yet: the next fence is already somebody else's.
+        Some(lease) if lease.expires_at <= now => stale(fence, slots::tenant(view, id)?.fence.next(now)),
+        Some(lease) => Ok(Standing::Held(lease)),
+    }
+}
+
+fn stale<T>(held: Fence, current: Fence) -> Result<T, StoreError> {
+    Err(StoreError::Fenced { held, current })
+}
+
+pub(super) fn view_job(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
+    let key = rows::job(id, job);
+    let Some(job) = read::<Job>(view, Table::Jobs, &key)? else { return Ok(None) };
+    let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
+    let state = JobState::of(&job, lease.as_ref());
+    Ok(Some(JobView { job, lease, state }))
+}
+
+/// Jobs of the newest runs first. A page looks at a bounded number of rows, so that a rare state still ends.
+pub(super) fn list(
+    view: &dyn View,
+    id: &TenantId,
+    state: Option<JobState>,
+    page: &PageRequest,
+) -> Result<Page<JobView>, StoreError> {
+    let until = runs::page_end(id, page);
+    let rows = view.scan(Table::Jobs, &rows::of_tenant(id), &until, Order::Descending, LOOKED_AT_MAX + 1)?;
+    let mut items = Vec::new();
+    let mut last = None;
+    for (position, row) in rows.iter().enumerate() {
+        if items.len() == page.limit || position == LOOKED_AT_MAX {
+            return Ok(Page { items, next: last });
+        }
+        last = Some(rows::last_part(&row.key).to_owned());
+        let job: Job = parse(Table::Jobs, &row.key, &row.value)?;
+        let lease: Option<JobLease> = read(view, Table::JobLeases, &row.key)?;
+        let found = JobView { state: JobState::of(&job, lease.as_ref()), job, lease };
+        if state.is_none_or(|state| state == found.state) {
+            items.push(found);
+        }
+    }
+    Ok(Page { items, next: None })
+}

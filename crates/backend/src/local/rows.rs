@@ -1,0 +1,123 @@
+//! Keys of rows, and the rows that only the store knows.
+
+use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId};
+use serde::{Deserialize, Serialize};
+
+/// The one row of [`System`](super::Table::System).
+pub(super) const SYSTEM_LIMITS: &str = "limits";
+
+/// The system's limits as a row.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct SystemRow {
+    pub limits: interlock_model::limit::Limits,
+    pub revision: u64,
+}
+
+/// The current version of a workflow.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct WorkflowHead {
+    pub version: u32,
+    pub is_deleted: bool,
+    pub saved_at: Timestamp,
+}
+
+/// Who advances a run now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct RunLease {
+    pub holder: InstanceId,
+    pub fence: Fence,
+    pub expires_at: Timestamp,
+}
+
+/// A job that was given up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct DeadLetter {
+    pub job: JobId,
+    pub reason: String,
+    pub at: Timestamp,
+}
+
+pub(super) fn of_tenant(tenant: &TenantId) -> String {
+    format!("{tenant}/")
+}
+
+pub(super) fn workflow(tenant: &TenantId, id: &WorkflowId) -> String {
+    format!("{tenant}/{id}")
+}
+
+pub(super) fn workflow_version(tenant: &TenantId, id: &WorkflowId, version: u32) -> String {
+    format!("{tenant}/{id}/{version:010}")
+}
+
+pub(super) fn listed(tenant: &TenantId, at: Timestamp, id: &WorkflowId) -> String {
+    format!("{tenant}/{:015}/{id}", at.as_millis())
+}
+
+pub(super) fn idempotency(
+    tenant: &TenantId,
+    workflow: &WorkflowId,
+    key: &interlock_model::IdempotencyKey,
+) -> String {
+    format!("{tenant}/{workflow}/{key}")
+}
+
+pub(super) fn run(tenant: &TenantId, run: RunId) -> String {
+    format!("{tenant}/{run}")
+}
+
+pub(super) fn of_run(tenant: &TenantId, run: RunId) -> String {
+    format!("{tenant}/{run}/")
+}
+
+pub(super) fn step(tenant: &TenantId, run: RunId, step: &interlock_model::StepKey) -> String {
+    format!("{tenant}/{run}/{step}")
+}
+
+pub(super) fn numbered(tenant: &TenantId, run: RunId, number: u64) -> String {
+    format!("{tenant}/{run}/{number:010}")
+}
+
+pub(super) fn timer(tenant: &TenantId, at: Timestamp, run: RunId) -> String {
+    format!("{tenant}/{:015}/{run}", at.as_millis())
+}
+
+pub(super) fn job(tenant: &TenantId, job: &JobId) -> String {
+    format!("{tenant}/{job}")
+}
+
+/// The jobs of one run have neighbouring keys.
+pub(super) fn jobs_of_run(tenant: &TenantId, run: RunId) -> (String, String) {
+    // ';' is the character after ':'.
+    (format!("{tenant}/{run}:"), format!("{tenant}/{run};"))
+}
+
+pub(super) fn queued(tenant: &TenantId, topic: &Topic, at: Timestamp, job: &JobId) -> String {
+    format!("{tenant}/{topic}/{:015}/{job}", at.as_millis())
+}
+
+pub(super) fn queue(tenant: &TenantId, topic: &Topic) -> String {
+    format!("{tenant}/{topic}/")
+}
+
+pub(super) fn expiry(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
+    format!("{tenant}/{:015}/{job}", at.as_millis())
+}
+
+/// The first key of a time-ordered table that is later than `now`.
+pub(super) fn after(tenant: &TenantId, now: Timestamp) -> String {
+    format!("{tenant}/{:015}", now.as_millis() + 1)
+}
+
+pub(super) fn worker(tenant: &TenantId, id: &WorkerId) -> String {
+    format!("{tenant}/{id}")
+}
+
+/// What comes after the last '/' of a key.
+pub(super) fn last_part(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+/// What comes before the first '/' of a key.
+pub(super) fn first_part(key: &str) -> &str {
+    key.split('/').next().unwrap_or(key)
+}

@@ -1,0 +1,344 @@
+//! The contract, fulfilled by decisions.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_model::admission::{Admission, StartRun, Usage};
+use interlock_model::approval::{Approval, Decision as Verdict, Resolution};
+use interlock_model::history::Recorded;
+use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::limit::{EffectiveLimits, Limits};
+use interlock_model::run::Run;
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+
+use super::slots::Gate;
+use super::tables::{Executor, Table, read};
+use super::{
+    admit, approvals, claim, commit, expiry, history, jobs, keys, rows, runs, take, tenants, workers,
+    workflows,
+};
+use crate::approvals::ApprovalStore;
+use crate::history::HistoryStore;
+use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use crate::keys::{ApiKey, KeyStore};
+use crate::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
+use crate::workers::{WorkerRecord, WorkerStore};
+use crate::workflows::{WorkflowStore, WorkflowVersion};
+use crate::{Page, PageRequest, StoreError};
+
+/// A store whose verbs are decisions over the tables of `E`.
+#[derive(Debug)]
+pub struct LocalStore<E> {
+    tables: E,
+}
+
+impl<E> LocalStore<E> {
+    pub fn new(tables: E) -> Self {
+        Self { tables }
+    }
+
+    pub fn tables(&self) -> &E {
+        &self.tables
+    }
+}
+
+#[async_trait]
+impl<E: Executor> RunStore for LocalStore<E> {
+    async fn admit(&self, start: StartRun) -> Result<Admission, StoreError> {
+        // A tenant at its cap is told so from memory: a storm of refusals must not queue behind commits.
+        if let Some(refusal) = self.tables.peek(&|view, now| admit::admit(view, now, &start)) {
+            return Ok(refusal);
+        }
+        self.tables.write("admit a run", move |view, now| admit::admit(view, now, &start)).await
+    }
+
+    async fn take_ready(
+        &self,
+        tenant: &TenantId,
+        holder: &InstanceId,
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Taken>, StoreError> {
+        let (tenant, holder) = (tenant.clone(), holder.clone());
+        let decide =
+            move |view: &dyn super::View, now| take::take_ready(view, now, &tenant, (&holder, lease), limit);
+        self.tables.write("take runs", decide).await
+    }
+
+    async fn take(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        holder: &InstanceId,
+        lease: Duration,
+    ) -> Result<Option<Taken>, StoreError> {
+        let (tenant, holder) = (tenant.clone(), holder.clone());
+        let decide =
+            move |view: &dyn super::View, now| take::take(view, now, (&tenant, run), (&holder, lease));
+        self.tables.write("take a run", decide).await
+    }
+
+    async fn commit(&self, turn: Commit) -> Result<Committed, StoreError> {
+        self.tables.write("commit a run", move |view, now| commit::commit(view, now, turn)).await
+    }
+
+    async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.tables.write("let go of a run", move |view, _| take::let_go(view, &tenant, run, fence)).await
+    }
+
+    async fn request_cancel(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        by: &str,
+    ) -> Result<CancelRequest, StoreError> {
+        let (tenant, by) = (tenant.clone(), by.to_owned());
+        let decide = move |view: &dyn super::View, _| runs::request_cancel(view, (&tenant, run), &by);
+        self.tables.write("cancel a run", decide).await
+    }
+
+    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        self.tables.write("delete a run", move |view, now| runs::delete(view, now, (&tenant, run))).await
+    }
+
+    async fn ripen(&self, tenant: &TenantId, limit: usize) -> Result<usize, StoreError> {
+        let tenant = tenant.clone();
+        self.tables.write("fire timers", move |view, now| expiry::ripen(view, now, &tenant, limit)).await
+    }
+
+    async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {
+        let tenant = tenant.clone();
+        self.tables.read("read a run", move |view, _| runs::run(view, &tenant, run)).await
+    }
+
+    async fn runs(
+        &self,
+        tenant: &TenantId,
+        filter: &RunFilter,
+        page: &PageRequest,
+    ) -> Result<Page<RunSummary>, StoreError> {
+        let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
+        self.tables.read("list runs", move |view, _| runs::list(view, &tenant, &filter, &page)).await
+    }
+
+    async fn active_runs(&self, tenant: &TenantId, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        let tenant = tenant.clone();
+        self.tables.read("list active runs", move |view, _| runs::active(view, &tenant, limit)).await
+    }
+
+    async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
+        let tenant = tenant.clone();
+        self.tables
+            .read("read usage", move |view, _| Gate::read(view, &tenant).map(|gate| gate.usage()))
+            .await
+    }
+
+    async fn due(&self, limit: usize) -> Result<Due, StoreError> {
+        self.tables.read("look for work", move |view, now| expiry::due(view, now, limit)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> JobStore for LocalStore<E> {
+    async fn claim(&self, request: Claim) -> Result<Vec<Claimed>, StoreError> {
+        self.tables.write("claim jobs", move |view, now| claim::claim(view, now, &request)).await
+    }
+
+    async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        let decide = move |view: &dyn super::View, now| jobs::heartbeat(view, now, (&tenant, &job), fence);
+        self.tables.write("extend a job's lease", decide).await
+    }
+
+    async fn progress(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        progress: Progress,
+    ) -> Result<(), StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        let decide =
+            move |view: &dyn super::View, now| jobs::progress(view, now, (&tenant, &job), fence, progress);
+        self.tables.write("record progress", decide).await
+    }
+
+    async fn report(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        outcome: JobOutcome,
+    ) -> Result<Report, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        let decide =
+            move |view: &dyn super::View, now| jobs::report(view, now, (&tenant, &job), fence, outcome);
+        self.tables.write("record a result", decide).await
+    }
+
+    async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
+        let (tenant, job, by) = (tenant.clone(), job.clone(), by.to_owned());
+        let decide = move |view: &dyn super::View, now| jobs::cancel(view, now, (&tenant, &job), &by);
+        self.tables.write("cancel a job", decide).await
+    }
+
+    async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError> {
+        let tenant = tenant.clone();
+        self.tables.write("expire leases", move |view, now| expiry::expire(view, now, &tenant, limit)).await
+    }
+
+    async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        self.tables.read("read a job", move |view, _| jobs::view_job(view, &tenant, &job)).await
+    }
+
+    async fn jobs(
+        &self,
+        tenant: &TenantId,
+        state: Option<JobState>,
+        page: &PageRequest,
+    ) -> Result<Page<JobView>, StoreError> {
+        let (tenant, page) = (tenant.clone(), page.clone());
+        self.tables.read("list jobs", move |view, _| jobs::list(view, &tenant, state, &page)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> ApprovalStore for LocalStore<E> {
+    async fn resolve(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        verdict: Verdict,
+    ) -> Result<Resolution, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        let decide = move |view: &dyn super::View, _| approvals::resolve(view, (&tenant, &job), verdict);
+        self.tables.write("resolve an approval", decide).await
+    }
+
+    async fn approvals(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError> {
+        let (tenant, page) = (tenant.clone(), page.clone());
+        self.tables.read("list approvals", move |view, _| approvals::open(view, &tenant, &page)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> HistoryStore for LocalStore<E> {
+    async fn timeline(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        let tenant = tenant.clone();
+        let look = move |view: &dyn super::View, _| history::timeline(view, (&tenant, run), after, limit);
+        self.tables.read("read a timeline", look).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> KeyStore for LocalStore<E> {
+    async fn create_key(&self, key: ApiKey) -> Result<ApiKey, StoreError> {
+        self.tables.write("create a key", move |view, now| keys::create(view, now, key)).await
+    }
+
+    async fn revoke_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
+        let id = id.clone();
+        self.tables.write("revoke a key", move |view, _| keys::revoke(view, &id)).await
+    }
+
+    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.tables.read("list keys", move |view, _| keys::all(view)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> TenantStore for LocalStore<E> {
+    async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
+        let scope = scope.clone();
+        self.tables.write("set limits", move |view, _| tenants::set(view, &scope, limits)).await
+    }
+
+    async fn limits(&self, scope: &LimitScope) -> Result<WrittenLimits, StoreError> {
+        let scope = scope.clone();
+        self.tables.read("read limits", move |view, _| tenants::written(view, &scope)).await
+    }
+
+    async fn effective_limits(&self, tenant: &TenantId) -> Result<EffectiveLimits, StoreError> {
+        let tenant = tenant.clone();
+        self.tables
+            .read("read limits", move |view, _| Gate::read(view, &tenant).map(|gate| gate.limits))
+            .await
+    }
+
+    async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
+        let page = page.clone();
+        self.tables.read("list tenants", move |view, _| tenants::list(view, &page)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> WorkerStore for LocalStore<E> {
+    async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
+        let (tenant, page) = (tenant.clone(), page.clone());
+        self.tables.read("list workers", move |view, _| workers::list(view, &tenant, &page)).await
+    }
+
+    async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
+        let key = rows::worker(tenant, worker);
+        self.tables.read("read a worker", move |view, _| read(view, Table::Workers, &key)).await
+    }
+}
+
+#[async_trait]
+impl<E: Executor> WorkflowStore for LocalStore<E> {
+    async fn save_workflow(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+        document: &WorkflowDocument,
+    ) -> Result<u32, StoreError> {
+        let (tenant, id, document) = (tenant.clone(), id.clone(), document.clone());
+        let decide = move |view: &dyn super::View, now| workflows::save(view, now, (&tenant, &id), document);
+        self.tables.write("save a workflow", decide).await
+    }
+
+    async fn workflow(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+    ) -> Result<Option<WorkflowVersion>, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.tables.read("read a workflow", move |view, _| workflows::current(view, &tenant, &id)).await
+    }
+
+    async fn workflow_version(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+        version: u32,
+    ) -> Result<Option<WorkflowVersion>, StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        let look = move |view: &dyn super::View, _| workflows::version(view, (&tenant, &id), version);
+        self.tables.read("read a workflow", look).await
+    }
+
+    async fn workflows(
+        &self,
+        tenant: &TenantId,
+        page: &PageRequest,
+    ) -> Result<Page<WorkflowVersion>, StoreError> {
+        let (tenant, page) = (tenant.clone(), page.clone());
+        self.tables.read("list workflows", move |view, _| workflows::list(view, &tenant, &page)).await
+    }
+
+    async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
+        let (tenant, id) = (tenant.clone(), id.clone());
+        self.tables.write("delete a workflow", move |view, _| workflows::delete(view, &tenant, &id)).await
+    }
+}

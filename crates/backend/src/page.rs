@@ -1,0 +1,25 @@
+//! Lists come in pages.
+
+/// Which part of a list is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// At most so many items.
+    pub limit: usize,
+    /// Go on after this item of the last page.
+    pub after: Option<String>,
+}
+
+/// A part of a list. It may hold fewer items than asked for and still not be the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Give this as `after` for the next page. None: there is no more.
+    pub next: Option<String>,
+}
+
+impl<T> Page<T> {
+    #[must_use]
+    pub fn map<U>(self, turn: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(turn).collect(), next: self.next }
+    }
+}

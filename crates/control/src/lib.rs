@@ -1,0 +1,1 @@
+//! The stages: admission, engine, scheduler, results and reconcilers

@@ -1,0 +1,105 @@
+//! May this run start now?
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::fingerprint::Fingerprint;
+use crate::run::{RunStatus, StartedFrom};
+use crate::step::StepRun;
+use crate::tenant::SlotFlow;
+use crate::{IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
+
+/// A client's name for one intent, with what it was sent with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotentIntent {
+    pub key: IdempotencyKey,
+    pub fingerprint: Fingerprint,
+}
+
+/// A request to start a run. `run` is the id that it gets if it is admitted; asking again with the same id is safe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartRun {
+    pub run: RunId,
+    pub tenant: TenantId,
+    pub workflow: WorkflowId,
+    /// The version that the caller knows. If it is not the current one, nothing is started.
+    pub workflow_version: u32,
+    pub input: Value,
+    pub intent: Option<IdempotentIntent>,
+    pub origin: StartedFrom,
+    /// Whether the caller asked with this very id before and got no answer.
+    pub is_repeat: bool,
+    /// Steps that a rerun takes over as they ended.
+    pub copied_steps: Vec<(StepKey, StepRun)>,
+}
+
+/// What the tenant used and might use when the answer was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    pub runs_active: u32,
+    pub runs_max: u32,
+}
+
+impl Usage {
+    #[must_use]
+    pub fn free(self) -> u32 {
+        self.runs_max.saturating_sub(self.runs_active)
+    }
+}
+
+/// The answer to "may this run start now?". Each variant is a normal outcome; none is an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Admission {
+    /// The run was created and holds one of its tenant's slots.
+    Admitted { run: RunId, usage: Usage },
+    /// This idempotency key already started `run`; nothing was created. No status: the run was deleted since.
+    Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
+    /// This idempotency key started `run` with another payload; nothing was created.
+    KeyReused { run: RunId, usage: Usage },
+    /// The tenant holds all of its slots; nothing was created.
+    AtCapacity { usage: Usage, slot_flow: SlotFlow },
+    /// The workflow is now at another version, or gone; nothing was created. Load it and ask again.
+    DefinitionChanged { current: Option<u32>, usage: Usage },
+}
+
+/// What an idempotency key stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyRecord {
+    pub run: RunId,
+    pub fingerprint: Fingerprint,
+    /// When the key may be used afresh; never, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl KeyRecord {
+    #[must_use]
+    pub fn is_live(&self, now: Timestamp) -> bool {
+        self.expires_at.is_none_or(|at| now < at)
+    }
+}
+
+/// What the key says about a start, before the cap is looked at: a retry must not fail because it worked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum KeyVerdict {
+    Fresh,
+    Replay(RunId),
+    Mismatch(RunId),
+}
+
+impl KeyVerdict {
+    pub fn of(record: Option<&KeyRecord>, intent: &IdempotentIntent, now: Timestamp) -> Self {
+        match record {
+            Some(record) if record.is_live(now) => {
+                if record.fingerprint == intent.fingerprint {
+                    Self::Replay(record.run)
+                } else {
+                    Self::Mismatch(record.run)
+                }
+            }
+            Some(_) | None => Self::Fresh,
+        }
+    }
+}

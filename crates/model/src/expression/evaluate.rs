@@ -1,0 +1,327 @@
+//! Walks the compiled form. The recursion is as deep as the tree, whose depth the parser has bounded.
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::budget::Budget;
+use super::compare;
+use super::error::EvaluateError;
+use super::functions::{self, ITEM_BYTES};
+use super::number::Arithmetic;
+use super::scope::{Read, Reads};
+use super::syntax::{Binary, Link, Macro, Node, Unary};
+use super::value::{List, Map, NoWay, Text, Value};
+
+type Evaluated<'e> = Result<Value<'e>, EvaluateError>;
+
+/// One evaluation. `'e` is how long the compiled form and the reads stay put.
+pub(super) struct Evaluator<'e, 's> {
+    pub(super) reads: &'e Reads<'s>,
+    pub(super) budget: &'e mut Budget,
+    /// Variables of the macros around the node, outermost first.
+    pub(super) locals: Vec<Value<'e>>,
+}
+
+impl<'e> Evaluator<'e, '_> {
+    /// Every arm is a call, to keep this frame small: it is the one that recurs.
+    pub(super) fn evaluate(&mut self, node: &'e Node) -> Evaluated<'e> {
+        self.budget.step()?;
+        match node {
+            Node::Literal(literal) => Ok(Value::literal(literal)),
+            Node::List(items) => self.list(items),
+            Node::Map(entries) => self.map(entries),
+            Node::Root(position) => Ok(self.root(*position)),
+            Node::RootMember(position) => self.root_member(*position),
+            Node::Local(position) => Ok(self.local(*position)),
+            Node::Path { base, links } => self.path(base, links),
+            Node::Unary { operators, operand } => self.unary(operators, operand),
+            Node::Or(operands) => self.any(operands, true),
+            Node::And(operands) => self.any(operands, false),
+            Node::Fold { first, rest } => self.fold(first, rest),
+            Node::Conditional { cases, otherwise } => self.conditional(cases, otherwise),
+            Node::Call { function, argument } => {
+                let argument = self.evaluate(argument)?;
+                functions::call(*function, argument, self.budget)
+            }
+            Node::Has(path) => self.has(path),
+        }
+    }
+
+    fn list(&mut self, nodes: &'e [Node]) -> Evaluated<'e> {
+        self.budget.allocate(nodes.len() * ITEM_BYTES)?;
+        let mut items = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            items.push(self.evaluate(node)?);
+        }
+        Ok(Value::list(items))
+    }
+
+    fn map(&mut self, nodes: &'e [(Node, Node)]) -> Evaluated<'e> {
+        let mut entries = BTreeMap::new();
+        for (key, value) in nodes {
+            let key = self.evaluate(key)?;
+            let Value::Text(key) = &key else {
+                return Err(mismatch("a map literal", "strings as keys", key.type_name()));
+            };
+            self.budget.allocate(key.as_str().len() + ITEM_BYTES)?;
+            let value = self.evaluate(value)?;
+            if entries.insert(key.as_str().to_owned(), value).is_some() {
+                return Err(EvaluateError::DuplicateKey);
+            }
+        }
+        Ok(Value::Map(Map::Built(Rc::new(entries))))
+    }
+
+    /// True as soon as one operand's truth is `decisive`, which is then also the result.
+    fn any(&mut self, operands: &'e [Node], decisive: bool) -> Evaluated<'e> {
+        for operand in operands {
+            if self.evaluate(operand)?.is_true() == decisive {
+                return Ok(Value::Bool(decisive));
+            }
+        }
+        Ok(Value::Bool(!decisive))
+    }
+
+    fn conditional(&mut self, cases: &'e [(Node, Node)], otherwise: &'e Node) -> Evaluated<'e> {
+        for (condition, consequence) in cases {
+            if self.evaluate(condition)?.is_true() {
+                return self.evaluate(consequence);
+            }
+        }
+        self.evaluate(otherwise)
+    }
+
+    fn unary(&mut self, operators: &'e [Unary], operand: &'e Node) -> Evaluated<'e> {
+        let mut value = self.evaluate(operand)?;
+        for operator in operators.iter().rev() {
+            self.budget.step()?;
+            value = match operator {
+                Unary::Not => Value::Bool(!value.is_true()),
+                Unary::Negate if value.is_number() => {
+                    value.number().ok_or(EvaluateError::NotFinite)?.negate()?.into()
+                }
+                Unary::Negate => return Err(mismatch("-", "a number", value.type_name())),
+            };
+        }
+        Ok(value)
+    }
+
+    fn fold(&mut self, first: &'e Node, rest: &'e [(Binary, Node)]) -> Evaluated<'e> {
+        let mut left = self.evaluate(first)?;
+        for (operator, right) in rest {
+            let right = self.evaluate(right)?;
+            left = self.binary(*operator, left, right)?;
+        }
+        Ok(left)
+    }
+}
+
+// Operators.
+impl<'e> Evaluator<'e, '_> {
+    fn binary(&mut self, operator: Binary, left: Value<'e>, right: Value<'e>) -> Evaluated<'e> {
+        let truth = match operator {
+            Binary::Equal => compare::equal(&left, &right, self.budget)?,
+            Binary::NotEqual => !compare::equal(&left, &right, self.budget)?,
+            Binary::Less => compare::order(operator, &left, &right, self.budget)?.is_lt(),
+            Binary::LessOrEqual => compare::order(operator, &left, &right, self.budget)?.is_le(),
+            Binary::Greater => compare::order(operator, &left, &right, self.budget)?.is_gt(),
+            Binary::GreaterOrEqual => compare::order(operator, &left, &right, self.budget)?.is_ge(),
+            Binary::In => compare::is_in(&left, &right, self.budget)?,
+            Binary::Add => return self.add(left, right),
+            Binary::Subtract => return arithmetic(operator, Arithmetic::Subtract, &left, &right),
+            Binary::Multiply => return arithmetic(operator, Arithmetic::Multiply, &left, &right),
+            Binary::Divide => return arithmetic(operator, Arithmetic::Divide, &left, &right),
+            Binary::Remainder => return remainder(&left, &right),
+        };
+        Ok(Value::Bool(truth))
+    }
+
+    fn add(&mut self, left: Value<'e>, right: Value<'e>) -> Evaluated<'e> {
+        match (left, right) {
+            (Value::Text(left), Value::Text(right)) => self.concatenate(left, right.as_str()),
+            (Value::List(left), Value::List(right)) => self.append(left, &right),
+            (left, right) => arithmetic(Binary::Add, Arithmetic::Add, &left, &right),
+        }
+    }
+
+    /// Grows `left` in place when nobody else holds it, so that a chain of `+` costs its result and not its square.
+    fn concatenate(&mut self, left: Text<'e>, right: &str) -> Evaluated<'e> {
+        self.budget.allocate(right.len())?;
+        let mut text = match left {
+            Text::Built(text) if Rc::strong_count(&text) == 1 => text,
+            Text::Given(_) | Text::Built(_) => {
+                self.budget.allocate(left.as_str().len())?;
+                Rc::new(left.as_str().to_owned())
+            }
+        };
+        Rc::make_mut(&mut text).push_str(right);
+        Ok(Value::Text(Text::Built(text)))
+    }
+
+    fn append(&mut self, left: List<'e>, right: &List<'e>) -> Evaluated<'e> {
+        self.budget.allocate(right.len().saturating_mul(ITEM_BYTES))?;
+        let mut items = match left {
+            List::Built(items) if Rc::strong_count(&items) == 1 => items,
+            List::Given(_) | List::Built(_) => {
+                self.budget.allocate(left.len().saturating_mul(ITEM_BYTES))?;
+                Rc::new(left.iter().collect())
+            }
+        };
+        Rc::make_mut(&mut items).extend(right.iter());
+        Ok(Value::List(List::Built(items)))
+    }
+}
+
+// Names and paths.
+impl<'e> Evaluator<'e, '_> {
+    fn root(&self, position: usize) -> Value<'e> {
+        self.reads.root(position).map_or(Value::Null, Value::given)
+    }
+
+    fn local(&self, position: usize) -> Value<'e> {
+        self.locals.get(position).cloned().unwrap_or(Value::Null)
+    }
+
+    fn root_member(&self, position: usize) -> Evaluated<'e> {
+        match self.reads.member(position) {
+            Read::Value(value) => Ok(value.map_or(Value::Null, Value::given)),
+            Read::WithinRoot { root, name } => member(&root.map_or(Value::Null, Value::given), name),
+        }
+    }
+
+    fn path(&mut self, base: &'e Node, links: &'e [Link]) -> Evaluated<'e> {
+        let mut value = self.evaluate(base)?;
+        for link in links {
+            self.budget.step()?;
+            value = self.follow(value, link)?;
+        }
+        Ok(value)
+    }
+
+    fn follow(&mut self, value: Value<'e>, link: &'e Link) -> Evaluated<'e> {
+        match link {
+            Link::Member(name) => member(&value, name),
+            Link::Index(key) => {
+                let key = self.key(key)?;
+                value.index(&key).map_err(|NoWay| no_index(&value, &key))
+            }
+            Link::Method { method, argument } => {
+                let argument = match argument {
+                    Some(argument) => self.evaluate(argument)?,
+                    None => Value::Null,
+                };
+                functions::call_method(*method, &value, &argument, self.budget)
+            }
+            Link::Macro { kind, body } => self.macro_call(*kind, value, body),
+        }
+    }
+
+    /// An index; a long one is paid for, since the map compares it.
+    fn key(&mut self, node: &'e Node) -> Evaluated<'e> {
+        let key = self.evaluate(node)?;
+        if let Value::Text(text) = &key {
+            self.budget.read(text.as_str().len())?;
+        }
+        Ok(key)
+    }
+
+    /// False where the value of the path would be null or an error of type: the path does not exist.
+    fn has(&mut self, path: &'e Node) -> Evaluated<'e> {
+        let (base, links): (&Node, &[Link]) =
+            if let Node::Path { base, links } = path { (base, links) } else { (path, &[]) };
+        let mut value = match self.evaluate(base) {
+            Err(EvaluateError::Type { .. }) => return Ok(Value::Bool(false)),
+            value => value?,
+        };
+        for link in links {
+            self.budget.step()?;
+            let next = match link {
+                Link::Member(name) => value.member(name),
+                Link::Index(key) => {
+                    let key = self.key(key)?;
+                    value.index(&key)
+                }
+                Link::Method { .. } | Link::Macro { .. } => Err(NoWay),
+            };
+            match next {
+                Ok(next) => value = next,
+                Err(NoWay) => return Ok(Value::Bool(false)),
+            }
+        }
+        Ok(Value::Bool(!matches!(value, Value::Null)))
+    }
+
+    fn macro_call(&mut self, kind: Macro, value: Value<'e>, body: &'e Node) -> Evaluated<'e> {
+        let list = functions::items("a list macro", value)?;
+        let mut built = Vec::new();
+        for item in list.iter() {
+            self.budget.step()?;
+            self.locals.push(item.clone());
+            let result = self.evaluate(body)?;
+            self.locals.pop();
+            let kept = match (kind, result.is_true()) {
+                (Macro::All, false) => return Ok(Value::Bool(false)),
+                (Macro::Exists, true) => return Ok(Value::Bool(true)),
+                (Macro::Map, _) => result,
+                (Macro::Filter, true) => item,
+                (Macro::All, true) | (Macro::Exists | Macro::Filter, false) => continue,
+            };
+            self.budget.allocate(ITEM_BYTES)?;
+            built.push(kept);
+        }
+        Ok(match kind {
+            Macro::Map | Macro::Filter => Value::list(built),
+            Macro::All => Value::Bool(true),
+            Macro::Exists => Value::Bool(false),
+        })
+    }
+}
+
+fn member<'e>(value: &Value<'e>, name: &str) -> Evaluated<'e> {
+    value.member(name).map_err(|NoWay| mismatch("a member access", "a map", value.type_name()))
+}
+
+fn arithmetic<'e>(
+    operator: Binary,
+    operation: Arithmetic,
+    left: &Value<'e>,
+    right: &Value<'e>,
+) -> Evaluated<'e> {
+    if !left.is_number() || !right.is_number() {
+        let needs =
+            if operator == Binary::Add { "two numbers, two strings or two lists" } else { "two numbers" };
+        return Err(mismatch_of_two(operator.symbol(), needs, left, right));
+    }
+    let (Some(left), Some(right)) = (left.number(), right.number()) else {
+        return Err(EvaluateError::NotFinite);
+    };
+    left.compute(operation, right).map(Value::from)
+}
+
+/// Of integers only, as in CEL.
+fn remainder<'e>(left: &Value<'e>, right: &Value<'e>) -> Evaluated<'e> {
+    use super::number::Number::Int;
+    match (left.number(), right.number()) {
+        (Some(Int(_)), Some(Int(0))) => Err(EvaluateError::DivisionByZero),
+        (Some(Int(left)), Some(Int(right))) => {
+            left.checked_rem(right).map(Value::Int).ok_or(EvaluateError::Overflow)
+        }
+        _ => Err(mismatch_of_two("%", "two integers", left, right)),
+    }
+}
+
+fn no_index(value: &Value, key: &Value) -> EvaluateError {
+    mismatch_of_two("an index", "a list and an integer, or a map and a string", value, key)
+}
+
+fn mismatch(operation: &'static str, needs: &'static str, found: &str) -> EvaluateError {
+    EvaluateError::Type { operation, needs, found: found.to_owned() }
+}
+
+fn mismatch_of_two(
+    operation: &'static str,
+    needs: &'static str,
+    left: &Value,
+    right: &Value,
+) -> EvaluateError {
+    mismatch(operation, needs, &format!("{} and {}", left.type_name(), right.type_name()))
+}

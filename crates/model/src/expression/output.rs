@@ -1,0 +1,119 @@
+//! Values to JSON and to text, within a size and a depth.
+use serde_json::{Map as JsonMap, Number as JsonNumber, Value as Json};
+
+use super::error::EvaluateError;
+use super::limits::VALUE_DEPTH_MAX;
+use super::value::Value;
+
+/// Bytes for separators, quotes and brackets of one value; about what compact JSON takes.
+const OVERHEAD_BYTES: usize = 2;
+
+/// Counts what goes out. Copying what the scope gave costs no steps: the bytes bound it.
+#[derive(Debug)]
+pub(super) struct Output {
+    bytes_left: usize,
+    bytes_max: usize,
+}
+
+impl Output {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { bytes_left: bytes_max, bytes_max }
+    }
+
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), EvaluateError> {
+        self.bytes_left = self
+            .bytes_left
+            .checked_sub(bytes)
+            .ok_or(EvaluateError::TooLarge { bytes_max: self.bytes_max })?;
+        Ok(())
+    }
+
+    /// The value as JSON that will stand `depth` levels below the top.
+    pub(super) fn json(&mut self, value: &Value<'_>, depth: usize) -> Result<Json, EvaluateError> {
+        if depth > VALUE_DEPTH_MAX {
+            return Err(EvaluateError::TooDeep { depth_max: VALUE_DEPTH_MAX });
+        }
+        self.spend(OVERHEAD_BYTES)?;
+        match value {
+            Value::Null => Ok(Json::Null),
+            Value::Bool(bool) => Ok(Json::Bool(*bool)),
+            Value::Int(int) => Ok(Json::from(*int)),
+            Value::Float(float) => {
+                JsonNumber::from_f64(*float).map(Json::Number).ok_or(EvaluateError::NotFinite)
+            }
+            Value::Given(number) => {
+                self.spend(number.as_str().len())?;
+                Ok(Json::Number((*number).clone()))
+            }
+            Value::Text(text) => {
+                self.spend(text.as_str().len())?;
+                Ok(Json::from(text.as_str()))
+            }
+            Value::List(list) => list.iter().map(|item| self.json(&item, depth + 1)).collect(),
+            Value::Map(map) => {
+                let mut entries = JsonMap::new();
+                for (key, value) in map.iter() {
+                    self.spend(key.len() + OVERHEAD_BYTES)?;
+                    entries.insert(key.to_owned(), self.json(&value, depth + 1)?);
+                }
+                Ok(Json::Object(entries))
+            }
+        }
+    }
+
+    /// The value inside a text: a string as it is, all else as compact JSON.
+    pub(super) fn text(&mut self, value: &Value<'_>) -> Result<String, EvaluateError> {
+        if let Value::Text(text) = value {
+            self.spend(text.as_str().len())?;
+            return Ok(text.as_str().to_owned());
+        }
+        // The tree is thrown away; its size only bounds the work.
+        let text = Self::new(self.bytes_left).json(value, 0).map_err(|error| self.own(error))?.to_string();
+        self.spend(text.len())?;
+        Ok(text)
+    }
+
+    /// A limit that was met in what is left is this output's limit.
+    fn own(&self, error: EvaluateError) -> EvaluateError {
+        if matches!(error, EvaluateError::TooLarge { .. }) {
+            EvaluateError::TooLarge { bytes_max: self.bytes_max }
+        } else {
+            error
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn given_numbers_go_out_verbatim() {
+        for text in ["123456789012345678901234567890", "1.10", "1e+400", "-0"] {
+            let given: Json = serde_json::from_str(text).unwrap();
+            assert_eq!(Output::new(100).json(&Value::given(&given), 0).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn text_is_plain_for_strings_and_compact_json_for_all_else() {
+        let text = |json: &Json| Output::new(100).text(&Value::given(json)).unwrap();
+        assert_eq!(text(&json!("a \"b\"")), "a \"b\"");
+        assert_eq!(text(&json!({"a": [1, "x", null]})), r#"{"a":[1,"x",null]}"#);
+        assert_eq!(text(&json!(null)), "null");
+    }
+
+    #[test]
+    fn what_is_too_large_or_too_deep_does_not_go_out() {
+        let large = json!("x".repeat(100));
+        let error = EvaluateError::TooLarge { bytes_max: 100 };
+        assert_eq!(Output::new(100).json(&Value::given(&large), 0), Err(error.clone()));
+        let list = json!([large]);
+        assert_eq!(Output::new(100).text(&Value::given(&list)), Err(error));
+        let deep = (0..=VALUE_DEPTH_MAX).fold(json!(1), |inner, _| json!([inner]));
+        let error = EvaluateError::TooDeep { depth_max: VALUE_DEPTH_MAX };
+        assert_eq!(Output::new(10_000).json(&Value::given(&deep), 0), Err(error));
+    }
+}

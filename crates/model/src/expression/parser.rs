@@ -1,0 +1,435 @@
+//! Tokens to the compiled form, by recursive descent. Every recursion passes [`Parser::nested`], which counts.
+use super::error::CompileError;
+use super::lexer::{Spanned, Token, tokens};
+use super::limits::DEPTH_MAX;
+use super::operators::{Level, Operator};
+use super::syntax::{Function, Link, Literal, Macro, Method, Node, Program, RootMember, Unary};
+
+type Parsed<T> = Result<T, CompileError>;
+
+/// Names that the grammar uses; they can be members, but neither roots nor variables.
+const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+/// Parses `source`, whose free names must be among `allowed`.
+pub(super) fn parse(source: &str, allowed: &[&str]) -> Parsed<Program> {
+    let mut parser = Parser {
+        tokens: tokens(source)?,
+        position: 0,
+        depth: 0,
+        allowed,
+        locals: Vec::new(),
+        roots: Vec::new(),
+        members: Vec::new(),
+    };
+    let body = parser.expression()?;
+    if *parser.peek() != Token::End {
+        return Err(parser.unexpected("an operator or the end"));
+    }
+    Ok(Program { body, roots: parser.roots, members: parser.members })
+}
+
+struct Parser<'a> {
+    tokens: Vec<Spanned>,
+    position: usize,
+    depth: usize,
+    allowed: &'a [&'a str],
+    /// Variables of the macros around the position, outermost first.
+    locals: Vec<String>,
+    roots: Vec<String>,
+    members: Vec<RootMember>,
+}
+
+// Tokens.
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        self.peek_ahead(0)
+    }
+
+    fn peek_ahead(&self, count: usize) -> &Token {
+        self.tokens.get(self.position + count).map_or(&Token::End, |spanned| &spanned.token)
+    }
+
+    fn offset(&self) -> usize {
+        self.tokens.get(self.position).or(self.tokens.last()).map_or(0, |spanned| spanned.offset)
+    }
+
+    /// Takes the token; nobody looks back, so it need not be cloned.
+    fn take(&mut self) -> Token {
+        let token = self
+            .tokens
+            .get_mut(self.position)
+            .map_or(Token::End, |spanned| std::mem::replace(&mut spanned.token, Token::End));
+        self.position += 1;
+        token
+    }
+
+    fn eat(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.peek(), Token::Symbol(next) if *next == symbol);
+        self.position += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Parsed<()> {
+        if self.eat(symbol) { Ok(()) } else { Err(self.unexpected(&format!("`{symbol}`"))) }
+    }
+
+    fn unexpected(&self, wanted: &str) -> CompileError {
+        let found = match self.peek() {
+            Token::Int(_) | Token::Float(_) => "a number".to_owned(),
+            Token::Text(_) => "a string".to_owned(),
+            Token::Name(name) => format!("`{name}`"),
+            Token::Symbol(symbol) => format!("`{symbol}`"),
+            Token::End => "the end".to_owned(),
+        };
+        CompileError::new(format!("expected {wanted}, found {found}"), self.offset())
+    }
+}
+
+// Operators.
+impl Parser<'_> {
+    /// The only way down. It bounds the parser's own stack by the nesting as written, and the evaluator's by the
+    /// height of the tree: `(a * b + c == d)` is one level to write, but three nodes on top of each other.
+    fn nested(&mut self, parse: fn(&mut Self, Level) -> Parsed<Node>, level: Level) -> Parsed<Node> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let node = parse(self, level)?;
+        self.depth -= 1;
+        if node.height() > DEPTH_MAX { Err(self.too_deep()) } else { Ok(node) }
+    }
+
+    fn too_deep(&self) -> CompileError {
+        let message = format!("the expression is nested deeper than {DEPTH_MAX} levels");
+        CompileError::new(message, self.offset())
+    }
+
+    fn expression(&mut self) -> Parsed<Node> {
+        self.nested(Self::unbracketed, Level::Or)
+    }
+
+    fn unbracketed(&mut self, level: Level) -> Parsed<Node> {
+        let condition = self.operation(level)?;
+        if self.eat("?") { self.conditional(condition) } else { Ok(condition) }
+    }
+
+    /// Goes along `a ? b : c ? d : e` in a loop, since that is how people write a switch.
+    fn conditional(&mut self, mut condition: Node) -> Parsed<Node> {
+        let mut cases = Vec::new();
+        loop {
+            let consequence = self.expression()?;
+            self.expect(":")?;
+            cases.push((condition, consequence));
+            condition = self.operation(Level::Or)?;
+            if !self.eat("?") {
+                return Ok(Node::Conditional { cases, otherwise: Box::new(condition) });
+            }
+        }
+    }
+
+    /// Precedence climbing: operands joined by operators of `level` or tighter.
+    fn operation(&mut self, level: Level) -> Parsed<Node> {
+        let mut left = self.unary()?;
+        while let Some((found, _)) = self.operator().filter(|(found, _)| *found >= level) {
+            left = self.chain(left, found)?;
+        }
+        Ok(left)
+    }
+
+    /// `first` and all operands that operators of this very level join to it.
+    fn chain(&mut self, first: Node, level: Level) -> Parsed<Node> {
+        let mut operands = Vec::new();
+        let mut rest = Vec::new();
+        while let Some((_, operator)) = self.operator().filter(|(found, _)| *found == level) {
+            self.take();
+            let operand = self.nested(Self::operation, level.tighter())?;
+            match operator {
+                Operator::Or | Operator::And => operands.push(operand),
+                Operator::Binary(binary) => rest.push((binary, operand)),
+            }
+        }
+        if level <= Level::And {
+            operands.insert(0, first);
+            return Ok(if level == Level::Or { Node::Or(operands) } else { Node::And(operands) });
+        }
+        Ok(Node::Fold { first: Box::new(first), rest })
+    }
+
+    fn operator(&self) -> Option<(Level, Operator)> {
+        match self.peek() {
+            Token::Symbol(symbol) => Operator::written(symbol),
+            Token::Name(name) => Operator::written(name),
+            Token::Int(_) | Token::Float(_) | Token::Text(_) | Token::End => None,
+        }
+    }
+
+    fn unary(&mut self) -> Parsed<Node> {
+        let mut operators = Vec::new();
+        loop {
+            if self.eat("!") {
+                operators.push(Unary::Not);
+            } else if self.eat("-") {
+                operators.push(Unary::Negate);
+            } else {
+                break;
+            }
+        }
+        if operators.last() == Some(&Unary::Negate) && *self.peek() == Token::Int(i64::MIN.unsigned_abs()) {
+            // The least integer has no positive counterpart to negate.
+            operators.pop();
+            self.take();
+            return Ok(unary(operators, Node::Literal(Literal::Int(i64::MIN))));
+        }
+        let operand = self.path()?;
+        Ok(unary(operators, operand))
+    }
+}
+
+// Operands.
+impl Parser<'_> {
+    fn path(&mut self) -> Parsed<Node> {
+        let mut base = self.primary()?;
+        let mut links = Vec::new();
+        while let Some(link) = self.link()? {
+            match (&base, link) {
+                (Node::Root(root), Link::Member(name)) if links.is_empty() => {
+                    base = self.root_member(*root, name);
+                }
+                (Node::Root(root), Link::Index(Node::Literal(Literal::Text(name)))) if links.is_empty() => {
+                    base = self.root_member(*root, name);
+                }
+                (_, link) => links.push(link),
+            }
+        }
+        Ok(if links.is_empty() { base } else { Node::Path { base: Box::new(base), links } })
+    }
+
+    fn link(&mut self) -> Parsed<Option<Link>> {
+        if self.eat("[") {
+            let index = self.expression()?;
+            self.expect("]")?;
+            return Ok(Some(Link::Index(index)));
+        }
+        if !self.eat(".") {
+            return Ok(None);
+        }
+        let offset = self.offset();
+        let Token::Name(name) = self.peek() else { return Err(self.unexpected("a member's name")) };
+        let name = name.clone();
+        self.take();
+        if !self.eat("(") {
+            return Ok(Some(Link::Member(name)));
+        }
+        if let Some(kind) = Macro::named(&name) {
+            return self.macro_call(kind).map(Some);
+        }
+        let method = Method::named(&name)
+            .ok_or_else(|| CompileError::new(format!("there is no method `{name}`"), offset))?;
+        let argument = if method.takes_argument() { Some(self.expression()?) } else { None };
+        self.expect(")")?;
+        Ok(Some(Link::Method { method, argument }))
+    }
+
+    fn macro_call(&mut self, kind: Macro) -> Parsed<Link> {
+        let Token::Name(variable) = self.peek() else { return Err(self.unexpected("a variable's name")) };
+        if KEYWORDS.contains(&variable.as_str()) {
+            return Err(self.unexpected("a variable's name"));
+        }
+        self.locals.push(variable.clone());
+        self.take();
+        self.expect(",")?;
+        let body = self.expression()?;
+        self.expect(")")?;
+        self.locals.pop();
+        Ok(Link::Macro { kind, body })
+    }
+
+    fn primary(&mut self) -> Parsed<Node> {
+        if self.eat("(") {
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return Ok(inner);
+        }
+        if self.eat("[") {
+            return self.list();
+        }
+        if self.eat("{") {
+            return self.map();
+        }
+        if matches!(self.peek(), Token::Symbol(_) | Token::End) {
+            return Err(self.unexpected("a value"));
+        }
+        let offset = self.offset();
+        let literal = match self.take() {
+            Token::Int(int) => Literal::Int(
+                int.try_into().map_err(|_| CompileError::new("the integer is too large", offset))?,
+            ),
+            Token::Float(float) => Literal::Float(float),
+            Token::Text(text) => Literal::Text(text),
+            Token::Name(name) => return self.name(&name, offset),
+            Token::Symbol(_) | Token::End => return Err(CompileError::new("expected a value", offset)),
+        };
+        Ok(Node::Literal(literal))
+    }
+
+    fn list(&mut self) -> Parsed<Node> {
+        let mut items = Vec::new();
+        while !self.eat("]") {
+            items.push(self.expression()?);
+            if !self.eat(",") {
+                self.expect("]")?;
+                break;
+            }
+        }
+        Ok(Node::List(items))
+    }
+
+    fn map(&mut self) -> Parsed<Node> {
+        let mut entries = Vec::new();
+        while !self.eat("}") {
+            let key = self.expression()?;
+            self.expect(":")?;
+            entries.push((key, self.expression()?));
+            if !self.eat(",") {
+                self.expect("}")?;
+                break;
+            }
+        }
+        Ok(Node::Map(entries))
+    }
+
+    fn name(&mut self, name: &str, offset: usize) -> Parsed<Node> {
+        match name {
+            "null" => return Ok(Node::Literal(Literal::Null)),
+            "true" => return Ok(Node::Literal(Literal::Bool(true))),
+            "false" => return Ok(Node::Literal(Literal::Bool(false))),
+            "in" => return Err(CompileError::new("expected a value, found `in`", offset)),
+            _ => {}
+        }
+        if self.eat("(") {
+            return self.call(name, offset);
+        }
+        if let Some(local) = self.locals.iter().rposition(|local| local == name) {
+            return Ok(Node::Local(local));
+        }
+        if !self.allowed.contains(&name) {
+            let allowed = self.allowed.join(", ");
+            let message = format!("unknown name `{name}` (the names here are {allowed})");
+            return Err(CompileError::new(message, offset));
+        }
+        Ok(Node::Root(position_of(&mut self.roots, name.to_owned())))
+    }
+
+    fn root_member(&mut self, root: usize, name: String) -> Node {
+        Node::RootMember(position_of(&mut self.members, RootMember { root, name }))
+    }
+
+    fn call(&mut self, name: &str, offset: usize) -> Parsed<Node> {
+        let function = Function::named(name);
+        if function.is_none() && name != "has" {
+            return Err(CompileError::new(format!("there is no function `{name}`"), offset));
+        }
+        let argument_offset = self.offset();
+        let argument = Box::new(self.expression()?);
+        self.expect(")")?;
+        match function {
+            Some(function) => Ok(Node::Call { function, argument }),
+            None if is_path(&argument) => Ok(Node::Has(argument)),
+            None => Err(CompileError::new("has() needs a path such as `input.a.b`", argument_offset)),
+        }
+    }
+}
+
+fn unary(operators: Vec<Unary>, operand: Node) -> Node {
+    if operators.is_empty() { operand } else { Node::Unary { operators, operand: Box::new(operand) } }
+}
+
+fn position_of<T: PartialEq>(known: &mut Vec<T>, wanted: T) -> usize {
+    known.iter().position(|one| *one == wanted).unwrap_or_else(|| {
+        known.push(wanted);
+        known.len() - 1
+    })
+}
+
+/// A name, followed by members and indexes only.
+fn is_path(node: &Node) -> bool {
+    let is_name = |node: &Node| matches!(node, Node::Root(_) | Node::RootMember(_) | Node::Local(_));
+    let Node::Path { base, links } = node else { return is_name(node) };
+    is_name(base) && links.iter().all(|link| matches!(link, Link::Member(_) | Link::Index(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(source: &str) -> (String, usize) {
+        let error = parse(source, &["input", "steps"]).expect_err(source);
+        (error.message, error.offset)
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_the_known_ones() {
+        let error = parse("1 + foo.bar", &["input", "steps"]).unwrap_err().to_string();
+        assert_eq!(error, "unknown name `foo` (the names here are input, steps) at byte 4");
+        assert_eq!(refused("[1].map(x, x) + x").1, 16, "a variable ends with its macro");
+    }
+
+    #[test]
+    fn what_does_not_parse_is_refused_where_it_stands() {
+        for (source, message, offset) in [
+            ("", "expected a value, found the end", 0),
+            ("1 +", "expected a value, found the end", 3),
+            ("1 2", "expected an operator or the end, found a number", 2),
+            ("(1", "expected `)`, found the end", 2),
+            ("[1 2]", "expected `]`, found a number", 3),
+            ("{'a' 1}", "expected `:`, found a number", 5),
+            ("input.", "expected a member's name, found the end", 6),
+            ("input.'a'", "expected a member's name, found a string", 6),
+            ("true ? 1", "expected `:`, found the end", 8),
+            ("in", "expected a value, found `in`", 0),
+            ("9223372036854775808", "the integer is too large", 0),
+            ("foo(1)", "there is no function `foo`", 0),
+            ("input.foo(1)", "there is no method `foo`", 6),
+            ("size()", "expected a value, found `)`", 5),
+            ("size(1, 2)", "expected `)`, found `,`", 6),
+            ("'a'.trim(1)", "expected `)`, found a number", 9),
+            ("'a'.contains()", "expected a value, found `)`", 13),
+            ("[].map(1, 2)", "expected a variable's name, found a number", 7),
+            ("[].map(true, 2)", "expected a variable's name, found `true`", 7),
+            ("[].map(x)", "expected `,`, found `)`", 8),
+            ("has(1)", "has() needs a path such as `input.a.b`", 4),
+            ("has(input.a.size())", "has() needs a path such as `input.a.b`", 4),
+        ] {
+            assert_eq!(refused(source), (message.to_owned(), offset), "{source}");
+        }
+    }
+
+    #[test]
+    fn long_chains_are_not_deep() {
+        for (first, more) in [
+            ("1", " && 1"),
+            ("1", " || 1"),
+            ("1", " + 1"),
+            ("1", " * 1"),
+            ("1", " == 1"),
+            ("input", ".a"),
+            ("input", "[0]"),
+            ("input", ".size()"),
+            ("1", " ? 1 : 1"),
+        ] {
+            let source = format!("{first}{}", more.repeat(400));
+            assert!(parse(&source, &["input"]).is_ok(), "{source}");
+        }
+        assert!(parse(&format!("{}1", "!-".repeat(2000)), &[]).is_ok());
+    }
+
+    #[test]
+    fn nesting_is_bounded_as_written_and_as_built() {
+        let brackets = |count: usize| format!("{}1{}", "(".repeat(count), ")".repeat(count));
+        assert!(parse(&brackets(DEPTH_MAX - 1), &[]).is_ok());
+        let deep = "the expression is nested deeper than 64 levels";
+        assert_eq!(refused(&brackets(DEPTH_MAX)), (deep.to_owned(), DEPTH_MAX));
+        let operations = format!("{}1{}", "(".repeat(30), ")*1+1==1&&1".repeat(30));
+        assert_eq!(refused(&operations).0, deep);
+    }
+}

@@ -1,0 +1,239 @@
+//! The compiled form. Chains of one kind are one node with a vector, so that the tree is as deep as the
+//! nesting the parser counted, however long the chains are; walking and dropping it need a bounded stack.
+
+/// A whole expression: its tree, and the reads of the scope that the tree refers to by position.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) body: Node,
+    pub(super) roots: Vec<String>,
+    pub(super) members: Vec<RootMember>,
+}
+
+/// A member of a root that the source names literally: `steps.build` or `steps['build']`.
+#[derive(Debug, PartialEq)]
+pub(super) struct RootMember {
+    /// Position in [`Program::roots`].
+    pub(super) root: usize,
+    pub(super) name: String,
+}
+
+#[derive(Debug)]
+pub(super) enum Node {
+    Literal(Literal),
+    List(Vec<Node>),
+    Map(Vec<(Node, Node)>),
+    /// Position in [`Program::roots`].
+    Root(usize),
+    /// Position in [`Program::members`].
+    RootMember(usize),
+    /// A macro's variable, counted from the outermost macro.
+    Local(usize),
+    /// `base.a[0].f()…`
+    Path {
+        base: Box<Node>,
+        links: Vec<Link>,
+    },
+    /// Outermost operator first.
+    Unary {
+        operators: Vec<Unary>,
+        operand: Box<Node>,
+    },
+    Or(Vec<Node>),
+    And(Vec<Node>),
+    /// Operators of one level, from left to right.
+    Fold {
+        first: Box<Node>,
+        rest: Vec<(Binary, Node)>,
+    },
+    /// `a ? b : c ? d : e` has the cases (a, b) and (c, d).
+    Conditional {
+        cases: Vec<(Node, Node)>,
+        otherwise: Box<Node>,
+    },
+    Call {
+        function: Function,
+        argument: Box<Node>,
+    },
+    /// `has(path)`; apart from the functions since it looks at the path, not at its value.
+    Has(Box<Node>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Literal {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+}
+
+/// One step along a path.
+#[derive(Debug)]
+pub(super) enum Link {
+    Member(String),
+    Index(Node),
+    Method { method: Method, argument: Option<Node> },
+    Macro { kind: Macro, body: Node },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unary {
+    Not,
+    Negate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Binary {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+/// `f(x)`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Size,
+    String,
+    Int,
+    Double,
+    First,
+    Keys,
+}
+
+/// `x.f()` or `x.f(y)`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    Size,
+    StartsWith,
+    EndsWith,
+    Contains,
+    LowerAscii,
+    UpperAscii,
+    Trim,
+    Split,
+    Join,
+}
+
+/// `x.f(name, body)`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Macro {
+    Map,
+    Filter,
+    All,
+    Exists,
+}
+
+impl Node {
+    /// Nodes on the longest way down, this one included.
+    pub(super) fn height(&self) -> usize {
+        let tallest = |nodes: &[Node]| nodes.iter().map(Node::height).max().unwrap_or(0);
+        let pairs = |pairs: &[(Node, Node)]| {
+            pairs.iter().map(|(one, other)| one.height().max(other.height())).max().unwrap_or(0)
+        };
+        let below = match self {
+            Self::Literal(_) | Self::Root(_) | Self::RootMember(_) | Self::Local(_) => 0,
+            Self::List(nodes) | Self::Or(nodes) | Self::And(nodes) => tallest(nodes),
+            Self::Map(entries) => pairs(entries),
+            Self::Path { base, links } => {
+                links.iter().filter_map(Link::node).map(Node::height).fold(base.height(), usize::max)
+            }
+            Self::Unary { operand: node, .. } | Self::Call { argument: node, .. } | Self::Has(node) => {
+                node.height()
+            }
+            Self::Fold { first, rest } => {
+                rest.iter().map(|(_, node)| node.height()).fold(first.height(), usize::max)
+            }
+            Self::Conditional { cases, otherwise } => pairs(cases).max(otherwise.height()),
+        };
+        below + 1
+    }
+}
+
+impl Link {
+    fn node(&self) -> Option<&Node> {
+        match self {
+            Self::Member(_) => None,
+            Self::Index(node) | Self::Macro { body: node, .. } => Some(node),
+            Self::Method { argument, .. } => argument.as_ref(),
+        }
+    }
+}
+
+impl Function {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "size" | "length" => Self::Size,
+            "string" => Self::String,
+            "int" => Self::Int,
+            "double" => Self::Double,
+            "first" => Self::First,
+            "keys" => Self::Keys,
+            _ => return None,
+        })
+    }
+}
+
+impl Method {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "size" => Self::Size,
+            "startsWith" => Self::StartsWith,
+            "endsWith" => Self::EndsWith,
+            "contains" => Self::Contains,
+            "lowerAscii" => Self::LowerAscii,
+            "upperAscii" => Self::UpperAscii,
+            "trim" => Self::Trim,
+            "split" => Self::Split,
+            "join" => Self::Join,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn takes_argument(self) -> bool {
+        match self {
+            Self::StartsWith | Self::EndsWith | Self::Contains | Self::Split | Self::Join => true,
+            Self::Size | Self::LowerAscii | Self::UpperAscii | Self::Trim => false,
+        }
+    }
+}
+
+impl Macro {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "map" => Self::Map,
+            "filter" => Self::Filter,
+            "all" => Self::All,
+            "exists" => Self::Exists,
+            _ => return None,
+        })
+    }
+}
+
+impl Binary {
+    /// As the user wrote it, for messages.
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::In => "in",
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        }
+    }
+}

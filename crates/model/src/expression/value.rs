@@ -1,0 +1,209 @@
+//! Values during an evaluation. They borrow from the scope and the source, or share what was built: a clone
+//! never copies contents.
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde_json::{Map as JsonMap, Number as JsonNumber, Value as Json};
+
+use super::number::Number;
+use super::syntax::Literal;
+
+#[derive(Debug, Clone)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// A number as the scope gave it: it goes out verbatim unless something computes with it.
+    Given(&'a JsonNumber),
+    Text(Text<'a>),
+    List(List<'a>),
+    Map(Map<'a>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Text<'a> {
+    Given(&'a str),
+    Built(Rc<String>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum List<'a> {
+    Given(&'a [Json]),
+    Built(Rc<Vec<Value<'a>>>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Map<'a> {
+    Given(&'a JsonMap<String, Json>),
+    Built(Rc<BTreeMap<String, Value<'a>>>),
+}
+
+/// There is no way from this value by this key: a member of a scalar, say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoWay;
+
+impl<'a> Value<'a> {
+    pub(super) fn given(json: &'a Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(bool) => Self::Bool(*bool),
+            Json::Number(number) => Self::Given(number),
+            Json::String(text) => Self::Text(Text::Given(text)),
+            Json::Array(items) => Self::List(List::Given(items)),
+            Json::Object(entries) => Self::Map(Map::Given(entries)),
+        }
+    }
+
+    pub(super) fn literal(literal: &'a Literal) -> Self {
+        match literal {
+            Literal::Null => Self::Null,
+            Literal::Bool(bool) => Self::Bool(*bool),
+            Literal::Int(int) => Self::Int(*int),
+            Literal::Float(float) => Self::Float(*float),
+            Literal::Text(text) => Self::Text(Text::Given(text)),
+        }
+    }
+
+    pub(super) fn text(text: String) -> Self {
+        Self::Text(Text::Built(Rc::new(text)))
+    }
+
+    pub(super) fn list(items: Vec<Value<'a>>) -> Self {
+        Self::List(List::Built(Rc::new(items)))
+    }
+
+    pub(super) fn is_true(&self) -> bool {
+        match self {
+            Self::Null => false,
+            Self::Bool(bool) => *bool,
+            Self::Int(int) => *int != 0,
+            Self::Float(float) => *float != 0.0,
+            // One that is too large to compute with is not zero.
+            Self::Given(number) => Number::given(number).is_none_or(|number| !number.is_zero()),
+            Self::Text(text) => !text.as_str().is_empty(),
+            Self::List(_) | Self::Map(_) => true,
+        }
+    }
+
+    /// For messages: "a string".
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::Float(_) | Self::Given(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+
+    /// `value.name`; what is missing is null, and so is everything behind null.
+    pub(super) fn member(&self, name: &str) -> Result<Value<'a>, NoWay> {
+        match self {
+            Self::Null => Ok(Self::Null),
+            Self::Map(map) => Ok(map.get(name).unwrap_or(Self::Null)),
+            Self::Bool(_)
+            | Self::Int(_)
+            | Self::Float(_)
+            | Self::Given(_)
+            | Self::Text(_)
+            | Self::List(_) => Err(NoWay),
+        }
+    }
+
+    /// `value[key]`; what is missing or out of range is null, and so is everything behind null.
+    pub(super) fn index(&self, key: &Value<'_>) -> Result<Value<'a>, NoWay> {
+        match (self, key) {
+            (Self::Null, _) => Ok(Self::Null),
+            (Self::Map(_), Value::Text(name)) => self.member(name.as_str()),
+            (Self::List(list), Value::Int(_) | Value::Given(_)) => match key.number() {
+                Some(Number::Int(index)) => {
+                    let item = usize::try_from(index).ok().and_then(|index| list.get(index));
+                    Ok(item.unwrap_or(Self::Null))
+                }
+                Some(Number::Float(_)) | None => Err(NoWay),
+            },
+            _ => Err(NoWay),
+        }
+    }
+
+    /// The number to compute with; none for other types, and for a given number that no float can hold.
+    pub(super) fn number(&self) -> Option<Number> {
+        match self {
+            Self::Int(int) => Some(Number::Int(*int)),
+            Self::Float(float) => Some(Number::Float(*float)),
+            Self::Given(number) => Number::given(number),
+            Self::Null | Self::Bool(_) | Self::Text(_) | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    pub(super) fn is_number(&self) -> bool {
+        matches!(self, Self::Int(_) | Self::Float(_) | Self::Given(_))
+    }
+}
+
+impl From<Number> for Value<'_> {
+    fn from(number: Number) -> Self {
+        match number {
+            Number::Int(int) => Self::Int(int),
+            Number::Float(float) => Self::Float(float),
+        }
+    }
+}
+
+impl Text<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        match self {
+            Self::Given(text) => text,
+            Self::Built(text) => text,
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Given(items) => items.len(),
+            Self::Built(items) => items.len(),
+        }
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<Value<'a>> {
+        match self {
+            Self::Given(items) => items.get(index).map(Value::given),
+            Self::Built(items) => items.get(index).cloned(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Value<'a>> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+impl<'a> Map<'a> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Given(entries) => entries.len(),
+            Self::Built(entries) => entries.len(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<Value<'a>> {
+        match self {
+            Self::Given(entries) => entries.get(key).map(Value::given),
+            Self::Built(entries) => entries.get(key).cloned(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = (&str, Value<'a>)> + '_> {
+        match self {
+            Self::Given(entries) => {
+                Box::new(entries.iter().map(|(key, value)| (key.as_str(), Value::given(value))))
+            }
+            Self::Built(entries) => {
+                Box::new(entries.iter().map(|(key, value)| (key.as_str(), value.clone())))
+            }
+        }
+    }
+}

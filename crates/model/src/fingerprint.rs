@@ -1,0 +1,157 @@
+//! What a start was sent with, in a few bytes: equal for equal JSON, whatever its key order and white space.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use crate::WorkflowId;
+
+/// A hash over canonical JSON (RFC 8785, but integers are kept to the last digit and not read as doubles).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// Of a start of `workflow` with `input`.
+    #[must_use]
+    pub fn of_start(workflow: &WorkflowId, input: &Value) -> Self {
+        Self::of(&format!("start\n{workflow}\n{}", canonical(input)))
+    }
+
+    /// Of a rerun of `source`, whose identity is the run and the step rather than a payload.
+    #[must_use]
+    pub fn of_rerun(source: crate::RunId, from_step: Option<&crate::StepId>) -> Self {
+        let step = from_step.map_or("", |step| step.as_str());
+        Self::of(&format!("rerun\n{source}\n{step}"))
+    }
+
+    fn of(text: &str) -> Self {
+        Self(blake3::hash(text.as_bytes()).to_hex().to_string())
+    }
+}
+
+/// The one spelling of a JSON value.
+#[must_use]
+pub fn canonical(value: &Value) -> String {
+    let mut out = String::new();
+    write_value(value, &mut out);
+    out
+}
+
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
+        Value::Number(number) => write_number(number, out),
+        Value::String(text) => write_text(text, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (position, item) in items.iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                write_value(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(members) => {
+            let mut sorted: Vec<_> = members.iter().collect();
+            // RFC 8785 sorts by UTF-16 code units, which differs from UTF-8 order above the basic plane.
+            sorted.sort_by(|(left, _), (right, _)| left.encode_utf16().cmp(right.encode_utf16()));
+            out.push('{');
+            for (position, (name, member)) in sorted.into_iter().enumerate() {
+                if position > 0 {
+                    out.push(',');
+                }
+                write_text(name, out);
+                out.push(':');
+                write_value(member, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+fn write_number(number: &Number, out: &mut String) {
+    let text = number.as_str();
+    let is_integer = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    match number.as_f64() {
+        Some(double) if !is_integer && double.is_finite() => {
+            let _ = write!(out, "{}", ryu_like(double));
+        }
+        _ if text == "-0" => out.push('0'),
+        _ => out.push_str(text),
+    }
+}
+
+/// The shortest text that reads back as the same double; whole numbers without a fraction.
+fn ryu_like(double: f64) -> String {
+    let text = format!("{double}");
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            control if control < ' ' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(control));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(json: &str) -> Fingerprint {
+        Fingerprint::of_start(&"deploy".parse().unwrap(), &serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn key_order_and_white_space_do_not_matter() {
+        assert_eq!(
+            fingerprint(r#"{"a":1,"b":[true,null]}"#),
+            fingerprint("{ \"b\" : [ true , null ], \"a\" : 1 }")
+        );
+    }
+
+    #[test]
+    fn integers_are_compared_to_the_last_digit() {
+        assert_ne!(fingerprint("9007199254740993"), fingerprint("9007199254740992"));
+        let huge = "123456789012345678901234567890123456789012345678901";
+        assert_ne!(fingerprint(huge), fingerprint(&huge.replace("901", "902")));
+        assert_eq!(canonical(&serde_json::from_str(huge).unwrap()), huge);
+    }
+
+    #[test]
+    fn two_spellings_of_one_double_are_equal() {
+        assert_eq!(fingerprint("1.50"), fingerprint("1.5"));
+        assert_eq!(fingerprint("1.5e0"), fingerprint("1.5"));
+        assert_ne!(fingerprint("1.5"), fingerprint("1.6"));
+    }
+
+    #[test]
+    fn text_is_escaped_as_rfc_8785_says() {
+        let value: Value =
+            serde_json::from_str(r#""\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/""#).unwrap();
+        assert_eq!(canonical(&value), "\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"");
+    }
+
+    #[test]
+    fn names_sort_by_utf_16() {
+        let value: Value = serde_json::from_str(r#"{"\ufb33":1,"\ud83d\ude00":2,"1":3}"#).unwrap();
+        assert_eq!(canonical(&value), "{\"1\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}");
+    }
+}

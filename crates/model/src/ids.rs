@@ -1,0 +1,356 @@
+//! Names of things. Each kind has a type of its own, and each is checked once, where it enters.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::Timestamp;
+
+/// Why a text is not a name of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {text:?} is not valid: {rule}")]
+pub struct InvalidId {
+    kind: &'static str,
+    text: String,
+    rule: &'static str,
+}
+
+impl InvalidId {
+    fn new(kind: &'static str, text: &str, rule: &'static str) -> Self {
+        // A hostile name may be megabytes long; the sentence about it must not be.
+        Self { kind, text: text.chars().take(80).collect(), rule }
+    }
+}
+
+fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || extra.contains(byte);
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.len() <= bytes_max
+        && bytes.iter().all(allowed)
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $kind:literal, $rule:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(text) { Ok(Self(text.into())) } else { Err(InvalidId::new($kind, text, $rule)) }
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(name: $type) -> Self {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "{:?}", &*self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// Who a run, a limit and a slot belong to.
+    TenantId,
+    "tenant id",
+    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    |text| is_name(text, 64, b"._-")
+);
+name!(
+    /// A workflow of one tenant.
+    WorkflowId,
+    "workflow id",
+    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    |text| is_name(text, 64, b"._-")
+);
+name!(
+    /// A step of one workflow.
+    StepId,
+    "step id",
+    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    |text| is_name(text, 64, b"._-")
+);
+name!(
+    /// What a worker serves: jobs are queued by topic.
+    Topic,
+    "topic",
+    "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    |text| is_name(text, 128, b"._-")
+);
+name!(
+    /// A worker process, by the name that it gives itself.
+    WorkerId,
+    "worker id",
+    "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
+    |text| is_name(text, 128, b"._-:@")
+);
+name!(
+    /// One start of one process of ours. Never reused, so that an old holder is never mistaken for a new one.
+    InstanceId,
+    "instance id",
+    "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
+    |text| is_name(text, 128, b"._-:@")
+);
+name!(
+    /// The public half of an API key.
+    ApiKeyId,
+    "key id",
+    "1 to 64 letters and digits",
+    |text| is_name(text, 64, b"")
+);
+name!(
+    /// What a client calls one intent to start, so that a retry does not start it twice.
+    IdempotencyKey,
+    "idempotency key",
+    "1 to 255 visible ASCII characters",
+    |text| (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+);
+
+/// A run. Unique everywhere; sorts by the time of its start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RunId(Uuid);
+
+impl RunId {
+    /// A new id (UUID version 7) from a moment and ten random bytes.
+    #[must_use]
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(uuid::Builder::from_unix_timestamp_millis(at.as_millis(), &random).into_uuid())
+    }
+
+    /// The id as 128 bits: a stable seed for what belongs to this run.
+    #[must_use]
+    pub fn as_bits(self) -> u128 {
+        self.0.as_u128()
+    }
+}
+
+impl FromStr for RunId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let invalid = || InvalidId::new("run id", text, "it must be a lower-case hyphenated UUID");
+        let uuid = Uuid::try_parse(text).map_err(|_| invalid())?;
+        // One run has one spelling: ids are compared as text outside.
+        if uuid.hyphenated().to_string() == text { Ok(Self(uuid)) } else { Err(invalid()) }
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(out)
+    }
+}
+
+impl fmt::Debug for RunId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(out)
+    }
+}
+
+/// A step of a run, or one item of a step that fans out (`build[3]`).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StepKey {
+    pub step: StepId,
+    pub item: Option<u32>,
+}
+
+impl StepKey {
+    #[must_use]
+    pub fn whole(step: &StepId) -> Self {
+        Self { step: step.clone(), item: None }
+    }
+
+    #[must_use]
+    pub fn item(step: &StepId, item: u32) -> Self {
+        Self { step: step.clone(), item: Some(item) }
+    }
+}
+
+impl FromStr for StepKey {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let Some((step, rest)) = text.split_once('[') else {
+            return Ok(Self { step: text.parse()?, item: None });
+        };
+        let invalid = || InvalidId::new("step", text, "an item is written step[number]");
+        let digits = rest.strip_suffix(']').ok_or_else(invalid)?;
+        let item: u32 = digits.parse().map_err(|_| invalid())?;
+        if item.to_string() != digits {
+            return Err(invalid());
+        }
+        Ok(Self { step: step.parse()?, item: Some(item) })
+    }
+}
+
+impl TryFrom<String> for StepKey {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<StepKey> for String {
+    fn from(key: StepKey) -> Self {
+        key.to_string()
+    }
+}
+
+impl fmt::Display for StepKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.item {
+            None => write!(out, "{}", self.step),
+            Some(item) => write!(out, "{}[{item}]", self.step),
+        }
+    }
+}
+
+impl fmt::Debug for StepKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+/// One dispatch of one step: `<run>:<step>@<attempt>`. A dispatch that is repeated is a new job.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobId {
+    pub run: RunId,
+    pub step: StepKey,
+    pub attempt: u32,
+}
+
+impl FromStr for JobId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let invalid = || InvalidId::new("job id", text, "a job id is written <run>:<step>@<attempt>");
+        let (run, rest) = text.split_once(':').ok_or_else(invalid)?;
+        let (step, digits) = rest.rsplit_once('@').ok_or_else(invalid)?;
+        let attempt: u32 = digits.parse().map_err(|_| invalid())?;
+        if attempt.to_string() != digits {
+            return Err(invalid());
+        }
+        Ok(Self { run: run.parse()?, step: step.parse()?, attempt })
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = InvalidId;
+
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<JobId> for String {
+    fn from(id: JobId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}@{}", self.run, self.step, self.attempt)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "0192f0c1-0000-7000-8000-000000000001";
+
+    #[test]
+    fn a_job_id_reads_back_as_it_was_written() {
+        for text in [format!("{RUN}:build@1"), format!("{RUN}:build.x-y[12]@3")] {
+            assert_eq!(text.parse::<JobId>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_name_has_exactly_one_spelling() {
+        for text in
+            [format!("{RUN}:build@01"), format!("{RUN}:build[01]@1"), format!("{}:b@1", RUN.to_uppercase())]
+        {
+            assert!(text.parse::<JobId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn odd_characters_are_refused() {
+        let longest = "a".repeat(64);
+        for good in ["a", "A.b_c-9", "0", longest.as_str()] {
+            assert!(good.parse::<TenantId>().is_ok(), "{good}");
+        }
+        let too_long = "a".repeat(65);
+        for bad in ["", ".a", "-a", "a/b", "a b", "é", "a\n", "a{b}", too_long.as_str()] {
+            assert!(bad.parse::<TenantId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn run_ids_sort_by_time() {
+        let early = RunId::new(Timestamp::from_millis(1_000), [255; 10]);
+        let late = RunId::new(Timestamp::from_millis(1_001), [0; 10]);
+        assert!(early < late && early.to_string() < late.to_string());
+    }
+}

@@ -1,0 +1,27 @@
+//! The nouns of Interlock and the pure rules over them.
+//!
+//! Nothing here waits, reads a clock, draws a random number or touches a disk: time and randomness are arguments,
+//! so that a simulation replays exactly from its seed and every backend can be held to the same rules.
+
+pub mod admission;
+pub mod approval;
+pub mod expression;
+pub mod fingerprint;
+pub mod history;
+pub mod ids;
+pub mod job;
+pub mod lease;
+pub mod limit;
+pub mod retry;
+pub mod run;
+pub mod step;
+pub mod tenant;
+pub mod time;
+pub mod workflow;
+
+pub use ids::{
+    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, RunId, StepId, StepKey, TenantId, Topic,
+    WorkerId, WorkflowId,
+};
+pub use lease::Fence;
+pub use time::{Clock, Timestamp};

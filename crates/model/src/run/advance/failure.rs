@@ -1,0 +1,110 @@
+//! What a failure means: another try, an error handler, or the end.
+
+use serde_json::json;
+
+use super::{Illegal, Machine};
+use crate::StepKey;
+use crate::history::EventKind;
+use crate::retry::Seed;
+use crate::step::{ErrorCode, StepError, StepEvent};
+
+/// Messages come from workers; a timeline is for reading.
+const MESSAGE_CHARS_MAX: usize = 4_096;
+
+impl Machine<'_> {
+    /// One try failed in a way that counts. Tries again if the step may.
+    pub(super) fn fail_try(
+        &mut self,
+        key: &StepKey,
+        code: ErrorCode,
+        message: String,
+        retryable: bool,
+    ) -> Result<(), Illegal> {
+        let (retries_max, backoff) = match self.definition(&key.step) {
+            Some(step) => (step.retries_max, Some(step.backoff)),
+            None => (0, None),
+        };
+        let step = self.step(key);
+        step.failures += 1;
+        let failures = step.failures;
+        if let Some(backoff) = backoff.filter(|_| retryable && failures <= retries_max) {
+            let seed = Seed::of_retry(self.run.start.run, key, failures);
+            let delay = backoff.full_jitter(failures, seed);
+            let wake_at = self.now + delay;
+            let step = self.step(key);
+            step.wake_at = Some(wake_at);
+            step.deadline_at = None;
+            step.error = Some(StepError { code, message: shortened(message.clone()), step: None });
+            let data = json!({
+                "failure": failures, "retries_max": retries_max, "code": code.name(),
+                "delay_ms": crate::time::millis(delay), "seed": seed.number(),
+            });
+            let told =
+                self.event(EventKind::StepRetryScheduled, key).saying(shortened(message)).with_data(data);
+            self.tell(told);
+            return Ok(());
+        }
+        let event = if code == ErrorCode::TimedOut { StepEvent::TimeOut } else { StepEvent::Fail };
+        self.settle_failure(key, event, code, message)
+    }
+
+    /// The step ends here, badly. An item takes its step with it.
+    pub(super) fn settle_failure(
+        &mut self,
+        key: &StepKey,
+        event: StepEvent,
+        code: ErrorCode,
+        message: String,
+    ) -> Result<(), Illegal> {
+        self.move_step(key, event)?;
+        let message = shortened(message);
+        let step = self.step(key);
+        step.error = Some(StepError { code, message: message.clone(), step: None });
+        let status = step.status;
+        let kind = match event {
+            StepEvent::TimeOut => EventKind::StepTimedOut,
+            StepEvent::Deny => EventKind::StepRejected,
+            StepEvent::Cancel => EventKind::StepCancelled,
+            StepEvent::Begin
+            | StepEvent::AskApproval
+            | StepEvent::Succeed
+            | StepEvent::Fail
+            | StepEvent::Skip => EventKind::StepFailed,
+        };
+        let told = self.event(kind, key).with_status(status.name()).saying(message.clone());
+        self.tell(told.with_data(json!({"code": code.name()})));
+        if key.item.is_some() {
+            self.cancel_items(key)?;
+            let message = format!("{key}: {message}");
+            return self.settle_failure(&StepKey::whole(&key.step), event, code, message);
+        }
+        self.has_failure = true;
+        if let Some(handler) = self.definition(&key.step).and_then(|step| step.on_error.clone()) {
+            let told =
+                self.event(EventKind::StepErrorRedirect, key).with_data(json!({"handler": handler.as_str()}));
+            self.tell(told);
+        }
+        Ok(())
+    }
+
+    /// Ends the open siblings of an item that failed for good.
+    fn cancel_items(&mut self, failed: &StepKey) -> Result<(), Illegal> {
+        let open: Vec<StepKey> = self
+            .items_of(&failed.step)
+            .filter(|(_, item)| !item.status.is_settled())
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in open {
+            self.revoke_job(&key);
+            self.move_step(&key, StepEvent::Cancel)?;
+        }
+        Ok(())
+    }
+}
+
+fn shortened(message: String) -> String {
+    match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        None => message,
+        Some((end, _)) => format!("{}…", &message[..end]),
+    }
+}

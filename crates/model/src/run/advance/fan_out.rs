@@ -1,0 +1,77 @@
+//! A step for each item of a list.
+
+use serde_json::{Value, json};
+
+use super::{ITEMS_MAX, Illegal, Machine};
+use crate::history::EventKind;
+use crate::step::{ErrorCode, FanOut, StepEvent, StepRun};
+use crate::workflow::{FanOutRule, StepKind};
+use crate::{StepId, StepKey};
+
+impl Machine<'_> {
+    /// Makes an item of every element and begins as many as may run at once.
+    pub(super) fn begin_fan_out(&mut self, step: &StepId, rule: &FanOutRule) -> Result<(), Illegal> {
+        let parent = StepKey::whole(step);
+        let items = match self.evaluate(&parent, &rule.items) {
+            Ok(Value::Array(items)) if items.len() <= ITEMS_MAX => items,
+            Ok(Value::Array(items)) => {
+                let problem = format!("for_each has {} items; {ITEMS_MAX} is the most", items.len());
+                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
+            }
+            Ok(_) => {
+                let problem = "for_each must give a list".to_owned();
+                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
+            }
+            Err(error) => {
+                let problem = format!("for_each: {error}");
+                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
+            }
+        };
+        self.move_step(&parent, StepEvent::Begin)?;
+        let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        self.tell(self.event(EventKind::StepForeachStarted, &parent).with_data(json!({"items": total})));
+        if items.is_empty() {
+            return self.succeed(&parent, Value::Array(Vec::new()), EventKind::StepCompleted);
+        }
+        self.step(&parent).fan_out = Some(FanOut { total, next: 0, open: 0, done: 0 });
+        for (index, item) in (0..total).zip(items) {
+            *self.step(&StepKey::item(step, index)) = StepRun { item: Some(item), ..StepRun::default() };
+        }
+        self.fill(step)
+    }
+
+    /// Dispatches further items while there is room.
+    pub(super) fn fill(&mut self, step: &StepId) -> Result<(), Illegal> {
+        let parent = StepKey::whole(step);
+        let Some(StepKind::Worker { fan_out: Some(rule), .. }) = self.definition(step).map(|step| &step.kind)
+        else {
+            return Ok(());
+        };
+        let parallel_max = rule.parallel_max.map_or(u32::MAX, std::num::NonZeroU32::get);
+        loop {
+            let Some(found) = self.run.steps.get(&parent) else { return Ok(()) };
+            let Some(fan_out) = found.fan_out else { return Ok(()) };
+            if found.status.is_settled() || fan_out.next >= fan_out.total || fan_out.open >= parallel_max {
+                return Ok(());
+            }
+            let next = FanOut { next: fan_out.next + 1, open: fan_out.open + 1, ..fan_out };
+            self.step(&parent).fan_out = Some(next);
+            self.dispatch(&StepKey::item(step, fan_out.next))?;
+        }
+    }
+
+    /// One item succeeded: the step goes on, or is done with the outputs of all, in order.
+    pub(super) fn item_succeeded(&mut self, step: &StepId) -> Result<(), Illegal> {
+        let parent = StepKey::whole(step);
+        let Some(fan_out) = self.run.steps.get(&parent).and_then(|parent| parent.fan_out) else {
+            return Ok(());
+        };
+        let fan_out = FanOut { open: fan_out.open.saturating_sub(1), done: fan_out.done + 1, ..fan_out };
+        self.step(&parent).fan_out = Some(fan_out);
+        if fan_out.done < fan_out.total {
+            return self.fill(step);
+        }
+        let outputs = self.items_of(step).map(|(_, item)| item.output.clone().unwrap_or_default()).collect();
+        self.succeed(&parent, Value::Array(outputs), EventKind::StepCompleted)
+    }
+}

@@ -1,0 +1,202 @@
+//! How a run goes on: `(workflow, run, what happened, now) -> (run, what to do)`.
+//!
+//! Pure, so that the engine, the simulation and a test take the same steps. What is to be done leaves as commands,
+//! which the store writes in the same commit as the run; a crash in between loses neither.
+
+mod begin;
+mod conclude;
+mod failure;
+mod fan_out;
+mod ready;
+pub mod scope;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{IllegalRun, InboxEvent, Run, RunEvent};
+use crate::approval::Approval;
+use crate::history::{Event, EventKind};
+use crate::job::NewJob;
+use crate::step::{IllegalStep, StepEvent, StepRun, StepStatus};
+use crate::workflow::{Step, Workflow};
+use crate::{JobId, StepId, StepKey, Timestamp};
+
+/// Dispatches of one step that may lose their worker before it is given up.
+pub const LOSSES_MAX: u32 = 10;
+
+/// Items that one step may fan out to.
+pub const ITEMS_MAX: usize = 10_000;
+
+/// What must be written, in one step, for the run to have gone on.
+#[derive(Debug)]
+pub struct Advance {
+    pub run: Run,
+    /// The steps whose rows changed. A fan-out of thousands writes only these.
+    pub changed: BTreeSet<StepKey>,
+    pub commands: Vec<Command>,
+    pub events: Vec<Event>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Dispatch(NewJob),
+    /// This job counts no more: raise its fence.
+    Revoke(JobId),
+    OpenApproval(Approval),
+    WithdrawApproval(JobId),
+    /// Given up after too many lost workers.
+    BuryJob {
+        job: JobId,
+        reason: String,
+    },
+}
+
+/// A transition that the rules do not know: a bug in them, told instead of hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    #[error(transparent)]
+    Run(#[from] IllegalRun),
+    #[error(transparent)]
+    Step(#[from] IllegalStep),
+}
+
+/// Takes `inbox` into account and lets the run go as far as it can go at `now`.
+pub fn advance(
+    workflow: &Workflow,
+    run: Run,
+    inbox: &[InboxEvent],
+    now: Timestamp,
+) -> Result<Advance, Illegal> {
+    let mut machine = Machine::new(workflow, run, now);
+    machine.start()?;
+    for event in inbox {
+        machine.take(event)?;
+    }
+    machine.fire_due()?;
+    machine.begin_ready()?;
+    machine.conclude()?;
+    Ok(machine.finish())
+}
+
+/// The run on its way from one commit to the next.
+struct Machine<'a> {
+    workflow: &'a Workflow,
+    run: Run,
+    now: Timestamp,
+    changed: BTreeSet<StepKey>,
+    commands: Vec<Command>,
+    events: Vec<Event>,
+    /// Whether a step failed on this turn: only then can the run have become hopeless.
+    has_failure: bool,
+}
+
+impl<'a> Machine<'a> {
+    fn new(workflow: &'a Workflow, run: Run, now: Timestamp) -> Self {
+        Self {
+            workflow,
+            run,
+            now,
+            changed: BTreeSet::new(),
+            commands: Vec::new(),
+            events: Vec::new(),
+            has_failure: false,
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Illegal> {
+        if self.run.head.status == super::RunStatus::Pending {
+            self.move_run(RunEvent::Start)?;
+            self.run.head.started_at = Some(self.now);
+            self.run.head.deadline_at = self.workflow.timeout.map(|timeout| self.now + timeout);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Advance {
+        self.run.head.due_at = if self.has_ended() { None } else { self.next_due() };
+        self.run.head.updated_at = self.now;
+        Advance { run: self.run, changed: self.changed, commands: self.commands, events: self.events }
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.run.steps.values().filter_map(StepRun::due_at).chain(self.run.head.deadline_at).min()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.run.head.status.is_final()
+    }
+
+    fn definition(&self, step: &StepId) -> Option<&'a Step> {
+        self.workflow.steps.get(step)
+    }
+
+    fn status(&self, step: &StepId) -> StepStatus {
+        self.run.step_status(step)
+    }
+
+    /// The step to change; from here on it counts as changed.
+    fn step(&mut self, key: &StepKey) -> &mut StepRun {
+        self.changed.insert(key.clone());
+        self.run.steps.entry(key.clone()).or_default()
+    }
+
+    fn move_step(&mut self, key: &StepKey, event: StepEvent) -> Result<(), Illegal> {
+        let now = self.now;
+        let step = self.step(key);
+        step.status = step.status.apply(event)?;
+        if step.started_at.is_none() && step.status != StepStatus::Skipped {
+            step.started_at = Some(now);
+        }
+        if step.status.is_settled() {
+            step.completed_at = Some(now);
+            step.wake_at = None;
+            step.deadline_at = None;
+        }
+        Ok(())
+    }
+
+    fn move_run(&mut self, event: RunEvent) -> Result<(), Illegal> {
+        self.run.head.status = self.run.head.status.apply(event)?;
+        let told = Event::new(self.now, EventKind::RunStatus).with_status(self.run.head.status.name());
+        let told = match &self.run.head.error {
+            Some(error) => told.saying(error.message.clone()),
+            None => told,
+        };
+        self.events.push(told);
+        Ok(())
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    fn event(&self, kind: EventKind, key: &StepKey) -> Event {
+        Event::new(self.now, kind).of_step(key)
+    }
+
+    /// Closes the dispatch of a step that goes on without it.
+    fn revoke_job(&mut self, key: &StepKey) {
+        let step = self.step(key);
+        if !step.job_open {
+            return;
+        }
+        step.job_open = false;
+        let waits_for_person = step.status == StepStatus::Waiting;
+        if let Some(job) = step.job.clone() {
+            self.commands.push(if waits_for_person {
+                Command::WithdrawApproval(job)
+            } else {
+                Command::Revoke(job)
+            });
+        }
+    }
+
+    fn items_of(&self, step: &StepId) -> impl Iterator<Item = (&StepKey, &StepRun)> + use<'_, 'a> {
+        let items = StepKey::item(step, 0)..=StepKey::item(step, u32::MAX);
+        let range: std::collections::btree_map::Range<'_, StepKey, StepRun> =
+            BTreeMap::range(&self.run.steps, items);
+        range
+    }
+}

@@ -1,0 +1,116 @@
+//! What expressions and templates of a step can see.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::super::Run;
+use super::Machine;
+use crate::expression::{EvaluateError, Expression, Member, Scope, Template};
+use crate::step::{StepError, StepRun};
+use crate::{StepId, StepKey};
+
+/// The run as one step sees it. Steps are shown one by one, as they are asked for: a fan-out may be large.
+struct RunScope<'a> {
+    run: &'a Run,
+    key: &'a StepKey,
+    error: Option<Value>,
+}
+
+impl Scope for RunScope<'_> {
+    fn root(&self, name: &str) -> Option<Cow<'_, Value>> {
+        match name {
+            "input" => Some(Cow::Borrowed(&self.run.start.input)),
+            "item" => self.run.steps.get(self.key)?.item.as_ref().map(Cow::Borrowed),
+            "index" => self.key.item.map(|index| Cow::Owned(json!(index))),
+            "error" => self.error.as_ref().map(Cow::Borrowed),
+            "steps" => Some(Cow::Owned(all_steps(self.run))),
+            "ctx" => {
+                let Value::Object(mut members) = context(self.run) else { return None };
+                members.insert("steps".to_owned(), all_steps(self.run));
+                Some(Cow::Owned(Value::Object(members)))
+            }
+            _ => None,
+        }
+    }
+
+    fn member(&self, root: &str, member: &str) -> Member<'_> {
+        match root {
+            "steps" => {
+                let step =
+                    member.parse::<StepId>().ok().and_then(|step| self.run.steps.get(&StepKey::whole(&step)));
+                step.map_or(Member::Missing, |step| Member::Found(Cow::Owned(show(step))))
+            }
+            "ctx" if member != "steps" => match context(self.run) {
+                Value::Object(mut members) => {
+                    members.remove(member).map_or(Member::Missing, |value| Member::Found(Cow::Owned(value)))
+                }
+                _ => Member::Missing,
+            },
+            _ => Member::AskRoot,
+        }
+    }
+}
+
+/// What `ctx` holds beside the steps: the run's own names.
+#[must_use]
+pub fn context(run: &Run) -> Value {
+    json!({
+        "run_id": run.start.run,
+        "workflow_id": run.start.workflow,
+        "workflow_version": run.start.workflow_version,
+        "org_id": run.start.tenant,
+    })
+}
+
+fn all_steps(run: &Run) -> Value {
+    let whole = run.steps.iter().filter(|(key, _)| key.item.is_none());
+    Value::Object(whole.map(|(key, step)| (key.to_string(), show(step))).collect::<Map<String, Value>>())
+}
+
+fn show(step: &StepRun) -> Value {
+    json!({
+        "status": step.status,
+        "output": step.output,
+        "error": step.error.as_ref().map(|error| error.message.as_str()),
+        "attempts": step.attempts,
+    })
+}
+
+impl Machine<'_> {
+    pub(super) fn evaluate(&self, key: &StepKey, expression: &Expression) -> Result<Value, EvaluateError> {
+        expression.evaluate(&self.scope(key))
+    }
+
+    pub(super) fn holds(&self, key: &StepKey, condition: &Expression) -> Result<bool, EvaluateError> {
+        condition.is_true(&self.scope(key))
+    }
+
+    pub(super) fn render(&self, key: &StepKey, template: &Template) -> Result<Value, EvaluateError> {
+        template.render(&self.scope(key)).map(|value| self.with_error(key, value))
+    }
+
+    fn scope<'s>(&'s self, key: &'s StepKey) -> RunScope<'s> {
+        RunScope { run: &self.run, key, error: self.handled_error(key) }
+    }
+
+    /// An error handler is told what it handles, under `error`, unless its input says something else there.
+    pub(super) fn with_error(&self, key: &StepKey, value: Value) -> Value {
+        match (value, self.handled_error(key)) {
+            (Value::Object(mut members), Some(error)) => {
+                members.entry("error").or_insert(error);
+                Value::Object(members)
+            }
+            (value, _) => value,
+        }
+    }
+
+    fn handled_error(&self, key: &StepKey) -> Option<Value> {
+        let handles = &self.definition(&key.step)?.handles;
+        handles.iter().find_map(|source| {
+            let step = self.run.steps.get(&StepKey::whole(source)).filter(|step| step.status.is_failure())?;
+            let StepError { code, message, step: _ } = step.error.as_ref()?;
+            Some(json!({"step_id": source, "code": code, "message": message, "status": step.status}))
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Taking in what happened: results, verdicts, cancellation, and the passing of time.
+
+use super::super::{Ending, InboxEvent};
+use super::{Illegal, LOSSES_MAX, Machine};
+use crate::approval::{Decision, Verdict};
+use crate::history::EventKind;
+use crate::job::JobOutcome;
+use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
+use crate::workflow::StepKind;
+use crate::{JobId, StepKey};
+
+impl Machine<'_> {
+    pub(super) fn take(&mut self, event: &InboxEvent) -> Result<(), Illegal> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        match event {
+            InboxEvent::Job { job, outcome } => self.take_outcome(job, outcome),
+            InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
+            InboxEvent::Cancel { by } => {
+                let message = format!("cancelled by {by}");
+                self.run.head.error = Some(StepError { code: ErrorCode::Cancelled, message, step: None });
+                self.end(Ending::Cancelled)
+            }
+        }
+    }
+
+    /// Whether `job` is the dispatch that its step waits for: one that came too late changes nothing.
+    fn is_awaited(&self, job: &JobId, status: StepStatus) -> bool {
+        let step = self.run.steps.get(&job.step);
+        step.is_some_and(|step| step.status == status && step.job_open && step.job.as_ref() == Some(job))
+    }
+
+    fn take_outcome(&mut self, job: &JobId, outcome: &JobOutcome) -> Result<(), Illegal> {
+        let key = &job.step;
+        if !self.is_awaited(job, StepStatus::Running) {
+            return Ok(());
+        }
+        self.step(key).job_open = false;
+        match outcome {
+            JobOutcome::Completed { output } => self.take_output(key, output),
+            JobOutcome::Failed { error, retryable } => {
+                self.fail_try(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
+            }
+            JobOutcome::Lost => self.take_loss(key, job),
+            JobOutcome::Cancelled { by } => {
+                let message = format!("job cancelled by {by}");
+                self.settle_failure(key, StepEvent::Cancel, ErrorCode::Cancelled, message)
+            }
+        }
+    }
+
+    fn take_output(&mut self, key: &StepKey, output: &serde_json::Value) -> Result<(), Illegal> {
+        let schema = self.definition(&key.step).and_then(|step| step.output_schema.as_ref());
+        if let Some(Err(violation)) = schema.map(|schema| schema.check(output)) {
+            let message = format!("the output does not match its schema: {violation}");
+            self.tell(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
+            // A model that answered badly once may answer well the next time.
+            return self.fail_try(key, ErrorCode::OutputInvalid, message, true);
+        }
+        self.succeed(key, output.clone(), EventKind::StepCompleted)
+    }
+
+    fn take_loss(&mut self, key: &StepKey, job: &JobId) -> Result<(), Illegal> {
+        let step = self.step(key);
+        step.losses += 1;
+        let losses = step.losses;
+        let told = self.event(EventKind::StepLost, key);
+        self.tell(crate::history::Event {
+            job: Some(job.clone()),
+            ..told.saying("the worker's lease ran out")
+        });
+        if losses < LOSSES_MAX {
+            return self.dispatch(key);
+        }
+        let reason = format!("{losses} dispatches lost their worker");
+        self.commands.push(super::Command::BuryJob { job: job.clone(), reason: reason.clone() });
+        self.settle_failure(key, StepEvent::Fail, ErrorCode::WorkerLost, reason)
+    }
+
+    fn take_decision(&mut self, job: &JobId, decision: &Decision) -> Result<(), Illegal> {
+        let key = &job.step;
+        if !self.is_awaited(job, StepStatus::Waiting) {
+            return Ok(());
+        }
+        self.step(key).job_open = false;
+        let told = serde_json::json!({"by": decision.by, "reason": decision.reason});
+        match decision.verdict {
+            Verdict::Approved => self.succeed(key, told, EventKind::StepApproved),
+            Verdict::Rejected => {
+                let message = match &decision.reason {
+                    Some(reason) => format!("rejected by {}: {reason}", decision.by),
+                    None => format!("rejected by {}", decision.by),
+                };
+                self.settle_failure(key, StepEvent::Deny, ErrorCode::Rejected, message)
+            }
+        }
+    }
+
+    /// Lets happen what was due: time-outs first, so that a late retry does not outlive its run.
+    pub(super) fn fire_due(&mut self) -> Result<(), Illegal> {
+        if self.has_ended() {
+            return Ok(());
+        }
+        if self.run.head.deadline_at.is_some_and(|at| at <= self.now) {
+            let message = "the workflow's time-out has passed".to_owned();
+            self.run.head.error = Some(StepError { code: ErrorCode::TimedOut, message, step: None });
+            return self.end(Ending::TimedOut);
+        }
+        let mut due: Vec<_> =
+            self.run.steps.iter().filter_map(|(key, step)| Some((step.due_at()?, key.clone()))).collect();
+        due.retain(|(at, _)| *at <= self.now);
+        due.sort();
+        due.into_iter().try_for_each(|(_, key)| self.fire_step(&key))
+    }
+
+    fn fire_step(&mut self, key: &StepKey) -> Result<(), Illegal> {
+        let now = self.now;
+        let Some(step) = self.run.steps.get(key) else { return Ok(()) };
+        // An item that was due may have been settled by its sibling's failure a moment ago.
+        if step.due_at().is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        if step.deadline_at.is_some_and(|at| at <= now) {
+            self.revoke_job(key);
+            return self.fail_try(
+                key,
+                ErrorCode::TimedOut,
+                "the step's time-out has passed".to_owned(),
+                true,
+            );
+        }
+        self.step(key).wake_at = None;
+        match self.definition(&key.step).map(|step| &step.kind) {
+            Some(StepKind::Delay(_)) => {
+                self.succeed(key, serde_json::Value::Null, EventKind::StepDelayCompleted)
+            }
+            Some(_) | None => self.dispatch(key),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Moments, as whole milliseconds since 1970. The store's clock decides every expiry.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment on the store's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+/// The last moment that RFC 3339 can write: the end of the year 9999.
+const LAST_MILLIS: u64 = 253_402_300_799_999;
+
+impl Timestamp {
+    pub const ZERO: Self = Self(0);
+
+    #[must_use]
+    pub fn from_millis(millis: u64) -> Self {
+        Self(millis.min(LAST_MILLIS))
+    }
+
+    #[must_use]
+    pub fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn as_micros(self) -> u64 {
+        self.0 * 1_000
+    }
+
+    /// How long ago `earlier` was; nothing if it lies ahead.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    fn add(self, time: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(millis(time)))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Self;
+
+    fn sub(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(time)))
+    }
+}
+
+/// A duration in whole milliseconds.
+#[must_use]
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// RFC 3339 in UTC, with milliseconds.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
+        let moment = jiff::Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
+        write!(out, "{moment:.3}")
+    }
+}
+
+/// A text that is not a moment of RFC 3339.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an RFC 3339 time such as 2026-01-31T12:00:00Z, in the years 1970 to 9999")]
+pub struct InvalidTime(String);
+
+impl FromStr for Timestamp {
+    type Err = InvalidTime;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTime> {
+        let invalid = || InvalidTime(text.chars().take(80).collect());
+        let moment: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
+        u64::try_from(moment.as_millisecond()).map(Self::from_millis).map_err(|_| invalid())
+    }
+}
+
+/// Where the time comes from. A paused clock stands in for it in simulations.
+pub trait Clock: Send + Sync + std::fmt::Debug {
+    fn now(&self) -> Timestamp;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_reads_back_as_it_was_written() {
+        let moment = Timestamp::from_millis(1_794_700_800_123);
+        assert_eq!(moment.to_string(), "2026-11-15T00:00:00.123Z");
+        assert_eq!(moment.to_string().parse(), Ok(moment));
+    }
+
+    #[test]
+    fn arithmetic_never_leaves_the_calendar() {
+        let last = Timestamp::from_millis(u64::MAX);
+        assert_eq!(last + Duration::MAX, last);
+        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(Timestamp::ZERO - Duration::from_secs(1), Timestamp::ZERO);
+    }
+}

@@ -1,0 +1,14 @@
+//! Workflows: the document that users write, and the compiled form that the engine runs.
+
+mod compile;
+mod document;
+mod graph;
+
+pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
+pub use document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
+
+/// Names that an expression may begin with.
+pub const ROOTS: [&str; 6] = ["input", "ctx", "steps", "item", "index", "error"];
+
+/// The most steps that a workflow may have.
+pub const STEPS_MAX: usize = 1_000;
