@@ -91,6 +91,8 @@ pub struct Due {
     pub timers: Vec<TenantId>,
     /// A worker's lease has run out.
     pub leases: Vec<TenantId>,
+    /// How long until the next timer or lease is due, as far as is known now.
+    pub next_in: Option<Duration>,
 }
 
 #[async_trait]

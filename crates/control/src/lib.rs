@@ -1,1 +1,17 @@
-//! The stages: admission, engine, scheduler, results and reconcilers
+//! The stages of the control plane. They never call each other: each reads the store, decides, writes once, wakes.
+
+pub mod admission;
+pub mod approvals;
+pub mod definitions;
+pub mod engine;
+pub mod identity;
+pub mod keys;
+pub mod reconcile;
+pub mod results;
+pub mod runs;
+pub mod service;
+pub mod settings;
+pub mod wakeups;
+
+pub use service::Control;
+pub use settings::Settings;

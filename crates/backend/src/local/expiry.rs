@@ -76,32 +76,32 @@ fn due_rows(
 }
 
 pub(super) fn due(view: &dyn View, now: Timestamp, limit: usize) -> Result<Due, StoreError> {
-    let is_due = |tenant: &TenantId, key: &str| key < rows::after(tenant, now).as_str();
-    Ok(Due {
-        ready: tenants_in(view, Table::Ready, limit, |_, _| true)?,
-        timers: tenants_in(view, Table::Timers, limit, is_due)?,
-        leases: tenants_in(view, Table::JobExpiries, limit, is_due)?,
-    })
+    let mut due = Due::default();
+    let mut next_at: Option<Timestamp> = None;
+    due.ready = first_rows(view, Table::Ready, limit)?.into_iter().map(|(tenant, _)| tenant).collect();
+    for (table, tenants) in [(Table::Timers, &mut due.timers), (Table::JobExpiries, &mut due.leases)] {
+        for (tenant, key) in first_rows(view, table, limit)? {
+            if key < rows::after(&tenant, now) {
+                tenants.push(tenant);
+            } else {
+                next_at = next_at.into_iter().chain(rows::time_of(&key)).min();
+            }
+        }
+    }
+    due.next_in = next_at.map(|at| at.since(now));
+    Ok(due)
 }
 
-/// The tenants whose first row in the table passes `test`, found by leaping from tenant to tenant.
-fn tenants_in(
-    view: &dyn View,
-    table: Table,
-    limit: usize,
-    test: impl Fn(&TenantId, &str) -> bool,
-) -> Result<Vec<TenantId>, StoreError> {
+/// The first row of each tenant in the table, found by leaping from tenant to tenant.
+fn first_rows(view: &dyn View, table: Table, limit: usize) -> Result<Vec<(TenantId, String)>, StoreError> {
     let mut found = Vec::new();
     let mut from = String::new();
     while found.len() < limit {
         // '~' comes after every character of a tenant id.
         let Some(row) = view.scan(table, &from, "~", Order::Ascending, 1)?.into_iter().next() else { break };
-        let tenant = rows::first_part(&row.key);
-        from = super::tables::end_of(&format!("{tenant}/"));
-        if let Ok(tenant) = tenant.parse::<TenantId>()
-            && test(&tenant, &row.key)
-        {
-            found.push(tenant);
+        from = super::tables::end_of(&format!("{}/", rows::first_part(&row.key)));
+        if let Ok(tenant) = rows::first_part(&row.key).parse::<TenantId>() {
+            found.push((tenant, row.key));
         }
     }
     Ok(found)

@@ -121,3 +121,8 @@ pub(super) fn last_part(key: &str) -> &str {
 pub(super) fn first_part(key: &str) -> &str {
     key.split('/').next().unwrap_or(key)
 }
+
+/// The moment in a key of a time-ordered table.
+pub(super) fn time_of(key: &str) -> Option<Timestamp> {
+    key.split('/').nth(1)?.parse().ok().map(Timestamp::from_millis)
+}

@@ -1,0 +1,206 @@
+//! Who may start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::{Effect, StoreError, Wake};
+use interlock_model::admission::{Admission, IdempotentIntent, StartRun, Usage};
+use interlock_model::fingerprint::Fingerprint;
+use interlock_model::run::{RunStatus, StartedFrom};
+use interlock_model::step::StepRun;
+use interlock_model::tenant::SlotFlow;
+use interlock_model::time::millis;
+use interlock_model::workflow::Workflow;
+use interlock_model::{IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
+use serde_json::Value;
+
+use crate::service::Control;
+
+/// A client that wants a run.
+#[derive(Debug, Clone)]
+pub struct StartRequest {
+    pub tenant: TenantId,
+    pub workflow: WorkflowId,
+    pub input: Value,
+    pub key: Option<IdempotencyKey>,
+}
+
+/// A client that wants an ended run again.
+#[derive(Debug, Clone)]
+pub struct RerunRequest {
+    pub tenant: TenantId,
+    pub run: RunId,
+    /// Take over what this step depends on, instead of running all again.
+    pub from_step: Option<StepId>,
+    pub key: Option<IdempotencyKey>,
+}
+
+/// What became of a start. Every variant is a normal outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Started {
+    New { run: RunId, usage: Usage },
+    /// Started before under the same key. No status: deleted since.
+    Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
+    KeyReused { run: RunId, usage: Usage },
+    AtCapacity { usage: Usage, retry_after: Duration },
+}
+
+/// Why a start was not decided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    #[error("there is no workflow {0}")]
+    WorkflowNotFound(WorkflowId),
+    #[error("there is no run {0}")]
+    RunNotFound(RunId),
+    #[error("the input does not match the workflow's input_schema: {0}")]
+    InvalidInput(String),
+    #[error("{0}")]
+    NotRerunnable(String),
+    /// The store did not do it.
+    #[error("the store did not answer in time; nothing was started")]
+    NotDone { retry_after: Duration },
+    /// The store may have done it.
+    #[error("the store's answer was lost; the run may or may not have started")]
+    Unknown { retry_after: Duration },
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+/// How often a definition may change under one start before it gives up.
+const RELOADS_MAX: u32 = 5;
+
+impl Control {
+    pub async fn start(&self, request: StartRequest) -> Result<Started, StartError> {
+        let intent = request.key.map(|key| IdempotentIntent {
+            fingerprint: Fingerprint::of_start(&request.workflow, &request.input),
+            key,
+        });
+        let run = self.identity.run_id(self.clock.now());
+        let start = StartRun {
+            run,
+            tenant: request.tenant,
+            workflow: request.workflow,
+            workflow_version: 0,
+            input: request.input,
+            intent,
+            origin: StartedFrom::Request,
+            is_repeat: false,
+            copied_steps: Vec::new(),
+        };
+        self.admit_current(start, |_| Ok(Vec::new())).await
+    }
+
+    pub async fn rerun(&self, request: RerunRequest) -> Result<Started, StartError> {
+        let found = self.store.run(&request.tenant, request.run).await.map_err(StartError::Store)?;
+        let source = found.ok_or(StartError::RunNotFound(request.run))?;
+        if !source.head.status.is_final() {
+            return Err(StartError::NotRerunnable(format!("run {} has not ended yet", request.run)));
+        }
+        let from_step = request.from_step;
+        let intent = request.key.map(|key| IdempotentIntent {
+            fingerprint: Fingerprint::of_rerun(request.run, from_step.as_ref()),
+            key,
+        });
+        let start = StartRun {
+            run: self.identity.run_id(self.clock.now()),
+            tenant: request.tenant,
+            workflow: source.start.workflow.clone(),
+            workflow_version: 0,
+            input: source.start.input.clone(),
+            intent,
+            origin: StartedFrom::Rerun { of: request.run, from_step: from_step.clone() },
+            is_repeat: false,
+            copied_steps: Vec::new(),
+        };
+        let copied = move |workflow: &Workflow| match &from_step {
+            None => Ok(Vec::new()),
+            Some(step) => crate::runs::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable),
+        };
+        self.admit_current(start, copied).await
+    }
+
+    /// Asks for admission with the current definition, again if it has changed meanwhile.
+    async fn admit_current(
+        &self,
+        start: StartRun,
+        copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+    ) -> Result<Started, StartError> {
+        let mut workflow = self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
+        for _ in 0..RELOADS_MAX {
+            let prepared = prepare(&start, workflow.as_ref(), &copied);
+            let (attempt, refusal) = match prepared {
+                Ok(attempt) => (attempt, None),
+                // A retry of a start that worked is answered even if it would not pass today.
+                Err(refusal) if start.intent.is_some() => (start.clone(), Some(refusal)),
+                Err(refusal) => return Err(refusal),
+            };
+            match (self.admit_once(attempt).await?, refusal) {
+                (Admission::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
+                (Admission::DefinitionChanged { .. }, None) => {
+                    let found = self.reload_workflow(&start.tenant, &start.workflow).await;
+                    workflow = found.map_err(StartError::Store)?;
+                }
+                (decided, _) => return Ok(self.started(&start, decided)),
+            }
+        }
+        Err(StartError::NotDone { retry_after: self.retry_after(None) })
+    }
+
+    /// Asks the store, again where its answer was lost: with the same run id, asking twice starts once.
+    async fn admit_once(&self, mut start: StartRun) -> Result<Admission, StartError> {
+        let mut is_unknown = false;
+        for _ in 0..=self.settings.admission_repeats_max {
+            match self.store.admit(start.clone()).await {
+                Ok(admission) => return Ok(admission),
+                Err(StoreError::Unavailable { effect, .. }) => {
+                    is_unknown |= effect == Effect::Unknown;
+                    start.is_repeat = true;
+                }
+                Err(error) => return Err(StartError::Store(error)),
+            }
+        }
+        let retry_after = self.retry_after(None);
+        Err(if is_unknown { StartError::Unknown { retry_after } } else { StartError::NotDone { retry_after } })
+    }
+
+    fn started(&self, start: &StartRun, decided: Admission) -> Started {
+        match decided {
+            Admission::Admitted { run, usage } => {
+                self.wake(Wake::RunReady { tenant: start.tenant.clone() });
+                Started::New { run, usage }
+            }
+            Admission::Replayed { run, status, usage } => Started::Replayed { run, status, usage },
+            Admission::KeyReused { run, usage } => Started::KeyReused { run, usage },
+            Admission::AtCapacity { usage, slot_flow } => {
+                Started::AtCapacity { usage, retry_after: self.retry_after(Some(slot_flow)) }
+            }
+            Admission::DefinitionChanged { .. } => unreachable!("the caller reloads the definition"),
+        }
+    }
+
+    /// When a refused client should come back: as slots really come free, spread by half on both sides so that the
+    /// refused do not return as one wave.
+    fn retry_after(&self, flow: Option<SlotFlow>) -> Duration {
+        let expected = flow.and_then(SlotFlow::expected_wait).unwrap_or_default();
+        let (low, high) = (self.settings.retry_after_min, self.settings.retry_after_max);
+        let middle = millis(expected.clamp(low, high));
+        // The floor is part of the draw: cutting at it afterwards would gather a wave there.
+        let wait = self.identity.between(millis(low).max(middle / 2), middle + middle / 2);
+        Duration::from_millis(wait)
+    }
+}
+
+/// The start with the version, and the steps, that the definition asks for.
+fn prepare(
+    start: &StartRun,
+    workflow: Option<&Arc<Workflow>>,
+    copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+) -> Result<StartRun, StartError> {
+    let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(start.workflow.clone()))?;
+    if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&start.input)) {
+        return Err(StartError::InvalidInput(violation.to_string()));
+    }
+    let copied_steps = copied(workflow)?;
+    Ok(StartRun { workflow_version: workflow.version, copied_steps, ..start.clone() })
+}

@@ -1,0 +1,105 @@
+//! One turn of one run: read, decide, write once, wake.
+
+use std::collections::BTreeMap;
+
+use interlock_backend::runs::{Commit, Committed, Taken};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::run::advance::{Advance, Command, advance};
+use interlock_model::run::Run;
+use interlock_model::{RunId, StepKey, TenantId};
+use tracing::error;
+
+use crate::service::Control;
+
+impl Control {
+    /// Advances a taken run and lets go of it. Whether more has come for it meanwhile.
+    pub(super) async fn turn(&self, taken: Taken) -> Result<bool, StoreError> {
+        let (tenant, run, fence) = (taken.start.tenant.clone(), taken.start.run, taken.fence);
+        match self.try_turn(taken).await {
+            Ok(has_more) => Ok(has_more),
+            // Somebody else has the run: what we decided is void, and what they do is right.
+            Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => {
+                // The lease would end by itself, later. Failing at this, too, changes nothing.
+                let _ = self.store.let_go(&tenant, run, fence).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_turn(&self, taken: Taken) -> Result<bool, StoreError> {
+        let Taken { start, head, inbox, inbox_end, fence, now } = taken;
+        let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
+        let pinned = self.workflow_version(&tenant, &start.workflow, start.workflow_version).await?;
+        let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
+        let steps = self.steps(&tenant, id, version).await?;
+        let advanced = advance(&workflow, Run { start, head, steps }, &inbox, now).map_err(|illegal| {
+            error!(%tenant, run = %id, %illegal, "the rules do not know this transition");
+            StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
+        })?;
+        let steps = advanced.run.steps.clone();
+        let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
+        let is_final = commit.head.status.is_final();
+        let committed = self.store.commit(commit).await?;
+        if !is_final {
+            self.cached_runs.keep(id, committed.version, steps);
+        }
+        self.announce(&tenant, id, &committed);
+        Ok(committed.has_more)
+    }
+
+    async fn steps(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        version: u64,
+    ) -> Result<BTreeMap<StepKey, interlock_model::step::StepRun>, StoreError> {
+        if let Some(steps) = self.cached_runs.take(run, version) {
+            return Ok(steps);
+        }
+        let found = self.store.run(tenant, run).await?;
+        // What was read may be newer than what was taken only if the lease was lost; the commit tells.
+        found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
+    }
+
+    fn announce(&self, tenant: &TenantId, run: RunId, committed: &Committed) {
+        for (topic, jobs) in &committed.queued {
+            self.wake(Wake::JobsReady { tenant: tenant.clone(), topic: topic.clone(), jobs: *jobs });
+        }
+        self.wake(Wake::RunChanged { run });
+    }
+}
+
+fn commit_of(
+    advanced: Advance,
+    (tenant, run): (TenantId, RunId),
+    (fence, version, inbox_end): (interlock_model::Fence, u64, u64),
+) -> Commit {
+    let Advance { run: after, changed, commands, events } = advanced;
+    let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
+    let mut commit = Commit {
+        tenant,
+        run,
+        fence,
+        version,
+        steps: steps.collect(),
+        head: after.head,
+        inbox_end,
+        events,
+        dispatched: Vec::new(),
+        revoked: Vec::new(),
+        approvals_opened: Vec::new(),
+        approvals_withdrawn: Vec::new(),
+        buried: Vec::new(),
+    };
+    for command in commands {
+        match command {
+            Command::Dispatch(job) => commit.dispatched.push(job),
+            Command::Revoke(job) => commit.revoked.push(job),
+            Command::OpenApproval(approval) => commit.approvals_opened.push(approval),
+            Command::WithdrawApproval(job) => commit.approvals_withdrawn.push(job),
+            Command::BuryJob { job, reason } => commit.buried.push((job, reason)),
+        }
+    }
+    commit
+}

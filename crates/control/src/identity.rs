@@ -1,0 +1,57 @@
+//! New names. Randomness comes in here, so that a simulation can replay it.
+
+use std::sync::{Mutex, PoisonError};
+
+use interlock_model::{InstanceId, RunId, Timestamp};
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, RngExt, SeedableRng};
+
+/// Where new ids and jitter come from.
+#[derive(Debug)]
+pub struct Identity {
+    random: Mutex<ChaCha8Rng>,
+}
+
+impl Identity {
+    /// From the operating system's randomness.
+    #[must_use]
+    pub fn unpredictable() -> Self {
+        let mut seed = [0; 32];
+        rand::rng().fill_bytes(&mut seed);
+        Self { random: Mutex::new(ChaCha8Rng::from_seed(seed)) }
+    }
+
+    /// The same ids for the same seed.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        Self { random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) }
+    }
+
+    #[must_use]
+    pub fn run_id(&self, now: Timestamp) -> RunId {
+        RunId::new(now, self.draw(|random| random.random()))
+    }
+
+    /// A name for one start of one process.
+    #[must_use]
+    pub fn instance_id(&self) -> InstanceId {
+        let number: u64 = self.draw(|random| random.random());
+        format!("i-{number:016x}").parse().expect("hexadecimal digits make a name")
+    }
+
+    /// Secret bytes of a new key.
+    #[must_use]
+    pub fn secret(&self) -> [u8; 32] {
+        self.draw(|random| random.random())
+    }
+
+    /// Somewhere between the two, both included.
+    #[must_use]
+    pub fn between(&self, low: u64, high: u64) -> u64 {
+        self.draw(|random| random.random_range(low..=high.max(low)))
+    }
+
+    fn draw<T>(&self, from: impl FnOnce(&mut ChaCha8Rng) -> T) -> T {
+        from(&mut self.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,79 @@
+//! Reconcilers: they take no input, may run at any time and any number of times, and tell what they did.
+
+mod due_timers;
+mod stale_jobs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::{StoreError, Wake};
+use interlock_model::TenantId;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::service::Control;
+
+/// What one look did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Runs whose retry, delay or time-out came due.
+    pub runs_ripened: usize,
+    /// Jobs whose worker was lost.
+    pub jobs_lost: usize,
+    /// Tenants that could not be looked at this time.
+    pub tenants_failed: usize,
+    /// When the next thing is due, as far as is known.
+    pub next_in: Option<Duration>,
+}
+
+/// Tenants that one look goes through, and rows of each.
+const TENANTS_MAX: usize = 10_000;
+const ROWS_MAX: usize = 500;
+
+/// Looks until `shutdown`: at the poll's pace, or sooner where something is known to come due.
+pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
+    loop {
+        let report = match run_once(&control).await {
+            Ok(report) => report,
+            Err(error) => {
+                warn!(%error, "cannot look for what is due; trying again");
+                Report::default()
+            }
+        };
+        if report.runs_ripened + report.jobs_lost > 0 {
+            debug!(?report, "reconciled");
+        }
+        let poll = control.settings.poll;
+        let wait = report.next_in.map_or(poll, |next| next.clamp(Duration::from_millis(5), poll));
+        if shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+            return;
+        }
+    }
+}
+
+pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
+    let due = control.store.due(TENANTS_MAX).await?;
+    let mut report = Report { next_in: due.next_in, ..Report::default() };
+    for tenant in &due.timers {
+        match due_timers::ripen(control, tenant).await {
+            Ok(ripened) => report.runs_ripened += ripened,
+            Err(error) => failed(&mut report, tenant, &error),
+        }
+    }
+    for tenant in &due.leases {
+        match stale_jobs::expire(control, tenant).await {
+            Ok(lost) => report.jobs_lost += lost,
+            Err(error) => failed(&mut report, tenant, &error),
+        }
+    }
+    for tenant in due.ready {
+        control.wake(Wake::RunReady { tenant });
+    }
+    Ok(report)
+}
+
+/// One tenant's trouble does not stop the others.
+fn failed(report: &mut Report, tenant: &TenantId, error: &StoreError) {
+    report.tenants_failed += 1;
+    warn!(%tenant, %error, "cannot reconcile this tenant; trying again at the next look");
+}

@@ -1,0 +1,71 @@
+//! Who may write: workers claim jobs and report on them, each call under its fence.
+
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use interlock_backend::jobs::{Claim, Claimed, Heartbeat, Progress, Report};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::{Fence, JobId, TenantId};
+use tokio::time::{Instant, timeout_at};
+
+use crate::service::Control;
+use crate::wakeups::Signal;
+
+impl Control {
+    /// Claims jobs, waiting up to `wait` for the first. Woken when work arrives; the poll is only for lost wake-ups.
+    pub async fn claim(&self, claim: Claim, wait: Duration) -> Result<Vec<Claimed>, StoreError> {
+        let deadline = Instant::now() + wait;
+        // Made before the first look, so that what arrives after the look is heard.
+        let waiters: Vec<_> = claim
+            .topics
+            .iter()
+            .map(|topic| self.wakeups.waiter(Signal::JobsReady(claim.tenant.clone(), topic.clone())))
+            .collect();
+        loop {
+            let claimed = self.store.claim(claim.clone()).await?;
+            if !claimed.is_empty() || Instant::now() >= deadline {
+                return Ok(claimed);
+            }
+            let heard = select_all(waiters.iter().map(|waiter| Box::pin(waiter.notified())));
+            let look_again = deadline.min(Instant::now() + self.settings.claim_poll);
+            // Woken or not, the next look tells.
+            let _ = timeout_at(look_again, heard).await;
+        }
+    }
+
+    pub async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
+        self.store.heartbeat(tenant, job, fence).await
+    }
+
+    pub async fn progress(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        progress: Progress,
+    ) -> Result<(), StoreError> {
+        self.store.progress(tenant, job, fence, progress).await?;
+        self.wake(Wake::RunChanged { run: job.run });
+        Ok(())
+    }
+
+    /// Answers as soon as the store has the result; the run goes on afterwards.
+    pub async fn report(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        outcome: JobOutcome,
+    ) -> Result<Report, StoreError> {
+        let report = self.store.report(tenant, job, fence, outcome).await?;
+        self.wake(Wake::RunReady { tenant: tenant.clone() });
+        Ok(report)
+    }
+
+    pub async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
+        let state = self.store.cancel_job(tenant, job, by).await?;
+        self.drive(tenant, job.run).await?;
+        Ok(state)
+    }
+}

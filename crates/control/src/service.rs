@@ -1,0 +1,104 @@
+//! What all stages of one process share.
+
+use std::sync::Arc;
+
+use interlock_backend::{Bus, Store, Wake};
+use interlock_model::{Clock, InstanceId};
+
+use crate::definitions::Definitions;
+use crate::engine::RunCache;
+use crate::identity::Identity;
+use crate::settings::Settings;
+use crate::wakeups::Wakeups;
+
+/// The control plane of one process: the store and the bus, with what is kept in memory beside them.
+pub struct Control {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) identity: Identity,
+    pub(crate) settings: Settings,
+    pub(crate) definitions: Definitions,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) cached_runs: RunCache,
+    /// Unique to this start of this process.
+    pub(crate) instance: InstanceId,
+}
+
+/// What the control plane stands on.
+pub struct Foundation {
+    pub store: Arc<dyn Store>,
+    pub bus: Arc<dyn Bus>,
+    /// Only for ids and waiting; the store has its own clock for everything that expires.
+    pub clock: Arc<dyn Clock>,
+    pub identity: Identity,
+}
+
+impl Control {
+    #[must_use]
+    pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
+        let Foundation { store, bus, clock, identity } = foundation;
+        let instance = identity.instance_id();
+        Arc::new(Self {
+            definitions: Definitions::new(settings.definitions_max),
+            wakeups: Arc::new(Wakeups::default()),
+            cached_runs: RunCache::new(settings.cached_runs_max),
+            instance,
+            store,
+            bus,
+            clock,
+            identity,
+            settings,
+        })
+    }
+
+    /// The store, for looking. Changes go through the stages.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    /// Who waits for what in this process.
+    #[must_use]
+    pub fn wakeups(&self) -> &Arc<Wakeups> {
+        &self.wakeups
+    }
+
+    pub(crate) fn wake(&self, wake: Wake) {
+        self.bus.wake(wake);
+    }
+}
+
+/// Which stages a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    pub engine: bool,
+    pub scheduler: bool,
+}
+
+/// The stages that run by themselves, as one task that ends after `shutdown` when all of them have.
+pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_util::sync::CancellationToken) {
+    let mut stages = tokio::task::JoinSet::new();
+    stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
+    if roles.engine {
+        stages.spawn(crate::engine::run(control.clone(), shutdown.clone()));
+    }
+    if roles.scheduler {
+        stages.spawn(crate::reconcile::run(control, shutdown));
+    }
+    while let Some(ended) = stages.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a stage ended by a bug");
+        }
+    }
+}

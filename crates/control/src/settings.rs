@@ -1,0 +1,53 @@
+//! Every wait, bound and period of the stages, read once and passed in.
+
+use std::time::Duration;
+
+/// How the stages behave. The defaults are for production; tests shorten them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a taken run is ours. A turn takes milliseconds; this is for the death of a process.
+    pub run_lease: Duration,
+    /// Runs that the engine takes in one step.
+    pub take_max: usize,
+    /// Turns that one process makes at once.
+    pub turns_max: usize,
+    /// How often the engine and the reconcilers look by themselves, should a wake-up be lost.
+    pub poll: Duration,
+    /// How often a waiting claim looks by itself, should a wake-up be lost.
+    pub claim_poll: Duration,
+    /// How often the API keys are read again, should a wake-up be lost.
+    pub keys_poll: Duration,
+    /// A worker's lease where it asks for none.
+    pub job_lease: Duration,
+    /// How long a client that cancels waits for the run to have ended.
+    pub cancel_wait: Duration,
+    /// Compiled workflow versions kept in memory.
+    pub definitions_max: usize,
+    /// Whole runs kept in memory between two turns.
+    pub cached_runs_max: usize,
+    /// How often an admission whose answer was lost is asked again before its outcome is called unknown.
+    pub admission_repeats_max: u32,
+    /// The shortest and the longest that a refused client is told to wait.
+    pub retry_after_min: Duration,
+    pub retry_after_max: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            run_lease: Duration::from_secs(30),
+            take_max: 32,
+            turns_max: 16,
+            poll: Duration::from_millis(500),
+            claim_poll: Duration::from_secs(2),
+            keys_poll: Duration::from_secs(1),
+            job_lease: Duration::from_secs(15),
+            cancel_wait: Duration::from_secs(5),
+            definitions_max: 1_024,
+            cached_runs_max: 128,
+            admission_repeats_max: 3,
+            retry_after_min: Duration::from_secs(1),
+            retry_after_max: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From the bus to whoever waits in this process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use interlock_backend::{Bus, Wake};
+use interlock_model::{RunId, TenantId, Topic};
+use tokio::sync::Notify;
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+/// What somebody can wait for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Signal {
+    /// Some run of some tenant is ready for the engine.
+    RunReady,
+    JobsReady(TenantId, Topic),
+    RunChanged(RunId),
+    KeysChanged,
+}
+
+/// The waiters of this process, in one order, so that a simulation wakes them the same way each time. A signal that nobody waits for costs nothing and leaves nothing behind.
+#[derive(Debug, Default)]
+pub struct Wakeups {
+    waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,
+    /// Tenants with a ready run that the engine has not looked at since it was told.
+    ready: Mutex<BTreeSet<TenantId>>,
+}
+
+/// Signals that may be remembered before the ones nobody waits for are swept out.
+const SWEEP_AT: usize = 1_024;
+
+impl Wakeups {
+    /// A waiter for `signal`. It hears what is said from now on, for as long as it lives.
+    #[must_use]
+    pub fn waiter(&self, signal: Signal) -> Arc<Notify> {
+        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(notify) = waiters.get(&signal).and_then(Weak::upgrade) {
+            return notify;
+        }
+        if waiters.len() >= SWEEP_AT {
+            waiters.retain(|_, waiter| waiter.strong_count() > 0);
+        }
+        let notify = Arc::new(Notify::new());
+        waiters.insert(signal, Arc::downgrade(&notify));
+        notify
+    }
+
+    /// The tenants that were said to have a ready run since the last call.
+    #[must_use]
+    pub(crate) fn take_ready(&self) -> BTreeSet<TenantId> {
+        std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Passes on what the bus says, until `shutdown`.
+    pub async fn listen(self: Arc<Self>, bus: Arc<dyn Bus>, shutdown: CancellationToken) {
+        let mut receiver = bus.subscribe();
+        while let Some(heard) = shutdown.run_until_cancelled(receiver.recv()).await {
+            match heard {
+                Ok(wake) => self.pass_on(wake),
+                // What was missed is unknown, so everybody looks.
+                Err(RecvError::Lagged(_)) => self.wake_all(),
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn pass_on(&self, wake: Wake) {
+        match wake {
+            Wake::RunReady { tenant } => {
+                self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant);
+                self.find(&Signal::RunReady).inspect(|waiter| waiter.notify_one());
+            }
+            // One waiter a job: waking all of them for one job would be a small stampede.
+            Wake::JobsReady { tenant, topic, jobs } => {
+                if let Some(waiter) = self.find(&Signal::JobsReady(tenant, topic)) {
+                    (0..jobs.min(256)).for_each(|_| waiter.notify_one());
+                }
+            }
+            Wake::RunChanged { run } => {
+                self.find(&Signal::RunChanged(run)).inspect(|waiter| waiter.notify_waiters());
+            }
+            Wake::KeysChanged => {
+                self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());
+            }
+        }
+    }
+
+    fn find(&self, signal: &Signal) -> Option<Arc<Notify>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner).get(signal).and_then(Weak::upgrade)
+    }
+
+    fn wake_all(&self) {
+        let waiters: Vec<_> = {
+            let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            waiters.values().filter_map(Weak::upgrade).collect()
+        };
+        for waiter in waiters {
+            waiter.notify_one();
+            waiter.notify_waiters();
+        }
+    }
+}
