@@ -1,1 +1,30 @@
-//! Wire types and error codes; feature client: typed client and worker loop
+//! What travels over HTTP: the types of every body, and the codes of every refusal. One file for each noun.
+//!
+//! Server and clients read the same types, so that they cannot drift apart. Requests refuse fields that they do not
+//! know; answers may grow. Absent values of runs, steps and jobs are written as `null`, so that a typed client sees
+//! every field. With the feature `client` there is also a [`client::Client`] and a [`worker::Worker`] loop.
+
+pub mod approvals;
+pub mod history;
+pub mod jobs;
+pub mod keys;
+pub mod limits;
+pub mod page;
+pub mod problem;
+pub mod runs;
+pub mod schema;
+pub mod status;
+pub mod time;
+pub mod workers;
+pub mod workflows;
+
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "client")]
+pub mod events;
+#[cfg(feature = "client")]
+pub mod worker;
+
+pub use page::{Page, PageQuery};
+pub use problem::{Code, Problem};
+pub use time::Time;

@@ -1,1 +1,23 @@
-//! One node: one SQLite file, group commit, in-process wake-ups
+//! One node: one `SQLite` file, group commit, in-process wake-ups.
+//!
+//! The verbs are decisions over ordered tables, shared with the in-memory backend; this crate keeps the tables. One
+//! thread writes: it takes whatever piled up during the last commit, decides it in order in one transaction, and
+//! answers when that is on the disk. A few threads read, each from its own snapshot. What almost every start looks
+//! at is held in memory as well, so that a refusal costs neither.
+
+mod connection;
+mod error;
+mod folder;
+mod hot;
+mod job;
+mod readers;
+mod schema;
+mod settings;
+mod statements;
+mod tables;
+mod threads;
+mod writer;
+
+pub use error::OpenError;
+pub use settings::{Settings, Synchronous};
+pub use tables::{EmbeddedStore, EmbeddedTables, open};

@@ -38,3 +38,27 @@ impl Clock for RuntimeClock {
         self.epoch + self.started.elapsed()
     }
 }
+
+/// A clock that only a test moves.
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub struct ManualClock(std::sync::atomic::AtomicU64);
+
+#[cfg(feature = "testing")]
+impl ManualClock {
+    #[must_use]
+    pub fn starting_at(now: Timestamp) -> Self {
+        Self(std::sync::atomic::AtomicU64::new(now.as_millis()))
+    }
+
+    pub fn advance(&self, time: std::time::Duration) {
+        self.0.fetch_add(millis(time), std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(std::sync::atomic::Ordering::SeqCst))
+    }
+}

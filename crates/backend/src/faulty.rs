@@ -1,1 +1,188 @@
-//! Fault injection.
+//! Fault injection: a store that loses requests and replies and takes its time, the same way for the same seed.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_model::admission::{Admission, StartRun, Usage};
+use interlock_model::approval::{Approval, Decision, Resolution};
+use interlock_model::history::Recorded;
+use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::limit::{EffectiveLimits, Limits};
+use interlock_model::run::Run;
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+use rand::rngs::ChaCha8Rng;
+use rand::{RngExt, SeedableRng};
+
+use crate::approvals::ApprovalStore;
+use crate::history::HistoryStore;
+use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use crate::keys::{ApiKey, KeyStore};
+use crate::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
+use crate::workers::{WorkerRecord, WorkerStore};
+use crate::workflows::{WorkflowStore, WorkflowVersion};
+use crate::{Effect, Page, PageRequest, Store, StoreError};
+
+/// How often things go wrong, in calls of a thousand.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    /// The call never reaches the store.
+    pub requests_lost: u32,
+    /// The call is done, and its answer never arrives.
+    pub replies_lost: u32,
+    /// The call waits before it reaches the store, and its answer again, up to [`delay_max`](Self::delay_max) each.
+    pub delayed: u32,
+    pub delay_max: Duration,
+}
+
+impl Faults {
+    pub const NONE: Self = Self { requests_lost: 0, replies_lost: 0, delayed: 0, delay_max: Duration::ZERO };
+}
+
+/// A store behind a bad line.
+pub struct FaultyStore {
+    store: Arc<dyn Store>,
+    random: Mutex<ChaCha8Rng>,
+    faults: Mutex<Faults>,
+}
+
+/// What happens to one call.
+struct Fate {
+    before: Option<Duration>,
+    loss: Option<Loss>,
+    after: Option<Duration>,
+}
+
+enum Loss {
+    Request(Effect),
+    Reply,
+}
+
+impl FaultyStore {
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, seed: u64, faults: Faults) -> Self {
+        let random = Mutex::new(ChaCha8Rng::seed_from_u64(seed));
+        Self { store, random, faults: Mutex::new(faults) }
+    }
+
+    /// From now on things go wrong this often.
+    pub fn set_faults(&self, faults: Faults) {
+        *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    }
+
+    fn fate(&self) -> Fate {
+        let faults = *self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut happens = |per_thousand: u32| random.random_range(0..1_000) < per_thousand;
+        let (before, after) = (happens(faults.delayed), happens(faults.delayed));
+        let (request, reply, is_known) = (happens(faults.requests_lost), happens(faults.replies_lost), happens(500));
+        let mut wait = |delayed: bool| delayed.then(|| random.random_range(Duration::ZERO..=faults.delay_max));
+        let loss = match (request, reply) {
+            // A client sometimes knows that its request never left, and mostly does not.
+            (true, _) => Some(Loss::Request(if is_known { Effect::NotDone } else { Effect::Unknown })),
+            (false, true) => Some(Loss::Reply),
+            (false, false) => None,
+        };
+        Fate { before: wait(before), loss, after: wait(after) }
+    }
+
+    async fn call<R>(
+        &self,
+        action: &'static str,
+        call: impl Future<Output = Result<R, StoreError>>,
+    ) -> Result<R, StoreError> {
+        let unavailable =
+            |effect, reason: &str| Err(StoreError::Unavailable { action, effect, reason: reason.to_owned() });
+        let fate = self.fate();
+        if let Some(wait) = fate.before {
+            tokio::time::sleep(wait).await;
+        }
+        if let Some(Loss::Request(effect)) = fate.loss {
+            return unavailable(effect, "the request was lost");
+        }
+        let answer = call.await;
+        if let Some(wait) = fate.after {
+            tokio::time::sleep(wait).await;
+        }
+        if let Some(Loss::Reply) = fate.loss {
+            return unavailable(Effect::Unknown, "the reply was lost");
+        }
+        answer
+    }
+}
+
+macro_rules! pass_on {
+    ($trait:ident { $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty;)* }) => {
+        #[async_trait]
+        impl $trait for FaultyStore {
+            $(async fn $verb(&self, $($name: $type),*) -> Result<$answer, StoreError> {
+                self.call(stringify!($verb), self.store.$verb($($name),*)).await
+            })*
+        }
+    };
+}
+
+pass_on!(RunStore {
+    admit(start: StartRun) -> Admission;
+    take_ready(tenant: &TenantId, holder: &InstanceId, lease: Duration, limit: usize) -> Vec<Taken>;
+    take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>;
+    commit(commit: Commit) -> Committed;
+    let_go(tenant: &TenantId, run: RunId, fence: Fence) -> ();
+    request_cancel(tenant: &TenantId, run: RunId, by: &str) -> CancelRequest;
+    delete_run(tenant: &TenantId, run: RunId) -> ();
+    ripen(tenant: &TenantId, limit: usize) -> usize;
+    run(tenant: &TenantId, run: RunId) -> Option<Run>;
+    runs(tenant: &TenantId, filter: &RunFilter, page: &PageRequest) -> Page<RunSummary>;
+    active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId>;
+    usage(tenant: &TenantId) -> Usage;
+    due(limit: usize) -> Due;
+});
+
+pass_on!(JobStore {
+    claim(claim: Claim) -> Vec<Claimed>;
+    heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat;
+    progress(tenant: &TenantId, job: &JobId, fence: Fence, progress: Progress) -> ();
+    report(tenant: &TenantId, job: &JobId, fence: Fence, outcome: JobOutcome) -> Report;
+    cancel_job(tenant: &TenantId, job: &JobId, by: &str) -> JobState;
+    expire(tenant: &TenantId, limit: usize) -> Vec<JobId>;
+    job(tenant: &TenantId, job: &JobId) -> Option<JobView>;
+    jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView>;
+});
+
+pass_on!(ApprovalStore {
+    resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution;
+    approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval>;
+});
+
+pass_on!(HistoryStore {
+    timeline(tenant: &TenantId, run: RunId, after: u64, limit: usize) -> Vec<Recorded>;
+});
+
+pass_on!(KeyStore {
+    create_key(key: ApiKey) -> ApiKey;
+    revoke_key(id: &ApiKeyId) -> ();
+    api_keys() -> Vec<ApiKey>;
+});
+
+pass_on!(TenantStore {
+    set_limits(scope: &LimitScope, limits: Limits) -> u64;
+    limits(scope: &LimitScope) -> WrittenLimits;
+    effective_limits(tenant: &TenantId) -> EffectiveLimits;
+    tenants(page: &PageRequest) -> Page<TenantId>;
+});
+
+pass_on!(WorkerStore {
+    workers(tenant: &TenantId, page: &PageRequest) -> Page<WorkerRecord>;
+    worker(tenant: &TenantId, worker: &WorkerId) -> Option<WorkerRecord>;
+});
+
+pass_on!(WorkflowStore {
+    save_workflow(tenant: &TenantId, id: &WorkflowId, document: &WorkflowDocument) -> u32;
+    workflow(tenant: &TenantId, id: &WorkflowId) -> Option<WorkflowVersion>;
+    workflow_version(tenant: &TenantId, id: &WorkflowId, version: u32) -> Option<WorkflowVersion>;
+    workflows(tenant: &TenantId, page: &PageRequest) -> Page<WorkflowVersion>;
+    delete_workflow(tenant: &TenantId, id: &WorkflowId) -> ();
+});

@@ -1,1 +1,29 @@
-//! HTTP in, HTTP out; the only place that knows status codes
+//! HTTP in, HTTP out: the only place that knows paths, headers and status codes.
+//!
+//! A request passes the accept loop ([`server`]), a connection with bounds on everything that a client can draw out,
+//! the router, the caller's identity and role, and then one handler per endpoint: it reads through the store and
+//! changes through the stages of `control`. Whatever goes wrong becomes a problem document in one place, `error`.
+
+mod auth;
+mod body;
+mod connection;
+mod convert;
+mod cursor;
+mod error;
+mod idempotency;
+mod metrics;
+mod nesting;
+mod observe;
+mod openapi;
+mod path;
+mod query;
+mod router;
+mod routes;
+mod server;
+mod settings;
+mod state;
+
+pub use openapi::document as openapi_document;
+pub use server::{BindError, Gateway};
+pub use settings::Settings;
+pub use state::{Deployment, Foundation};

@@ -1,1 +1,161 @@
-//! The tests that every backend must pass.
+//! The tests that every backend must pass: one function a rule, and its name states the rule.
+//!
+//! A backend's test file is one line: [`conformance_suite!`](crate::conformance_suite) with what makes a fresh store.
+
+pub mod admission;
+pub mod approvals;
+pub mod jobs;
+pub mod keys;
+pub mod limits;
+pub mod runs;
+mod scene;
+pub mod versus_memory;
+pub mod workflows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_model::{Clock, Timestamp};
+
+pub use scene::Scene;
+
+use crate::Store;
+use crate::clock::ManualClock;
+
+/// What a backend brings to the suite: a fresh store, and a way to let time pass on the clock that it trusts.
+#[async_trait]
+pub trait Subject: Send + Sync {
+    fn store(&self) -> Arc<dyn Store>;
+    async fn elapse(&self, time: Duration);
+    /// Closes the store and opens what it kept. A store that keeps nothing comes back as it is.
+    async fn reopen(&mut self);
+}
+
+/// A store on a clock that the test moves.
+pub struct OnManualClock<F> {
+    clock: Arc<ManualClock>,
+    store: Option<Arc<dyn Store>>,
+    open: F,
+}
+
+impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync> OnManualClock<F> {
+    /// `open` opens the store, again after it was closed.
+    pub fn new(open: F) -> Self {
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
+        Self { store: Some(open(clock.clone())), clock, open }
+    }
+
+    pub fn clock(&self) -> Arc<ManualClock> {
+        self.clock.clone()
+    }
+}
+
+#[async_trait]
+impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync> Subject for OnManualClock<F> {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone().expect("the store is open between two reopenings")
+    }
+
+    async fn elapse(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    async fn reopen(&mut self) {
+        self.store = None;
+        self.store = Some((self.open)(self.clock.clone()));
+    }
+}
+
+/// Every rule as a test of the backend that `$subject` makes.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($subject:expr) => {
+        $crate::conformance_rules! { $subject;
+            admission::{
+                a_start_within_the_cap_is_admitted,
+                a_tenant_at_its_cap_is_refused_and_nothing_is_left_behind,
+                a_tenant_at_its_cap_does_not_stop_another_tenant,
+                starts_at_once_never_exceed_the_cap,
+                a_replayed_start_returns_the_first_run_even_at_capacity,
+                starts_at_once_with_one_key_make_one_run,
+                a_key_with_another_payload_is_refused_and_names_the_first_run,
+                a_refused_start_does_not_consume_its_key,
+                keys_are_scoped_by_tenant_and_workflow,
+                a_key_is_kept_for_its_retention_and_not_longer,
+                a_replay_of_a_deleted_run_says_that_it_is_gone,
+                a_start_with_an_old_definition_is_sent_back,
+                asking_again_with_the_same_run_id_starts_once,
+                a_refusal_tells_how_fast_slots_come_free,
+            }
+            limits::{
+                a_limit_is_in_force_with_its_answer,
+                a_limit_below_the_usage_admits_nobody_and_ends_nothing,
+                the_systems_limit_holds_for_tenants_that_say_nothing,
+                every_tenant_that_was_used_is_listed,
+            }
+            runs::{
+                a_taken_run_is_nobody_elses_until_its_lease_ends,
+                a_commit_under_an_old_fence_is_refused,
+                a_commit_is_accepted_once,
+                a_commit_at_an_old_version_is_refused,
+                a_run_that_ends_gives_its_slot_back_once,
+                what_comes_during_a_turn_is_left_for_the_next,
+                letting_go_leaves_the_run_to_others,
+                a_due_run_ripens_and_not_before_its_time,
+                a_run_that_ends_raises_the_fence_of_its_open_jobs,
+                deleting_a_live_run_frees_its_slot_and_its_jobs,
+                cancelling_is_posted_once_and_refused_for_nothing,
+                another_tenants_run_is_not_there,
+                runs_are_listed_newest_first_page_by_page,
+                the_timeline_has_no_gaps,
+                what_was_acknowledged_survives_a_reopening,
+            }
+            jobs::{
+                jobs_are_claimed_oldest_first_and_once,
+                claims_at_once_never_share_a_job,
+                fences_only_grow,
+                a_heartbeat_extends_the_lease,
+                a_lease_that_ran_out_cannot_be_revived,
+                a_lost_job_is_told_to_its_run,
+                the_late_worker_is_refused_on_every_call,
+                a_result_is_recorded_once,
+                a_guessed_fence_is_refused,
+                a_cancelled_job_is_told_to_stop,
+                a_waiting_job_that_is_cancelled_cannot_be_claimed,
+                another_tenants_job_is_not_there,
+                progress_stands_in_the_timeline,
+                a_worker_that_claims_is_seen,
+            }
+            approvals::{
+                the_first_verdict_counts,
+                an_approval_whose_run_has_ended_is_withdrawn,
+                open_approvals_are_listed,
+            }
+            workflows::{
+                saving_again_makes_the_next_version_and_keeps_the_old,
+                a_deleted_workflow_admits_nothing_and_comes_back_with_the_next_version,
+                workflows_are_listed_newest_first_page_by_page,
+            }
+            keys::{
+                a_key_is_kept_until_it_is_revoked,
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! conformance_rules {
+    ($subject:expr; $($module:ident::{ $($rule:ident,)* })*) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the expression that makes the subject may need what is beside it")]
+            use super::*;
+
+            $(#[tokio::test]
+            async fn $rule() {
+                $crate::conformance::$module::$rule(&mut $subject).await;
+            })*
+        })*
+    };
+}

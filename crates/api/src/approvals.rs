@@ -1,0 +1,38 @@
+//! Approvals: asked by a run, answered by a person.
+
+use interlock_model::{JobId, RunId, StepKey, WorkflowId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::Time;
+
+/// An approval that is open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ApprovalView {
+    #[schema(value_type = String)]
+    pub job_id: JobId,
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    #[schema(value_type = String)]
+    pub step_id: StepKey,
+    #[schema(value_type = String)]
+    pub workflow_id: WorkflowId,
+    pub requested_at: Time,
+    pub input: Value,
+}
+
+/// The body of a verdict. The verdict itself is in the path; the body may be absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerdictRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The answer to a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ResolvedApproval {
+    #[schema(value_type = String)]
+    pub job_id: JobId,
+}

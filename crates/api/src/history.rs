@@ -1,0 +1,37 @@
+//! What happened to a run, in order: as a list, and live as server-sent events with the same bodies.
+
+use interlock_model::{JobId, StepKey};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::Time;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TimelineItem {
+    /// Its place: from 1, without gaps. The `id:` of the event when it is streamed.
+    pub seq: u64,
+    pub time: Time,
+    /// Such as `run_status`, `step_dispatched`, `step_completed`. There may be new ones.
+    pub r#type: String,
+    #[schema(required, value_type = Option<String>)]
+    pub step_id: Option<StepKey>,
+    #[schema(required, value_type = Option<String>)]
+    pub job_id: Option<JobId>,
+    #[schema(required)]
+    pub status: Option<String>,
+    #[schema(required)]
+    pub message: Option<String>,
+    #[schema(required)]
+    pub data: Option<Value>,
+}
+
+impl TimelineItem {
+    /// The status that the run took on with this event, if it took on one.
+    #[must_use]
+    pub fn run_status(&self) -> Option<interlock_model::run::RunStatus> {
+        let status = self.status.as_deref().filter(|_| self.r#type == "run_status")?;
+        interlock_model::run::RunStatus::named(status)
+    }
+}

@@ -1,0 +1,163 @@
+//! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and how they look to people.
+
+use interlock_model::job::JobState;
+use interlock_model::{JobId, RunId, StepKey, Topic, WorkerId, WorkflowId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{Time, schema};
+
+/// A worker asks for work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 64)]
+    pub topics: Vec<Topic>,
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100, default = 1)]
+    pub max_jobs: u32,
+    /// How long to wait for a job to arrive.
+    #[serde(default)]
+    #[schema(maximum = 60_000, default = 0)]
+    pub wait_ms: u64,
+    /// How long a job is the worker's without a heartbeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1_000, maximum = 3_600_000, default = 15_000)]
+    pub lease_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What the worker got; nothing, if nothing came in time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimAnswer {
+    pub jobs: Vec<ClaimedJob>,
+}
+
+/// A job that the worker now holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ClaimedJob {
+    #[schema(value_type = String)]
+    pub job_id: JobId,
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    #[schema(value_type = String)]
+    pub step_id: StepKey,
+    #[schema(value_type = String)]
+    pub topic: Topic,
+    pub attempt: u32,
+    /// To be presented with every call about this job. Larger than that of every earlier dispatch.
+    pub fence: u64,
+    pub input: Value,
+    pub lease_ms: u64,
+    /// When the step's time-out ends it, in milliseconds since 1970; null if it has none.
+    #[schema(required)]
+    pub deadline_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatRequest {
+    pub fence: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeartbeatAnswer {
+    /// The lease counts from now.
+    pub lease_ms: u64,
+    /// Nobody wants the result any more: stop.
+    pub cancel_requested: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompleteRequest {
+    pub fence: u64,
+    #[serde(default)]
+    pub output: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailRequest {
+    pub fence: u64,
+    pub error: String,
+    /// Whether trying again may help; true if absent.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub retryable: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProgressRequest {
+    pub fence: u64,
+    #[schema(maximum = 100)]
+    pub percent: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// `{}`: it is done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Accepted {}
+
+/// A job as it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobView {
+    #[schema(value_type = String)]
+    pub job_id: JobId,
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    #[schema(value_type = String)]
+    pub step_id: StepKey,
+    #[schema(value_type = String)]
+    pub workflow_id: WorkflowId,
+    #[schema(value_type = String)]
+    pub topic: Topic,
+    #[schema(schema_with = schema::job_state)]
+    pub state: JobState,
+    pub attempt: u32,
+    /// Null until a worker has claimed it.
+    #[schema(required)]
+    pub fence: Option<u64>,
+    #[schema(required, value_type = Option<String>)]
+    pub worker_id: Option<WorkerId>,
+    pub created_at: Time,
+    #[schema(required)]
+    pub claimed_at: Option<Time>,
+    #[schema(required)]
+    pub lease_expires_at: Option<Time>,
+    #[schema(required)]
+    pub ended_at: Option<Time>,
+    /// When the step's time-out ends it, in milliseconds since 1970.
+    #[schema(required)]
+    pub deadline_ms: Option<u64>,
+    pub input: Value,
+}
+
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobQuery {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(schema_with = schema::job_state)]
+    pub state: Option<JobState>,
+    /// 1 to 500; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

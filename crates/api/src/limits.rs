@@ -1,0 +1,80 @@
+//! Limits: written down for the system or for a tenant, and in force.
+
+use interlock_model::TenantId;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Whom a document of the configuration is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigScope {
+    /// Every tenant that says nothing itself.
+    System,
+    /// One tenant.
+    Org,
+}
+
+/// Replaces what is written down for a scope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigRequest {
+    pub scope: ConfigScope,
+    /// The tenant, for the scope `org`; the caller's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope_id: Option<String>,
+    pub data: ConfigData,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigData {
+    #[serde(default)]
+    pub limits: LimitsData,
+}
+
+/// What is absent is inherited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsData {
+    /// Runs that may be live at once. Zero admits none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 1_000_000_000)]
+    pub max_concurrent_runs: Option<u32>,
+}
+
+/// What is written down for a scope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ConfigView {
+    pub scope: ConfigScope,
+    #[schema(required)]
+    pub scope_id: Option<String>,
+    pub data: ConfigData,
+    /// Raised with every change.
+    pub revision: u64,
+}
+
+/// What is in force for a tenant: every limit is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EffectiveConfig {
+    pub data: ConfigData,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ConfigQuery {
+    #[param(inline)]
+    pub scope: ConfigScope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EffectiveConfigQuery {
+    /// The tenant; the caller's own if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub org_id: Option<TenantId>,
+}

@@ -1,0 +1,40 @@
+//! Lists come in pages: newest first, unless a list says otherwise.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// The most items that one page may hold.
+pub const LIMIT_MAX: u32 = 500;
+
+/// Items of a page where nothing is asked for.
+pub const LIMIT_DEFAULT: u32 = 50;
+
+/// A part of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    /// Give this as `cursor` for the next page; null on the last.
+    #[schema(required)]
+    pub next_cursor: Option<String>,
+}
+
+impl<T> Page<T> {
+    #[must_use]
+    pub fn new(items: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { items, next_cursor }
+    }
+}
+
+/// Which part of a list is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageQuery {
+    /// 1 to 500; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

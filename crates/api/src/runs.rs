@@ -1,0 +1,156 @@
+//! Runs: how one is started, and how it looks from outside.
+
+use std::collections::BTreeMap;
+
+use interlock_model::run::RunStatus;
+use interlock_model::step::StepStatus;
+use interlock_model::{IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, WorkflowId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{Time, schema};
+
+/// The answer to a start or a rerun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StartedRun {
+    #[schema(value_type = String)]
+    pub run_id: RunId,
+    /// The run's status now; `deleted` for a replay whose run was deleted since.
+    #[schema(schema_with = schema::start_status)]
+    pub status: String,
+    /// Whether the idempotency key had started this run before.
+    pub replayed: bool,
+    /// Its place in the queue, where a limit queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+}
+
+/// Starts the run's workflow again with the same input.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RerunRequest {
+    /// Keep what the steps before this one gave, and begin here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub from_step: Option<StepId>,
+}
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    #[schema(value_type = String)]
+    pub id: RunId,
+    #[schema(value_type = String)]
+    pub workflow_id: WorkflowId,
+    /// The version that the run is pinned to.
+    pub workflow_version: u32,
+    /// The tenant.
+    #[schema(value_type = String)]
+    pub org_id: TenantId,
+    #[schema(schema_with = schema::run_status)]
+    pub status: RunStatus,
+    pub input: Value,
+    /// What expressions see as `ctx`.
+    pub context: Value,
+    #[schema(required)]
+    pub output: Option<Value>,
+    #[schema(required)]
+    pub error: Option<FailureView>,
+    #[schema(value_type = BTreeMap<String, StepView>)]
+    pub steps: BTreeMap<StepId, StepView>,
+    pub created_at: Time,
+    #[schema(required)]
+    pub started_at: Option<Time>,
+    #[schema(required)]
+    pub completed_at: Option<Time>,
+    pub updated_at: Time,
+    #[schema(required, value_type = Option<String>)]
+    pub idempotency_key: Option<IdempotencyKey>,
+    /// The run that this one repeats.
+    #[schema(required, value_type = Option<String>)]
+    pub rerun_of: Option<RunId>,
+    /// Of whoever wrote last; it only grows.
+    pub fence: u64,
+}
+
+/// A run in a list: without what may be large.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunSummary {
+    #[schema(value_type = String)]
+    pub id: RunId,
+    #[schema(value_type = String)]
+    pub workflow_id: WorkflowId,
+    pub workflow_version: u32,
+    #[schema(value_type = String)]
+    pub org_id: TenantId,
+    #[schema(schema_with = schema::run_status)]
+    pub status: RunStatus,
+    #[schema(required)]
+    pub error: Option<FailureView>,
+    pub created_at: Time,
+    #[schema(required)]
+    pub started_at: Option<Time>,
+    #[schema(required)]
+    pub completed_at: Option<Time>,
+    pub updated_at: Time,
+    #[schema(required, value_type = Option<String>)]
+    pub idempotency_key: Option<IdempotencyKey>,
+    #[schema(required, value_type = Option<String>)]
+    pub rerun_of: Option<RunId>,
+    pub fence: u64,
+}
+
+/// Where a step of a run stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StepView {
+    #[schema(schema_with = schema::step_status)]
+    pub status: StepStatus,
+    /// Dispatches so far.
+    pub attempts: u32,
+    /// The last dispatch.
+    #[schema(required, value_type = Option<String>)]
+    pub job_id: Option<JobId>,
+    #[schema(required)]
+    pub started_at: Option<Time>,
+    #[schema(required)]
+    pub completed_at: Option<Time>,
+    #[schema(required)]
+    pub output: Option<Value>,
+    #[schema(required)]
+    pub error: Option<FailureView>,
+    /// The items of a step that fans out, as `<step>[i]`; null for other steps.
+    #[schema(required, no_recursion, value_type = Option<BTreeMap<String, StepView>>)]
+    pub children: Option<BTreeMap<StepKey, StepView>>,
+}
+
+/// Why a step or a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailureView {
+    /// Such as `worker_failed`, `timed_out`, `output_invalid`.
+    pub code: String,
+    pub message: String,
+    /// The step that it happened in.
+    #[schema(required)]
+    pub step_id: Option<String>,
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RunQuery {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(schema_with = schema::run_status)]
+    pub status: Option<RunStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub workflow_id: Option<WorkflowId>,
+    /// 1 to 500; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

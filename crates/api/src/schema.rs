@@ -1,0 +1,159 @@
+//! Shapes for the OpenAPI document of what the model defines. The model itself knows nothing of HTTP.
+
+use std::collections::BTreeMap;
+
+use interlock_model::job::JobState;
+use interlock_model::run::RunStatus;
+use interlock_model::step::StepStatus;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
+
+/// A workflow as its author writes it. Unknown fields are refused.
+#[derive(Debug, Clone, ToSchema)]
+pub struct Workflow {
+    /// Letters, digits, `.`, `_` and `-`; made up by the server if absent. An id that exists gets its next version.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    pub id: Option<String>,
+    pub name: String,
+    pub description: Option<String>,
+    /// Ends the run as `timed_out`.
+    pub timeout_sec: Option<f64>,
+    /// JSON Schema that the input of every run must meet.
+    pub input_schema: Option<Value>,
+    /// 1 to 1,000 steps, by id.
+    pub steps: BTreeMap<String, Step>,
+}
+
+/// One step of a workflow.
+#[derive(Debug, Clone, ToSchema)]
+pub struct Step {
+    #[schema(inline)]
+    pub r#type: StepType,
+    /// Worker steps: the queue that its jobs wait in.
+    pub topic: Option<String>,
+    #[schema(default = json!([]))]
+    pub depends_on: Option<Vec<String>>,
+    /// A bare expression. Where it does not hold the step is skipped.
+    pub condition: Option<String>,
+    /// Worker steps: an expression that gives a list; one job for each item.
+    pub for_each: Option<String>,
+    /// Items of `for_each` that may be out at once.
+    pub max_parallel: Option<u32>,
+    /// What the job gets. Strings may hold `${…}` templates.
+    pub input: Option<Map<String, Value>>,
+    /// JSON Schema that the step's output must meet.
+    pub output_schema: Option<Value>,
+    /// The step that takes over when this one has failed.
+    pub on_error: Option<String>,
+    pub retry: Option<Retry>,
+    /// Of one try.
+    pub timeout_sec: Option<f64>,
+    /// Delay steps: how long, or until when.
+    pub delay_sec: Option<f64>,
+    pub delay_until: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum StepType {
+    Worker,
+    Approval,
+    Condition,
+    Delay,
+    Transform,
+    Notify,
+}
+
+/// How often and when a failed step is tried again, with full jitter.
+#[derive(Debug, Clone, ToSchema)]
+pub struct Retry {
+    #[schema(default = 0)]
+    pub max_retries: Option<u32>,
+    #[schema(default = 1.0)]
+    pub initial_backoff_sec: Option<f64>,
+    #[schema(default = 2.0)]
+    pub multiplier: Option<f64>,
+    #[schema(default = 300.0)]
+    pub max_backoff_sec: Option<f64>,
+}
+
+/// Every job state, in the order of a job's life.
+pub const JOB_STATES: [JobState; 6] = [
+    JobState::Queued,
+    JobState::Running,
+    JobState::Succeeded,
+    JobState::Failed,
+    JobState::Lost,
+    JobState::Cancelled,
+];
+
+/// The name of a model value that is written as a plain string.
+#[must_use]
+pub fn name<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(name)) => name,
+        Ok(_) | Err(_) => unreachable!("only values that are written as names are named"),
+    }
+}
+
+pub(crate) fn run_status() -> Object {
+    names(&RunStatus::ALL).build()
+}
+
+pub(crate) fn step_status() -> Object {
+    names(&StepStatus::ALL).build()
+}
+
+pub(crate) fn job_state() -> Object {
+    names(&JOB_STATES).build()
+}
+
+/// A run's status in the answer to its start, where the run may be gone already.
+pub(crate) fn start_status() -> Object {
+    let statuses = RunStatus::ALL.iter().map(name).chain(["queued".to_owned(), "deleted".to_owned()]);
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(statuses)).build()
+}
+
+fn names<T: Serialize>(values: &[T]) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).enum_values(Some(values.iter().map(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use interlock_model::workflow::WorkflowDocument;
+    use serde_json::json;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    fn properties<T: PartialSchema>() -> BTreeSet<String> {
+        let schema = serde_json::to_value(T::schema()).unwrap();
+        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    }
+
+    fn members(value: &Value) -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn the_published_shape_of_a_workflow_is_the_one_that_is_read() {
+        let step = json!({
+            "type": "worker", "topic": "t", "depends_on": ["a"], "condition": "true", "for_each": "input.x",
+            "max_parallel": 1, "input": {}, "output_schema": {}, "on_error": "b", "timeout_sec": 1.0,
+            "retry": {"max_retries": 1, "initial_backoff_sec": 1.0, "multiplier": 2.0, "max_backoff_sec": 3.0},
+            "delay_sec": 1.0, "delay_until": "2026-01-31T12:00:00Z"
+        });
+        let document = json!({
+            "id": "w", "name": "n", "description": "d", "timeout_sec": 1.0, "input_schema": {}, "steps": {"s": step}
+        });
+        let read: WorkflowDocument = serde_json::from_value(document).unwrap();
+        let written = serde_json::to_value(&read).unwrap();
+        assert_eq!(properties::<Workflow>(), members(&written));
+        assert_eq!(properties::<Step>(), members(&written["steps"]["s"]));
+        assert_eq!(properties::<Retry>(), members(&written["steps"]["s"]["retry"]));
+    }
+}

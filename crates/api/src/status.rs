@@ -1,0 +1,67 @@
+//! What a server says of itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StatusView {
+    pub version: String,
+    /// Of this start of this process.
+    pub instance_id: String,
+    pub uptime_ms: u64,
+    pub roles: Vec<String>,
+    pub backend: BackendStatus,
+    pub strategies: Strategies,
+    /// The policies in force, by name.
+    pub policies: BTreeMap<String, Value>,
+    pub store: StoreStatus,
+    pub bus: BusStatus,
+    /// How many tenants were ever used. Only for those who may see all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BackendStatus {
+    /// Such as `embedded`.
+    pub kind: String,
+    /// What a crash may lose, in the backend's words.
+    pub durability: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Strategies {
+    /// How starts are decided, such as `atomic`.
+    pub admission: String,
+    /// How results reach a busy run, such as `inbox`.
+    pub run: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoreStatus {
+    pub commands_sent: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BusStatus {
+    pub kind: String,
+    pub connected: bool,
+}
+
+/// `GET /healthz`: the process is alive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+}
+
+/// `GET /readyz`: whether the store answers, and whether the bus does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Readiness {
+    pub ready: bool,
+    pub store: bool,
+    pub bus: bool,
+}

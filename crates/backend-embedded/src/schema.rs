@@ -1,0 +1,151 @@
+//! The format of the file: whose it is, which version it has, and how an older one becomes the latest.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Error, ErrorCode, Transaction, TransactionBehavior};
+
+use crate::{OpenError, connection};
+
+/// "ILCK": says in the header of the file that it is ours.
+const APPLICATION_ID: i32 = 0x494c_434b;
+
+/// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
+type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
+
+const MIGRATIONS: &[Migration] = &[create_tables];
+
+/// The version that the last migration leads to.
+pub(crate) fn latest() -> u32 {
+    u32::try_from(MIGRATIONS.len()).expect("migrations are few")
+}
+
+/// Refuses a file that is not ours, or that a newer Interlock wrote, and changes nothing in it.
+pub(crate) fn check(file: &Path) -> Result<(), OpenError> {
+    if std::fs::metadata(file).is_ok_and(|file| file.len() > 0) {
+        let found = look(file).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::Foreign { file: file.to_owned() },
+            _ => refused(file, "read the version")(error),
+        })?;
+        let version = found.version().ok_or_else(|| OpenError::Foreign { file: file.to_owned() })?;
+        if version > latest() {
+            return Err(OpenError::Newer { found: version, known: latest() });
+        }
+    }
+    Ok(())
+}
+
+/// Brings the file to the latest version, each step in a transaction of its own.
+pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let done: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > done) {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        migration(&transaction)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+        tracing::info!(version, "the database has a new format");
+    }
+    Ok(())
+}
+
+/// No other process lives, so nobody holds a run. The fences keep growing: a holder of old is still refused.
+pub(crate) fn release_runs(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM run_leases", []).map(drop)
+}
+
+pub(crate) fn refused(file: &Path, action: &'static str) -> impl FnOnce(Error) -> OpenError {
+    move |source| OpenError::Database { file: file.to_owned(), action, source }
+}
+
+struct Found {
+    application_id: i32,
+    user_version: i32,
+    objects: i64,
+}
+
+impl Found {
+    /// The version, if the file is ours. One in which nothing was made is: we died before the first migration.
+    fn version(&self) -> Option<u32> {
+        let untouched = self.application_id == 0 && self.user_version == 0 && self.objects == 0;
+        if untouched || self.application_id == APPLICATION_ID {
+            u32::try_from(self.user_version).ok()
+        } else {
+            None
+        }
+    }
+}
+
+/// Looks with a connection that cannot write.
+fn look(file: &Path) -> rusqlite::Result<Found> {
+    let connection = connection::reader(file)?;
+    Ok(Found {
+        application_id: connection.pragma_query_value(None, "application_id", |row| row.get(0))?,
+        user_version: connection.pragma_query_value(None, "user_version", |row| row.get(0))?,
+        objects: connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?,
+    })
+}
+
+/// Version 1. The names are written out, because the list of tables in the code goes on growing.
+fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    const TABLES: [&str; 23] = [
+        "tenants",
+        "system",
+        "workflow_heads",
+        "workflow_versions",
+        "idempotency_keys",
+        "starts",
+        "heads",
+        "steps",
+        "active",
+        "ready",
+        "inbox",
+        "run_leases",
+        "timers",
+        "timeline",
+        "jobs",
+        "queue",
+        "job_leases",
+        "job_expiries",
+        "approvals",
+        "open_approvals",
+        "dead_letters",
+        "workers",
+        "api_keys",
+    ];
+    for table in TABLES {
+        transaction.execute_batch(&format!(
+            "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use interlock_backend::local::Table;
+
+    use super::*;
+
+    #[test]
+    fn the_migrations_make_every_table_of_the_contract() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        for table in Table::ALL {
+            let count = format!("SELECT count(*) FROM {}", table.name());
+            let rows: i64 = connection.query_row(&count, [], |row| row.get(0)).unwrap();
+            assert_eq!(rows, 0, "{}", table.name());
+        }
+    }
+
+    #[test]
+    fn a_migration_is_done_once() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute("INSERT INTO heads VALUES ('a/1', '{}')", []).unwrap();
+        migrate(&mut connection).unwrap();
+        let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(version, latest());
+        let rows: i64 = connection.query_row("SELECT count(*) FROM heads", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 1);
+    }
+}

@@ -1,0 +1,135 @@
+//! The five statements of a table, prepared when first needed and then kept: they are the hot path.
+
+use std::cell::RefCell;
+
+use interlock_backend::StoreError;
+use interlock_backend::local::{Order, Row, Table, View};
+use rusqlite::{Connection, PrepFlags, Statement};
+
+use crate::error::unreadable;
+
+#[derive(Debug, Clone, Copy)]
+enum Verb {
+    Get,
+    Put,
+    Delete,
+    ScanUp,
+    ScanDown,
+}
+
+const VERBS: usize = 5;
+
+/// A statement, once it was needed.
+type Slot<'c> = RefCell<Option<Statement<'c>>>;
+
+/// Reads and writes rows over one connection.
+pub(crate) struct Statements<'c> {
+    connection: &'c Connection,
+    slots: Vec<[Slot<'c>; VERBS]>,
+}
+
+impl<'c> Statements<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Self { connection, slots: Table::ALL.iter().map(|_| Default::default()).collect() }
+    }
+
+    /// The tables as this connection sees them; `action` names in errors what the caller wanted.
+    pub(crate) fn view(&self, action: &'static str) -> impl View {
+        Rows { statements: self, action }
+    }
+
+    /// Writes the row, or deletes it if there is no value.
+    pub(crate) fn write(&self, table: Table, key: &str, value: Option<&str>) -> rusqlite::Result<()> {
+        let verb = if value.is_some() { Verb::Put } else { Verb::Delete };
+        self.run(table, verb, |statement| {
+            statement.raw_bind_parameter(1, key)?;
+            if let Some(value) = value {
+                statement.raw_bind_parameter(2, value)?;
+            }
+            statement.raw_execute().map(drop)
+        })
+    }
+
+    fn get(&self, table: Table, key: &str) -> rusqlite::Result<Option<String>> {
+        self.run(table, Verb::Get, |statement| {
+            statement.raw_bind_parameter(1, key)?;
+            statement.raw_query().next()?.map(|row| row.get(0)).transpose()
+        })
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        verb: Verb,
+        (from, until): (&str, &str),
+        limit: usize,
+    ) -> rusqlite::Result<Vec<Row>> {
+        self.run(table, verb, |statement| {
+            statement.raw_bind_parameter(1, from)?;
+            statement.raw_bind_parameter(2, until)?;
+            statement.raw_bind_parameter(3, i64::try_from(limit).unwrap_or(i64::MAX))?;
+            let row = |row: &rusqlite::Row<'_>| Ok(Row { key: row.get(0)?, value: row.get(1)? });
+            statement.raw_query().mapped(row).collect()
+        })
+    }
+
+    fn run<T>(
+        &self,
+        table: Table,
+        verb: Verb,
+        work: impl FnOnce(&mut Statement<'c>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let mut slot = self.slots[table as usize][verb as usize].borrow_mut();
+        let statement = match slot.take() {
+            Some(statement) => statement,
+            None => {
+                self.connection.prepare_with_flags(&sql(table, verb), PrepFlags::SQLITE_PREPARE_PERSISTENT)?
+            }
+        };
+        work(slot.insert(statement))
+    }
+}
+
+fn sql(table: Table, verb: Verb) -> String {
+    let table = table.name();
+    match verb {
+        Verb::Get => format!("SELECT value FROM {table} WHERE key = ?1"),
+        // Cheaper than an upsert: with no other index, SQLite overwrites without looking first.
+        Verb::Put => format!("INSERT OR REPLACE INTO {table} (key, value) VALUES (?1, ?2)"),
+        Verb::Delete => format!("DELETE FROM {table} WHERE key = ?1"),
+        Verb::ScanUp => scan(table, "ASC"),
+        Verb::ScanDown => scan(table, "DESC"),
+    }
+}
+
+fn scan(table: &str, direction: &str) -> String {
+    format!("SELECT key, value FROM {table} WHERE key >= ?1 AND key < ?2 ORDER BY key {direction} LIMIT ?3")
+}
+
+struct Rows<'s, 'c> {
+    statements: &'s Statements<'c>,
+    action: &'static str,
+}
+
+impl View for Rows<'_, '_> {
+    fn get(&self, table: Table, key: &str) -> Result<Option<String>, StoreError> {
+        self.statements.get(table, key).map_err(|error| unreadable(self.action, table, key, &error))
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        from: &str,
+        until: &str,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
+        let verb = match order {
+            Order::Ascending => Verb::ScanUp,
+            Order::Descending => Verb::ScanDown,
+        };
+        self.statements
+            .scan(table, verb, (from, until), limit)
+            .map_err(|error| unreadable(self.action, table, from, &error))
+    }
+}

@@ -1,0 +1,141 @@
+//! The tables in their file: how they open, answer and close.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use interlock_backend::local::{Decision, Executor, LocalStore, View};
+use interlock_backend::{Effect, StoreError};
+use interlock_model::{Clock, Timestamp};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{closed, unavailable};
+use crate::folder::Folder;
+use crate::hot::Hot;
+use crate::job::Asked;
+use crate::readers::{self, Reader};
+use crate::threads::{Ended, Ending, Running, start};
+use crate::writer::{self, Writer};
+use crate::{OpenError, Settings, connection, schema};
+
+/// A store in one file.
+pub type EmbeddedStore = LocalStore<EmbeddedTables>;
+
+/// Opens the store in `folder`, which is made if it is not there. Blocks while it reads.
+pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<EmbeddedStore, OpenError> {
+    EmbeddedTables::open(folder, clock, settings).map(LocalStore::new)
+}
+
+/// Ordered tables in one file. Dropping them closes the file after what is queued.
+#[derive(Debug)]
+pub struct EmbeddedTables {
+    writer: mpsc::Sender<writer::Message>,
+    readers: mpsc::Sender<readers::Message>,
+    hot: Arc<Hot>,
+    clock: Arc<dyn Clock>,
+    /// Last, because the threads end only when the queues above are gone.
+    ending: Ending,
+}
+
+impl EmbeddedTables {
+    pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
+        let folder = Folder::claim(folder)?;
+        let file = folder.database();
+        schema::check(&file)?;
+        let refused = |action| schema::refused(&file, action);
+        let mut connection =
+            connection::writer(&file, settings.synchronous).map_err(refused("open the database"))?;
+        schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
+        schema::release_runs(&connection).map_err(refused("release the runs"))?;
+        let hot = Arc::new(Hot::load(&connection).map_err(refused("load what is held in memory"))?);
+
+        let (readers, queue) = mpsc::channel(settings.queue_max.max(1));
+        let queue = Arc::new(Mutex::new(queue));
+        let (reading, readers_ended) = Ended::channel();
+        for _ in 0..settings.readers.max(1) {
+            let connection = connection::reader(&file).map_err(refused("open the database to read"))?;
+            start_reader(connection, Arc::clone(&queue), Arc::clone(&clock), reading.clone())?;
+        }
+        drop(reading);
+        let (writer, queue) = mpsc::channel(settings.queue_max.max(1));
+        let (writing, ended) = Ended::channel();
+        let work = {
+            let (hot, clock) = (Arc::clone(&hot), Arc::clone(&clock));
+            move || {
+                Writer::new(&connection, &hot, &*clock).serve(queue, settings.batch_max.max(1));
+                // A snapshot that is still read from would keep the log from being emptied.
+                readers_ended.wait();
+                close(connection);
+                drop(folder);
+                drop(writing);
+            }
+        };
+        start("interlock-writer", work)?;
+        Ok(Self { writer, readers, hot, clock, ending: Ending::of(ended) })
+    }
+
+    /// Answers what is queued, refuses what comes later, and returns when the file is closed and the folder free.
+    pub async fn close(&self) {
+        // If a queue is closed already, there is nothing to tell.
+        let _ = self.writer.send(writer::Message::Close).await;
+        let _ = self.readers.send(readers::Message::Close).await;
+        let ended = self.ending.ended();
+        if let Err(error) = tokio::task::spawn_blocking(move || ended.wait()).await {
+            tracing::warn!(%error, "nobody waited for the store to close");
+        }
+    }
+}
+
+impl Executor for EmbeddedTables {
+    async fn write<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let (job, answer) = Asked::by(action, decide);
+        self.writer.send(writer::Message::Decide(job)).await.map_err(|_| closed(action))?;
+        answer.await.unwrap_or_else(|_| Err(unavailable(action, Effect::Unknown, &"the writer is gone")))
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let look = move |reader: &Reader<'_>| {
+            // Looking has no effect, so it is not done for a caller that went away.
+            if !reply.is_closed() {
+                let _ = reply.send(reader.look(action, look));
+            }
+        };
+        self.readers.send(readers::Message::Look(Box::new(look))).await.map_err(|_| closed(action))?;
+        answer.await.unwrap_or_else(|_| Err(closed(action)))
+    }
+
+    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
+        let now = self.clock.now();
+        self.hot.peek(|view| decide(view, now))
+    }
+}
+
+fn start_reader(
+    connection: Connection,
+    queue: readers::Queue,
+    clock: Arc<dyn Clock>,
+    running: Running,
+) -> Result<(), OpenError> {
+    start("interlock-reader", move || {
+        Reader::new(&connection, &*clock).serve(&queue);
+        drop(connection);
+        drop(running);
+    })
+}
+
+/// Empties the log into the file. If that fails nothing is lost: the next process reads the log.
+fn close(connection: Connection) {
+    let emptied = connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)");
+    if let Err(error) = emptied.and_then(|()| connection.close().map_err(|(_, error)| error)) {
+        tracing::warn!(%error, "the database was not closed well");
+    }
+}

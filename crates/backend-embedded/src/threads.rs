@@ -1,0 +1,60 @@
+//! How threads start, and how others learn that they have ended.
+
+use std::convert::Infallible;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::OpenError;
+
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), OpenError> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(OpenError::Thread)
+}
+
+/// Held by a thread for as long as it runs.
+pub(crate) type Running = Sender<Infallible>;
+
+/// Knows when all who hold the [`Running`] of it have ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended(Arc<Mutex<Receiver<Infallible>>>);
+
+impl Ended {
+    pub(crate) fn channel() -> (Running, Self) {
+        let (running, ended) = channel();
+        (running, Self(Arc::new(Mutex::new(ended))))
+    }
+
+    /// Blocks until they have.
+    pub(crate) fn wait(&self) {
+        if let Ok(ended) = self.0.lock() {
+            let _ = ended.recv();
+        }
+    }
+}
+
+/// Dropping this waits for the end, but not for long: who drops a store expects its folder to be free, which takes
+/// some milliseconds, and may be on an async thread. After that the threads end on their own.
+#[derive(Debug)]
+pub(crate) struct Ending(Ended);
+
+impl Ending {
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    pub(crate) fn of(ended: Ended) -> Self {
+        Self(ended)
+    }
+
+    pub(crate) fn ended(&self) -> Ended {
+        self.0.clone()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // If the lock is taken, another waits already.
+        if let Ok(ended) = self.0.0.try_lock() {
+            let _ = ended.recv_timeout(Self::PATIENCE);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+use std::cell::RefCell;
+
+use interlock_backend::StoreError;
+use interlock_backend::local::{Decision, Table, View};
+use interlock_model::Timestamp;
+use rusqlite::ffi;
+use tokio::sync::oneshot::Receiver;
+
+use super::*;
+use crate::job::Asked;
+use crate::schema;
+
+#[derive(Debug)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+}
+
+fn tables() -> (Connection, Hot) {
+    let mut connection = Connection::open_in_memory().unwrap();
+    schema::migrate(&mut connection).unwrap();
+    let hot = Hot::load(&connection).unwrap();
+    (connection, hot)
+}
+
+/// Jobs to settle together, and where their answers arrive.
+#[derive(Default)]
+struct Batch(RefCell<Vec<Box<dyn Job>>>);
+
+impl Batch {
+    fn add<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Receiver<Result<R, StoreError>> {
+        let (job, answer) = Asked::by("test", move |view: &dyn View, _| decide(view));
+        self.0.borrow_mut().push(job);
+        answer
+    }
+
+    fn put(&self, table: Table, key: &'static str, value: String) -> Receiver<Result<(), StoreError>> {
+        self.add(move |_| {
+            let mut changes = Changes::default();
+            changes.put(table, key, &value);
+            Ok(Decision { answer: (), changes })
+        })
+    }
+
+    fn get(&self, table: Table, key: &'static str) -> Receiver<Result<Option<String>, StoreError>> {
+        self.add(move |view| view.get(table, key).map(Decision::unchanged))
+    }
+
+    fn settle(self, writer: &Writer<'_>) {
+        writer.settle(self.0.into_inner());
+    }
+}
+
+fn effect<R>(mut answer: Receiver<Result<R, StoreError>>) -> Option<Effect> {
+    match answer.try_recv().expect("every job is answered") {
+        Err(StoreError::Unavailable { effect, .. }) => Some(effect),
+        _ => None,
+    }
+}
+
+fn peek(hot: &Hot, key: &str) -> Option<String> {
+    hot.peek(|view| view.get(Table::Tenants, key).map(Decision::unchanged)).unwrap()
+}
+
+#[test]
+fn a_later_decision_of_a_batch_sees_what_an_earlier_one_changed() {
+    let (connection, hot) = tables();
+    let batch = Batch::default();
+    let before = batch.get(Table::Heads, "a/1");
+    let put = batch.put(Table::Heads, "a/1", "x".to_owned());
+    let after = batch.get(Table::Heads, "a/1");
+    batch.settle(&Writer::new(&connection, &hot, &Stopped));
+    let answers = [before, after].map(|mut answer| answer.try_recv().unwrap());
+    assert_eq!(answers, [Ok(None), Ok(Some("\"x\"".to_owned()))]);
+    assert_eq!(effect(put), None);
+}
+
+#[test]
+fn memory_shows_a_row_only_once_it_is_committed() {
+    let (connection, hot) = tables();
+    let hot: &'static Hot = Box::leak(Box::new(hot));
+    let batch = Batch::default();
+    batch.put(Table::Tenants, "acme", "x".to_owned());
+    let mut early = batch.add(|_| Ok(Decision::unchanged(peek(hot, "acme"))));
+    batch.settle(&Writer::new(&connection, hot, &Stopped));
+    assert_eq!(early.try_recv().unwrap(), Ok(None));
+    assert_eq!(peek(hot, "acme"), Some("\"x\"".to_owned()));
+}
+
+#[test]
+fn a_full_disk_fails_the_whole_batch_and_the_writer_works_again_when_there_is_room() {
+    let (connection, hot) = tables();
+    let writer = Writer::new(&connection, &hot, &Stopped);
+    let pages: u32 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+
+    let batch = Batch::default();
+    let small = batch.put(Table::Tenants, "acme", "x".to_owned());
+    let large = batch.put(Table::Heads, "a/1", "x".repeat(100_000));
+    let looked = batch.get(Table::Tenants, "acme");
+    batch.settle(&writer);
+    assert_eq!(effect(small), Some(Effect::NotDone));
+    assert_eq!(effect(large), Some(Effect::NotDone));
+    assert_eq!(effect(looked), Some(Effect::NotDone));
+    assert_eq!(peek(&hot, "acme"), None);
+
+    connection.pragma_update_and_check(None, "max_page_count", pages + 100, |_| Ok(())).unwrap();
+    let batch = Batch::default();
+    let mut small = batch.get(Table::Tenants, "acme");
+    let large = batch.put(Table::Heads, "a/1", "x".repeat(100_000));
+    batch.settle(&writer);
+    assert_eq!(small.try_recv().unwrap(), Ok(None));
+    assert_eq!(effect(large), None);
+}
+
+/// The only way to have a commit itself turned down without breaking the disk: a foreign key checked at its end.
+#[test]
+fn a_commit_that_is_turned_down_did_not_happen_and_the_next_one_may() {
+    let (connection, hot) = tables();
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON;
+             CREATE TABLE owed (id INTEGER PRIMARY KEY,
+                                other INTEGER REFERENCES owed (id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER owing AFTER INSERT ON active BEGIN INSERT INTO owed VALUES (1, 2); END;",
+        )
+        .unwrap();
+    let writer = Writer::new(&connection, &hot, &Stopped);
+
+    let batch = Batch::default();
+    let tenant = batch.put(Table::Tenants, "acme", "x".to_owned());
+    let turned_down = batch.put(Table::Active, "acme/1", "x".to_owned());
+    batch.settle(&writer);
+    assert_eq!(effect(tenant), Some(Effect::NotDone));
+    assert_eq!(effect(turned_down), Some(Effect::NotDone));
+    assert_eq!(peek(&hot, "acme"), None);
+
+    let batch = Batch::default();
+    let mut active = batch.get(Table::Active, "acme/1");
+    let tenant = batch.put(Table::Tenants, "acme", "x".to_owned());
+    batch.settle(&writer);
+    assert_eq!(active.try_recv().unwrap(), Ok(None));
+    assert_eq!(effect(tenant), None);
+    assert_eq!(peek(&hot, "acme"), Some("\"x\"".to_owned()));
+}
+
+#[test]
+fn a_commit_that_may_have_reached_the_disk_is_unknown() {
+    let failed = |code| Error::SqliteFailure(ffi::Error::new(code), None);
+    assert_eq!(effect_of(&failed(ffi::SQLITE_IOERR_FSYNC), false), Effect::Unknown);
+    assert_eq!(effect_of(&failed(ffi::SQLITE_NOMEM), false), Effect::Unknown);
+    assert_eq!(effect_of(&failed(ffi::SQLITE_FULL), false), Effect::NotDone);
+    assert_eq!(effect_of(&failed(ffi::SQLITE_BUSY), true), Effect::NotDone);
+}

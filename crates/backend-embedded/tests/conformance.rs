@@ -1,0 +1,24 @@
+//! The embedded store keeps every rule, and answers like the reference.
+
+use std::sync::Arc;
+
+use interlock_backend::Store;
+use interlock_backend::conformance::{OnManualClock, Subject, versus_memory};
+use interlock_backend_embedded::{Settings, open};
+use interlock_model::Clock;
+
+interlock_backend::conformance_suite!(OnManualClock::new(in_temporary_folder()));
+
+fn in_temporary_folder() -> impl Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    move |clock| Arc::new(open(folder.path(), clock, Settings::default()).expect("the folder is free"))
+}
+
+#[tokio::test]
+async fn random_calls_are_answered_like_the_reference() {
+    for seed in 0..24 {
+        let subject = OnManualClock::new(in_temporary_folder());
+        let clock = subject.clock();
+        versus_memory::every_answer_equals_the_references(subject.store(), clock, seed, 400).await;
+    }
+}

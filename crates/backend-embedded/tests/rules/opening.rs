@@ -1,0 +1,139 @@
+use std::fs;
+use std::path::Path;
+
+use interlock_backend::local::{Executor, Table};
+use interlock_backend::{Effect, StoreError};
+use interlock_backend_embedded::OpenError;
+use rusqlite::Connection;
+
+use crate::rows::{fresh, get, open, put};
+
+#[tokio::test]
+async fn rows_survive_closing_and_opening_again() {
+    let (tables, folder) = fresh();
+    put(&tables, Table::Tenants, "acme", 1).await.unwrap();
+    put(&tables, Table::Heads, "acme/run", 2).await.unwrap();
+    drop(tables);
+    let tables = open(folder.path()).unwrap();
+    assert_eq!(get(&tables, Table::Tenants, "acme").await, Some(1));
+    assert_eq!(get(&tables, Table::Heads, "acme/run").await, Some(2));
+}
+
+#[tokio::test]
+async fn a_second_store_in_a_folder_is_refused_until_the_first_is_gone() {
+    let (first, folder) = fresh();
+    let error = open(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains("is in use by another Interlock process"), "{error}");
+    drop(first);
+    let second = open(folder.path()).unwrap();
+    second.close().await;
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn a_file_of_a_newer_format_is_refused_and_left_alone() {
+    let (tables, folder) = fresh();
+    drop(tables);
+    let file = folder.path().join("interlock.db");
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 1000).unwrap();
+    let error = refused(folder.path());
+    assert!(matches!(error, OpenError::Newer { found: 1000, known } if known < 1000), "{error}");
+    assert!(error.to_string().contains("format 1000"), "{error}");
+}
+
+#[test]
+fn a_foreign_database_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = Connection::open(folder.path().join("interlock.db")).unwrap();
+    other.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
+    drop(other);
+    let error = refused(folder.path());
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+    assert!(error.to_string().contains("is not a database of Interlock"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("interlock.db"), "Dear diary, ".repeat(1000)).unwrap();
+    let error = refused(folder.path());
+    assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+/// Why the folder did not open, after a look that its file is as it was.
+fn refused(folder: &Path) -> OpenError {
+    let file = folder.join("interlock.db");
+    let before = fs::read(&file).unwrap();
+    let error = open(folder).unwrap_err();
+    assert!(fs::read(&file).unwrap() == before, "the file was touched");
+    error
+}
+
+#[test]
+fn a_file_whose_maker_died_before_the_first_table_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Connection::open(folder.path().join("interlock.db")).unwrap();
+    made.pragma_update(None, "journal_mode", "WAL").unwrap();
+    drop(made);
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a-file");
+    fs::write(&file, "").unwrap();
+    let error = open(&file.join("data")).unwrap_err();
+    assert!(matches!(error, OpenError::Folder { .. }), "{error}");
+    assert!(error.to_string().contains("a-file"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_enter_the_folder() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("made/for/us");
+    open(&folder).unwrap();
+    assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn nobody_holds_a_run_after_opening() {
+    let (tables, folder) = fresh();
+    put(&tables, Table::RunLeases, "acme/run", 1).await.unwrap();
+    put(&tables, Table::JobLeases, "acme/job", 1).await.unwrap();
+    drop(tables);
+    let tables = open(folder.path()).unwrap();
+    assert_eq!(get(&tables, Table::RunLeases, "acme/run").await, None);
+    assert_eq!(get(&tables, Table::JobLeases, "acme/job").await, Some(1), "workers are other processes");
+}
+
+#[tokio::test]
+async fn a_closed_store_refuses_and_says_that_nothing_happened() {
+    let (tables, _folder) = fresh();
+    tables.close().await;
+    let not_done = |answer: Result<(), StoreError>| {
+        matches!(answer, Err(StoreError::Unavailable { effect: Effect::NotDone, .. }))
+    };
+    assert!(not_done(put(&tables, Table::Heads, "a/1", 1).await));
+    assert!(not_done(tables.read("look", |_, _| Ok(())).await));
+    tables.close().await;
+}
+
+#[tokio::test]
+async fn closing_keeps_what_was_asked_before_it_and_empties_the_log() {
+    let (tables, folder) = fresh();
+    let (one, two, ()) = tokio::join!(
+        put(&tables, Table::Heads, "a/1", 1),
+        put(&tables, Table::Heads, "a/2", 2),
+        tables.close()
+    );
+    assert_eq!((one, two), (Ok(()), Ok(())));
+    let log = fs::metadata(folder.path().join("interlock.db-wal")).map_or(0, |log| log.len());
+    assert_eq!(log, 0);
+    let tables = open(folder.path()).unwrap();
+    assert_eq!(get(&tables, Table::Heads, "a/2").await, Some(2));
+}

@@ -1,0 +1,222 @@
+//! Who may write: leases and fences of jobs.
+
+use futures_util::future::join_all;
+use interlock_model::history::EventKind;
+use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::run::InboxEvent;
+use interlock_model::{Fence, JobId};
+use serde_json::json;
+
+use super::Subject;
+use super::scene::{LEASE, Scene, acme, claim, globex, name, new_job, running};
+use crate::jobs::{Heartbeat, Progress, Report};
+use crate::{PageRequest, StoreError};
+
+fn completed() -> JobOutcome {
+    JobOutcome::Completed { output: json!({"ok": true}) }
+}
+
+fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> bool {
+    matches!(answer, Err(StoreError::Fenced { .. }))
+}
+
+pub async fn jobs_are_claimed_oldest_first_and_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let run = scene.started(&acme()).await;
+        jobs.push(scene.begin(&acme(), run).await);
+        subject.elapse(std::time::Duration::from_millis(5)).await;
+    }
+    let mut claimed: Vec<JobId> = scene.claim(&acme(), 2).await.into_iter().map(|it| it.job.id).collect();
+    assert_eq!(claimed, jobs[..2]);
+    claimed.extend(scene.claim(&acme(), 5).await.into_iter().map(|it| it.job.id));
+    assert_eq!(claimed, jobs);
+    assert!(scene.claim(&acme(), 5).await.is_empty());
+    let mut other_topic = claim(&acme(), 5);
+    other_topic.topics = vec![name("test")];
+    assert!(scene.store.claim(other_topic).await.unwrap().is_empty());
+}
+
+pub async fn claims_at_once_never_share_a_job(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let mut turn = running(&scene.taken(&acme(), run).await);
+    turn.dispatched = (1..=20).map(|attempt| new_job(run, attempt)).collect();
+    let _ = scene.commit(turn).await.unwrap();
+    let tenant = acme();
+    let answers = join_all((0..30).map(|_| scene.claim(&tenant, 1))).await;
+    let mut jobs: Vec<_> = answers.into_iter().flatten().map(|it| (it.job.id, it.lease.fence)).collect();
+    jobs.sort();
+    assert_eq!(jobs.iter().map(|(job, _)| job.attempt).collect::<Vec<_>>(), (1..=20).collect::<Vec<_>>());
+    let mut fences: Vec<_> = jobs.iter().map(|(_, fence)| *fence).collect();
+    fences.sort();
+    fences.dedup();
+    assert_eq!(fences.len(), 20, "each claim has a fence of its own");
+}
+
+pub async fn fences_only_grow(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let mut last = taken.fence;
+    // Above 2^50, where arithmetic in doubles and 14-digit printing begin to lose numbers.
+    assert!(last.number() > 1 << 50, "{last}");
+    let mut turn = running(&taken);
+    turn.dispatched = (1..=10).map(|attempt| new_job(run, attempt)).collect();
+    let _ = scene.commit(turn).await.unwrap();
+    for _ in 0..10 {
+        let claimed = scene.claim(&acme(), 1).await.pop().expect("a job waits");
+        assert!(claimed.lease.fence > last);
+        last = claimed.lease.fence;
+        let shown = scene.store.job(&acme(), &claimed.job.id).await.unwrap().expect("the job is there");
+        assert_eq!(shown.lease.map(|lease| lease.fence), Some(last), "a fence comes back unrounded");
+    }
+}
+
+pub async fn a_heartbeat_extends_the_lease(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (_, claimed) = scene.working(&acme()).await;
+    for _ in 0..4 {
+        subject.elapse(LEASE / 2).await;
+        let beat = scene.store.heartbeat(&acme(), &claimed.job.id, claimed.lease.fence).await;
+        assert!(matches!(beat, Ok(Heartbeat::Extended { lease, .. }) if lease == LEASE), "{beat:?}");
+        assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
+    }
+}
+
+pub async fn a_lease_that_ran_out_cannot_be_revived(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (_, claimed) = scene.working(&acme()).await;
+    subject.elapse(LEASE * 2).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    // Nobody has noticed yet that the time is over; the store knows.
+    let beat = scene.store.heartbeat(&acme(), job, fence).await;
+    assert!(matches!(beat, Err(StoreError::Fenced { held, current }) if held == fence && current > fence), "{beat:?}");
+    assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
+}
+
+pub async fn a_lost_job_is_told_to_its_run(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    let due = scene.store.due(10).await.unwrap();
+    assert!(due.leases.is_empty() && due.next_in.is_some(), "{due:?}");
+    subject.elapse(LEASE * 2).await;
+    assert_eq!(scene.store.due(10).await.unwrap().leases, [acme()]);
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(vec![claimed.job.id.clone()]));
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
+    assert_eq!(scene.store.due(10).await.unwrap().ready, [acme()]);
+    let taken = scene.taken(&acme(), run).await;
+    assert_eq!(taken.inbox, [InboxEvent::Job { job: claimed.job.id.clone(), outcome: JobOutcome::Lost }]);
+    let shown = scene.store.job(&acme(), &claimed.job.id).await.unwrap().expect("the job is there");
+    assert_eq!(shown.state, JobState::Lost);
+}
+
+pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, late) = scene.working(&acme()).await;
+    subject.elapse(LEASE * 2).await;
+    let _ = scene.store.expire(&acme(), 10).await.unwrap();
+    let mut turn = running(&scene.taken(&acme(), run).await);
+    turn.dispatched = vec![new_job(run, 2)];
+    let _ = scene.commit(turn).await.unwrap();
+    let second = scene.claim(&acme(), 1).await.pop().expect("the step was dispatched again");
+    assert!(second.lease.fence > late.lease.fence);
+
+    let (job, fence) = (&late.job.id, late.lease.fence);
+    assert!(is_fenced(&scene.store.heartbeat(&acme(), job, fence).await));
+    let progress = Progress { percent: 50, message: None };
+    assert!(is_fenced(&scene.store.progress(&acme(), job, fence, progress).await));
+    assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
+    let failed = JobOutcome::Failed { error: "late".to_owned(), retryable: true };
+    assert!(is_fenced(&scene.store.report(&acme(), job, fence, failed).await));
+    let report = scene.store.report(&acme(), &second.job.id, second.lease.fence, completed()).await;
+    assert_eq!(report, Ok(Report::Recorded));
+}
+
+pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    assert_eq!(scene.store.report(&acme(), job, fence, completed()).await, Ok(Report::Recorded));
+    assert_eq!(scene.store.report(&acme(), job, fence, completed()).await, Ok(Report::AlreadyRecorded));
+    let failed = JobOutcome::Failed { error: "no".to_owned(), retryable: false };
+    assert!(is_fenced(&scene.store.report(&acme(), job, fence, failed).await));
+    assert!(is_fenced(&scene.store.heartbeat(&acme(), job, fence).await));
+    let taken = scene.taken(&acme(), run).await;
+    assert_eq!(taken.inbox, [InboxEvent::Job { job: job.clone(), outcome: completed() }]);
+    subject.elapse(LEASE * 2).await;
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
+}
+
+pub async fn a_guessed_fence_is_refused(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let (_, claimed) = scene.working(&acme()).await;
+    let run = scene.started(&acme()).await;
+    let waiting = scene.begin(&acme(), run).await;
+    let above = Fence::new(claimed.lease.fence.number() + 1);
+    for fence in [Fence::NONE, Fence::new(claimed.lease.fence.number() - 1), above] {
+        assert!(is_fenced(&scene.store.report(&acme(), &claimed.job.id, fence, completed()).await));
+        assert!(is_fenced(&scene.store.report(&acme(), &waiting, fence, completed()).await));
+        assert!(is_fenced(&scene.store.heartbeat(&acme(), &waiting, fence).await));
+    }
+    let _ = scene.store.cancel_job(&acme(), &waiting, "a test").await.unwrap();
+    assert!(is_fenced(&scene.store.heartbeat(&acme(), &waiting, Fence::NONE).await));
+}
+
+pub async fn a_cancelled_job_is_told_to_stop(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    assert_eq!(scene.store.cancel_job(&acme(), job, "a test").await, Ok(JobState::Cancelled));
+    assert_eq!(scene.store.cancel_job(&acme(), job, "a test").await, Ok(JobState::Cancelled));
+    assert_eq!(scene.store.heartbeat(&acme(), job, fence).await, Ok(Heartbeat::CancelRequested));
+    assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
+    let outcome = JobOutcome::Cancelled { by: "a test".to_owned() };
+    assert_eq!(scene.taken(&acme(), run).await.inbox, [InboxEvent::Job { job: job.clone(), outcome }]);
+}
+
+pub async fn a_waiting_job_that_is_cancelled_cannot_be_claimed(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let job = scene.begin(&acme(), run).await;
+    let _ = scene.store.cancel_job(&acme(), &job, "a test").await.unwrap();
+    assert!(scene.claim(&acme(), 1).await.is_empty());
+}
+
+pub async fn another_tenants_job_is_not_there(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (_, claimed) = scene.working(&acme()).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    assert_eq!(scene.store.job(&globex(), job).await, Ok(None));
+    let beat = scene.store.heartbeat(&globex(), job, fence).await;
+    assert!(matches!(beat, Err(StoreError::NotFound { .. })), "{beat:?}");
+    let report = scene.store.report(&globex(), job, fence, completed()).await;
+    assert!(matches!(report, Err(StoreError::NotFound { .. })), "{report:?}");
+    assert!(scene.claim(&globex(), 10).await.is_empty());
+}
+
+pub async fn progress_stands_in_the_timeline(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    let progress = Progress { percent: 40, message: Some("compiling".to_owned()) };
+    scene.store.progress(&acme(), &claimed.job.id, claimed.lease.fence, progress).await.unwrap();
+    let events = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    let told = &events.last().expect("there are events").event;
+    assert_eq!((told.kind, told.message.as_deref()), (EventKind::StepProgress, Some("compiling")));
+    assert_eq!(told.data, Some(json!({"percent": 40})));
+}
+
+pub async fn a_worker_that_claims_is_seen(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    assert_eq!(scene.store.worker(&acme(), &name("worker-1")).await, Ok(None));
+    scene.claim(&acme(), 1).await;
+    let page = scene.store.workers(&acme(), &PageRequest { limit: 10, after: None }).await.unwrap();
+    assert_eq!(page.items.iter().map(|it| it.worker.as_str()).collect::<Vec<_>>(), ["worker-1"]);
+    let first_seen_at = page.items[0].first_seen_at;
+    subject.elapse(std::time::Duration::from_millis(1_500)).await;
+    scene.claim(&acme(), 1).await;
+    let seen = scene.store.worker(&acme(), &name("worker-1")).await.unwrap().expect("it is known");
+    assert_eq!(seen.first_seen_at, first_seen_at);
+    assert!(seen.last_seen_at > first_seen_at);
+}

@@ -1,0 +1,54 @@
+//! Limits, and when they are in force.
+
+use interlock_model::admission::{Admission, Usage};
+use interlock_model::limit::{Limits, RUNS_MAX_DEFAULT};
+
+use super::Subject;
+use super::scene::{Scene, acme, globex, name};
+use crate::PageRequest;
+use crate::tenants::{LimitScope, WrittenLimits};
+
+pub async fn a_limit_is_in_force_with_its_answer(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 0).await;
+    assert!(matches!(scene.start(&acme(), None).await, Admission::AtCapacity { .. }));
+    scene.limit(&acme(), 1).await;
+    assert!(matches!(scene.start(&acme(), None).await, Admission::Admitted { .. }));
+    assert!(matches!(scene.start(&acme(), None).await, Admission::AtCapacity { .. }));
+}
+
+pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    for _ in 0..3 {
+        scene.started(&acme()).await;
+    }
+    scene.limit(&acme(), 1).await;
+    let Admission::AtCapacity { usage, .. } = scene.start(&acme(), None).await else {
+        panic!("the tenant is over its limit")
+    };
+    assert_eq!((usage, usage.free()), (Usage { runs_active: 3, runs_max: 1 }, 0));
+}
+
+pub async fn the_systems_limit_holds_for_tenants_that_say_nothing(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let limit = |runs_max| Limits { runs_max, key_retention: None };
+    let initech = name("initech");
+    assert_eq!(scene.store.effective_limits(&initech).await.unwrap().runs_max, RUNS_MAX_DEFAULT);
+    let before = scene.store.limits(&LimitScope::System).await.unwrap();
+    let revision = scene.store.set_limits(&LimitScope::System, limit(Some(7))).await.unwrap();
+    assert_eq!(revision, before.revision + 1);
+    assert_eq!(scene.store.effective_limits(&initech).await.unwrap().runs_max, 7);
+    assert_eq!(scene.store.effective_limits(&acme()).await.unwrap().runs_max, 3);
+    let scope = LimitScope::Tenant(acme());
+    let revision = scene.store.set_limits(&scope, limit(None)).await.unwrap();
+    assert_eq!(scene.store.effective_limits(&acme()).await.unwrap().runs_max, 7);
+    let written = scene.store.limits(&scope).await.unwrap();
+    assert_eq!(written, WrittenLimits { limits: limit(None), revision });
+}
+
+pub async fn every_tenant_that_was_used_is_listed(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let first = scene.store.tenants(&PageRequest { limit: 1, after: None }).await.unwrap();
+    assert_eq!(first.items, [acme()]);
+    let second = scene.store.tenants(&PageRequest { limit: 1, after: first.next }).await.unwrap();
+    assert_eq!((second.items, second.next), (vec![globex()], None));
+}

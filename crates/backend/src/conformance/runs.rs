@@ -1,0 +1,226 @@
+//! Who may advance a run, and what a commit does.
+
+use std::time::Duration;
+
+use interlock_model::history::{Event, EventKind};
+use interlock_model::run::{Ending, InboxEvent, RunStatus};
+use interlock_model::{Fence, RunId};
+
+use super::Subject;
+use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, running};
+use crate::jobs::Heartbeat;
+use crate::runs::{CancelRequest, RunFilter};
+use crate::{PageRequest, StoreError};
+
+fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>, held: Fence) -> bool {
+    matches!(answer, Err(StoreError::Fenced { held: told, .. }) if *told == held)
+}
+
+pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let first = scene.store.take_ready(&acme(), &holder(), LEASE, 10).await.unwrap();
+    assert_eq!(first.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
+    assert_eq!(scene.take(&acme(), run).await, None);
+    assert!(scene.store.take_ready(&acme(), &holder(), LEASE, 10).await.unwrap().is_empty());
+    subject.elapse(LEASE * 2).await;
+    let second = scene.taken(&acme(), run).await;
+    assert!(second.fence > first[0].fence);
+}
+
+pub async fn a_commit_under_an_old_fence_is_refused(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let stale = scene.taken(&acme(), run).await;
+    subject.elapse(LEASE * 2).await;
+    let fresh = scene.taken(&acme(), run).await;
+    let refused = scene.commit(running(&stale)).await;
+    assert_eq!(refused, Err(StoreError::Fenced { held: stale.fence, current: fresh.fence }));
+    let _ = scene.commit(running(&fresh)).await.expect("the latest holder may write");
+    assert!(is_fenced(&scene.commit(running(&stale)).await, stale.fence));
+}
+
+pub async fn a_commit_is_accepted_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let turn = running(&scene.taken(&acme(), run).await);
+    let committed = scene.commit(turn.clone()).await.unwrap();
+    assert_eq!((committed.has_more, committed.version), (false, 1));
+    assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
+    assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
+}
+
+pub async fn a_commit_at_an_old_version_is_refused(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    scene.begin(&acme(), run).await;
+    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let mut turn = idle(&scene.taken(&acme(), run).await);
+    turn.version = 0;
+    assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
+}
+
+pub async fn a_run_that_ends_gives_its_slot_back_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let (run, other) = (scene.started(&acme()).await, scene.started(&acme()).await);
+    let turn = ending(&scene.taken(&acme(), run).await, Ending::Failed);
+    let _ = scene.commit(turn.clone()).await.unwrap();
+    assert_eq!(scene.active(&acme()).await, 1);
+    assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
+    scene.store.delete_run(&acme(), run).await.unwrap();
+    assert_eq!(scene.active(&acme()).await, 1);
+    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap(), [other]);
+}
+
+pub async fn what_comes_during_a_turn_is_left_for_the_next(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    assert!(taken.inbox.is_empty());
+    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    assert!(scene.commit(running(&taken)).await.unwrap().has_more);
+    let next = scene.taken(&acme(), run).await;
+    assert_eq!(next.inbox, [InboxEvent::Cancel { by: "a test".to_owned() }]);
+    assert!(!scene.commit(idle(&next)).await.unwrap().has_more);
+    assert_eq!(scene.take(&acme(), run).await, None);
+}
+
+pub async fn letting_go_leaves_the_run_to_others(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    // Another holder's fence ends nothing.
+    scene.store.let_go(&acme(), run, Fence::new(1)).await.unwrap();
+    assert_eq!(scene.take(&acme(), run).await, None);
+    scene.store.let_go(&acme(), run, taken.fence).await.unwrap();
+    let next = scene.taken(&acme(), run).await;
+    assert!(next.fence > taken.fence);
+    assert!(is_fenced(&scene.commit(running(&taken)).await, taken.fence));
+}
+
+pub async fn a_due_run_ripens_and_not_before_its_time(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let mut turn = running(&taken);
+    turn.head.due_at = Some(taken.now + Duration::from_millis(600));
+    let _ = scene.commit(turn).await.unwrap();
+    let due = scene.store.due(10).await.unwrap();
+    assert!(due.ready.is_empty() && due.timers.is_empty() && due.next_in.is_some(), "{due:?}");
+    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(0));
+    assert_eq!(scene.take(&acme(), run).await, None);
+    subject.elapse(Duration::from_millis(700)).await;
+    assert_eq!(scene.store.due(10).await.unwrap().timers, [acme()]);
+    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(1));
+    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(0));
+    let ripe = scene.taken(&acme(), run).await;
+    // A turn that leaves the same time in place keeps its timer.
+    let _ = scene.commit(idle(&ripe)).await.unwrap();
+    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(1));
+}
+
+pub async fn a_run_that_ends_raises_the_fence_of_its_open_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
+    let _ = scene.commit(turn).await.unwrap();
+    let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
+    let refused = scene.store.report(&acme(), job, fence, outcome).await;
+    assert!(matches!(refused, Err(StoreError::Fenced { current, .. }) if current > fence), "{refused:?}");
+    assert_eq!(scene.store.heartbeat(&acme(), job, fence).await, Ok(Heartbeat::CancelRequested));
+    assert!(scene.store.due(10).await.unwrap().ready.is_empty());
+}
+
+pub async fn deleting_a_live_run_frees_its_slot_and_its_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (run, claimed) = scene.working(&acme()).await;
+    scene.store.delete_run(&acme(), run).await.unwrap();
+    assert_eq!(scene.active(&acme()).await, 0);
+    assert_eq!(scene.store.run(&acme(), run).await, Ok(None));
+    let answer = scene.store.heartbeat(&acme(), &claimed.job.id, claimed.lease.fence).await;
+    assert!(matches!(answer, Err(StoreError::NotFound { .. })), "{answer:?}");
+    subject.elapse(LEASE * 2).await;
+    let due = scene.store.due(10).await.unwrap();
+    assert!(due.ready.is_empty() && due.leases.is_empty(), "{due:?}");
+    assert!(matches!(scene.store.delete_run(&acme(), run).await, Err(StoreError::NotFound { .. })));
+}
+
+pub async fn cancelling_is_posted_once_and_refused_for_nothing(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    assert_eq!(scene.store.request_cancel(&acme(), run, "a test").await, Ok(CancelRequest::Posted));
+    let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
+    let _ = scene.commit(turn).await.unwrap();
+    assert_eq!(scene.store.request_cancel(&acme(), run, "a test").await, Ok(CancelRequest::AlreadyEnded));
+    let unknown: RunId = scene.fresh_run();
+    let answer = scene.store.request_cancel(&acme(), unknown, "a test").await;
+    assert!(matches!(answer, Err(StoreError::NotFound { .. })));
+}
+
+pub async fn another_tenants_run_is_not_there(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    assert_eq!(scene.store.run(&globex(), run).await, Ok(None));
+    assert_eq!(scene.take(&globex(), run).await, None);
+    assert!(matches!(scene.store.delete_run(&globex(), run).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(scene.store.timeline(&globex(), run, 0, 10).await, Err(StoreError::NotFound { .. })));
+}
+
+pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 10).await;
+    let mut runs = Vec::new();
+    for _ in 0..5 {
+        runs.push(scene.started(&acme()).await);
+    }
+    let turn = ending(&scene.taken(&acme(), runs[1]).await, Ending::Failed);
+    let _ = scene.commit(turn).await.unwrap();
+    runs.reverse();
+    let all = RunFilter::default();
+    let mut listed = Vec::new();
+    let mut after = None;
+    loop {
+        let page = scene.store.runs(&acme(), &all, &PageRequest { limit: 2, after }).await.unwrap();
+        assert!(page.items.len() <= 2);
+        listed.extend(page.items.iter().map(|run| run.start.run));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, runs);
+    let failed = RunFilter { status: Some(RunStatus::Failed), workflow: None };
+    let page = scene.store.runs(&acme(), &failed, &PageRequest { limit: 10, after: None }).await.unwrap();
+    assert_eq!(page.items.iter().map(|run| run.start.run).collect::<Vec<_>>(), [runs[3]]);
+    let other = RunFilter { status: None, workflow: Some(super::scene::name("other")) };
+    let page = scene.store.runs(&acme(), &other, &PageRequest { limit: 10, after: None }).await.unwrap();
+    assert_eq!((page.items.len(), page.next), (0, None));
+}
+
+pub async fn the_timeline_has_no_gaps(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let mut turn = running(&taken);
+    turn.events = vec![Event::new(taken.now, EventKind::StepDispatched); 12];
+    let _ = scene.commit(turn).await.unwrap();
+    let events = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    assert_eq!(events.iter().map(|event| event.sequence).collect::<Vec<_>>(), (1..=13).collect::<Vec<_>>());
+    let tail = scene.store.timeline(&acme(), run, 9, 2).await.unwrap();
+    assert_eq!(tail.iter().map(|event| event.sequence).collect::<Vec<_>>(), [10, 11]);
+}
+
+pub async fn what_was_acknowledged_survives_a_reopening(subject: &mut dyn Subject) {
+    let (run, fence) = {
+        let scene = Scene::with_cap(subject, 1).await;
+        let run = scene.started(&acme()).await;
+        (run, scene.taken(&acme(), run).await.fence)
+    };
+    subject.reopen().await;
+    subject.elapse(LEASE * 2).await;
+    let store = subject.store();
+    assert_eq!(store.active_runs(&acme(), 10).await.unwrap(), [run]);
+    let taken = store.take(&acme(), run, &holder(), LEASE).await.unwrap().expect("the run waits");
+    assert!(taken.fence > fence, "fences grow over a reopening");
+}

@@ -1,0 +1,242 @@
+//! What the rules act with: short words for the verbs, on a store that is expected to be up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use interlock_model::admission::{Admission, IdempotentIntent, StartRun};
+use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::fingerprint::Fingerprint;
+use interlock_model::job::NewJob;
+use interlock_model::limit::Limits;
+use interlock_model::run::{Ending, RunEvent, RunStatus, StartedFrom};
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
+use serde_json::{Value, json};
+
+use super::Subject;
+use crate::jobs::{Claim, Claimed};
+use crate::runs::{Commit, Committed, Taken};
+use crate::tenants::LimitScope;
+use crate::{Store, StoreError};
+
+/// How long leases are in the suite.
+pub const LEASE: Duration = Duration::from_millis(400);
+
+/// A store with one workflow for each of its tenants.
+pub struct Scene {
+    pub store: Arc<dyn Store>,
+    ids: AtomicU64,
+}
+
+#[must_use]
+pub fn name<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text.parse().expect("names in rules are valid")
+}
+
+#[must_use]
+pub fn acme() -> TenantId {
+    name("acme")
+}
+
+#[must_use]
+pub fn globex() -> TenantId {
+    name("globex")
+}
+
+#[must_use]
+pub fn deploy() -> WorkflowId {
+    name("deploy")
+}
+
+#[must_use]
+pub fn document() -> WorkflowDocument {
+    let document = json!({"name": "deploy", "steps": {"build": {"type": "worker", "topic": "build"}}});
+    serde_json::from_value(document).expect("the document is valid")
+}
+
+#[must_use]
+pub fn holder() -> InstanceId {
+    name("engine-1")
+}
+
+impl Scene {
+    /// Two tenants with the workflow `deploy`, and `cap` slots for each.
+    pub async fn with_cap(subject: &dyn Subject, cap: u32) -> Self {
+        let scene = Self { store: subject.store(), ids: AtomicU64::new(1) };
+        for tenant in [acme(), globex()] {
+            scene.store.save_workflow(&tenant, &deploy(), &document()).await.expect("the store is up");
+            scene.limit(&tenant, cap).await;
+        }
+        scene
+    }
+
+    pub async fn limit(&self, tenant: &TenantId, cap: u32) {
+        let limits = Limits { runs_max: Some(cap), key_retention: None };
+        let scope = LimitScope::Tenant(tenant.clone());
+        self.store.set_limits(&scope, limits).await.expect("the store is up");
+    }
+
+    #[must_use]
+    pub fn fresh_run(&self) -> RunId {
+        let number = self.ids.fetch_add(1, Ordering::SeqCst);
+        let mut random = [0; 10];
+        random[2..].copy_from_slice(&number.to_be_bytes());
+        RunId::new(Timestamp::from_millis(1_794_700_800_000 + number), random)
+    }
+
+    /// A start of `deploy`, with a key and a payload or without.
+    #[must_use]
+    pub fn request(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> StartRun {
+        let intent = key.map(|key| IdempotentIntent {
+            key: name(key),
+            fingerprint: Fingerprint::of_start(&deploy(), &input),
+        });
+        StartRun {
+            run: self.fresh_run(),
+            tenant: tenant.clone(),
+            workflow: deploy(),
+            workflow_version: 1,
+            input,
+            intent,
+            origin: StartedFrom::Request,
+            is_repeat: false,
+            copied_steps: Vec::new(),
+        }
+    }
+
+    pub async fn admit(&self, start: StartRun) -> Admission {
+        self.store.admit(start).await.expect("the store is up")
+    }
+
+    pub async fn start(&self, tenant: &TenantId, key: Option<&str>) -> Admission {
+        self.admit(self.request(tenant, key, json!({"n": 1}))).await
+    }
+
+    pub async fn started(&self, tenant: &TenantId) -> RunId {
+        match self.start(tenant, None).await {
+            Admission::Admitted { run, .. } => run,
+            other => panic!("expected an admission, got {other:?}"),
+        }
+    }
+
+    pub async fn take(&self, tenant: &TenantId, run: RunId) -> Option<Taken> {
+        self.store.take(tenant, run, &holder(), LEASE).await.expect("the store is up")
+    }
+
+    pub async fn taken(&self, tenant: &TenantId, run: RunId) -> Taken {
+        self.take(tenant, run).await.expect("the run is free and ready")
+    }
+
+    /// Takes a new run and dispatches its one job.
+    pub async fn begin(&self, tenant: &TenantId, run: RunId) -> JobId {
+        let turn = running(&self.taken(tenant, run).await);
+        let job = turn.dispatched[0].id.clone();
+        let _ = self.commit(turn).await.expect("the turn is in time");
+        job
+    }
+
+    /// A run with a claimed job.
+    pub async fn working(&self, tenant: &TenantId) -> (RunId, Claimed) {
+        let run = self.started(tenant).await;
+        self.begin(tenant, run).await;
+        (run, self.claim(tenant, 1).await.pop().expect("the job waits"))
+    }
+
+    pub async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+        self.store.commit(commit).await
+    }
+
+    pub async fn claim(&self, tenant: &TenantId, jobs_max: usize) -> Vec<Claimed> {
+        self.store.claim(claim(tenant, jobs_max)).await.expect("the store is up")
+    }
+
+    pub async fn active(&self, tenant: &TenantId) -> u32 {
+        let usage = self.store.usage(tenant).await.expect("the store is up");
+        let listed = self.store.active_runs(tenant, 1_000).await.expect("the store is up").len();
+        assert_eq!(usage.runs_active as usize, listed, "the count and the set of active runs agree");
+        usage.runs_active
+    }
+}
+
+#[must_use]
+pub fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
+    Claim {
+        tenant: tenant.clone(),
+        worker: name("worker-1"),
+        topics: vec![topic()],
+        capabilities: Vec::new(),
+        jobs_max,
+        lease: LEASE,
+    }
+}
+
+#[must_use]
+pub fn topic() -> Topic {
+    name("build")
+}
+
+/// A turn that changes nothing.
+#[must_use]
+pub fn idle(taken: &Taken) -> Commit {
+    Commit {
+        tenant: taken.start.tenant.clone(),
+        run: taken.start.run,
+        fence: taken.fence,
+        version: taken.head.version,
+        head: taken.head.clone(),
+        steps: Vec::new(),
+        inbox_end: taken.inbox_end,
+        events: Vec::new(),
+        dispatched: Vec::new(),
+        revoked: Vec::new(),
+        approvals_opened: Vec::new(),
+        approvals_withdrawn: Vec::new(),
+        buried: Vec::new(),
+    }
+}
+
+/// A turn that begins the run and dispatches its job.
+#[must_use]
+pub fn running(taken: &Taken) -> Commit {
+    let mut turn = idle(taken);
+    if turn.head.status == RunStatus::Pending {
+        turn.head.status = turn.head.status.apply(RunEvent::Start).expect("a pending run starts");
+    }
+    turn.dispatched = vec![new_job(taken.start.run, 1)];
+    turn
+}
+
+/// A turn that ends the run and revokes its job.
+#[must_use]
+pub fn ending(taken: &Taken, ending: Ending) -> Commit {
+    let mut turn = idle(taken);
+    turn.head.status = turn.head.status.apply(RunEvent::End(ending)).expect("a live run ends");
+    turn.revoked = vec![new_job(taken.start.run, 1).id];
+    turn
+}
+
+#[must_use]
+pub fn new_job(run: RunId, attempt: u32) -> NewJob {
+    NewJob {
+        id: JobId { run, step: StepKey::whole(&name("build")), attempt },
+        workflow: deploy(),
+        topic: topic(),
+        input: json!({"n": 1}),
+        deadline_at: None,
+    }
+}
+
+#[must_use]
+pub fn approval(run: RunId, now: Timestamp) -> Approval {
+    Approval {
+        job: JobId { run, step: StepKey::whole(&name("gate")), attempt: 1 },
+        workflow: deploy(),
+        requested_at: now,
+        input: json!({"what": "may I?"}),
+        state: ApprovalState::Open,
+    }
+}

@@ -1,0 +1,180 @@
+//! From what went wrong to what the client is told. Every answer of 400 and above is made here.
+
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use interlock_api::problem::MEDIA_TYPE;
+use interlock_api::{Code, Problem};
+use interlock_backend::{Effect, StoreError};
+use interlock_control::admission::StartError;
+use interlock_control::definitions::SaveError;
+use interlock_control::keys::KeyError;
+use interlock_model::time::millis;
+
+/// What every sentence about a store that does not answer begins with: clients look for it.
+const GATE: &str = "workflow concurrency gate unavailable";
+
+/// An answer that says no.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    // Boxed: a problem is large, and every handler returns one of these.
+    problem: Box<Problem>,
+    headers: HeaderMap,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: Code, error: impl Into<String>) -> Self {
+        Self { problem: Box::new(Problem::new(code, error)), headers: HeaderMap::new() }
+    }
+
+    pub(crate) fn invalid(error: impl ToString) -> Self {
+        Self::new(Code::InvalidRequest, error.to_string())
+    }
+
+    pub(crate) fn not_found(what: &str, name: &str) -> Self {
+        // A hostile name may be long; the sentence about it must not be.
+        let name: String = name.chars().take(200).collect();
+        Self::new(Code::NotFound, format!("there is no {what} {name}"))
+    }
+
+    pub(crate) fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(Code::Forbidden, error)
+    }
+
+    /// Known not to be done; worth another try.
+    pub(crate) fn unavailable(reason: &str) -> Self {
+        Self::new(Code::GateUnavailable, format!("{GATE}: {reason}")).retry_after(spread())
+    }
+
+    pub(crate) fn bug() -> Self {
+        Self::new(Code::InternalError, "something went wrong inside; the server's log tells more")
+    }
+
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
+        self.with(|problem| problem.retry_after_ms = Some(millis(wait)))
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Problem)) -> Self {
+        change(&mut self.problem);
+        self
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.headers
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.problem.code
+    }
+
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+}
+
+/// When to come back after a store that did not answer: a second or two, not all at once.
+fn spread() -> Duration {
+    Duration::from_millis(rand::random_range(1_000..=2_000))
+}
+
+/// Whole seconds for the header: never zero, never less than what the body says.
+pub(crate) fn retry_after_seconds(wait: Duration) -> HeaderValue {
+    HeaderValue::from(millis(wait).div_ceil(1_000).max(1))
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self { problem, mut headers } = self;
+        let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        if let Some(wait) = problem.retry_after_ms {
+            headers.insert(RETRY_AFTER, retry_after_seconds(Duration::from_millis(wait)));
+        }
+        if problem.code == Code::Unauthorized {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"interlock\""));
+        }
+        let body = serde_json::to_vec(&*problem).unwrap_or_default();
+        (status, headers, body).into_response()
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { what, id } => Self::not_found(what, &id),
+            StoreError::Fenced { held, current } => {
+                let refusal = Self::new(Code::StaleFence, error.to_string());
+                refusal.with(|problem| {
+                    problem.held = Some(held.number());
+                    problem.current = Some(current.number());
+                })
+            }
+            StoreError::Conflict(sentence) => Self::new(Code::Conflict, sentence),
+            StoreError::Unavailable { action, effect, reason } => {
+                tracing::warn!(action, ?effect, reason, "the store did not answer");
+                match effect {
+                    Effect::NotDone => {
+                        Self::unavailable(&format!("the store did not answer while trying to {action}"))
+                    }
+                    Effect::Unknown => unknown(&format!(
+                        "the store's answer was lost while trying to {action}; it may or may not be done"
+                    )),
+                }
+            }
+            StoreError::Damaged { table, key, reason } => {
+                tracing::error!(table, key, reason, "a row cannot be read");
+                Self::bug()
+            }
+        }
+    }
+}
+
+fn unknown(sentence: &str) -> Refusal {
+    // Without an idempotency key a retry may do it twice.
+    let refusal = Refusal::new(Code::OutcomeUnknown, sentence).retry_after(spread());
+    refusal.with(|problem| problem.retry_with_same_key = Some(false))
+}
+
+impl Refusal {
+    /// Why a start was not decided. Whether a retry is safe depends on its key.
+    pub(crate) fn of_start(error: StartError, has_key: bool) -> Self {
+        match error {
+            StartError::WorkflowNotFound(id) => Self::not_found("workflow", id.as_str()),
+            StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
+            StartError::InvalidInput(_) => Self::invalid(error),
+            StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
+            StartError::NotDone { retry_after } => {
+                Self::unavailable("the store did not answer in time; nothing was started").retry_after(retry_after)
+            }
+            StartError::Unknown { retry_after } => unknown(&error.to_string())
+                .retry_after(retry_after)
+                .with(|problem| problem.retry_with_same_key = Some(has_key)),
+            StartError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<SaveError> for Refusal {
+    fn from(error: SaveError) -> Self {
+        match error {
+            SaveError::Invalid(problem) => Self::invalid(problem),
+            SaveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<KeyError> for Refusal {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::FirstMustBeAdmin | KeyError::LastAdmin => Self::new(Code::Conflict, error.to_string()),
+            KeyError::Store(error) => error.into(),
+        }
+    }
+}
