@@ -1,4 +1,4 @@
-//! Shapes for the OpenAPI document of what the model defines. The model itself knows nothing of HTTP.
+//! Shapes for the `OpenAPI` document of what the model defines. The model itself knows nothing of HTTP.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,9 @@ pub(crate) fn start_status() -> Object {
 }
 
 fn names<T: Serialize>(values: &[T]) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).enum_values(Some(values.iter().map(name)))
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::String))
+        .enum_values(Some(values.iter().map(name)))
 }
 
 #[cfg(test)]

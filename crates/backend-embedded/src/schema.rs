@@ -87,10 +87,11 @@ fn look(file: &Path) -> rusqlite::Result<Found> {
 
 /// Version 1. The names are written out, because the list of tables in the code goes on growing.
 fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    const TABLES: [&str; 23] = [
+    const TABLES: [&str; 24] = [
         "tenants",
         "system",
         "workflow_heads",
+        "workflow_listing",
         "workflow_versions",
         "idempotency_keys",
         "starts",

@@ -31,7 +31,7 @@ pub enum StoreError {
 
 impl StoreError {
     #[must_use]
-    pub fn not_found(what: &'static str, id: impl ToString) -> Self {
+    pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }
 

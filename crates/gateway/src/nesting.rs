@@ -32,14 +32,12 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// The JSON reader gives a meaning of its own to members with this in their name: a text in a string becomes a value,
-/// which the count above does not see. Nobody else has a use for them.
-const READER_OWN: &str = "$serde_json::private::";
-
-/// Whether some member of the text might be the reader's own: written plainly, or hidden behind an escape.
+/// Whether the text may hold levels that the count above does not see. The JSON reader gives a meaning of its own to
+/// members named `$serde_json::private::…`: text inside their string becomes a value. Such a name may be written with
+/// escapes, so a text with any `\u` is suspect.
 pub(crate) fn may_hide_levels(text: &[u8]) -> bool {
     let has = |needle: &[u8]| text.windows(needle.len()).any(|window| window == needle);
-    has(READER_OWN.as_bytes()) || (has(b"\\u") && has(b"private"))  || has(b"\\u00")
+    has(b"\\u") || has(b"$serde_json")
 }
 
 pub(crate) fn levels(value: &Value) -> usize {
@@ -47,5 +45,41 @@ pub(crate) fn levels(value: &Value) -> usize {
         Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
         Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested(levels: usize) -> String {
+        format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+    }
+
+    #[test]
+    fn the_limit_itself_is_allowed_and_one_more_is_not() {
+        assert!(!is_too_deep(nested(64).as_bytes(), 64));
+        assert!(is_too_deep(nested(65).as_bytes(), 64));
+    }
+
+    #[test]
+    fn brackets_inside_strings_do_not_count() {
+        let text = format!(r#"{{"a":"{}\"{}"}}"#, "[".repeat(100), "{".repeat(100));
+        assert!(!is_too_deep(text.as_bytes(), 1));
+    }
+
+    #[test]
+    fn siblings_do_not_add_up() {
+        let text = format!("[{}]", vec!["[]"; 1_000].join(","));
+        assert!(!is_too_deep(text.as_bytes(), 2));
+    }
+
+    #[test]
+    fn levels_that_the_reader_itself_unfolds_are_suspected() {
+        for name in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+            let text = format!(r#"{{"{name}":"{}"}}"#, nested(100));
+            assert!(!is_too_deep(text.as_bytes(), 64) && may_hide_levels(text.as_bytes()));
+            assert_eq!(levels(&serde_json::from_str(&text).unwrap()), 100);
+        }
     }
 }

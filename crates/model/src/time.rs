@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
-/// The last moment that RFC 3339 can write: the end of the year 9999.
-const LAST_MILLIS: u64 = 253_402_300_799_999;
+/// The last moment that can be told: RFC 3339 ends with the year 9999, and time zones need room at its end.
+const LAST_MILLIS: u64 = 253_370_764_799_999;
 
 impl Timestamp {
     pub const ZERO: Self = Self(0);
@@ -73,7 +73,7 @@ impl fmt::Display for Timestamp {
 
 /// A text that is not a moment of RFC 3339.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not an RFC 3339 time such as 2026-01-31T12:00:00Z, in the years 1970 to 9999")]
+#[error("{0:?} is not an RFC 3339 time such as 2026-01-31T12:00:00Z, in the years 1970 to 9998")]
 pub struct InvalidTime(String);
 
 impl FromStr for Timestamp {
@@ -106,7 +106,7 @@ mod tests {
     fn arithmetic_never_leaves_the_calendar() {
         let last = Timestamp::from_millis(u64::MAX);
         assert_eq!(last + Duration::MAX, last);
-        assert_eq!(last.to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(last.to_string(), "9998-12-31T23:59:59.999Z");
         assert_eq!(Timestamp::ZERO - Duration::from_secs(1), Timestamp::ZERO);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 /// A path under the base path, with each part as one segment.
-pub(super) fn path(parts: &[&dyn Display]) -> String {
+pub(super) fn path(parts: &[&(dyn Display + Sync)]) -> String {
     let mut path = String::from("/api/v1");
     for part in parts {
         path.push('/');

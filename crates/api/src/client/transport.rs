@@ -144,13 +144,11 @@ pub(crate) fn unreachable(gateway: &str, error: &reqwest::Error) -> Error {
 }
 
 fn refusal(status: u16, bytes: &[u8], action: String) -> Error {
-    match serde_json::from_slice::<Problem>(bytes) {
-        Ok(problem) => Error::Problem(Box::new(problem)),
-        Err(_) => {
-            let text = String::from_utf8_lossy(bytes);
-            Error::Malformed { action, status, reason: text.trim().chars().take(200).collect() }
-        }
+    if let Ok(problem) = serde_json::from_slice::<Problem>(bytes) {
+        return Error::Problem(Box::new(problem));
     }
+    let text = String::from_utf8_lossy(bytes);
+    Error::Malformed { action, status, reason: text.trim().chars().take(200).collect() }
 }
 
 #[cfg(test)]
@@ -160,7 +158,10 @@ mod tests {
 
     #[test]
     fn a_problem_body_becomes_a_problem_and_anything_else_is_malformed() {
-        let problem = Problem { current: Some(2), ..Problem::new(Code::MaxConcurrentRuns, "max concurrent runs reached") };
+        let problem = Problem {
+            current: Some(2),
+            ..Problem::new(Code::MaxConcurrentRuns, "max concurrent runs reached")
+        };
         let bytes = serde_json::to_vec(&problem).unwrap();
         let error = refusal(429, &bytes, "POST /x".to_owned());
         assert_eq!(error.code(), Some(Code::MaxConcurrentRuns));

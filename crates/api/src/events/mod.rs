@@ -21,7 +21,7 @@ const BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(250), multiplier: 2.0, cap: Duration::from_secs(8) };
 
 /// A stream that is silent for longer is taken for dead: the server sends comments to keep it alive.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Reads the events of one run, in order, each once, until the run has ended.
 #[derive(Debug)]
@@ -55,7 +55,9 @@ enum Phase {
 enum Progress {
     Read,
     /// The stream ended, or has been silent for too long.
-    Closed { fruitful: bool },
+    Closed {
+        fruitful: bool,
+    },
 }
 
 impl RunEvents {
@@ -121,7 +123,8 @@ impl RunEvents {
         for message in stream.parser.feed(&bytes).map_err(|error| malformed(error.to_string()))? {
             // Only what has a number of its own is part of the history.
             if message.id.is_some() {
-                let item = serde_json::from_str(&message.data).map_err(|error| malformed(error.to_string()))?;
+                let item =
+                    serde_json::from_str(&message.data).map_err(|error| malformed(error.to_string()))?;
                 self.arrived.push_back(item);
                 stream.fruitful = true;
             }

@@ -53,7 +53,7 @@ impl Settings {
             jobs_max: 1,
             lease: None,
             wait: Duration::from_secs(20),
-            report_patience: Duration::from_secs(60),
+            report_patience: Duration::from_mins(1),
         }
     }
 }
@@ -69,13 +69,25 @@ pub enum Outcome {
 #[derive(Debug)]
 pub enum Notice<'a> {
     Claimed(&'a ClaimedJob),
-    Reported { job: &'a JobId, outcome: &'a Outcome },
+    Reported {
+        job: &'a JobId,
+        outcome: &'a Outcome,
+    },
     /// The handler was dropped, and nothing is reported.
-    Dropped { job: &'a JobId, loss: &'a Loss },
+    Dropped {
+        job: &'a JobId,
+        loss: &'a Loss,
+    },
     /// The result was not taken, and is lost with this.
-    Refused { job: &'a JobId, error: &'a Error },
+    Refused {
+        job: &'a JobId,
+        error: &'a Error,
+    },
     /// A claim failed; the next follows after `wait`.
-    Waiting { error: &'a Error, wait: Duration },
+    Waiting {
+        error: &'a Error,
+        wait: Duration,
+    },
 }
 
 type Watch = Arc<dyn Fn(Notice<'_>) + Send + Sync>;
@@ -128,7 +140,9 @@ where
                 Ok(jobs) => {
                     failures = 0;
                     let too_soon = jobs.is_empty() && asked_at.elapsed() < self.settings.wait / 10;
-                    jobs.into_iter().for_each(|job| self.take_in_hand(job, in_hand));
+                    for job in jobs {
+                        self.take_in_hand(job, in_hand);
+                    }
                     // A gateway that does not wait, because it is going down, must not be asked in a tight loop.
                     too_soon.then(|| jitter(2))
                 }

@@ -69,8 +69,8 @@ fn free_run(
     run: RunId,
 ) -> Result<Option<Taken>, StoreError> {
     let key = rows::run(tenant, run);
-    let held: Option<RunLease> = read(view, Table::RunLeases, &key)?;
-    if held.is_some_and(|lease| now < lease.expires_at) {
+    let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
+    if lease.is_some_and(|lease| now < lease.expires_at) {
         return Ok(None);
     }
     let (start, head): (Option<Start>, Option<Head>) =

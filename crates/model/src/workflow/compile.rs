@@ -79,7 +79,7 @@ pub struct InvalidWorkflow {
 }
 
 impl InvalidWorkflow {
-    pub(super) fn new(place: impl Into<String>, problem: impl ToString) -> Self {
+    pub(super) fn new(place: impl Into<String>, problem: impl std::fmt::Display) -> Self {
         Self { place: place.into(), problem: problem.to_string() }
     }
 }

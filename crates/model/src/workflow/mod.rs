@@ -3,6 +3,8 @@
 mod compile;
 mod document;
 mod graph;
+#[cfg(test)]
+mod tests;
 
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
 pub use document::{RetryDocument, StepDocument, StepType, WorkflowDocument};

@@ -41,12 +41,10 @@ impl Scope for RunScope<'_> {
                     member.parse::<StepId>().ok().and_then(|step| self.run.steps.get(&StepKey::whole(&step)));
                 step.map_or(Member::Missing, |step| Member::Found(Cow::Owned(show(step))))
             }
-            "ctx" if member != "steps" => match context(self.run) {
-                Value::Object(mut members) => {
-                    members.remove(member).map_or(Member::Missing, |value| Member::Found(Cow::Owned(value)))
-                }
-                _ => Member::Missing,
-            },
+            "ctx" if member != "steps" => {
+                let found = context(self.run).get_mut(member).map(Value::take);
+                found.map_or(Member::Missing, |value| Member::Found(Cow::Owned(value)))
+            }
             _ => Member::AskRoot,
         }
     }

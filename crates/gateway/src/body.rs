@@ -1,0 +1,145 @@
+//! Request bodies: bounded in size, depth and time, and JSON or nothing.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use http_body_util::BodyExt;
+use interlock_api::Code;
+use serde::de::DeserializeOwned;
+
+use crate::error::Refusal;
+use crate::nesting;
+use crate::settings::Settings;
+use crate::state::App;
+
+/// A body that must be there.
+pub(crate) struct Payload<T>(pub T);
+
+/// A body that may be absent.
+pub(crate) struct OptionalPayload<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Payload<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let body = read(request, &app.settings).await?;
+        if body.is_empty() {
+            return Err(Refusal::invalid("a JSON body is needed, and there is none"));
+        }
+        parse(&body, &app.settings).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalPayload<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let body = read(request, &app.settings).await?;
+        if body.is_empty() { Ok(Self(T::default())) } else { parse(&body, &app.settings).map(Self) }
+    }
+}
+
+/// The whole body, if it is within bounds and not of another media type.
+pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes, Refusal> {
+    let (parts, body) = request.into_parts();
+    let declared = declared_length(&parts.headers);
+    if declared.is_some_and(|bytes| bytes > settings.body_bytes_max) && parts.headers.contains_key(EXPECT) {
+        // The client asks before it sends: nothing need be read for the refusal to arrive.
+        return Err(too_large(settings));
+    }
+    let arrived = tokio::time::timeout(settings.body_timeout, gather(body, settings)).await;
+    let body = arrived.map_err(|_| {
+        let seconds = settings.body_timeout.as_secs_f64();
+        Refusal::new(Code::RequestTimeout, format!("the body did not arrive within {seconds} s"))
+    })??;
+    if !body.is_empty() && !is_json(&parts.headers) {
+        return Err(Refusal::new(
+            Code::UnsupportedMediaType,
+            "the body must be JSON: send it with Content-Type: application/json",
+        ));
+    }
+    Ok(body)
+}
+
+/// JSON of the right shape, or a sentence that says what is wrong and where.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
+    let levels_max = settings.nesting_max;
+    let too_deep =
+        || Refusal::invalid(format!("the body is nested too deeply: at most {levels_max} levels are read"));
+    if nesting::is_too_deep(body, levels_max) {
+        return Err(too_deep());
+    }
+    if nesting::may_hide_levels(body) {
+        let value = serde_json::from_slice(body).map_err(not_json)?;
+        if nesting::levels(&value) > levels_max {
+            return Err(too_deep());
+        }
+    }
+    serde_json::from_slice(body).map_err(not_json)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives the error away")]
+fn not_json(error: serde_json::Error) -> Refusal {
+    let kind = match error.classify() {
+        serde_json::error::Category::Data => "the body is not what is expected here",
+        serde_json::error::Category::Syntax
+        | serde_json::error::Category::Eof
+        | serde_json::error::Category::Io => "the body is not valid JSON",
+    };
+    // The reader's sentence may quote a whole value of the body.
+    let mut sentence: String = error.to_string().chars().take(500).collect();
+    if error.line() > 0 && !sentence.contains(" at line ") {
+        sentence = format!("{sentence}… at line {} column {}", error.line(), error.column());
+    }
+    Refusal::invalid(format!("{kind}: {sentence}"))
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Absent is fine: what is not JSON fails to parse.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(sent) = headers.get(CONTENT_TYPE) else { return true };
+    let Ok(sent) = sent.to_str() else { return false };
+    let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+/// Reads to the end. A body that is too large is read a while longer, so that the client, which sends before it
+/// listens, hears the refusal.
+async fn gather(mut body: Body, settings: &Settings) -> Result<Bytes, Refusal> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut bytes = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Refusal::invalid(format!("the body did not arrive whole: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        bytes = bytes.saturating_add(data.len());
+        if bytes > settings.body_bytes_discarded_max {
+            break;
+        }
+        if bytes > settings.body_bytes_max {
+            (first, rest) = (Bytes::new(), BytesMut::new());
+        } else if first.is_empty() && rest.is_empty() {
+            // Almost every body is one frame: no copy.
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    if bytes > settings.body_bytes_max {
+        return Err(too_large(settings));
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}
+
+fn too_large(settings: &Settings) -> Refusal {
+    let mebibytes = settings.body_bytes_max / (1024 * 1024);
+    Refusal::new(Code::PayloadTooLarge, format!("the body is too large: at most {mebibytes} MiB are taken"))
+}

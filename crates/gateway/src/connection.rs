@@ -1,0 +1,96 @@
+//! One connection, from its first byte to its last.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use interlock_api::problem::MEDIA_TYPE;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::error::Refusal;
+use crate::state::App;
+
+/// The connections that are open.
+pub(crate) struct Connections {
+    /// No more patience: end them as they are.
+    pub abandon: CancellationToken,
+    pub places: Arc<Semaphore>,
+    pub places_max: usize,
+    pub tasks: TaskTracker,
+}
+
+/// Serves requests until the client leaves, takes too long, or the gateway closes.
+pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router) {
+    if !speaks(&stream, app).await {
+        return;
+    }
+    let settings = &app.settings;
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.header_timeout)
+        .max_headers(settings.headers_max)
+        .max_header_size(settings.header_bytes_max);
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = app.closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Whether the client says anything in time. Looks without taking: hyper reads it from the start.
+async fn speaks(stream: &TcpStream, app: &App) -> bool {
+    let mut byte = [0];
+    let heard = tokio::time::timeout(app.settings.first_byte_timeout, stream.peek(&mut byte));
+    matches!(app.closing.run_until_cancelled(heard).await, Some(Ok(Ok(1..))))
+}
+
+/// Connections beyond the bound that are told so at once. Still more are just closed.
+const TURNED_AWAY_MAX: usize = 64;
+
+/// How long telling it may take.
+const TURNING_AWAY_MAX: Duration = Duration::from_secs(1);
+
+/// Says that there is no room.
+pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
+    let open = connections.tasks.len();
+    tracing::warn!(open, "no room for another connection");
+    if open.saturating_sub(connections.places_max) < TURNED_AWAY_MAX {
+        connections.tasks.spawn(async move {
+            let _ = tokio::time::timeout(TURNING_AWAY_MAX, say_no_room(stream)).await;
+        });
+    }
+}
+
+async fn say_no_room(mut stream: TcpStream) -> std::io::Result<()> {
+    let refusal = Refusal::unavailable("too many connections are open here");
+    let wait = refusal.problem().retry_after_ms.unwrap_or(1_000).div_ceil(1_000);
+    let body = serde_json::to_string(refusal.problem())?;
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA_TYPE}\r\nretry-after: {wait}\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await?;
+    // Closing over an unread request would take the answer back.
+    let mut unread = [0; 4_096];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! From the model's nouns to the wire's. One file for each noun.
+
+pub(crate) mod admission;
+pub(crate) mod history;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod runs;
+
+use interlock_api::Page;
+
+use crate::cursor;
+
+/// A page of the store as the client sees it.
+pub(crate) fn page<T, U>(page: interlock_backend::Page<T>, turn: impl FnMut(T) -> U) -> Page<U> {
+    let page = page.map(turn);
+    Page::new(page.items, page.next.as_deref().map(cursor::encode))
+}

@@ -1,0 +1,160 @@
+//! Numbers for Prometheus.
+
+mod tenants;
+mod text;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_model::TenantId;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+pub(crate) use tenants::{AdmissionOutcome, Endpoint};
+use tenants::{TenantLabels, TenantMetrics};
+
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    tenants: TenantLabels,
+    active_runs: Family<TenantLabel, Gauge>,
+    fence_rejections: Family<WriteLabel, Counter>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabel, Histogram, Seconds>,
+}
+
+/// A write that carries a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FencedWrite {
+    Heartbeat,
+    Progress,
+    Complete,
+    Fail,
+}
+
+impl FencedWrite {
+    const ALL: [Self; 4] = [Self::Heartbeat, Self::Progress, Self::Complete, Self::Fail];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::Progress => "progress",
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct TenantLabel {
+    tenant: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabel {
+    write: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: &'static str,
+    status: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabel {
+    route: &'static str,
+}
+
+/// From a tenth of a millisecond to a minute.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seconds;
+
+impl MetricConstructor<Histogram> for Seconds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(exponential_buckets(0.000_1, 2.5, 15))
+    }
+}
+
+/// What one route counts, looked up once.
+#[derive(Debug, Clone)]
+pub(crate) struct RouteMetrics {
+    method: &'static str,
+    route: &'static str,
+    requests: Family<RequestLabels, Counter>,
+    duration: Histogram,
+}
+
+impl RouteMetrics {
+    pub(crate) fn answered(&self, status: u16, took: Duration) {
+        let labels = RequestLabels { method: self.method, route: self.route, status };
+        self.requests.get_or_create(&labels).inc();
+        self.duration.observe(took.as_secs_f64());
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new(tenant_labels_max: usize) -> Self {
+        let mut registry = Registry::default();
+        let tenants = TenantLabels::register(&mut registry, tenant_labels_max);
+        let active_runs = Family::default();
+        registry.register("active_runs", "Runs that hold a slot", active_runs.clone());
+        let fence_rejections = Family::<WriteLabel, Counter>::default();
+        registry.register("fence_rejections", "Writes refused for a stale fence", fence_rejections.clone());
+        for write in FencedWrite::ALL {
+            // A counter that exists from the start shows its first increase.
+            drop(fence_rejections.get_or_create(&WriteLabel { write: write.name() }));
+        }
+        let requests = Family::default();
+        registry.register("http_requests", "Requests answered", requests.clone());
+        let durations = Family::new_with_constructor(Seconds);
+        registry.register(
+            "http_request_duration_seconds",
+            "From a request's header to its answer's",
+            durations.clone(),
+        );
+        Self { registry, tenants, active_runs, fence_rejections, requests, durations }
+    }
+
+    pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
+        let duration = self.durations.get_or_create_owned(&RouteLabel { route });
+        RouteMetrics { method, route, requests: self.requests.clone(), duration }
+    }
+
+    pub(crate) fn tenant(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
+        self.tenants.of(tenant)
+    }
+
+    pub(crate) fn fence_rejected(&self, write: FencedWrite) {
+        self.fence_rejections.get_or_create(&WriteLabel { write: write.name() }).inc();
+    }
+
+    /// Replaces the live runs: the busiest tenants by name, the others together.
+    pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, u32)>) {
+        usages.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
+        self.active_runs.clear();
+        for (tenant, runs) in usages {
+            self.set_active(tenant.to_string(), i64::from(runs));
+        }
+        self.set_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
+    }
+
+    fn set_active(&self, tenant: String, runs: i64) {
+        self.active_runs.get_or_create(&TenantLabel { tenant }).set(runs);
+    }
+
+    /// Everything, in Prometheus' text format.
+    pub(crate) fn render(&self) -> String {
+        let mut written = String::new();
+        match prometheus_client::encoding::text::encode(&mut written, &self.registry) {
+            Ok(()) => text::to_prometheus(&written),
+            Err(std::fmt::Error) => unreachable!("writing into a string does not fail"),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Parameters behind the `?`. Ones that nobody knows are passed over; known ones must be within bounds.
+
+use axum::extract::{FromRequestParts, Query};
+use http::request::Parts;
+use interlock_api::page::{LIMIT_DEFAULT, LIMIT_MAX};
+use interlock_backend::PageRequest;
+
+use crate::cursor;
+use crate::error::Refusal;
+
+#[derive(Debug, Default)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        Query::try_from_uri(&parts.uri)
+            .map(|Query(pairs)| Self(pairs))
+            .map_err(|error| Refusal::invalid(format!("the query cannot be read: {}", error.body_text())))
+    }
+}
+
+impl Parameters {
+    /// The parameter's text. An empty one counts as absent, as forms send it.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        let mut found = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let first = found.next();
+        if found.any(|other| Some(other) != first) {
+            return Err(Refusal::invalid(format!("{name} is given more than once, with different values")));
+        }
+        Ok(first.filter(|text| !text.is_empty()))
+    }
+
+    /// The parameter as something with a name, such as a status or an id.
+    pub(crate) fn named<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        read(text).map(Some).map_err(|problem| Refusal::invalid(format!("{name}: {problem}")))
+    }
+
+    /// The page that is asked for.
+    pub(crate) fn page(&self) -> Result<PageRequest, Refusal> {
+        let after = self.text("cursor")?.map(cursor::decode).transpose()?;
+        Ok(PageRequest { limit: self.limit()?, after })
+    }
+
+    pub(crate) fn limit(&self) -> Result<usize, Refusal> {
+        let Some(text) = self.text("limit")? else { return Ok(LIMIT_DEFAULT as usize) };
+        let limit = text.parse::<u32>().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+        limit.map(|limit| limit as usize).ok_or_else(|| {
+            let text: String = text.chars().take(40).collect();
+            Refusal::invalid(format!("limit must be a whole number from 1 to {LIMIT_MAX}, not {text:?}"))
+        })
+    }
+}

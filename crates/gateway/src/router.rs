@@ -1,0 +1,100 @@
+//! Which path leads to which handler.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, on};
+use interlock_api::Code;
+
+use crate::error::Refusal;
+use crate::observe::Observe;
+use crate::routes;
+use crate::state::App;
+
+/// A router that remembers what it was given, so that the OpenAPI document can be held to it.
+pub(crate) struct Routes {
+    router: Router<App>,
+    app: App,
+    table: Vec<(&'static str, &'static str)>,
+}
+
+impl Routes {
+    pub(crate) fn get<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.add("GET", MethodFilter::GET, path, handler)
+    }
+
+    pub(crate) fn post<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.add("POST", MethodFilter::POST, path, handler)
+    }
+
+    pub(crate) fn put<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.add("PUT", MethodFilter::PUT, path, handler)
+    }
+
+    pub(crate) fn delete<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
+        self.add("DELETE", MethodFilter::DELETE, path, handler)
+    }
+
+    fn add<H, T>(
+        mut self,
+        method: &'static str,
+        filter: MethodFilter,
+        path: &'static str,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        let observe = Observe { metrics: self.app.metrics.route(method, path) };
+        self.table.push((method, path));
+        self.router = self.router.route(path, on(filter, handler).route_layer(observe));
+        self
+    }
+}
+
+fn all(app: &App) -> Routes {
+    let routes = Routes { router: Router::new(), app: app.clone(), table: Vec::new() };
+    [
+        routes::starts::register,
+        routes::runs::register,
+        routes::history::register,
+        routes::claims::register,
+        routes::jobs::register,
+        routes::workflows::register,
+        routes::approvals::register,
+        routes::limits::register,
+        routes::workers::register,
+        routes::keys::register,
+        routes::status::register,
+    ]
+    .into_iter()
+    .fold(routes, |routes, register| register(routes))
+}
+
+pub(crate) fn router(app: &App) -> Router {
+    let Routes { router, app, table: _ } = all(app);
+    let unmatched = Observe { metrics: app.metrics.route("other", "unmatched") };
+    router
+        .method_not_allowed_fallback(wrong_method)
+        .fallback_service(tower::Layer::layer(&unmatched, tower::service_fn(|request| async {
+            Ok::<_, std::convert::Infallible>(unknown_path(request))
+        })))
+        .with_state(app)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a handler owns its request")]
+fn unknown_path(request: Request) -> Refusal {
+    Refusal::not_found("path", request.uri().path())
+}
+
+async fn wrong_method(request: Request) -> Refusal {
+    let sentence = format!("{} does not take {}", request.uri().path(), request.method());
+    Refusal::new(Code::MethodNotAllowed, sentence)
+}
+
+/// Every method and path that is served.
+#[cfg(test)]
+pub(crate) fn table(app: &App) -> Vec<(&'static str, &'static str)> {
+    all(app).table
+}

@@ -1,0 +1,88 @@
+//! What a document may not say.
+
+use serde_json::{Value, json};
+
+use super::{Workflow, WorkflowDocument};
+
+fn problem(document: &Value) -> String {
+    match serde_json::from_value::<WorkflowDocument>(document.clone()) {
+        Err(error) => error.to_string(),
+        Ok(document) => match Workflow::compile("w".parse().unwrap(), 1, &document) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("expected a refusal of {document:?}"),
+        },
+    }
+}
+
+fn steps(steps: &Value) -> Value {
+    json!({"name": "w", "steps": steps})
+}
+
+#[test]
+fn a_refusal_names_the_place_and_the_problem() {
+    let worker = json!({"type": "worker", "topic": "t"});
+    let cases = [
+        (json!({"name": "w", "steps": {}}), "steps: 0 steps"),
+        (json!({"name": "", "steps": {"a": worker}}), "name: 1 to 256"),
+        (json!({"name": "w", "steps": {"a": worker}, "colour": 1}), "unknown field `colour`"),
+        (steps(&json!({"a b": worker})), "step id \"a b\" is not valid"),
+        (steps(&json!({"a": {"type": "magic"}})), "unknown variant `magic`"),
+        (steps(&json!({"a": {"type": "worker", "topci": "t"}})), "unknown field `topci`"),
+        (steps(&json!({"a": {"type": "worker", "depends_on": ["b"]}})), "steps.a.depends_on: there is no step b"),
+        (steps(&json!({"a": {"type": "worker", "on_error": "b"}})), "steps.a.on_error: there is no step b"),
+        (steps(&json!({"a": {"type": "worker", "depends_on": ["a"]}})), "wait for each other in a cycle"),
+        (steps(&json!({"a": {"type": "worker", "condition": "nope > 1"}})), "steps.a.condition: unknown name `nope`"),
+        (steps(&json!({"a": {"type": "worker", "for_each": "(("}})), "steps.a.for_each:"),
+        (steps(&json!({"a": {"type": "worker", "for_each": "[1]", "max_parallel": 0}})), "steps.a.max_parallel:"),
+        (steps(&json!({"a": {"type": "worker", "max_parallel": 2}})), "steps.a.max_parallel: a worker step has no"),
+        (steps(&json!({"a": {"type": "delay"}})), "steps.a.delay_sec: a delay step needs"),
+        (steps(&json!({"a": {"type": "delay", "delay_sec": 1, "topic": "t"}})), "steps.a.topic: a delay step has no"),
+        (steps(&json!({"a": {"type": "delay", "delay_sec": -1}})), "steps.a.delay_sec: a number of seconds"),
+        (steps(&json!({"a": {"type": "delay", "delay_sec": 1e300}})), "steps.a.delay_sec: a number of seconds"),
+        (steps(&json!({"a": {"type": "delay", "delay_until": "soon"}})), "steps.a.delay_until:"),
+        (steps(&json!({"a": {"type": "condition"}})), "steps.a.condition: a condition step needs"),
+        (steps(&json!({"a": {"type": "transform"}})), "steps.a.input: a transform step needs"),
+        (steps(&json!({"a": {"type": "worker", "input": {"x": "${nope}"}}})), "steps.a.input: unknown name `nope`"),
+        (steps(&json!({"a": {"type": "worker", "output_schema": 7}})), "steps.a.output_schema:"),
+        (steps(&json!({"a": {"type": "worker", "retry": {"max_retries": 5000}}})), "steps.a.retry.max_retries:"),
+        (steps(&json!({"a": {"type": "worker", "retry": {"multiplier": 0.5}}})), "steps.a.retry.multiplier:"),
+    ];
+    for (document, expected) in cases {
+        let told = problem(&document);
+        assert!(told.contains(expected), "{document}\n  told: {told}\n  expected: {expected}");
+    }
+}
+
+#[test]
+fn a_cycle_through_an_error_handler_is_a_cycle() {
+    let told = problem(&steps(&json!({
+        "a": {"type": "worker", "on_error": "h", "depends_on": ["b"]},
+        "b": {"type": "worker", "depends_on": ["h"]},
+        "h": {"type": "worker"},
+    })));
+    assert!(told.contains("cycle") && told.contains("a, b, h"), "{told}");
+}
+
+#[test]
+fn a_thousand_steps_are_the_most() {
+    let many = |count: usize| -> Value {
+        let step = |n: usize| (format!("s{n}"), json!({"type": "transform", "input": {}}));
+        steps(&Value::Object((0..count).map(step).collect()))
+    };
+    let document: WorkflowDocument = serde_json::from_value(many(1_000)).unwrap();
+    assert_eq!(Workflow::compile("w".parse().unwrap(), 1, &document).unwrap().order.len(), 1_000);
+    assert!(problem(&many(1_001)).contains("1001 steps"));
+}
+
+#[test]
+fn steps_come_after_what_they_wait_for() {
+    let document: WorkflowDocument = serde_json::from_value(steps(&json!({
+        "z": {"type": "worker"},
+        "a": {"type": "worker", "depends_on": ["z"]},
+        "m": {"type": "worker", "depends_on": ["a", "z"]},
+    })))
+    .unwrap();
+    let workflow = Workflow::compile("w".parse().unwrap(), 1, &document).unwrap();
+    assert_eq!(workflow.order.iter().map(ToString::to_string).collect::<Vec<_>>(), ["z", "a", "m"]);
+    assert_eq!(workflow.leaves.iter().map(ToString::to_string).collect::<Vec<_>>(), ["m"]);
+}

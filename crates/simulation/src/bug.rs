@@ -1,0 +1,47 @@
+//! Bugs that are planted on purpose: a simulation that misses them proves nothing.
+
+/// A mistake that a store or a stage could make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// Admission looks at the cap in one step and writes the run in another.
+    CapBeforeWrite,
+    /// The idempotency key is reserved in one step and the run is written in another.
+    KeyBeforeRun,
+    /// A result is taken from whoever brings it, however late.
+    FenceNotCompared,
+    /// The commit that ends a run gives its slot back twice.
+    SlotFreedTwice,
+    /// Wake-ups are lost and nobody looks by himself.
+    WakeupLostForEver,
+    /// A tenant at its cap refuses even the retry of a start that worked.
+    ReplayAfterCap,
+}
+
+impl Bug {
+    pub const ALL: [Self; 6] = [
+        Self::CapBeforeWrite,
+        Self::KeyBeforeRun,
+        Self::FenceNotCompared,
+        Self::SlotFreedTwice,
+        Self::WakeupLostForEver,
+        Self::ReplayAfterCap,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CapBeforeWrite => "cap-before-write",
+            Self::KeyBeforeRun => "key-before-run",
+            Self::FenceNotCompared => "fence-not-compared",
+            Self::SlotFreedTwice => "slot-freed-twice",
+            Self::WakeupLostForEver => "wakeup-lost-for-ever",
+            Self::ReplayAfterCap => "replay-after-cap",
+        }
+    }
+
+    /// The bug of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| bug.name() == name)
+    }
+}

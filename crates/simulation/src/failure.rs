@@ -1,0 +1,74 @@
+//! A promise that was broken, in one line that replays it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Bug;
+
+/// What must hold after every step, or at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invariant {
+    /// A tenant's live runs never exceed the limit in force when each was admitted.
+    Cap,
+    /// For one key all answers name one run.
+    OneRunPerKey,
+    /// One request starts one run.
+    OneRunPerStart,
+    /// Every key points to a run that is there, or that was deleted on request.
+    NoKeyWithoutRun,
+    /// A start that was not admitted changes nothing.
+    RefusalLeavesNoTrace,
+    /// A start is refused only for a reason.
+    NoNeedlessRefusal,
+    /// A tenant's counter, its slots and its live runs are the same.
+    SlotsAreLiveRuns,
+    /// Fences only grow, and none is given out twice.
+    FencesGrow,
+    /// Only the present holder's writes are accepted.
+    NoStaleWrite,
+    /// The present holder's writes are not refused, and what one holds nobody else gets.
+    HolderIsLeftAlone,
+    /// A job is reported at most once.
+    ReportedOnce,
+    /// A settled step never changes its outcome.
+    SettledStays,
+    /// A final run never changes.
+    FinalStays,
+    /// Sequence numbers of a timeline have no gaps.
+    TimelineHasNoGaps,
+    /// An approval's first verdict counts.
+    FirstVerdictCounts,
+    /// A client is told nothing that the store does not know.
+    AnswersAreTrue,
+    /// Every run ends once faults have stopped.
+    EveryRunEnds,
+    /// What has ended leaves nothing behind in the indexes.
+    NothingIsLeft,
+    /// The store itself neither fails nor loses rows, and no task panics.
+    NothingBreaks,
+}
+
+/// The first promise that a seed broke.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub seed: u64,
+    pub planted: Option<Bug>,
+    pub invariant: Invariant,
+    pub what: String,
+    /// Simulated time since the beginning.
+    pub at: Duration,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, planted, invariant: _, what, at } = self;
+        write!(out, "seed {seed} failed: {what} at {:.3}s; ", at.as_secs_f64())?;
+        write!(out, "replay: cargo xtask simulate --seed {seed}")?;
+        match planted {
+            Some(bug) => write!(out, " --plant {}", bug.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

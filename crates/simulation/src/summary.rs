@@ -1,0 +1,73 @@
+//! What a seed went through: clean seeds mean something only if the interesting things happened in them.
+
+macro_rules! counted {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// How often each thing happened.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Summary {
+            /// A hash of everything that happened, in order.
+            pub history: u64,
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Summary {
+            /// Both together. The histories have nothing to add up to.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Each thing by name.
+            #[must_use]
+            pub fn counts(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+counted! {
+    /// Store calls that were checked.
+    calls,
+    /// Simulated milliseconds.
+    simulated_ms,
+    admitted,
+    /// Refused at the cap.
+    refused,
+    /// Admitted when it took the tenant's last slot.
+    admitted_at_the_edge,
+    replays,
+    keys_reused,
+    /// A key that was used afresh after its retention.
+    keys_renewed,
+    /// Admitted before, asked again because the answer was lost.
+    admissions_repeated,
+    definitions_changed,
+    /// Calls of clients and workers that got no answer.
+    answers_lost,
+    /// Starts whose outcome the client was told to be unknown.
+    starts_unknown,
+    crashes,
+    stale_reports_refused,
+    stale_heartbeats_refused,
+    stale_commits_refused,
+    reports_repeated,
+    leases_lost,
+    runs_taken_over,
+    retries,
+    steps_timed_out,
+    errors_redirected,
+    cancels,
+    deletions_of_live_runs,
+    deletions_of_ended_runs,
+    approvals,
+    rejections,
+    late_verdicts,
+    reruns,
+    limits_lowered_below_usage,
+    runs_succeeded,
+    runs_failed,
+    runs_denied,
+    runs_cancelled,
+    runs_timed_out,
+    wakeups_lost,
+}
