@@ -1,1 +1,81 @@
-fn main() {}
+//! What developers run: `cargo xtask test | ci | tidy | bench | simulate | soak`.
+
+mod command;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use command::{cargo, run};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Develop Interlock")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Formatting, lints, documentation, style and every test.
+    Test,
+    /// What `.ci/run` runs: the same as `test`.
+    Ci,
+    /// Style rules that no other tool checks.
+    Tidy,
+    /// Measures against ceilings of the same run, in a release build. See `--help` behind `--`.
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Runs the whole-system simulation over many seeds, in a release build.
+    Simulate {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// What takes longer than a test may: a hundred kills under load, and a hundred thousand seeds.
+    Soak,
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().task {
+        Task::Test | Task::Ci => test(),
+        Task::Tidy => tidy::check(),
+        Task::Bench { arguments } => bench(&arguments),
+        Task::Simulate { arguments } => simulate(&arguments),
+        Task::Soak => soak(),
+    }
+}
+
+fn test() -> Result<()> {
+    tidy::check()?;
+    run(cargo(["fmt", "--all", "--check"]))?;
+    run(cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"]))?;
+    let mut documentation = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    documentation.env("RUSTDOCFLAGS", "--deny warnings");
+    run(documentation)?;
+    // The end-to-end tests run the binary, so it is built before them.
+    run(cargo(["build", "--package", "interlock-cli"]))?;
+    run(cargo(["test", "--workspace", "--all-features"]))
+}
+
+fn bench(arguments: &[String]) -> Result<()> {
+    run(cargo(["build", "--release", "--package", "interlock-cli"]))?;
+    let mut bench = cargo(["run", "--release", "--package", "interlock-bench", "--"]);
+    bench.args(arguments);
+    run(bench)
+}
+
+fn simulate(arguments: &[String]) -> Result<()> {
+    let mut simulation = cargo(["run", "--release", "--package", "interlock-simulation", "--"]);
+    simulation.args(arguments);
+    run(simulation)
+}
+
+fn soak() -> Result<()> {
+    simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
+    run(cargo(["build", "--package", "interlock-cli"]))?;
+    let mut kills =
+        cargo(["test", "--package", "interlock-cli", "--test", "e2e", "--", "--nocapture", "kills::"]);
+    kills.env("INTERLOCK_SOAK_KILLS", "100");
+    run(kills)
+}

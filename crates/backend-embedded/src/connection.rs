@@ -9,7 +9,7 @@ use crate::Synchronous;
 
 /// Pages of the log before the writer moves them into the file: 16 MiB. Fewer and longer stalls than the default,
 /// but the log stays small enough for readers to look things up in.
-const CHECKPOINT_PAGES: u32 = 4000;
+pub(crate) const CHECKPOINT_PAGES: u32 = 4000;
 /// What the log is cut back to after it had to grow.
 const LOG_BYTES_MAX: u32 = 64 << 20;
 /// Negative: kibibytes rather than pages. The working set is larger than this; the operating system holds the rest.

@@ -10,6 +10,7 @@ mod error;
 mod folder;
 mod hot;
 mod job;
+mod log;
 mod readers;
 mod schema;
 mod settings;

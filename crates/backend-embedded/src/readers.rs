@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::connection::{roll_back, run};
 use crate::error::{panicked, unavailable};
+use crate::log::Log;
 use crate::statements::Statements;
 
 /// A look, with its answer's way back.
@@ -29,11 +30,12 @@ pub(crate) struct Reader<'c> {
     connection: &'c Connection,
     statements: Statements<'c>,
     clock: &'c dyn Clock,
+    log: &'c Log,
 }
 
 impl<'c> Reader<'c> {
-    pub(crate) fn new(connection: &'c Connection, clock: &'c dyn Clock) -> Self {
-        Self { connection, statements: Statements::new(connection), clock }
+    pub(crate) fn new(connection: &'c Connection, clock: &'c dyn Clock, log: &'c Log) -> Self {
+        Self { connection, statements: Statements::new(connection), clock, log }
     }
 
     /// Works until nobody can ask any more.
@@ -50,6 +52,7 @@ impl<'c> Reader<'c> {
         action: &'static str,
         look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError>,
     ) -> Result<R, StoreError> {
+        let _reading = self.log.reading();
         roll_back(self.connection);
         run(self.connection, "BEGIN").map_err(|error| unavailable(action, Effect::NotDone, &error))?;
         let view = self.statements.view(action);

@@ -13,8 +13,9 @@ use crate::error::{closed, unavailable};
 use crate::folder::Folder;
 use crate::hot::Hot;
 use crate::job::Asked;
+use crate::log::Log;
 use crate::readers::{self, Reader};
-use crate::threads::{Ended, Ending, Running, start};
+use crate::threads::{Ended, Ending, start};
 use crate::writer::{self, Writer};
 use crate::{OpenError, Settings, connection, schema};
 
@@ -49,12 +50,20 @@ impl EmbeddedTables {
         schema::release_runs(&connection).map_err(refused("release the runs"))?;
         let hot = Arc::new(Hot::load(&connection).map_err(refused("load what is held in memory"))?);
 
+        let log = Arc::new(Log::default());
         let (readers, queue) = mpsc::channel(settings.queue_max.max(1));
         let queue = Arc::new(Mutex::new(queue));
         let (reading, readers_ended) = Ended::channel();
         for _ in 0..settings.readers.max(1) {
             let connection = connection::reader(&file).map_err(refused("open the database to read"))?;
-            start_reader(connection, Arc::clone(&queue), Arc::clone(&clock), reading.clone())?;
+            let (clock, log, queue) = (Arc::clone(&clock), Arc::clone(&log), Arc::clone(&queue));
+            let running = reading.clone();
+            let work = move || {
+                Reader::new(&connection, &*clock, &log).serve(&queue);
+                drop(connection);
+                drop(running);
+            };
+            start("interlock-reader", work)?;
         }
         drop(reading);
         let (writer, queue) = mpsc::channel(settings.queue_max.max(1));
@@ -62,7 +71,7 @@ impl EmbeddedTables {
         let work = {
             let (hot, clock) = (Arc::clone(&hot), Arc::clone(&clock));
             move || {
-                Writer::new(&connection, &hot, &*clock).serve(queue, settings.batch_max.max(1));
+                Writer::new(&connection, &hot, &*clock).serve(queue, settings.batch_max.max(1), &log);
                 // A snapshot that is still read from would keep the log from being emptied.
                 readers_ended.wait();
                 close(connection);
@@ -117,19 +126,6 @@ impl Executor for EmbeddedTables {
         let now = self.clock.now();
         self.hot.peek(|view| decide(view, now))
     }
-}
-
-fn start_reader(
-    connection: Connection,
-    queue: readers::Queue,
-    clock: Arc<dyn Clock>,
-    running: Running,
-) -> Result<(), OpenError> {
-    start("interlock-reader", move || {
-        Reader::new(&connection, &*clock).serve(&queue);
-        drop(connection);
-        drop(running);
-    })
 }
 
 /// Empties the log into the file. If that fails nothing is lost: the next process reads the log.

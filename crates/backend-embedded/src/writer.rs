@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use crate::connection::{roll_back, run};
 use crate::hot::{Hot, Write};
 use crate::job::{Failure, Job};
+use crate::log::Log;
 use crate::statements::Statements;
 
 pub(crate) enum Message {
@@ -32,7 +33,7 @@ impl<'c> Writer<'c> {
     }
 
     /// Works until nobody can ask any more. There is no waiting for company: a lone request is a batch.
-    pub(crate) fn serve(&self, mut queue: mpsc::Receiver<Message>, batch_max: usize) {
+    pub(crate) fn serve(&self, mut queue: mpsc::Receiver<Message>, batch_max: usize, log: &Log) {
         let mut messages = Vec::with_capacity(batch_max);
         while queue.blocking_recv_many(&mut messages, batch_max) > 0 {
             let mut jobs = Vec::with_capacity(messages.len());
@@ -43,6 +44,9 @@ impl<'c> Writer<'c> {
                 }
             }
             self.settle(jobs);
+            if let Err(error) = log.keep_short(self.connection) {
+                tracing::warn!(%error, "the log could not be emptied");
+            }
         }
     }
 

@@ -78,8 +78,10 @@ impl FaultyStore {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let mut happens = |per_thousand: u32| random.random_range(0..1_000) < per_thousand;
         let (before, after) = (happens(faults.delayed), happens(faults.delayed));
-        let (request, reply, is_known) = (happens(faults.requests_lost), happens(faults.replies_lost), happens(500));
-        let mut wait = |delayed: bool| delayed.then(|| random.random_range(Duration::ZERO..=faults.delay_max));
+        let (request, reply, is_known) =
+            (happens(faults.requests_lost), happens(faults.replies_lost), happens(500));
+        let mut wait =
+            |delayed: bool| delayed.then(|| random.random_range(Duration::ZERO..=faults.delay_max));
         let loss = match (request, reply) {
             // A client sometimes knows that its request never left, and mostly does not.
             (true, _) => Some(Loss::Request(if is_known { Effect::NotDone } else { Effect::Unknown })),

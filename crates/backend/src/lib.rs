@@ -19,7 +19,11 @@ pub mod workers;
 pub mod workflows;
 
 #[cfg(feature = "testing")]
-#[expect(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "rules are tests: they fail by panicking")]
+#[expect(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "rules are tests: they fail by panicking"
+)]
 pub mod conformance;
 #[cfg(feature = "testing")]
 pub mod faulty;

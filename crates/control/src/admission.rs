@@ -39,11 +39,24 @@ pub struct RerunRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Started {
-    New { run: RunId, usage: Usage },
+    New {
+        run: RunId,
+        usage: Usage,
+    },
     /// Started before under the same key. No status: deleted since.
-    Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
-    KeyReused { run: RunId, usage: Usage },
-    AtCapacity { usage: Usage, retry_after: Duration },
+    Replayed {
+        run: RunId,
+        status: Option<RunStatus>,
+        usage: Usage,
+    },
+    KeyReused {
+        run: RunId,
+        usage: Usage,
+    },
+    AtCapacity {
+        usage: Usage,
+        retry_after: Duration,
+    },
 }
 
 /// Why a start was not decided.
@@ -115,7 +128,9 @@ impl Control {
         };
         let copied = move |workflow: &Workflow| match &from_step {
             None => Ok(Vec::new()),
-            Some(step) => crate::runs::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable),
+            Some(step) => {
+                crate::runs::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable)
+            }
         };
         self.admit_current(start, copied).await
     }
@@ -126,7 +141,8 @@ impl Control {
         start: StartRun,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
     ) -> Result<Started, StartError> {
-        let mut workflow = self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
+        let mut workflow =
+            self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
         for _ in 0..RELOADS_MAX {
             let prepared = prepare(&start, workflow.as_ref(), &copied);
             let (attempt, refusal) = match prepared {
@@ -141,7 +157,7 @@ impl Control {
                     let found = self.reload_workflow(&start.tenant, &start.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
                 }
-                (decided, _) => return Ok(self.started(&start, decided)),
+                (decided, _) => return Ok(self.started(&start, &decided)),
             }
         }
         Err(StartError::NotDone { retry_after: self.retry_after(None) })
@@ -161,11 +177,15 @@ impl Control {
             }
         }
         let retry_after = self.retry_after(None);
-        Err(if is_unknown { StartError::Unknown { retry_after } } else { StartError::NotDone { retry_after } })
+        Err(if is_unknown {
+            StartError::Unknown { retry_after }
+        } else {
+            StartError::NotDone { retry_after }
+        })
     }
 
-    fn started(&self, start: &StartRun, decided: Admission) -> Started {
-        match decided {
+    fn started(&self, start: &StartRun, decided: &Admission) -> Started {
+        match *decided {
             Admission::Admitted { run, usage } => {
                 self.wake(Wake::RunReady { tenant: start.tenant.clone() });
                 Started::New { run, usage }

@@ -73,7 +73,9 @@ impl Control {
     ) -> Result<(WorkflowId, u32), SaveError> {
         let id = match &document.id {
             Some(id) => id.clone(),
-            None => self.identity.run_id(self.clock.now()).to_string().parse().expect("a run id makes a name"),
+            None => {
+                self.identity.run_id(self.clock.now()).to_string().parse().expect("a run id makes a name")
+            }
         };
         let document = WorkflowDocument { id: Some(id.clone()), ..document };
         Workflow::compile(id.clone(), 0, &document)?;

@@ -29,20 +29,20 @@ impl Identity {
 
     #[must_use]
     pub fn run_id(&self, now: Timestamp) -> RunId {
-        RunId::new(now, self.draw(|random| random.random()))
+        RunId::new(now, self.draw(RngExt::random))
     }
 
     /// A name for one start of one process.
     #[must_use]
     pub fn instance_id(&self) -> InstanceId {
-        let number: u64 = self.draw(|random| random.random());
+        let number: u64 = self.draw(RngExt::random);
         format!("i-{number:016x}").parse().expect("hexadecimal digits make a name")
     }
 
     /// Secret bytes of a new key.
     #[must_use]
     pub fn secret(&self) -> [u8; 32] {
-        self.draw(|random| random.random())
+        self.draw(RngExt::random)
     }
 
     /// Somewhere between the two, both included.

@@ -45,10 +45,8 @@ pub enum Recognition {
 impl KeyRing {
     /// The keys of the store, and one from the command line if there is one.
     pub async fn load(control: &Control, bootstrap: Option<&str>) -> Result<Arc<Self>, StoreError> {
-        let ring = Self {
-            keys: RwLock::default(),
-            bootstrap: bootstrap.map(|key| blake3::hash(key.as_bytes())),
-        };
+        let ring =
+            Self { keys: RwLock::default(), bootstrap: bootstrap.map(|key| blake3::hash(key.as_bytes())) };
         ring.refresh(control).await?;
         Ok(Arc::new(ring))
     }
@@ -133,7 +131,8 @@ impl Control {
         if !ring.has_keys() && !can_make_keys {
             return Err(KeyError::FirstMustBeAdmin);
         }
-        let id: ApiKeyId = hex(&self.identity.secret()[..8]).parse().expect("hexadecimal digits make a key id");
+        let id: ApiKeyId =
+            hex(&self.identity.secret()[..8]).parse().expect("hexadecimal digits make a key id");
         let secret = hex(&self.identity.secret());
         let key = ApiKey {
             id: id.clone(),
@@ -153,7 +152,8 @@ impl Control {
         let keys = self.store.api_keys().await?;
         let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All;
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
-        if ring.bootstrap.is_none() && keys.len() > 1 && matches!(admins.as_slice(), [last] if last.id == *id) {
+        if ring.bootstrap.is_none() && keys.len() > 1 && matches!(admins.as_slice(), [last] if last.id == *id)
+        {
             return Err(KeyError::LastAdmin);
         }
         self.store.revoke_key(id).await?;

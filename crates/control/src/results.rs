@@ -34,7 +34,12 @@ impl Control {
         }
     }
 
-    pub async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
+    pub async fn heartbeat(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+    ) -> Result<Heartbeat, StoreError> {
         self.store.heartbeat(tenant, job, fence).await
     }
 

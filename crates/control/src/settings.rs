@@ -47,7 +47,7 @@ impl Default for Settings {
             cached_runs_max: 128,
             admission_repeats_max: 3,
             retry_after_min: Duration::from_secs(1),
-            retry_after_max: Duration::from_secs(60),
+            retry_after_max: Duration::from_mins(1),
         }
     }
 }

@@ -52,9 +52,10 @@ pub async fn an_approval_whose_run_has_ended_is_withdrawn(subject: &mut dyn Subj
 pub async fn open_approvals_are_listed(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let (first, second) = (asked(&scene).await, asked(&scene).await);
-    let list = async |limit, after| scene.store.approvals(&acme(), &PageRequest { limit, after }).await.unwrap();
+    let list =
+        async |limit, after| scene.store.approvals(&acme(), &PageRequest { limit, after }).await.unwrap();
     let page = list(1, None).await;
-    assert_eq!(page.items.iter().map(|it| it.job.clone()).collect::<Vec<_>>(), [second.1.clone()]);
+    assert_eq!(page.items.iter().map(|it| &it.job).collect::<Vec<_>>(), [&second.1]);
     let page = list(1, page.next).await;
     assert_eq!(page.items.iter().map(|it| it.job.clone()).collect::<Vec<_>>(), [first.1]);
     assert_eq!(page.next, None);

@@ -92,7 +92,10 @@ pub async fn a_lease_that_ran_out_cannot_be_revived(subject: &mut dyn Subject) {
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
     // Nobody has noticed yet that the time is over; the store knows.
     let beat = scene.store.heartbeat(&acme(), job, fence).await;
-    assert!(matches!(beat, Err(StoreError::Fenced { held, current }) if held == fence && current > fence), "{beat:?}");
+    assert!(
+        matches!(beat, Err(StoreError::Fenced { held, current }) if held == fence && current > fence),
+        "{beat:?}"
+    );
     assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
 }
 

@@ -18,8 +18,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_model::{Clock, Timestamp};
 
-pub use scene::Scene;
-
 use crate::Store;
 use crate::clock::ManualClock;
 

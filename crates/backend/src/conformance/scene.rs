@@ -21,51 +21,45 @@ use crate::tenants::LimitScope;
 use crate::{Store, StoreError};
 
 /// How long leases are in the suite.
-pub const LEASE: Duration = Duration::from_millis(400);
+pub(super) const LEASE: Duration = Duration::from_millis(400);
 
 /// A store with one workflow for each of its tenants.
-pub struct Scene {
-    pub store: Arc<dyn Store>,
+pub(super) struct Scene {
+    pub(super) store: Arc<dyn Store>,
     ids: AtomicU64,
 }
 
-#[must_use]
-pub fn name<T: std::str::FromStr>(text: &str) -> T
+pub(super) fn name<T: std::str::FromStr>(text: &str) -> T
 where
     T::Err: std::fmt::Debug,
 {
     text.parse().expect("names in rules are valid")
 }
 
-#[must_use]
-pub fn acme() -> TenantId {
+pub(super) fn acme() -> TenantId {
     name("acme")
 }
 
-#[must_use]
-pub fn globex() -> TenantId {
+pub(super) fn globex() -> TenantId {
     name("globex")
 }
 
-#[must_use]
-pub fn deploy() -> WorkflowId {
+pub(super) fn deploy() -> WorkflowId {
     name("deploy")
 }
 
-#[must_use]
-pub fn document() -> WorkflowDocument {
+pub(super) fn document() -> WorkflowDocument {
     let document = json!({"name": "deploy", "steps": {"build": {"type": "worker", "topic": "build"}}});
     serde_json::from_value(document).expect("the document is valid")
 }
 
-#[must_use]
-pub fn holder() -> InstanceId {
+pub(super) fn holder() -> InstanceId {
     name("engine-1")
 }
 
 impl Scene {
     /// Two tenants with the workflow `deploy`, and `cap` slots for each.
-    pub async fn with_cap(subject: &dyn Subject, cap: u32) -> Self {
+    pub(super) async fn with_cap(subject: &dyn Subject, cap: u32) -> Self {
         let scene = Self { store: subject.store(), ids: AtomicU64::new(1) };
         for tenant in [acme(), globex()] {
             scene.store.save_workflow(&tenant, &deploy(), &document()).await.expect("the store is up");
@@ -74,14 +68,13 @@ impl Scene {
         scene
     }
 
-    pub async fn limit(&self, tenant: &TenantId, cap: u32) {
+    pub(super) async fn limit(&self, tenant: &TenantId, cap: u32) {
         let limits = Limits { runs_max: Some(cap), key_retention: None };
         let scope = LimitScope::Tenant(tenant.clone());
         self.store.set_limits(&scope, limits).await.expect("the store is up");
     }
 
-    #[must_use]
-    pub fn fresh_run(&self) -> RunId {
+    pub(super) fn fresh_run(&self) -> RunId {
         let number = self.ids.fetch_add(1, Ordering::SeqCst);
         let mut random = [0; 10];
         random[2..].copy_from_slice(&number.to_be_bytes());
@@ -89,8 +82,7 @@ impl Scene {
     }
 
     /// A start of `deploy`, with a key and a payload or without.
-    #[must_use]
-    pub fn request(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> StartRun {
+    pub(super) fn request(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> StartRun {
         let intent = key.map(|key| IdempotentIntent {
             key: name(key),
             fingerprint: Fingerprint::of_start(&deploy(), &input),
@@ -108,31 +100,31 @@ impl Scene {
         }
     }
 
-    pub async fn admit(&self, start: StartRun) -> Admission {
+    pub(super) async fn admit(&self, start: StartRun) -> Admission {
         self.store.admit(start).await.expect("the store is up")
     }
 
-    pub async fn start(&self, tenant: &TenantId, key: Option<&str>) -> Admission {
+    pub(super) async fn start(&self, tenant: &TenantId, key: Option<&str>) -> Admission {
         self.admit(self.request(tenant, key, json!({"n": 1}))).await
     }
 
-    pub async fn started(&self, tenant: &TenantId) -> RunId {
+    pub(super) async fn started(&self, tenant: &TenantId) -> RunId {
         match self.start(tenant, None).await {
             Admission::Admitted { run, .. } => run,
             other => panic!("expected an admission, got {other:?}"),
         }
     }
 
-    pub async fn take(&self, tenant: &TenantId, run: RunId) -> Option<Taken> {
+    pub(super) async fn take(&self, tenant: &TenantId, run: RunId) -> Option<Taken> {
         self.store.take(tenant, run, &holder(), LEASE).await.expect("the store is up")
     }
 
-    pub async fn taken(&self, tenant: &TenantId, run: RunId) -> Taken {
+    pub(super) async fn taken(&self, tenant: &TenantId, run: RunId) -> Taken {
         self.take(tenant, run).await.expect("the run is free and ready")
     }
 
     /// Takes a new run and dispatches its one job.
-    pub async fn begin(&self, tenant: &TenantId, run: RunId) -> JobId {
+    pub(super) async fn begin(&self, tenant: &TenantId, run: RunId) -> JobId {
         let turn = running(&self.taken(tenant, run).await);
         let job = turn.dispatched[0].id.clone();
         let _ = self.commit(turn).await.expect("the turn is in time");
@@ -140,21 +132,21 @@ impl Scene {
     }
 
     /// A run with a claimed job.
-    pub async fn working(&self, tenant: &TenantId) -> (RunId, Claimed) {
+    pub(super) async fn working(&self, tenant: &TenantId) -> (RunId, Claimed) {
         let run = self.started(tenant).await;
         self.begin(tenant, run).await;
         (run, self.claim(tenant, 1).await.pop().expect("the job waits"))
     }
 
-    pub async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+    pub(super) async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.store.commit(commit).await
     }
 
-    pub async fn claim(&self, tenant: &TenantId, jobs_max: usize) -> Vec<Claimed> {
+    pub(super) async fn claim(&self, tenant: &TenantId, jobs_max: usize) -> Vec<Claimed> {
         self.store.claim(claim(tenant, jobs_max)).await.expect("the store is up")
     }
 
-    pub async fn active(&self, tenant: &TenantId) -> u32 {
+    pub(super) async fn active(&self, tenant: &TenantId) -> u32 {
         let usage = self.store.usage(tenant).await.expect("the store is up");
         let listed = self.store.active_runs(tenant, 1_000).await.expect("the store is up").len();
         assert_eq!(usage.runs_active as usize, listed, "the count and the set of active runs agree");
@@ -162,8 +154,7 @@ impl Scene {
     }
 }
 
-#[must_use]
-pub fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
+pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
     Claim {
         tenant: tenant.clone(),
         worker: name("worker-1"),
@@ -174,14 +165,12 @@ pub fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
     }
 }
 
-#[must_use]
-pub fn topic() -> Topic {
+pub(super) fn topic() -> Topic {
     name("build")
 }
 
 /// A turn that changes nothing.
-#[must_use]
-pub fn idle(taken: &Taken) -> Commit {
+pub(super) fn idle(taken: &Taken) -> Commit {
     Commit {
         tenant: taken.start.tenant.clone(),
         run: taken.start.run,
@@ -200,8 +189,7 @@ pub fn idle(taken: &Taken) -> Commit {
 }
 
 /// A turn that begins the run and dispatches its job.
-#[must_use]
-pub fn running(taken: &Taken) -> Commit {
+pub(super) fn running(taken: &Taken) -> Commit {
     let mut turn = idle(taken);
     if turn.head.status == RunStatus::Pending {
         turn.head.status = turn.head.status.apply(RunEvent::Start).expect("a pending run starts");
@@ -211,16 +199,14 @@ pub fn running(taken: &Taken) -> Commit {
 }
 
 /// A turn that ends the run and revokes its job.
-#[must_use]
-pub fn ending(taken: &Taken, ending: Ending) -> Commit {
+pub(super) fn ending(taken: &Taken, ending: Ending) -> Commit {
     let mut turn = idle(taken);
     turn.head.status = turn.head.status.apply(RunEvent::End(ending)).expect("a live run ends");
     turn.revoked = vec![new_job(taken.start.run, 1).id];
     turn
 }
 
-#[must_use]
-pub fn new_job(run: RunId, attempt: u32) -> NewJob {
+pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
     NewJob {
         id: JobId { run, step: StepKey::whole(&name("build")), attempt },
         workflow: deploy(),
@@ -230,8 +216,7 @@ pub fn new_job(run: RunId, attempt: u32) -> NewJob {
     }
 }
 
-#[must_use]
-pub fn approval(run: RunId, now: Timestamp) -> Approval {
+pub(super) fn approval(run: RunId, now: Timestamp) -> Approval {
     Approval {
         job: JobId { run, step: StepKey::whole(&name("gate")), attempt: 1 },
         workflow: deploy(),

@@ -16,7 +16,9 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use super::scene::{acme, approval, claim, deploy, document, ending, globex, holder, idle, name, new_job, running};
+use super::scene::{
+    acme, approval, claim, deploy, document, ending, globex, holder, idle, name, new_job, running,
+};
 use crate::clock::ManualClock;
 use crate::jobs::Progress;
 use crate::runs::{RunFilter, Taken};
@@ -43,7 +45,7 @@ macro_rules! same {
         let question = format!(concat!(stringify!($verb), "{:?}"), ($(&$argument,)*));
         let expected = $walk.reference.$verb($($argument),*).await;
         let found = $walk.subject.$verb($($argument),*).await;
-        $walk.compare(question, &expected, &found);
+        $walk.compare(&question, &expected, &found);
         found
     }};
 }
@@ -77,7 +79,7 @@ pub async fn every_answer_equals_the_references(
 impl Walk {
     fn compare<T: Debug + PartialEq>(
         &mut self,
-        question: String,
+        question: &str,
         expected: &Result<T, StoreError>,
         found: &Result<T, StoreError>,
     ) {
@@ -93,7 +95,11 @@ impl Walk {
     fn pick<T: Clone>(random: &mut ChaCha8Rng, from: &[T]) -> Option<T> {
         // Mostly something recent; sometimes something old and stale.
         let tail = from.len().saturating_sub(4);
-        if random.random_bool(0.7) { from[tail..].choose(random).cloned() } else { from.choose(random).cloned() }
+        if random.random_bool(0.7) {
+            from[tail..].choose(random).cloned()
+        } else {
+            from.choose(random).cloned()
+        }
     }
 
     async fn step(&mut self) {
@@ -125,11 +131,8 @@ impl Walk {
         let retention = self.random.random_bool(0.2).then_some(Duration::from_secs(2));
         let runs_max = self.random.random_bool(0.8).then(|| self.random.random_range(0..6));
         let limits = Limits { runs_max, key_retention: retention };
-        let scope = if self.random.random_bool(0.2) {
-            LimitScope::System
-        } else {
-            LimitScope::Tenant(self.tenant())
-        };
+        let scope =
+            if self.random.random_bool(0.2) { LimitScope::System } else { LimitScope::Tenant(self.tenant()) };
         let _ = same!(self, set_limits(&scope, limits));
     }
 
@@ -201,8 +204,12 @@ impl Walk {
         if is_live && self.random.random_bool(0.3) {
             turn.head.due_at = Some(taken.now + Duration::from_millis(self.random.random_range(0..900)));
         }
-        let revocable: Vec<JobId> =
-            self.jobs.iter().filter(|(owner, job, _)| *owner == tenant && job.run == run).map(|it| it.1.clone()).collect();
+        let revocable: Vec<JobId> = self
+            .jobs
+            .iter()
+            .filter(|(owner, job, _)| *owner == tenant && job.run == run)
+            .map(|it| it.1.clone())
+            .collect();
         turn.revoked = revocable.last().cloned().into_iter().collect();
         let _ = same!(self, commit(turn.clone()));
     }

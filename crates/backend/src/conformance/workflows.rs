@@ -20,7 +20,9 @@ pub async fn saving_again_makes_the_next_version_and_keeps_the_old(subject: &mut
     assert_eq!(scene.store.workflow(&globex(), &deploy()).await.unwrap().map(|it| it.version), Some(1));
 }
 
-pub async fn a_deleted_workflow_admits_nothing_and_comes_back_with_the_next_version(subject: &mut dyn Subject) {
+pub async fn a_deleted_workflow_admits_nothing_and_comes_back_with_the_next_version(
+    subject: &mut dyn Subject,
+) {
     let scene = Scene::with_cap(subject, 5).await;
     scene.store.delete_workflow(&acme(), &deploy()).await.unwrap();
     let again = scene.store.delete_workflow(&acme(), &deploy()).await;

@@ -99,16 +99,13 @@ pub(super) fn end_job(
     let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(None) };
     let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
     let fence = tenant.mint_fence(now);
-    let end = match lease {
-        Some(lease) => {
-            changes.delete(Table::JobLeases, key.clone());
-            changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
-            JobEnd { cause, at: now, held: lease.fence, fence, worker: Some(lease.worker) }
-        }
-        None => {
-            changes.delete(Table::Queue, rows::queued(id, &open.new.topic, open.created_at, job));
-            JobEnd { cause, at: now, held: Fence::NONE, fence, worker: None }
-        }
+    let end = if let Some(lease) = lease {
+        changes.delete(Table::JobLeases, key.clone());
+        changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
+        JobEnd { cause, at: now, held: lease.fence, fence, worker: Some(lease.worker) }
+    } else {
+        changes.delete(Table::Queue, rows::queued(id, &open.new.topic, open.created_at, job));
+        JobEnd { cause, at: now, held: Fence::NONE, fence, worker: None }
     };
     changes.put(Table::Jobs, key, &Job { end: Some(end.clone()), ..open });
     Ok(Some(end))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use interlock_backend::runs::{Commit, Committed, Taken};
 use interlock_backend::{StoreError, Wake};
-use interlock_model::run::advance::{Advance, Command, advance};
 use interlock_model::run::Run;
+use interlock_model::run::advance::{Advance, Command, advance};
 use interlock_model::{RunId, StepKey, TenantId};
 use tracing::error;
 

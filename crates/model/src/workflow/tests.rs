@@ -28,23 +28,47 @@ fn a_refusal_names_the_place_and_the_problem() {
         (steps(&json!({"a b": worker})), "step id \"a b\" is not valid"),
         (steps(&json!({"a": {"type": "magic"}})), "unknown variant `magic`"),
         (steps(&json!({"a": {"type": "worker", "topci": "t"}})), "unknown field `topci`"),
-        (steps(&json!({"a": {"type": "worker", "depends_on": ["b"]}})), "steps.a.depends_on: there is no step b"),
+        (
+            steps(&json!({"a": {"type": "worker", "depends_on": ["b"]}})),
+            "steps.a.depends_on: there is no step b",
+        ),
         (steps(&json!({"a": {"type": "worker", "on_error": "b"}})), "steps.a.on_error: there is no step b"),
         (steps(&json!({"a": {"type": "worker", "depends_on": ["a"]}})), "wait for each other in a cycle"),
-        (steps(&json!({"a": {"type": "worker", "condition": "nope > 1"}})), "steps.a.condition: unknown name `nope`"),
+        (
+            steps(&json!({"a": {"type": "worker", "condition": "nope > 1"}})),
+            "steps.a.condition: unknown name `nope`",
+        ),
         (steps(&json!({"a": {"type": "worker", "for_each": "(("}})), "steps.a.for_each:"),
-        (steps(&json!({"a": {"type": "worker", "for_each": "[1]", "max_parallel": 0}})), "steps.a.max_parallel:"),
-        (steps(&json!({"a": {"type": "worker", "max_parallel": 2}})), "steps.a.max_parallel: a worker step has no"),
+        (
+            steps(&json!({"a": {"type": "worker", "for_each": "[1]", "max_parallel": 0}})),
+            "steps.a.max_parallel:",
+        ),
+        (
+            steps(&json!({"a": {"type": "worker", "max_parallel": 2}})),
+            "steps.a.max_parallel: a worker step has no",
+        ),
         (steps(&json!({"a": {"type": "delay"}})), "steps.a.delay_sec: a delay step needs"),
-        (steps(&json!({"a": {"type": "delay", "delay_sec": 1, "topic": "t"}})), "steps.a.topic: a delay step has no"),
+        (
+            steps(&json!({"a": {"type": "delay", "delay_sec": 1, "topic": "t"}})),
+            "steps.a.topic: a delay step has no",
+        ),
         (steps(&json!({"a": {"type": "delay", "delay_sec": -1}})), "steps.a.delay_sec: a number of seconds"),
-        (steps(&json!({"a": {"type": "delay", "delay_sec": 1e300}})), "steps.a.delay_sec: a number of seconds"),
+        (
+            steps(&json!({"a": {"type": "delay", "delay_sec": 1e300}})),
+            "steps.a.delay_sec: a number of seconds",
+        ),
         (steps(&json!({"a": {"type": "delay", "delay_until": "soon"}})), "steps.a.delay_until:"),
         (steps(&json!({"a": {"type": "condition"}})), "steps.a.condition: a condition step needs"),
         (steps(&json!({"a": {"type": "transform"}})), "steps.a.input: a transform step needs"),
-        (steps(&json!({"a": {"type": "worker", "input": {"x": "${nope}"}}})), "steps.a.input: unknown name `nope`"),
+        (
+            steps(&json!({"a": {"type": "worker", "input": {"x": "${nope}"}}})),
+            "steps.a.input: unknown name `nope`",
+        ),
         (steps(&json!({"a": {"type": "worker", "output_schema": 7}})), "steps.a.output_schema:"),
-        (steps(&json!({"a": {"type": "worker", "retry": {"max_retries": 5000}}})), "steps.a.retry.max_retries:"),
+        (
+            steps(&json!({"a": {"type": "worker", "retry": {"max_retries": 5000}}})),
+            "steps.a.retry.max_retries:",
+        ),
         (steps(&json!({"a": {"type": "worker", "retry": {"multiplier": 0.5}}})), "steps.a.retry.multiplier:"),
     ];
     for (document, expected) in cases {

@@ -131,7 +131,8 @@ impl Machine<'_> {
     fn moment(&self, key: &StepKey, template: &Template) -> Result<Timestamp, String> {
         match self.render(key, template).map_err(|error| error.to_string())? {
             Value::String(text) => text.parse().map_err(|error: crate::time::InvalidTime| error.to_string()),
-            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            other
+            @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
                 Err(format!("{other} is not a time"))
             }
         }

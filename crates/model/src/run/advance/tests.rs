@@ -57,7 +57,8 @@ impl Story {
         let advanced = advance(&self.workflow, self.run.clone(), inbox, self.now).unwrap();
         self.run = advanced.run;
         self.rows_written += advanced.changed.len();
-        let told = advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
+        let told =
+            advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.told.extend(told);
         for command in &advanced.commands {
             match command {
@@ -150,7 +151,10 @@ fn a_failed_try_is_repeated_after_a_delay_that_its_recorded_seed_explains() {
         assert_eq!(story.jobs.len(), 1);
     }
     story.complete(json!(1));
-    assert_eq!((story.status(), story.step("a").attempts, story.step("a").failures), (RunStatus::Succeeded, 3, 2));
+    assert_eq!(
+        (story.status(), story.step("a").attempts, story.step("a").failures),
+        (RunStatus::Succeeded, 3, 2)
+    );
 }
 
 #[test]
@@ -229,7 +233,8 @@ fn a_lost_dispatch_does_not_get_more_time() {
 
 #[test]
 fn a_workflow_times_out_by_itself() {
-    let document = json!({"name": "story", "timeout_sec": 60, "steps": {"a": worker(), "gate": {"type": "approval"}}});
+    let document =
+        json!({"name": "story", "timeout_sec": 60, "steps": {"a": worker(), "gate": {"type": "approval"}}});
     let mut story = Story::of_document(&document, json!({}));
     assert_eq!(story.run.head.due_at, Some(story.now + Duration::from_mins(1)));
     story.pass(Duration::from_mins(1));
@@ -250,7 +255,10 @@ fn an_approval_waits_while_other_branches_go_on() {
     assert_eq!(story.status(), RunStatus::Waiting);
     let asked = story.commands.iter().find_map(|it| match it {
         Command::OpenApproval(approval) => Some(approval.input.clone()),
-        Command::Dispatch(_) | Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob { .. } => None,
+        Command::Dispatch(_)
+        | Command::Revoke(_)
+        | Command::WithdrawApproval(_)
+        | Command::BuryJob { .. } => None,
     });
     assert_eq!(asked, Some(json!({"question": "deploy it?"})));
     story.complete(json!(1));
@@ -269,7 +277,8 @@ fn a_rejection_ends_the_run_denied_unless_it_is_handled() {
     story.decide(Verdict::Rejected);
     assert_eq!((story.status(), story.step("a").status), (RunStatus::Denied, StepStatus::Cancelled));
 
-    let steps = json!({"gate": {"type": "approval", "on_error": "tell"}, "tell": {"type": "notify", "input": {}}});
+    let steps =
+        json!({"gate": {"type": "approval", "on_error": "tell"}, "tell": {"type": "notify", "input": {}}});
     let mut story = Story::of(&steps, json!({}));
     story.decide(Verdict::Rejected);
     assert_eq!((story.status(), story.step("gate").status), (RunStatus::Succeeded, StepStatus::Denied));

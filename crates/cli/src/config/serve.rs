@@ -1,0 +1,216 @@
+//! Settings of `serve`: one list of flags, which is also the list of variables (`INTERLOCK_<FLAG>`) and of the keys of
+//! the file, so that the three cannot differ.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, Command, FromArgMatches, ValueEnum};
+use serde::Deserialize;
+
+use super::Environment;
+use crate::exit::{Failure, Result};
+
+/// One layer of settings: the flags, the environment or the file. What is absent is left to the layer below.
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServeFlags {
+    /// The address to listen on [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// The folder to keep everything in [default: ./interlock-data]
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// What this process does [default: all of it]
+    #[arg(long, value_delimiter = ',', value_name = "ROLE,…")]
+    roles: Option<Vec<Role>>,
+    /// A TOML file; each of its keys is the name of a flag with underscores
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
+    #[arg(long, value_name = "KEY")]
+    admin_key: Option<Secret>,
+    /// The distributed backend: where Redis is
+    #[arg(long, value_name = "URL")]
+    redis: Option<Secret>,
+    /// The distributed backend: where NATS is
+    #[arg(long, value_name = "URL")]
+    nats: Option<Secret>,
+    /// [default: text]
+    #[arg(long)]
+    log_format: Option<LogFormat>,
+    /// Such as `info` or `warn,interlock_control=debug` [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_level: Option<String>,
+    /// How often to look for work, should a wake-up be lost
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    poll_ms: Option<u64>,
+    /// A worker's lease where it asks for none
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    job_lease_ms: Option<u64>,
+    /// How long a run stays with an engine that has died
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    run_lease_ms: Option<u64>,
+    /// How long a request's body may take
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    body_timeout_ms: Option<u64>,
+    /// How long a request's header may take
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    header_timeout_ms: Option<u64>,
+    /// How long a connection may stay silent
+    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
+    idle_timeout_ms: Option<u64>,
+    /// How long a shutdown waits for what is in hand
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    shutdown_grace_ms: Option<u64>,
+}
+
+/// What a process can do. All of it, or a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    Gateway,
+    Engine,
+    Scheduler,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A text that must not reach a log.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(secret)")
+    }
+}
+
+impl FromStr for Secret {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What `serve` goes by. A time that is absent is the default of whoever uses it.
+#[derive(Debug, Clone)]
+pub(crate) struct ServeConfig {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data: PathBuf,
+    pub(crate) roles: BTreeSet<Role>,
+    pub(crate) admin_key: Option<Secret>,
+    pub(crate) redis: Option<Secret>,
+    pub(crate) nats: Option<Secret>,
+    pub(crate) log_format: LogFormat,
+    pub(crate) log_level: String,
+    pub(crate) poll: Option<Duration>,
+    pub(crate) job_lease: Option<Duration>,
+    pub(crate) run_lease: Option<Duration>,
+    pub(crate) body_timeout: Option<Duration>,
+    pub(crate) header_timeout: Option<Duration>,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) shutdown_grace: Option<Duration>,
+}
+
+impl ServeConfig {
+    /// Flags over environment over file over defaults.
+    pub(crate) fn resolve(flags: ServeFlags, environment: &Environment) -> Result<Self> {
+        let given = flags.over(ServeFlags::of_environment(environment)?);
+        let file = match &given.config {
+            None => ServeFlags::default(),
+            Some(path) => {
+                let named = |error: &dyn fmt::Display| Failure::Usage(format!("{}: {error}", path.display()));
+                let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+                ServeFlags::of_file(&text).map_err(|error| named(&error))?
+            }
+        };
+        Ok(given.over(file).with_defaults())
+    }
+}
+
+impl ServeFlags {
+    /// Reads the variables as if they had been typed as flags, so that both are checked by the same rules.
+    fn of_environment(environment: &Environment) -> Result<Self> {
+        let command = Self::augment_args(Command::new("serve").no_binary_name(true).disable_help_flag(true));
+        let names: Vec<String> =
+            command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
+        let mut layer = Self::default();
+        for name in names {
+            let variable = format!("INTERLOCK_{}", name.replace('-', "_").to_uppercase());
+            let Some(value) = environment.first(&[&variable]) else { continue };
+            let read = command.clone().try_get_matches_from([format!("--{name}={value}")]);
+            let read = read.and_then(|matches| Self::from_arg_matches(&matches));
+            // The parser's own message repeats the value, which may be a secret's neighbour in a log.
+            let wrong = |_| Failure::Usage(format!("the variable {variable} does not hold a valid --{name}"));
+            layer = layer.over(read.map_err(wrong)?);
+        }
+        Ok(layer)
+    }
+
+    fn of_file(text: &str) -> std::result::Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            format!("{place}{}", error.message())
+        })
+    }
+
+    fn over(self, under: Self) -> Self {
+        Self {
+            listen: self.listen.or(under.listen),
+            data: self.data.or(under.data),
+            roles: self.roles.or(under.roles),
+            config: self.config.or(under.config),
+            admin_key: self.admin_key.or(under.admin_key),
+            redis: self.redis.or(under.redis),
+            nats: self.nats.or(under.nats),
+            log_format: self.log_format.or(under.log_format),
+            log_level: self.log_level.or(under.log_level),
+            poll_ms: self.poll_ms.or(under.poll_ms),
+            job_lease_ms: self.job_lease_ms.or(under.job_lease_ms),
+            run_lease_ms: self.run_lease_ms.or(under.run_lease_ms),
+            body_timeout_ms: self.body_timeout_ms.or(under.body_timeout_ms),
+            header_timeout_ms: self.header_timeout_ms.or(under.header_timeout_ms),
+            idle_timeout_ms: self.idle_timeout_ms.or(under.idle_timeout_ms),
+            shutdown_grace_ms: self.shutdown_grace_ms.or(under.shutdown_grace_ms),
+        }
+    }
+
+    fn with_defaults(self) -> ServeConfig {
+        ServeConfig {
+            listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
+            data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
+            roles: self.roles.map_or_else(
+                || BTreeSet::from([Role::Gateway, Role::Engine, Role::Scheduler]),
+                BTreeSet::from_iter,
+            ),
+            admin_key: self.admin_key,
+            redis: self.redis,
+            nats: self.nats,
+            log_format: self.log_format.unwrap_or(LogFormat::Text),
+            log_level: self.log_level.unwrap_or_else(|| "info".to_owned()),
+            poll: self.poll_ms.map(Duration::from_millis),
+            job_lease: self.job_lease_ms.map(Duration::from_millis),
+            run_lease: self.run_lease_ms.map(Duration::from_millis),
+            body_timeout: self.body_timeout_ms.map(Duration::from_millis),
+            header_timeout: self.header_timeout_ms.map(Duration::from_millis),
+            idle_timeout: self.idle_timeout_ms.map(Duration::from_millis),
+            shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use std::io::Write;
+
+use super::*;
+use crate::config::tests::environment;
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn flags(arguments: &[&str]) -> ServeFlags {
+    let command = ServeFlags::augment_args(Command::new("serve").no_binary_name(true));
+    ServeFlags::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap()
+}
+
+#[test]
+fn flags_win_over_the_environment_and_the_environment_over_the_file() {
+    let file = file("poll_ms = 1\njob_lease_ms = 2\nrun_lease_ms = 3\nlisten = \"127.0.0.1:1\"\n");
+    let path = file.path().to_str().unwrap();
+    let found = environment(&[("INTERLOCK_POLL_MS", "10"), ("INTERLOCK_JOB_LEASE_MS", "20")]);
+    let config = ServeConfig::resolve(flags(&["--poll-ms", "100", "--config", path]), &found).unwrap();
+    assert_eq!(config.poll, Some(Duration::from_millis(100)));
+    assert_eq!(config.job_lease, Some(Duration::from_millis(20)));
+    assert_eq!(config.run_lease, Some(Duration::from_millis(3)));
+    assert_eq!(config.listen.port(), 1);
+    assert_eq!(config.body_timeout, None);
+    assert_eq!(config.log_format, LogFormat::Text);
+}
+
+#[test]
+fn the_file_may_be_named_by_the_environment() {
+    let file = file("roles = [\"engine\", \"scheduler\"]\nlog_format = \"json\"\nadmin_key = \"k\"\n");
+    let found = environment(&[("INTERLOCK_CONFIG", file.path().to_str().unwrap())]);
+    let config = ServeConfig::resolve(ServeFlags::default(), &found).unwrap();
+    assert_eq!(config.roles, BTreeSet::from([Role::Engine, Role::Scheduler]));
+    assert_eq!(config.log_format, LogFormat::Json);
+    assert_eq!(config.admin_key, Some(Secret("k".to_owned())));
+}
+
+#[test]
+fn every_role_is_on_by_default_and_a_list_has_commas() {
+    assert_eq!(ServeFlags::default().with_defaults().roles.len(), 3);
+    let found = environment(&[("INTERLOCK_ROLES", "gateway,engine")]);
+    let config = ServeConfig::resolve(ServeFlags::default(), &found).unwrap();
+    assert_eq!(config.roles, BTreeSet::from([Role::Gateway, Role::Engine]));
+}
+
+#[test]
+fn an_unknown_key_of_the_file_is_refused_by_name_and_place() {
+    for text in ["# one\n\npol_ms = 5\n", "# one\n\nconfig = \"other.toml\"\n"] {
+        let file = file(text);
+        let path = file.path().to_str().unwrap();
+        let error = ServeConfig::resolve(flags(&["--config", path]), &environment(&[])).unwrap_err();
+        assert_eq!(error.exit().code(), 2);
+        let sentence = error.to_string();
+        assert!(sentence.contains(path) && sentence.contains("line 3: unknown field"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_variable_that_does_not_fit_is_named_without_its_value() {
+    let found = environment(&[("INTERLOCK_POLL_MS", "often")]);
+    let sentence = ServeConfig::resolve(ServeFlags::default(), &found).unwrap_err().to_string();
+    assert_eq!(sentence, "the variable INTERLOCK_POLL_MS does not hold a valid --poll-ms");
+}
+
+#[test]
+fn a_secret_does_not_show_in_debug_output() {
+    assert!(!format!("{:?}", flags(&["--admin-key", "hunter2"])).contains("hunter2"));
+}

@@ -1,0 +1,90 @@
+//! JSON that a person gives: as it stands, from a file, or from standard input.
+
+use std::io::Read;
+
+use serde_json::Value;
+
+use crate::exit::{Failure, Result};
+
+/// Twice what the server takes: what is larger need not be read to be refused.
+const BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Reads `-` from standard input, `@F` from the file F, and takes anything else for the JSON itself.
+pub(crate) fn json_argument(argument: &str) -> Result<Value> {
+    if argument == "-" {
+        return parse("standard input", &read_all("standard input", std::io::stdin().lock())?);
+    }
+    match argument.strip_prefix('@') {
+        Some(file) => json_file(file),
+        None => parse("the input", argument.as_bytes()),
+    }
+}
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn json_file(file: &str) -> Result<Value> {
+    if file == "-" {
+        return json_argument("-");
+    }
+    let opened = std::fs::File::open(file);
+    let opened = opened.map_err(|error| Failure::Usage(format!("{file} cannot be read: {error}")))?;
+    parse(file, &read_all(file, opened)?)
+}
+
+fn read_all(name: &str, from: impl Read) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::Usage(format!("{name} cannot be read: {error}")))?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(Failure::Usage(format!("{name} is larger than {BYTES_MAX} bytes")));
+    }
+    Ok(bytes)
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<Value> {
+    serde_json::from_slice(bytes).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_argument_is_json_unless_it_names_a_source() {
+        assert_eq!(json_argument(r#"{"a": 1}"#).unwrap(), json!({"a": 1}));
+        let error = json_argument("{a: 1}").unwrap_err();
+        assert_eq!(error.exit().code(), 2);
+        assert!(error.to_string().starts_with("the input is not JSON"), "{error}");
+    }
+
+    #[test]
+    fn large_integers_are_kept_digit_for_digit() {
+        let text = r#"{"id":123456789012345678901234567890}"#;
+        assert_eq!(json_argument(text).unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn an_at_sign_names_a_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"[1, 2]").unwrap();
+        let name = file.path().to_str().unwrap();
+        assert_eq!(json_argument(&format!("@{name}")).unwrap(), json!([1, 2]));
+        assert_eq!(json_file(name).unwrap(), json!([1, 2]));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_wrong_usage_and_is_named() {
+        let error = json_argument("@/nowhere/at/all.json").unwrap_err();
+        assert_eq!(error.exit().code(), 2);
+        assert!(error.to_string().contains("/nowhere/at/all.json"));
+    }
+
+    #[test]
+    fn an_input_without_end_is_refused() {
+        let error = read_all("standard input", std::io::repeat(b' ')).unwrap_err();
+        assert!(error.to_string().contains("larger than"));
+    }
+}

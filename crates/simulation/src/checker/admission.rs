@@ -1,0 +1,168 @@
+//! Who may start: the answer that every admission must have given.
+
+use interlock_backend::StoreError;
+use interlock_model::admission::{Admission, StartRun};
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
+
+use super::{Checker, runs};
+use crate::Invariant;
+
+/// What a key stands for.
+pub(super) struct Key {
+    run: RunId,
+    fingerprint: String,
+    expires_at: Option<Timestamp>,
+}
+
+/// A start, as far as its answer depends on it.
+pub(crate) struct Asked {
+    run: RunId,
+    tenant: TenantId,
+    workflow: WorkflowId,
+    version: u32,
+    key: Option<(String, String)>,
+    is_rerun: bool,
+}
+
+/// What the key alone says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ByKey {
+    Fresh,
+    Replay(RunId),
+    Mismatch(RunId),
+}
+
+impl Asked {
+    pub(crate) fn of(start: &StartRun) -> Self {
+        let key = start.intent.as_ref().map(|intent| {
+            let fingerprint = serde_json::to_string(&intent.fingerprint).unwrap_or_default();
+            (intent.key.as_str().to_owned(), fingerprint)
+        });
+        Self {
+            run: start.run,
+            tenant: start.tenant.clone(),
+            workflow: start.workflow.clone(),
+            version: start.workflow_version,
+            key,
+            is_rerun: start.origin != interlock_model::run::StartedFrom::Request,
+        }
+    }
+}
+
+impl Checker {
+    pub(crate) fn admission(&mut self, asked: &Asked, answer: &Result<Admission, StoreError>) {
+        let Ok(answer) = answer else { return };
+        let by_key = self.by_key(asked);
+        let rows = self.tables.rows_in_last_batch;
+        match answer {
+            Admission::Admitted { run, .. } if rows == 0 => self.repeated(asked, *run),
+            Admission::Admitted { run, .. } => self.admitted(asked, *run, by_key),
+            Admission::Replayed { run, .. } => {
+                self.counts.replays += 1;
+                self.require(by_key == ByKey::Replay(*run), Invariant::OneRunPerKey, || {
+                    format!("a replay in tenant {} names run {run}, which its key did not start", asked.tenant)
+                });
+            }
+            Admission::KeyReused { run, .. } => {
+                self.counts.keys_reused += 1;
+                self.require(by_key == ByKey::Mismatch(*run), Invariant::OneRunPerKey, || {
+                    format!("a start in tenant {} was refused for a key that run {run} does not have", asked.tenant)
+                });
+            }
+            Admission::AtCapacity { .. } => self.refused(asked, by_key),
+            Admission::DefinitionChanged { .. } => {
+                self.counts.definitions_changed += 1;
+                let current = self.current_version(asked);
+                self.require(current != Some(asked.version), Invariant::NoNeedlessRefusal, || {
+                    format!("workflow {} of tenant {} has not changed", asked.workflow, asked.tenant)
+                });
+            }
+        }
+        if !matches!(answer, Admission::Admitted { .. }) {
+            self.require(rows == 0, Invariant::RefusalLeavesNoTrace, || {
+                format!("a start in tenant {} was not admitted and wrote {rows} rows", asked.tenant)
+            });
+        }
+    }
+
+    fn by_key(&self, asked: &Asked) -> ByKey {
+        let Some((name, fingerprint)) = &asked.key else { return ByKey::Fresh };
+        let name = (asked.workflow.clone(), name.clone());
+        let key = self.tenants.get(&asked.tenant).and_then(|tenant| tenant.keys.get(&name));
+        let now = interlock_model::Clock::now(&self.clock);
+        match key.filter(|key| key.expires_at.is_none_or(|at| now < at)) {
+            None => ByKey::Fresh,
+            Some(key) if key.fingerprint == *fingerprint => ByKey::Replay(key.run),
+            Some(key) => ByKey::Mismatch(key.run),
+        }
+    }
+
+    fn current_version(&self, asked: &Asked) -> Option<u32> {
+        self.tenants.get(&asked.tenant)?.versions.get(&asked.workflow).copied()
+    }
+
+    /// An admission that wrote nothing: the same request must have been admitted before.
+    fn repeated(&mut self, asked: &Asked, run: RunId) {
+        self.counts.admissions_repeated += 1;
+        let is_known = run == asked.run && self.runs.contains_key(&run);
+        self.require(is_known, Invariant::AnswersAreTrue, || {
+            format!("tenant {} was told that run {run} is admitted, which never was", asked.tenant)
+        });
+    }
+
+    fn admitted(&mut self, asked: &Asked, run: RunId, by_key: ByKey) {
+        let id = &asked.tenant;
+        let tenant = self.tenants.entry(id.clone()).or_default();
+        let limits = tenant.limits.under(self.system);
+        tenant.live.insert(run);
+        let (live, max) = (tenant.live.len(), limits.runs_max as usize);
+        let mut renewed = false;
+        if let Some((name, fingerprint)) = &asked.key {
+            let now = interlock_model::Clock::now(&self.clock);
+            let expires_at = limits.key_retention.map(|time| now + time);
+            let key = Key { run, fingerprint: fingerprint.clone(), expires_at };
+            renewed = tenant.keys.insert((asked.workflow.clone(), name.clone()), key).is_some();
+        }
+        self.counts.admitted += 1;
+        self.counts.admitted_at_the_edge += u64::from(live == max);
+        self.counts.keys_renewed += u64::from(renewed);
+        self.counts.reruns += u64::from(asked.is_rerun);
+        self.require(live <= max, Invariant::Cap, || format!("cap exceeded for tenant {id} ({live} > {max})"));
+        self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
+            format!("run {run} of tenant {id} was started by a key that had started another")
+        });
+        let current = self.current_version(asked);
+        self.require(current == Some(asked.version), Invariant::AnswersAreTrue, || {
+            format!("run {run} of tenant {id} started with version {} and not {current:?}", asked.version)
+        });
+        let before = self.runs.insert(run, runs::Run::admitted(asked.tenant.clone()));
+        self.require(before.is_none(), Invariant::OneRunPerStart, || {
+            format!("run {run} of tenant {id} was created a second time")
+        });
+    }
+
+    fn refused(&mut self, asked: &Asked, by_key: ByKey) {
+        self.counts.refused += 1;
+        let id = &asked.tenant;
+        let tenant = self.tenants.entry(id.clone()).or_default();
+        let (live, max) = (tenant.live.len(), tenant.limits.under(self.system).runs_max as usize);
+        self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
+            format!("a retry in tenant {id} was refused at the cap, though its key has a run")
+        });
+        self.require(live >= max, Invariant::NoNeedlessRefusal, || {
+            format!("tenant {id} was refused with {live} of {max} slots taken")
+        });
+        let was_admitted = self.runs.get(&asked.run).is_some_and(|run| !run.is_deleted);
+        self.require(!was_admitted, Invariant::NoNeedlessRefusal, || {
+            format!("run {} of tenant {id} was admitted and is now refused", asked.run)
+        });
+    }
+
+    /// A client was told that `run` is its own.
+    pub(crate) fn acknowledged(&mut self, tenant: &TenantId, run: RunId) {
+        let is_known = self.runs.get(&run).is_some_and(|known| known.tenant == *tenant);
+        self.require(is_known, Invariant::AnswersAreTrue, || {
+            format!("a client of tenant {tenant} was told of run {run}, which was never admitted")
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! Rows as they are written: what the tables say, kept beside what the calls say.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use interlock_backend::local::Table;
+use interlock_model::run::RunStatus;
+use interlock_model::step::StepStatus;
+use interlock_model::tenant::Tenant;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Checker;
+use crate::Invariant;
+
+/// One written row: table, key, and the value or none if the row is gone.
+pub(crate) type Write = (Table, String, Option<String>);
+
+#[derive(Default)]
+pub(super) struct Rows {
+    /// Rows that the last write of anybody changed.
+    pub rows_in_last_batch: usize,
+    tenants: BTreeMap<String, TenantRows>,
+    /// By run: where its timeline ends.
+    timelines: BTreeMap<String, u64>,
+    /// By step: how it was settled.
+    settled: BTreeMap<String, String>,
+    /// By run: how it ended.
+    ended: BTreeMap<String, String>,
+}
+
+#[derive(Default)]
+struct TenantRows {
+    counter: u32,
+    fence: u64,
+    starts: BTreeSet<String>,
+    slots: BTreeSet<String>,
+    live: BTreeSet<String>,
+}
+
+/// The part of a step, or of a run's head, that must never change once it is settled.
+#[derive(Deserialize)]
+struct Outcome<'a, S> {
+    status: S,
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    completed_at: Option<&'a RawValue>,
+}
+
+impl<S: std::fmt::Debug> Outcome<'_, S> {
+    fn text(&self) -> String {
+        let Self { status, output, error, completed_at } = self;
+        let text = |value: &Option<&RawValue>| value.map_or("-", RawValue::get).to_owned();
+        format!("{status:?} {} {} {}", text(output), text(error), text(completed_at))
+    }
+}
+
+#[derive(Deserialize)]
+struct KeyRow {
+    run: String,
+}
+
+impl Checker {
+    /// Takes in what one decision wrote, and checks everything that must hold between the tables now.
+    pub(crate) fn rows_written(&mut self, action: &'static str, writes: &[Write]) {
+        self.tables.rows_in_last_batch = writes.len();
+        let mut tenants: BTreeSet<&str> = BTreeSet::new();
+        for write in writes {
+            self.log.mix(&(write.0.name(), &write.1, &write.2));
+            tenants.insert(first_part(&write.1));
+            self.row_written(action, write);
+        }
+        for (table, key, value) in writes {
+            if let (Table::IdempotencyKeys, Some(value)) = (table, value) {
+                self.check_key(key, value);
+            }
+        }
+        for tenant in tenants {
+            self.check_slots(tenant);
+        }
+    }
+
+    fn row_written(&mut self, action: &str, (table, key, value): &Write) {
+        let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();
+        match (table, value) {
+            (Table::Tenants, Some(value)) => self.tenant_written(key, value),
+            (Table::Starts, value) => keep(&mut rows.starts, key, value.is_some()),
+            (Table::Active, value) => keep(&mut rows.slots, key, value.is_some()),
+            (Table::Heads, Some(value)) => self.head_written(key, value),
+            (Table::Heads, None) => {
+                rows.live.remove(key);
+                self.tables.ended.remove(key);
+            }
+            (Table::Steps, Some(value)) => self.step_written(key, value),
+            (Table::Steps, None) => drop(self.tables.settled.remove(key)),
+            (Table::Timeline, Some(_)) => self.event_written(key),
+            (Table::Timeline, None) => drop(self.tables.timelines.remove(before_last_part(key))),
+            _ => {}
+        }
+        if value.is_none() && matches!(table, Table::Starts | Table::Heads | Table::Timeline | Table::IdempotencyKeys) {
+            self.require(action == "delete a run", Invariant::NothingBreaks, || {
+                format!("{} {key} was removed to {action}", table.name())
+            });
+        }
+    }
+
+    fn tenant_written(&mut self, key: &str, value: &str) {
+        let Ok(tenant) = serde_json::from_str::<Tenant>(value) else {
+            return self.violate(Invariant::NothingBreaks, format!("tenant {key} cannot be read: {value}"));
+        };
+        let rows = self.tables.tenants.entry(key.to_owned()).or_default();
+        rows.counter = tenant.runs_active;
+        let (fence, last) = (tenant.fence.number(), rows.fence);
+        rows.fence = fence;
+        self.require(last <= fence, Invariant::FencesGrow, || {
+            format!("the fence of tenant {key} fell from {last} to {fence}")
+        });
+    }
+
+    fn head_written(&mut self, key: &str, value: &str) {
+        let Ok(head) = serde_json::from_str::<Outcome<'_, RunStatus>>(value) else {
+            return self.violate(Invariant::NothingBreaks, format!("head {key} cannot be read: {value}"));
+        };
+        let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();
+        let is_final = head.status.is_final();
+        keep(&mut rows.live, key, !is_final);
+        let outcome = head.text();
+        let before = self.tables.ended.get(key).cloned();
+        self.require(before.as_ref().is_none_or(|before| *before == outcome), Invariant::FinalStays, || {
+            format!("run {key} had ended and was changed to {outcome}")
+        });
+        if is_final {
+            self.tables.ended.insert(key.to_owned(), outcome);
+        }
+    }
+
+    fn step_written(&mut self, key: &str, value: &str) {
+        let Ok(step) = serde_json::from_str::<Outcome<'_, StepStatus>>(value) else {
+            return self.violate(Invariant::NothingBreaks, format!("step {key} cannot be read: {value}"));
+        };
+        let is_settled = step.status.is_settled();
+        let before = self.tables.settled.get(key);
+        if before.is_none() && !is_settled {
+            return;
+        }
+        let outcome = step.text();
+        let is_same = before.is_none_or(|before| *before == outcome);
+        self.require(is_same, Invariant::SettledStays, || {
+            format!("step {key} was settled and changed to {outcome}")
+        });
+        self.tables.settled.insert(key.to_owned(), outcome);
+    }
+
+    fn event_written(&mut self, key: &str) {
+        let number = last_part(key).parse::<u64>().unwrap_or(0);
+        let last = self.tables.timelines.insert(before_last_part(key).to_owned(), number).unwrap_or(0);
+        self.require(number == last + 1, Invariant::TimelineHasNoGaps, || {
+            format!("event {number} of run {} follows event {last}", before_last_part(key))
+        });
+    }
+
+    fn check_key(&mut self, key: &str, value: &str) {
+        let tenant = first_part(key);
+        let run = serde_json::from_str::<KeyRow>(value).map(|row| format!("{tenant}/{}", row.run)).ok();
+        let starts = self.tables.tenants.get(tenant).map(|rows| &rows.starts);
+        let is_there = run.zip(starts).is_some_and(|(run, starts)| starts.contains(&run));
+        self.require(is_there, Invariant::NoKeyWithoutRun, || format!("key {key} points to a run that is not there"));
+    }
+
+    fn check_slots(&mut self, tenant: &str) {
+        let Some(TenantRows { counter, slots, live, .. }) = self.tables.tenants.get(tenant) else { return };
+        if slots != live || *counter as usize != live.len() {
+            let (slots, live) = (slots.len(), live.len());
+            let what = format!("tenant {tenant} counts {counter} runs, has {slots} slots and {live} live runs");
+            self.violate(Invariant::SlotsAreLiveRuns, what);
+        }
+    }
+
+    /// Live runs by the tables and by the calls must be the same; checked where both have taken a call in.
+    pub(crate) fn check_live(&mut self) {
+        let by_rows: usize = self.tables.tenants.values().map(|rows| rows.live.len()).sum();
+        let by_calls: usize = self.tenants.values().map(|tenant| tenant.live.len()).sum();
+        self.require(by_rows == by_calls, Invariant::SlotsAreLiveRuns, || {
+            format!("{by_rows} runs are live by the tables and {by_calls} by the calls")
+        });
+    }
+}
+
+fn keep(set: &mut BTreeSet<String>, key: &str, is_there: bool) {
+    if is_there {
+        set.insert(key.to_owned());
+    } else {
+        set.remove(key);
+    }
+}
+
+fn first_part(key: &str) -> &str {
+    key.split('/').next().unwrap_or(key)
+}
+
+fn last_part(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+fn before_last_part(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(before, _)| before)
+}

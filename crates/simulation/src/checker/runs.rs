@@ -1,0 +1,180 @@
+//! Runs: taken by one at a time, written by whoever holds them, ended once.
+
+use std::time::Duration;
+
+use interlock_backend::StoreError;
+use interlock_backend::runs::{Commit, Committed, Taken};
+use interlock_model::history::EventKind;
+use interlock_model::run::RunStatus;
+use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp};
+
+use super::{Checker, jobs};
+use crate::Invariant;
+
+/// A run, as the calls and answers say that it must be.
+pub(super) struct Run {
+    pub tenant: TenantId,
+    pub is_deleted: bool,
+    ended: bool,
+    version: u64,
+    holder: Option<(Fence, Timestamp)>,
+}
+
+impl Run {
+    pub(super) fn admitted(tenant: TenantId) -> Self {
+        Self { tenant, is_deleted: false, ended: false, version: 0, holder: None }
+    }
+}
+
+/// A commit, as far as its answer depends on it.
+pub(crate) struct Turn {
+    tenant: TenantId,
+    run: RunId,
+    fence: Fence,
+    version: u64,
+    status: RunStatus,
+    dispatched: Vec<JobId>,
+    revoked: Vec<JobId>,
+    opened: Vec<JobId>,
+    withdrawn: Vec<JobId>,
+    told: Vec<EventKind>,
+}
+
+impl Turn {
+    pub(crate) fn of(commit: &Commit) -> Self {
+        Self {
+            tenant: commit.tenant.clone(),
+            run: commit.run,
+            fence: commit.fence,
+            version: commit.version,
+            status: commit.head.status,
+            dispatched: commit.dispatched.iter().map(|job| job.id.clone()).collect(),
+            revoked: commit.revoked.clone(),
+            opened: commit.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
+            withdrawn: commit.approvals_withdrawn.clone(),
+            told: commit.events.iter().map(|event| event.kind).collect(),
+        }
+    }
+}
+
+impl Checker {
+    pub(crate) fn taken<'a>(&mut self, taken: impl IntoIterator<Item = &'a Taken>, lease: Duration) {
+        let now = self.clock.now();
+        for taken in taken {
+            let (id, run) = (&taken.start.tenant, taken.start.run);
+            self.fence_given(id, taken.fence);
+            let Some(model) = self.runs.get_mut(&run).filter(|run| !run.is_deleted) else {
+                self.violate(Invariant::AnswersAreTrue, format!("run {run} of {id} is not there and was taken"));
+                continue;
+            };
+            let before = model.holder.replace((taken.fence, now + lease));
+            let version = model.version;
+            self.counts.runs_taken_over += u64::from(before.is_some());
+            self.require(before.is_none_or(|(_, until)| until <= now), Invariant::HolderIsLeftAlone, || {
+                format!("run {run} of tenant {id} was taken from a holder whose lease had not ended")
+            });
+            self.require(version == taken.head.version, Invariant::AnswersAreTrue, || {
+                format!("run {run} of tenant {id} was taken at version {} and is at {version}", taken.head.version)
+            });
+        }
+    }
+
+    pub(crate) fn let_go(&mut self, run: RunId, fence: Fence) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.holder = run.holder.filter(|(held, _)| *held != fence);
+        }
+    }
+
+    pub(crate) fn committed(&mut self, turn: &Turn, answer: &Result<Committed, StoreError>) {
+        let (id, run) = (&turn.tenant, turn.run);
+        let model = self.runs.get(&run).filter(|run| !run.is_deleted);
+        let is_holder = model.is_some_and(|run| {
+            run.holder.is_some_and(|(fence, _)| fence == turn.fence) && run.version == turn.version
+        });
+        match answer {
+            Ok(_) => {
+                self.require(is_holder, Invariant::NoStaleWrite, || {
+                    format!("a commit of run {run} of tenant {id} under the stale fence {} was accepted", turn.fence)
+                });
+                self.write(turn);
+            }
+            Err(_) => {
+                self.counts.stale_commits_refused += 1;
+                self.require(!is_holder, Invariant::HolderIsLeftAlone, || {
+                    format!("the holder of run {run} of tenant {id} was refused under fence {}", turn.fence)
+                });
+            }
+        }
+    }
+
+    fn write(&mut self, turn: &Turn) {
+        let Some(run) = self.runs.get_mut(&turn.run) else { return };
+        let had_ended = run.ended;
+        run.version += 1;
+        run.holder = None;
+        run.ended = turn.status.is_final();
+        self.require(!had_ended || turn.dispatched.is_empty(), Invariant::FinalStays, || {
+            format!("run {} of tenant {} has ended and dispatched more", turn.run, turn.tenant)
+        });
+        if turn.status.is_final() && !had_ended {
+            self.tenants.entry(turn.tenant.clone()).or_default().live.remove(&turn.run);
+            self.count_ending(turn.status);
+        }
+        for job in &turn.dispatched {
+            let before = self.jobs.insert(job.clone(), jobs::Job::Queued);
+            self.require(before.is_none(), Invariant::ReportedOnce, || format!("{job} was dispatched twice"));
+        }
+        for job in &turn.revoked {
+            self.end_job(job, None);
+        }
+        for job in &turn.opened {
+            self.approval_opened(job);
+        }
+        for job in &turn.withdrawn {
+            self.approval_withdrawn(job);
+        }
+        for kind in &turn.told {
+            self.count_event(*kind);
+        }
+    }
+
+    /// A run was deleted on request: of all that it was, only its key stays.
+    pub(crate) fn deleted(&mut self, id: &TenantId, run: RunId) {
+        let Some(model) = self.runs.get_mut(&run) else { return };
+        let was_deleted = std::mem::replace(&mut model.is_deleted, true);
+        model.holder = None;
+        let counts = &mut self.counts;
+        *(if model.ended { &mut counts.deletions_of_ended_runs } else { &mut counts.deletions_of_live_runs }) += 1;
+        self.tenants.entry(id.clone()).or_default().live.remove(&run);
+        self.jobs.retain(|job, _| job.run != run);
+        self.approvals.retain(|job, _| job.run != run);
+        self.require(!was_deleted, Invariant::AnswersAreTrue, || format!("run {run} of {id} was deleted twice"));
+    }
+
+    /// Runs that are there, for whoever looks for one to do something to.
+    pub(crate) fn known_runs(&self) -> Vec<(TenantId, RunId)> {
+        let there = self.runs.iter().filter(|(_, run)| !run.is_deleted);
+        there.map(|(id, run)| (run.tenant.clone(), *id)).collect()
+    }
+
+    fn count_ending(&mut self, status: RunStatus) {
+        match status {
+            RunStatus::Succeeded => self.counts.runs_succeeded += 1,
+            RunStatus::Failed => self.counts.runs_failed += 1,
+            RunStatus::Denied => self.counts.runs_denied += 1,
+            RunStatus::Cancelled => self.counts.runs_cancelled += 1,
+            RunStatus::TimedOut => self.counts.runs_timed_out += 1,
+            RunStatus::Pending | RunStatus::Running | RunStatus::Waiting => {}
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are told and not counted")]
+    fn count_event(&mut self, kind: EventKind) {
+        match kind {
+            EventKind::StepRetryScheduled => self.counts.retries += 1,
+            EventKind::StepTimedOut => self.counts.steps_timed_out += 1,
+            EventKind::StepErrorRedirect => self.counts.errors_redirected += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What one instance's calls go through on their way to the store: the checker sees them, and the instance may die
+//! before or after any of them.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_backend::approvals::ApprovalStore;
+use interlock_backend::history::HistoryStore;
+use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use interlock_backend::keys::{ApiKey, KeyStore};
+use interlock_backend::local::LocalStore;
+use interlock_backend::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use interlock_backend::tenants::{LimitScope, TenantStore, WrittenLimits};
+use interlock_backend::workers::{WorkerRecord, WorkerStore};
+use interlock_backend::workflows::{WorkflowStore, WorkflowVersion};
+use interlock_backend::{Page, PageRequest, StoreError};
+use interlock_model::admission::{Admission, StartRun, Usage};
+use interlock_model::approval::{Approval, Decision, Resolution};
+use interlock_model::history::Recorded;
+use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::limit::{EffectiveLimits, Limits};
+use interlock_model::run::Run;
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+use tokio::sync::mpsc;
+
+use crate::checker::{Asked, Checker, Shared, Turn};
+use crate::planted::PlantedTables;
+
+/// The one store of a simulation.
+pub(crate) type Store = LocalStore<PlantedTables>;
+
+pub(crate) struct Line {
+    /// Whose line it is, for the log.
+    pub(crate) name: String,
+    pub(crate) store: Arc<Store>,
+    pub(crate) checker: Shared,
+    pub(crate) fuse: Fuse,
+}
+
+/// Kills its instance at a chosen call: once before the store has it, once after.
+pub(crate) struct Fuse {
+    calls: AtomicU64,
+    /// Counts two for each call: an odd number means after the store did it.
+    blows_at: Option<u64>,
+    slot: usize,
+    blown: mpsc::UnboundedSender<usize>,
+}
+
+impl Fuse {
+    pub(crate) fn new(blows_at: Option<u64>, slot: usize, blown: mpsc::UnboundedSender<usize>) -> Self {
+        Self { calls: AtomicU64::new(0), blows_at, slot, blown }
+    }
+
+    async fn pass(&self) {
+        if Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.blows_at && self.blown.send(self.slot).is_ok() {
+            // Whoever was told aborts every task of this instance, this one included.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Line {
+    async fn call<R: std::fmt::Debug>(
+        &self,
+        verb: &'static str,
+        call: impl Future<Output = Result<R, StoreError>>,
+        judge: impl FnOnce(&mut Checker, &Result<R, StoreError>),
+    ) -> Result<R, StoreError> {
+        self.fuse.pass().await;
+        let answer = call.await;
+        self.checker.with(|checker| {
+            checker.called((&self.name, verb), &answer);
+            judge(checker, &answer);
+            checker.check_live();
+        });
+        self.fuse.pass().await;
+        answer
+    }
+}
+
+/// Verbs with the checker's word on each: `verb(arguments) -> answer, remembered => |checker, answer| …`.
+macro_rules! watched {
+    ($trait:ident { $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty $(, $kept:ident = $keep:expr)? => $judge:expr;)* }) => {
+        #[async_trait]
+        impl $trait for Line {
+            $(async fn $verb(&self, $($name: $type),*) -> Result<$answer, StoreError> {
+                $(let $kept = $keep;)?
+                self.call(stringify!($verb), self.store.$verb($($name),*), $judge).await
+            })*
+        }
+    };
+}
+
+watched!(RunStore {
+    admit(start: StartRun) -> Admission, asked = Asked::of(&start) => |checker, answer| checker.admission(&asked, answer);
+    take_ready(tenant: &TenantId, holder: &InstanceId, lease: Duration, limit: usize) -> Vec<Taken>
+        => |checker, answer| checker.taken(answer.iter().flatten(), lease);
+    take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>
+        => |checker, answer| checker.taken(answer.iter().flatten(), lease);
+    commit(commit: Commit) -> Committed, turn = Turn::of(&commit) => |checker, answer| checker.committed(&turn, answer);
+    let_go(tenant: &TenantId, run: RunId, fence: Fence) -> () => |checker, answer| {
+        if answer.is_ok() {
+            checker.let_go(run, fence);
+        }
+    };
+    request_cancel(tenant: &TenantId, run: RunId, by: &str) -> CancelRequest => |checker, answer| {
+        checker.counts.cancels += u64::from(matches!(answer, Ok(CancelRequest::Posted)));
+    };
+    delete_run(tenant: &TenantId, run: RunId) -> () => |checker, answer| {
+        if answer.is_ok() {
+            checker.deleted(tenant, run);
+        }
+    };
+    ripen(tenant: &TenantId, limit: usize) -> usize => |_, _| {};
+    run(tenant: &TenantId, run: RunId) -> Option<Run> => |_, _| {};
+    runs(tenant: &TenantId, filter: &RunFilter, page: &PageRequest) -> Page<RunSummary> => |_, _| {};
+    active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId> => |_, _| {};
+    usage(tenant: &TenantId) -> Usage => |_, _| {};
+    due(limit: usize) -> Due => |_, _| {};
+});
+
+watched!(JobStore {
+    claim(claim: Claim) -> Vec<Claimed>, tenant = claim.tenant.clone() => |checker, answer| {
+        checker.claimed(&tenant, answer.as_deref().unwrap_or_default());
+    };
+    heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat
+        => |checker, answer| checker.heartbeat(job, fence, answer);
+    progress(tenant: &TenantId, job: &JobId, fence: Fence, progress: Progress) -> ()
+        => |checker, answer| checker.progress(job, fence, answer);
+    report(tenant: &TenantId, job: &JobId, fence: Fence, outcome: JobOutcome) -> Report, cause = outcome.cause()
+        => |checker, answer| checker.reported((job, fence), cause, answer);
+    cancel_job(tenant: &TenantId, job: &JobId, by: &str) -> JobState => |checker, answer| {
+        if answer.is_ok() {
+            checker.end_job(job, None);
+        }
+    };
+    expire(tenant: &TenantId, limit: usize) -> Vec<JobId>
+        => |checker, answer| checker.expired(answer.as_deref().unwrap_or_default());
+    job(tenant: &TenantId, job: &JobId) -> Option<JobView> => |_, _| {};
+    jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView> => |_, _| {};
+});
+
+watched!(ApprovalStore {
+    resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution, verdict = decision.verdict
+        => |checker, answer| checker.resolved(job, verdict, answer);
+    approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval> => |_, _| {};
+});
+
+watched!(HistoryStore {
+    timeline(tenant: &TenantId, run: RunId, after: u64, limit: usize) -> Vec<Recorded> => |_, _| {};
+});
+
+watched!(KeyStore {
+    create_key(key: ApiKey) -> ApiKey => |_, _| {};
+    revoke_key(id: &ApiKeyId) -> () => |_, _| {};
+    api_keys() -> Vec<ApiKey> => |_, _| {};
+});
+
+watched!(TenantStore {
+    set_limits(scope: &LimitScope, limits: Limits) -> u64 => |checker, answer| {
+        let tenant = match scope {
+            LimitScope::System => None,
+            LimitScope::Tenant(tenant) => Some(tenant),
+        };
+        if answer.is_ok() {
+            checker.limits_set(tenant, limits);
+        }
+    };
+    limits(scope: &LimitScope) -> WrittenLimits => |_, _| {};
+    effective_limits(tenant: &TenantId) -> EffectiveLimits => |_, _| {};
+    tenants(page: &PageRequest) -> Page<TenantId> => |_, _| {};
+});
+
+watched!(WorkerStore {
+    workers(tenant: &TenantId, page: &PageRequest) -> Page<WorkerRecord> => |_, _| {};
+    worker(tenant: &TenantId, worker: &WorkerId) -> Option<WorkerRecord> => |_, _| {};
+});
+
+watched!(WorkflowStore {
+    save_workflow(tenant: &TenantId, id: &WorkflowId, document: &WorkflowDocument) -> u32 => |checker, answer| {
+        if let Ok(version) = answer {
+            checker.workflow_saved(tenant, id, Some(*version));
+        }
+    };
+    workflow(tenant: &TenantId, id: &WorkflowId) -> Option<WorkflowVersion> => |_, _| {};
+    workflow_version(tenant: &TenantId, id: &WorkflowId, version: u32) -> Option<WorkflowVersion> => |_, _| {};
+    workflows(tenant: &TenantId, page: &PageRequest) -> Page<WorkflowVersion> => |_, _| {};
+    delete_workflow(tenant: &TenantId, id: &WorkflowId) -> () => |checker, answer| {
+        if answer.is_ok() {
+            checker.workflow_saved(tenant, id, None);
+        }
+    };
+});

@@ -1,0 +1,223 @@
+//! Planted bugs, as an executor between the verbs and the tables that shows a verb false rows or changes what it
+//! writes. The verbs themselves, which production runs, know nothing of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use interlock_backend::StoreError;
+use interlock_backend::local::{Decision, Executor, Order, Row, Table, View};
+use interlock_model::tenant::Tenant;
+use interlock_model::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Bug;
+use crate::checker::Write;
+use crate::tables::{WatchedTables, changes};
+
+/// The gap between the two steps of what should have been one.
+const GAP: Duration = Duration::from_millis(3);
+
+const ADMIT: &str = "admit a run";
+const CLAIM: &str = "claim jobs";
+const COMMIT: &str = "commit a run";
+const REPORT: &str = "record a result";
+
+type Found = Result<Option<String>, StoreError>;
+
+pub(crate) struct PlantedTables {
+    tables: WatchedTables,
+    bug: Option<Bug>,
+    /// Every lease that was ever given, for the bug that forgets that leases end.
+    leases: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+/// The tables with some rows replaced.
+struct Lying<'a> {
+    view: &'a dyn View,
+    lie: &'a dyn Fn(&dyn View, Table, &str) -> Found,
+}
+
+impl View for Lying<'_> {
+    fn get(&self, table: Table, key: &str) -> Found {
+        (self.lie)(self.view, table, key)
+    }
+
+    fn scan(&self, table: Table, from: &str, until: &str, order: Order, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.view.scan(table, from, until, order, limit)
+    }
+}
+
+impl PlantedTables {
+    pub(crate) fn new(tables: WatchedTables, bug: Option<Bug>) -> Self {
+        Self { tables, bug, leases: Arc::default() }
+    }
+
+    pub(crate) fn watched(&self) -> &WatchedTables {
+        &self.tables
+    }
+
+    /// The cap is looked at before the gap, and the run is written after it.
+    async fn admit_late<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let all = |view: &dyn View, _| view.scan(Table::Tenants, "", "~", Order::Ascending, usize::MAX);
+        let rows = self.tables.read("look at the cap", all).await?;
+        let seen: BTreeMap<String, String> = rows.into_iter().map(|row| (row.key, row.value)).collect();
+        tokio::time::sleep(GAP).await;
+        let decide = move |view: &dyn View, now| {
+            let lie = |view: &dyn View, table, key: &str| match table {
+                Table::Tenants => Ok(seen.get(key).cloned()),
+                _ => view.get(table, key),
+            };
+            let decided = decide(&Lying { view, lie: &lie }, now)?;
+            // The counter itself is raised by an atomic increment, as such code would do.
+            alter(decided, |write| {
+                if let (Table::Tenants, key, Some(value)) = write {
+                    *value = edit(view.get(Table::Tenants, key)?, |tenant: &mut Tenant| tenant.runs_active += 1);
+                }
+                Ok(())
+            })
+        };
+        self.tables.write(ADMIT, decide).await
+    }
+
+    /// The key is written before the gap, and the run after it.
+    async fn reserve_first<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let reserve = move |view: &dyn View, now| {
+            let Decision { answer, changes: all } = decide(view, now)?;
+            let (keys, rest): (Vec<Write>, Vec<Write>) =
+                all.into_writes().into_iter().partition(|(table, ..)| *table == Table::IdempotencyKeys);
+            Ok(Decision { answer: (answer, rest), changes: changes(keys) })
+        };
+        let (answer, rest) = self.tables.write("reserve a key", reserve).await?;
+        tokio::time::sleep(GAP).await;
+        self.tables.write(ADMIT, move |_, _| Ok(Decision { answer, changes: changes(rest) })).await
+    }
+
+    /// Shows every job as still held under the fence that its worker was once given.
+    async fn report_unfenced<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let leases = self.leases.clone();
+        let decide = move |view: &dyn View, now| {
+            let leases = leases.lock().unwrap_or_else(PoisonError::into_inner);
+            let lie = |view: &dyn View, table, key: &str| match table {
+                Table::JobLeases => Ok(leases.get(key).cloned()),
+                Table::Jobs => Ok(view.get(table, key)?.map(|job| {
+                    edit(Some(job), |job: &mut Value| drop(job.as_object_mut().map(|job| job.remove("end"))))
+                })),
+                _ => view.get(table, key),
+            };
+            decide(&Lying { view, lie: &lie }, now)
+        };
+        self.tables.write(REPORT, decide).await
+    }
+
+    fn remember_leases<R>(leases: &Mutex<BTreeMap<String, String>>, decided: Decision<R>) -> Result<Decision<R>, StoreError> {
+        alter(decided, |write| {
+            if let (Table::JobLeases, key, Some(value)) = write {
+                let endless = edit(Some(value.clone()), |lease: &mut Value| lease["expires_at"] = u32::MAX.into());
+                let endless = endless.replace(&u32::MAX.to_string(), "99999999999999");
+                leases.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), endless);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Executor for PlantedTables {
+    async fn write<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        match (self.bug, action) {
+            (Some(Bug::CapBeforeWrite), ADMIT) => self.admit_late(decide).await,
+            (Some(Bug::KeyBeforeRun), ADMIT) => self.reserve_first(decide).await,
+            (Some(Bug::FenceNotCompared), CLAIM) => {
+                let leases = self.leases.clone();
+                let decide = move |view: &dyn View, now| Self::remember_leases(&leases, decide(view, now)?);
+                self.tables.write(action, decide).await
+            }
+            (Some(Bug::FenceNotCompared), REPORT) => self.report_unfenced(decide).await,
+            (Some(Bug::SlotFreedTwice), COMMIT) => {
+                self.tables.write(action, move |view, now| free_twice(decide(view, now)?)).await
+            }
+            (Some(Bug::ReplayAfterCap), ADMIT) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_keys_when_full }, now);
+                self.tables.write(action, lying).await
+            }
+            _ => self.tables.write(action, decide).await,
+        }
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.tables.read(action, look).await
+    }
+
+    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
+        self.tables.peek(decide)
+    }
+}
+
+fn free_twice<R>(decided: Decision<R>) -> Result<Decision<R>, StoreError> {
+    let Decision { answer, changes: all } = decided;
+    let writes = all.into_writes();
+    let frees = writes.iter().any(|(table, _, value)| *table == Table::Active && value.is_none());
+    alter(Decision { answer, changes: changes(writes) }, |write| {
+        if let (Table::Tenants, _, Some(value)) = write
+            && frees
+        {
+            let free = |tenant: &mut Tenant| tenant.runs_active = tenant.runs_active.saturating_sub(1);
+            *value = edit(Some(value.clone()), free);
+        }
+        Ok(())
+    })
+}
+
+/// A tenant at its cap has no keys, as if they were looked up only after the cap had let the start through.
+fn hide_keys_when_full(view: &dyn View, table: Table, key: &str) -> Found {
+    let found = view.get(table, key)?;
+    if table != Table::IdempotencyKeys || found.is_none() {
+        return Ok(found);
+    }
+    let tenant = view.get(Table::Tenants, key.split('/').next().unwrap_or(key))?;
+    let tenant: Tenant = tenant.and_then(|row| serde_json::from_str(&row).ok()).unwrap_or_default();
+    let is_full = tenant.limits.runs_max.is_some_and(|max| tenant.runs_active >= max);
+    Ok(found.filter(|_| !is_full))
+}
+
+/// The decision with each of its writes passed through `change`.
+fn alter<R>(
+    decided: Decision<R>,
+    mut change: impl FnMut((Table, &String, Option<&mut String>)) -> Result<(), StoreError>,
+) -> Result<Decision<R>, StoreError> {
+    let mut writes = decided.changes.into_writes();
+    for (table, key, value) in &mut writes {
+        change((*table, key, value.as_mut()))?;
+    }
+    Ok(Decision { answer: decided.answer, changes: changes(writes) })
+}
+
+/// A row with something in it changed.
+fn edit<T: Serialize + serde::de::DeserializeOwned>(row: Option<String>, change: impl FnOnce(&mut T)) -> String {
+    let row = row.unwrap_or_else(|| "{}".to_owned());
+    match serde_json::from_str::<T>(&row) {
+        Ok(mut read) => {
+            change(&mut read);
+            serde_json::to_string(&read).expect("what was JSON is JSON again")
+        }
+        Err(_) => row,
+    }
+}

@@ -1,0 +1,27 @@
+//! Running other programs, and stopping when one fails.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// The root of the checkout.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate stands in a folder of the checkout")
+}
+
+pub(crate) fn cargo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+pub(crate) fn run(mut command: Command) -> Result<()> {
+    let told = format!("{command:?}");
+    let status = command.status().with_context(|| format!("cannot run {told}"))?;
+    if !status.success() {
+        bail!("{told} failed: {status}");
+    }
+    Ok(())
+}
