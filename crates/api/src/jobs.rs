@@ -145,6 +145,16 @@ pub struct JobView {
     pub input: Value,
 }
 
+/// The answer to a job's cancellation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CancelledJob {
+    #[schema(value_type = String)]
+    pub id: JobId,
+    /// Where it stands now; a job that had ended before stays as it was.
+    #[schema(schema_with = schema::job_state)]
+    pub state: JobState,
+}
+
 /// Which jobs a list shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

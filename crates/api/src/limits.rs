@@ -40,6 +40,10 @@ pub struct LimitsData {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 1_000_000_000)]
     pub max_concurrent_runs: Option<u32>,
+    /// How long an idempotency key is kept; for ever, if nothing is said anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub idempotency_retention_sec: Option<u64>,
 }
 
 /// What is written down for a scope.

@@ -46,10 +46,12 @@ fn admit(transaction: &rusqlite::Transaction<'_>, number: u64) -> rusqlite::Resu
     let run =
         format!("default/01992f0c-{:04x}-7{:03x}-8000-{number:012x}", number >> 24, number >> 12 & 0xfff);
     let tenant = format!(
-        r#"{{"limits":{{"runs_max":1000000000}},"revision":1,"runs_active":{number},"slot_flow":{{"freed_at":null,"interval_ms":null}},"fence":1794700800000000}}"#
+        r#"{{"limits":{{"runs_max":1000000000}},"revision":1,"runs_active":{number},{}"fence":1794700800000000}}"#,
+        r#""slot_flow":{"freed_at":null,"interval_ms":null},"#,
     );
     let start = format!(
-        r#"{{"run":"{run}","tenant":"default","workflow":"bench","workflow_version":1,"input":{{"n":42,"question":"what is the answer?"}},"origin":"request","created_at":1794700800000}}"#
+        r#"{{"run":"{run}","tenant":"default","workflow":"bench","workflow_version":1,{}"created_at":1794700800000}}"#,
+        r#""input":{"n":42,"question":"what is the answer?"},"origin":"request","#,
     );
     let head = r#"{"status":"pending","version":0,"fence":0,"updated_at":1794700800000}"#;
     let event = r#"{"at":1794700800000,"kind":"run_status","status":"pending"}"#;

@@ -28,7 +28,8 @@ impl Server {
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
         let server = Self::start(command, Some(data)).await?;
         let mut connection = server.connect().await?;
-        let limits = json!({"scope": "org", "scope_id": "default", "data": {"limits": {"max_concurrent_runs": runs_max}}});
+        let limits = json!({"limits": {"max_concurrent_runs": runs_max}});
+        let limits = json!({"scope": "org", "scope_id": "default", "data": limits});
         connection.call(Method::PUT, "/api/v1/config", &limits).await?;
         let steps = json!({"work": {"type": "worker", "topic": "bench"}});
         let workflow = json!({"id": WORKFLOW, "name": "bench", "steps": steps});

@@ -20,7 +20,8 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) fn of_process() -> Self {
-        let text = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let text = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self::new(text)
     }
 
@@ -71,7 +72,11 @@ pub(crate) mod tests {
 
     #[test]
     fn an_empty_variable_says_nothing() {
-        let found = environment(&[("INTERLOCK_TENANT_ID", ""), ("CORDUM_TENANT_ID", "acme"), ("INTERLOCK_API_KEY", "")]);
+        let found = environment(&[
+            ("INTERLOCK_TENANT_ID", ""),
+            ("CORDUM_TENANT_ID", "acme"),
+            ("INTERLOCK_API_KEY", ""),
+        ]);
         let settings = connection(&flags(None), &found);
         assert_eq!(settings.tenant.as_deref(), Some("acme"));
         assert_eq!(settings.api_key, None);

@@ -87,9 +87,12 @@ impl Output {
 }
 
 /// A table without lines: as readable for `awk` as for people.
-pub(crate) fn table<const N: usize>(titles: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(crate) fn table<const N: usize>(
+    titles: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).force_no_tty();
+    table.load_style(presets::NOTHING).force_no_tty();
     table.set_header(titles);
     table.add_rows(rows);
     // Wrapping is for eyes; a program wants one line a row.
@@ -140,7 +143,8 @@ mod tests {
 
     #[test]
     fn fields_are_aligned_and_absent_ones_left_out() {
-        let text = fields(&[("id", Some("1".to_owned())), ("error", None), ("status", Some("failed".to_owned()))]);
+        let text =
+            fields(&[("id", Some("1".to_owned())), ("error", None), ("status", Some("failed".to_owned()))]);
         assert_eq!(text, "id      1\nstatus  failed");
     }
 }

@@ -8,6 +8,7 @@ use interlock_backend::{StoreError, Wake};
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::{Fence, JobId, TenantId};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use crate::service::Control;
 use crate::wakeups::Signal;
@@ -15,6 +16,16 @@ use crate::wakeups::Signal;
 impl Control {
     /// Claims jobs, waiting up to `wait` for the first. Woken when work arrives; the poll is only for lost wake-ups.
     pub async fn claim(&self, claim: Claim, wait: Duration) -> Result<Vec<Claimed>, StoreError> {
+        self.claim_until(claim, wait, &CancellationToken::new()).await
+    }
+
+    /// The same; `stop` ends the waiting, but never a claim that the store may have answered with jobs.
+    pub async fn claim_until(
+        &self,
+        claim: Claim,
+        wait: Duration,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Claimed>, StoreError> {
         let deadline = Instant::now() + wait;
         // Made before the first look, so that what arrives after the look is heard.
         let waiters: Vec<_> = claim
@@ -24,13 +35,15 @@ impl Control {
             .collect();
         loop {
             let claimed = self.store.claim(claim.clone()).await?;
-            if !claimed.is_empty() || Instant::now() >= deadline {
+            if !claimed.is_empty() || Instant::now() >= deadline || stop.is_cancelled() {
                 return Ok(claimed);
             }
             let heard = select_all(waiters.iter().map(|waiter| Box::pin(waiter.notified())));
             let look_again = deadline.min(Instant::now() + self.settings.claim_poll);
-            // Woken or not, the next look tells.
-            let _ = timeout_at(look_again, heard).await;
+            // Woken or not, the next look tells; stopped, there is none.
+            if stop.run_until_cancelled(timeout_at(look_again, heard)).await.is_none() {
+                return Ok(Vec::new());
+            }
         }
     }
 

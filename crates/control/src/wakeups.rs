@@ -19,7 +19,9 @@ pub enum Signal {
     KeysChanged,
 }
 
-/// The waiters of this process, in one order, so that a simulation wakes them the same way each time. A signal that nobody waits for costs nothing and leaves nothing behind.
+/// The waiters of this process, in one order, so that a simulation wakes them the same way each time.
+///
+/// A signal that nobody waits for costs nothing and leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Wakeups {
     waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
 use interlock_backend::{Effect, StoreError};
@@ -58,11 +58,6 @@ impl Refusal {
 
     pub(crate) fn with(mut self, change: impl FnOnce(&mut Problem)) -> Self {
         change(&mut self.problem);
-        self
-    }
-
-    pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
         self
     }
 

@@ -53,6 +53,25 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// The job, or the question, that it begins.
+    fn opens(&self) -> Option<&JobId> {
+        match self {
+            Self::Dispatch(job) => Some(&job.id),
+            Self::OpenApproval(approval) => Some(&approval.job),
+            Self::Revoke(_) | Self::WithdrawApproval(_) | Self::BuryJob { .. } => None,
+        }
+    }
+
+    /// The job, or the question, that it ends.
+    fn closes(&self) -> Option<&JobId> {
+        match self {
+            Self::Revoke(job) | Self::WithdrawApproval(job) => Some(job),
+            Self::Dispatch(_) | Self::OpenApproval(_) | Self::BuryJob { .. } => None,
+        }
+    }
+}
+
 /// A transition that the rules do not know: a bug in them, told instead of hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
@@ -115,9 +134,23 @@ impl<'a> Machine<'a> {
     }
 
     fn finish(mut self) -> Advance {
+        self.drop_undone();
         self.run.head.due_at = if self.has_ended() { None } else { self.next_due() };
         self.run.head.updated_at = self.now;
         Advance { run: self.run, changed: self.changed, commands: self.commands, events: self.events }
+    }
+
+    /// What was both asked for and taken back on this turn was never given out: a store that does one after the other
+    /// would look for what it has not written yet, and leave it open for ever.
+    fn drop_undone(&mut self) {
+        let taken_back: BTreeSet<JobId> = self.commands.iter().filter_map(Command::closes).cloned().collect();
+        if taken_back.is_empty() {
+            return;
+        }
+        let opened = self.commands.iter().filter_map(Command::opens);
+        let undone: BTreeSet<JobId> = opened.filter(|job| taken_back.contains(job)).cloned().collect();
+        let is_undone = |job: &JobId| undone.contains(job);
+        self.commands.retain(|command| !command.opens().or(command.closes()).is_some_and(is_undone));
     }
 
     fn next_due(&self) -> Option<Timestamp> {

@@ -1,0 +1,138 @@
+//! What may be typed. Each noun's own arguments stand in its file under `commands`.
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::commands::{approval, jobs, keys, limits, run, worker, workers, workflow};
+use crate::config::ServeFlags;
+
+const EXAMPLES: &str = "\
+Examples:
+  interlock serve                                       # the server, with everything in ./interlock-data
+  interlock workflow create --file build.json           # prints the workflow's id
+  interlock run start build --input '{\"branch\": \"main\"}'  # prints the run's id
+  interlock worker run --topic build -- ./build.sh      # the input on stdin, the output from stdout
+  interlock run watch 0192f0c1-…                        # until it ends
+
+Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 the gateway could not be reached.
+Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (or the same with CORDUM_).";
+
+/// Runs of AI-agent workflows: who may start, who may write, who goes next.
+#[derive(Debug, Parser)]
+#[command(name = "interlock", version, after_help = EXAMPLES, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionFlags,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How to reach the gateway. These may stand anywhere.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConnectionFlags {
+    /// Where the gateway is; also `INTERLOCK_GATEWAY` [default: `http://127.0.0.1:8081`]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
+    pub(crate) gateway: Option<String>,
+    /// Better given by `INTERLOCK_API_KEY`, which no list of processes shows
+    #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
+    pub(crate) api_key: Option<String>,
+    /// For keys that cover more than one tenant; also `INTERLOCK_TENANT_ID`
+    #[arg(long, global = true, value_name = "TENANT", help_heading = "Connection")]
+    pub(crate) tenant: Option<String>,
+    /// Print the server's JSON
+    #[arg(long, global = true, help_heading = "Connection")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the server
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeFlags),
+    /// Save, show and delete workflows
+    #[command(subcommand, visible_alias = "workflows")]
+    Workflow(workflow::Workflow),
+    /// Start, watch and end runs
+    #[command(subcommand, visible_alias = "runs")]
+    Run(run::Run),
+    /// Answer the questions that runs wait for
+    #[command(subcommand, visible_alias = "approvals")]
+    Approval(approval::Approval),
+    /// Work: run a command for each job
+    #[command(subcommand)]
+    Worker(worker::Worker),
+    /// How many runs a tenant may have at once
+    #[command(subcommand)]
+    Limits(limits::Limits),
+    /// API keys
+    #[command(subcommand)]
+    Keys(keys::Keys),
+    /// Who works here
+    #[command(subcommand)]
+    Workers(workers::Workers),
+    /// Single dispatches of steps
+    #[command(subcommand, visible_alias = "job")]
+    Jobs(jobs::Jobs),
+    /// What the server says of itself
+    Status,
+    /// A script that teaches your shell these commands
+    #[command(after_help = "Example: interlock completions bash > /etc/bash_completion.d/interlock")]
+    Completions { shell: Shell },
+}
+
+const SERVE_EXAMPLES: &str = "\
+Each flag is also a variable (--poll-ms is INTERLOCK_POLL_MS) and a key of the file (poll_ms).
+A flag wins over a variable, a variable over the file.
+
+Examples:
+  interlock serve --listen 127.0.0.1:8081 --data ./interlock-data
+  INTERLOCK_ADMIN_KEY=… interlock serve --listen 0.0.0.0:8081 --config interlock.toml";
+
+/// How many items a list shows.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Listing {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) limit: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_commands_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn connection_flags_may_stand_anywhere() {
+        for line in [
+            "interlock --json --gateway http://g run get r",
+            "interlock run --json get --gateway http://g r",
+            "interlock run get r --gateway http://g --json",
+        ] {
+            let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+            assert!(arguments.connection.json, "{line}");
+            assert_eq!(arguments.connection.gateway.as_deref(), Some("http://g"), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_one_of_two() {
+        let parses = |line: &str| Arguments::try_parse_from(line.split(' ')).is_ok();
+        assert!(parses("interlock approval job r:s@1 --approve"));
+        assert!(parses("interlock approval job r:s@1 --reject --reason no"));
+        assert!(!parses("interlock approval job r:s@1"));
+        assert!(!parses("interlock approval job r:s@1 --approve --reject"));
+    }
+
+    #[test]
+    fn a_workers_command_keeps_its_own_flags() {
+        let line = "interlock worker run --topic a --topic b -- sh -c --json";
+        let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+        assert!(!arguments.connection.json);
+    }
+}

@@ -1,0 +1,15 @@
+//! `interlock completions`: a script for the shell.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::exit::Result;
+use crate::output::Output;
+
+pub(super) fn run(shell: Shell, output: Output) -> Result<()> {
+    // Made in memory first: the generator panics when the pipe it writes to is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "interlock", &mut script);
+    output.raw(&script)
+}

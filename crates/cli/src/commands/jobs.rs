@@ -1,0 +1,86 @@
+//! `interlock jobs`: single dispatches of steps.
+
+use clap::{Args, Subcommand};
+use interlock_api::jobs::{JobQuery, JobView};
+use interlock_api::{Page, schema};
+use interlock_model::job::JobState;
+use serde_json::json;
+
+use super::{Session, pages};
+use crate::arguments::Listing;
+use crate::exit::Result;
+use crate::output::{fields, or_dash, table};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Jobs {
+    /// The jobs, newest first
+    List(List),
+    /// One job
+    Get { id: String },
+    /// End an open job; its step fails as cancelled
+    Cancel { id: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// queued, running, succeeded, failed, lost or cancelled
+    #[arg(long, value_parser = job_state)]
+    state: Option<JobState>,
+    #[command(flatten)]
+    listing: Listing,
+}
+
+pub(super) async fn run(jobs: Jobs, session: &Session) -> Result<()> {
+    let Session { client, output, .. } = session;
+    match jobs {
+        Jobs::List(List { state, listing }) => {
+            let page = pages::collect(listing, async |page| {
+                client.jobs(&JobQuery { state, limit: page.limit, cursor: page.cursor }).await
+            });
+            output.result(&page.await?, overview)
+        }
+        Jobs::Get { id } => output.result(&client.job(&id).await?, describe),
+        Jobs::Cancel { id } => {
+            client.cancel_job(&id).await?;
+            output.done(&json!({"job_id": id, "cancelled": true}), &format!("job {id} is cancelled"))
+        }
+    }
+}
+
+fn overview(page: &Page<JobView>) -> String {
+    let row = |job: &JobView| {
+        [
+            job.job_id.to_string(),
+            job.topic.to_string(),
+            schema::name(&job.state),
+            or_dash(job.worker_id.as_ref()),
+            job.created_at.to_string(),
+        ]
+    };
+    table(["JOB", "TOPIC", "STATE", "WORKER", "CREATED"], page.items.iter().map(row))
+}
+
+fn describe(job: &JobView) -> String {
+    let time = |time: Option<interlock_api::Time>| time.map(|time| time.to_string());
+    fields(&[
+        ("job", Some(job.job_id.to_string())),
+        ("workflow", Some(job.workflow_id.to_string())),
+        ("topic", Some(job.topic.to_string())),
+        ("state", Some(schema::name(&job.state))),
+        ("worker", job.worker_id.as_ref().map(ToString::to_string)),
+        ("fence", job.fence.map(|fence| fence.to_string())),
+        ("created", Some(job.created_at.to_string())),
+        ("claimed", time(job.claimed_at)),
+        ("lease ends", time(job.lease_expires_at)),
+        ("ended", time(job.ended_at)),
+        ("input", Some(job.input.to_string())),
+    ])
+}
+
+fn job_state(text: &str) -> std::result::Result<JobState, String> {
+    let found = schema::JOB_STATES.into_iter().find(|state| schema::name(state) == text);
+    found.ok_or_else(|| {
+        let names: Vec<String> = schema::JOB_STATES.iter().map(schema::name).collect();
+        format!("it must be one of: {}", names.join(", "))
+    })
+}

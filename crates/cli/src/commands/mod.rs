@@ -1,0 +1,53 @@
+//! What each command does. A file for each noun.
+
+pub(crate) mod approval;
+mod completions;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod limits;
+mod pages;
+pub(crate) mod run;
+mod serve;
+mod status;
+mod watch;
+pub(crate) mod worker;
+pub(crate) mod workers;
+pub(crate) mod workflow;
+
+use interlock_api::client::Client;
+
+use crate::arguments::{Arguments, Command};
+use crate::config::{self, Environment, ServeConfig};
+use crate::exit::{Exit, Result};
+use crate::output::Output;
+
+/// What every command that talks to a gateway needs.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    /// The tenant that was named, if one was.
+    pub(crate) tenant: Option<String>,
+    pub(crate) output: Output,
+}
+
+pub(crate) async fn run(arguments: Arguments, environment: &Environment, output: Output) -> Result<Exit> {
+    let settings = config::connection(&arguments.connection, environment);
+    let tenant = settings.tenant.clone();
+    let session = || -> Result<Session> { Ok(Session { client: Client::new(settings)?, tenant, output }) };
+    match arguments.command {
+        Command::Serve(flags) => serve::run(ServeConfig::resolve(flags, environment)?).await,
+        Command::Completions { shell } => completions::run(shell, output).map(done),
+        Command::Workflow(workflow) => workflow::run(workflow, &session()?).await.map(done),
+        Command::Run(run) => run::run(run, &session()?).await,
+        Command::Approval(approval) => approval::run(approval, &session()?).await.map(done),
+        Command::Worker(worker) => worker::run(worker, session()?).await,
+        Command::Limits(limits) => limits::run(limits, &session()?).await.map(done),
+        Command::Keys(keys) => keys::run(keys, &session()?).await.map(done),
+        Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
+        Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
+        Command::Status => status::run(&session()?).await.map(done),
+    }
+}
+
+fn done((): ()) -> Exit {
+    Exit::Done
+}

@@ -1,0 +1,199 @@
+//! `interlock run`: start, show, watch and end runs.
+
+use clap::{Args, Subcommand};
+use interlock_api::client::Error;
+use interlock_api::history::TimelineItem;
+use interlock_api::runs::{RunQuery, RunSummary, RunView, StartedRun, StepView};
+use interlock_api::{Page, schema};
+use interlock_model::run::RunStatus;
+use interlock_model::{StepId, WorkflowId};
+use serde_json::{Value, json};
+
+use super::{Session, pages, watch};
+use crate::arguments::Listing;
+use crate::exit::{Exit, Result};
+use crate::input;
+use crate::output::{fields, or_dash, table};
+
+const START_EXAMPLES: &str = "\
+Examples:
+  interlock run start build
+  interlock run start build --input '{\"branch\": \"main\"}'
+  interlock run start build --input @input.json --idempotency-key order-17   # safe to repeat
+  make-input | interlock run start build --input -";
+
+const WATCH_EXAMPLES: &str = "\
+Ends with 0 if the run succeeded, and with 1 otherwise.
+
+Example: interlock run watch $(interlock run start build)";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Run {
+    /// Start a run, and print its id
+    #[command(after_help = START_EXAMPLES)]
+    Start(Start),
+    /// One run with its steps
+    Get { id: String },
+    /// The runs, newest first
+    List(List),
+    /// Follow a run until it ends
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch { id: String },
+    /// What happened to a run, oldest first
+    Timeline {
+        id: String,
+        #[command(flatten)]
+        listing: Listing,
+    },
+    /// End a run
+    Cancel { id: String },
+    /// Start a run's workflow again with the same input, and print the new run's id
+    Rerun(Rerun),
+    /// Remove a run with all that belongs to it; a live one ends
+    Delete { id: String },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Start {
+    workflow: String,
+    /// The run's input: JSON, `@FILE`, or `-` for standard input
+    #[arg(long, short, value_name = "JSON")]
+    input: Option<String>,
+    /// The same key with the same input starts one run, however often it is sent
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[arg(long, value_parser = run_status, help = format!("One of: {}", statuses()))]
+    status: Option<RunStatus>,
+    #[arg(long, value_name = "WORKFLOW")]
+    workflow: Option<WorkflowId>,
+    #[command(flatten)]
+    listing: Listing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rerun {
+    id: String,
+    /// Keep what the steps before this one gave
+    #[arg(long, value_name = "STEP")]
+    from_step: Option<StepId>,
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+pub(super) async fn run(run: Run, session: &Session) -> Result<Exit> {
+    let Session { client, output, .. } = session;
+    match run {
+        Run::Start(start) => {
+            let input = start.input.as_deref().map_or_else(|| Ok(json!({})), input::json_argument)?;
+            let started = client.start_run(&start.workflow, &input, start.idempotency_key.as_deref()).await?;
+            show_started(&started, session)?;
+        }
+        Run::Rerun(rerun) => {
+            let started = client.rerun(&rerun.id, rerun.from_step, rerun.idempotency_key.as_deref()).await?;
+            show_started(&started, session)?;
+        }
+        Run::Get { id } => output.result(&client.run(&id).await?, describe)?,
+        Run::List(list) => output.result(&collect(list, session).await?, overview)?,
+        Run::Watch { id } => return watch::run(&id, session).await,
+        Run::Timeline { id, listing } => {
+            let page = pages::collect(listing, async |query| client.timeline(&id, &query).await).await?;
+            output.result(&page, story)?;
+        }
+        Run::Cancel { id } => {
+            client.cancel_run(&id).await?;
+            output.done(&json!({"id": id, "cancelled": true}), &format!("run {id} is asked to end"))?;
+        }
+        Run::Delete { id } => {
+            client.delete_run(&id).await?;
+            output.done(&json!({"id": id, "deleted": true}), &format!("run {id} is deleted"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
+    if started.replayed {
+        session.output.say(&format!("this key started the run before; it is {} now", started.status));
+    } else if let Some(position) = started.position {
+        session.output.say(&format!("queued at place {position}"));
+    }
+    session.output.result(started, |started| started.run_id.to_string())
+}
+
+async fn collect(list: List, session: &Session) -> std::result::Result<Page<RunSummary>, Error> {
+    let List { status, workflow, listing } = list;
+    pages::collect(listing, async |page| {
+        let query =
+            RunQuery { status, workflow_id: workflow.clone(), limit: page.limit, cursor: page.cursor };
+        session.client.runs(&query).await
+    })
+    .await
+}
+
+fn overview(page: &Page<RunSummary>) -> String {
+    let row = |run: &RunSummary| {
+        [
+            run.id.to_string(),
+            run.workflow_id.to_string(),
+            run.status.name().to_owned(),
+            run.created_at.to_string(),
+            or_dash(run.completed_at.as_ref()),
+        ]
+    };
+    table(["ID", "WORKFLOW", "STATUS", "CREATED", "ENDED"], page.items.iter().map(row))
+}
+
+fn describe(run: &RunView) -> String {
+    let head = fields(&[
+        ("run", Some(run.id.to_string())),
+        ("workflow", Some(format!("{} version {}", run.workflow_id, run.workflow_version))),
+        ("tenant", Some(run.org_id.to_string())),
+        ("status", Some(run.status.name().to_owned())),
+        ("error", run.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
+        ("created", Some(run.created_at.to_string())),
+        ("started", run.started_at.as_ref().map(ToString::to_string)),
+        ("ended", run.completed_at.as_ref().map(ToString::to_string)),
+        ("rerun of", run.rerun_of.map(|id| id.to_string())),
+        ("key", run.idempotency_key.as_ref().map(ToString::to_string)),
+        ("input", Some(run.input.to_string())),
+        ("output", run.output.as_ref().map(Value::to_string)),
+    ]);
+    let steps = run.steps.iter().map(|(id, step)| step_row(id, step));
+    format!("{head}\n\n{}", table(["STEP", "STATUS", "ATTEMPTS", "ITEMS", "ERROR"], steps))
+}
+
+fn step_row(id: &StepId, step: &StepView) -> [String; 5] {
+    [
+        id.to_string(),
+        schema::name(&step.status),
+        step.attempts.to_string(),
+        or_dash(step.children.as_ref().map(std::collections::BTreeMap::len).as_ref()),
+        or_dash(step.error.as_ref().map(|error| &error.message)),
+    ]
+}
+
+fn story(page: &Page<TimelineItem>) -> String {
+    let row = |item: &TimelineItem| {
+        [
+            item.seq.to_string(),
+            item.time.to_string(),
+            item.r#type.clone(),
+            or_dash(item.step_id.as_ref()),
+            or_dash(item.status.as_ref()),
+            or_dash(item.message.as_ref()),
+        ]
+    };
+    table(["SEQ", "TIME", "TYPE", "STEP", "STATUS", "MESSAGE"], page.items.iter().map(row))
+}
+
+fn run_status(text: &str) -> std::result::Result<RunStatus, String> {
+    RunStatus::named(text).ok_or_else(|| format!("it must be one of: {}", statuses()))
+}
+
+fn statuses() -> String {
+    RunStatus::ALL.map(RunStatus::name).join(", ")
+}

@@ -1,0 +1,149 @@
+//! `interlock run watch`: a run's events as they happen; on a terminal with a line below that says where it stands.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use interlock_api::events::RunEvents;
+use interlock_api::history::TimelineItem;
+use interlock_api::runs::RunView;
+use interlock_model::run::RunStatus;
+
+use super::Session;
+use crate::exit::{Exit, Result};
+
+pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
+    let Session { client, output, .. } = session;
+    let mut events = RunEvents::new(client.clone(), id, 0);
+    let mut view = output.is_live().then(LiveView::new);
+    while let Some(item) = events.next().await? {
+        match &mut view {
+            Some(view) => {
+                view.take(&item);
+                view.bar.suspend(|| output.line(&sentence(&item)))?;
+            }
+            None if output.is_json() => output.json_line(&item)?,
+            None => output.line(&sentence(&item))?,
+        }
+    }
+    drop(view);
+    let run = client.run(id).await?;
+    output.say(&epilogue(&run));
+    Ok(if run.status == RunStatus::Succeeded { Exit::Done } else { Exit::Refused })
+}
+
+/// Where the run stands, redrawn in place.
+struct LiveView {
+    bar: ProgressBar,
+    status: String,
+    /// Steps and items that were heard of, and whether they are still going.
+    going: BTreeMap<String, bool>,
+}
+
+impl LiveView {
+    fn new() -> Self {
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("the template is fixed and valid"));
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Self { bar, status: "pending".to_owned(), going: BTreeMap::new() }
+    }
+
+    fn take(&mut self, item: &TimelineItem) {
+        if let Some(status) = item.run_status() {
+            status.name().clone_into(&mut self.status);
+        }
+        if let Some(step) = &item.step_id {
+            self.going.insert(step.to_string(), !ends_a_step(&item.r#type));
+        }
+        self.bar.set_message(self.line());
+    }
+
+    fn line(&self) -> String {
+        let going: Vec<&str> =
+            self.going.iter().filter(|(_, going)| **going).map(|(step, _)| step.as_str()).collect();
+        let ended = self.going.len() - going.len();
+        let mut line = format!("{}, {ended} ended", self.status);
+        if !going.is_empty() {
+            let named = going.iter().take(4).copied().collect::<Vec<_>>().join(", ");
+            let more = if going.len() > 4 { format!(" and {} more", going.len() - 4) } else { String::new() };
+            line = format!("{line}, now {named}{more}");
+        }
+        line
+    }
+}
+
+impl Drop for LiveView {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn ends_a_step(kind: &str) -> bool {
+    matches!(
+        kind,
+        "step_completed"
+            | "step_failed"
+            | "step_timed_out"
+            | "step_cancelled"
+            | "step_skipped"
+            | "step_approved"
+            | "step_rejected"
+            | "step_delay_completed"
+            | "step_condition_evaluated"
+            | "step_event_emitted"
+            | "step_transform_completed"
+            | "step_output_invalid"
+    )
+}
+
+/// One event for people: when, where, what.
+fn sentence(item: &TimelineItem) -> String {
+    let time = item.time.to_string();
+    // The day is the same for nearly all lines of nearly all runs.
+    let clock = time.get(11..23).unwrap_or(&time);
+    let what = item.r#type.replace('_', " ");
+    let mut line = format!("{clock}  {what}");
+    let parts = [item.step_id.as_ref().map(ToString::to_string), item.status.clone(), item.message.clone()];
+    for part in parts.into_iter().flatten() {
+        line = format!("{line}  {part}");
+    }
+    line
+}
+
+fn epilogue(run: &RunView) -> String {
+    let error = run.error.as_ref().map(|error| match &error.step_id {
+        Some(step) => format!(": {step}: {}", error.message),
+        None => format!(": {}", error.message),
+    });
+    format!("run {} {}{}", run.id, run.status.name().replace('_', " "), error.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn item(kind: &str, step: Option<&str>, status: Option<&str>) -> TimelineItem {
+        serde_json::from_value(json!({
+            "seq": 1, "time": "2026-11-15T01:02:03.004Z", "type": kind, "step_id": step, "status": status
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_event_is_one_line_with_its_time_first() {
+        let line = sentence(&item("step_dispatched", Some("build[2]"), None));
+        assert_eq!(line, "01:02:03.004  step dispatched  build[2]");
+    }
+
+    #[test]
+    fn the_live_view_names_what_is_going_on() {
+        let mut view = LiveView::new();
+        view.take(&item("run_status", None, Some("running")));
+        view.take(&item("step_dispatched", Some("a"), None));
+        view.take(&item("step_dispatched", Some("b"), None));
+        view.take(&item("step_completed", Some("a"), None));
+        assert_eq!(view.line(), "running, 1 ended, now b");
+    }
+}

@@ -1,0 +1,94 @@
+//! The description of all of it, generated from the handlers.
+
+use std::collections::BTreeMap;
+
+use interlock_api::Problem;
+use interlock_api::problem::MEDIA_TYPE;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, Modify, OpenApi};
+
+use crate::routes::{
+    approvals, claims, events, history, jobs, keys, limits, runs, starts, status, workers, workflows,
+};
+
+/// The `OpenAPI` 3.1 document of every endpoint.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Interlock", description = "A control plane for runs of AI-agent workflows"),
+    paths(
+        starts::start,
+        starts::rerun,
+        runs::list,
+        runs::get,
+        runs::delete,
+        runs::cancel,
+        runs::cancel_of_workflow,
+        history::timeline,
+        events::stream,
+        claims::claim,
+        claims::heartbeat,
+        claims::progress,
+        claims::complete,
+        claims::fail,
+        jobs::list,
+        jobs::get,
+        jobs::cancel,
+        workflows::create,
+        workflows::list,
+        workflows::get,
+        workflows::delete,
+        approvals::list,
+        approvals::approve,
+        approvals::reject,
+        limits::put,
+        limits::get,
+        limits::effective,
+        workers::list,
+        workers::get,
+        keys::create,
+        keys::list,
+        keys::revoke,
+        status::status,
+        status::healthz,
+        status::readyz,
+        status::metrics,
+        status::openapi_json,
+    ),
+    components(schemas(Problem)),
+    security(("api_key" = []), ("bearer" = []), ()),
+    modifiers(&Keys),
+)]
+struct Document;
+
+/// How a caller says who it is.
+struct Keys;
+
+impl Modify for Keys {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let api_key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-Key")));
+        components.add_security_scheme("api_key", api_key);
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    }
+}
+
+/// What any endpoint may answer instead.
+pub(crate) struct Refusals;
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new()
+            .description("Refused: 400, 401, 403, 404, 409, 413, 415, 429, 500 or 503; `code` tells why")
+            .content(MEDIA_TYPE, problem)
+            .build();
+        BTreeMap::from([("default".to_owned(), response.into())])
+    }
+}

@@ -1,0 +1,76 @@
+//! Jobs, for people: looked at, cancelled.
+
+use axum::Json;
+use axum::extract::State;
+use interlock_api::Page;
+use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
+use interlock_api::schema::{JOB_STATES, name};
+use interlock_model::JobId;
+use serde_json::Value;
+
+use super::Answer;
+use crate::auth::{Caller, Permission};
+use crate::body::OptionalPayload;
+use crate::convert;
+use crate::error::Refusal;
+use crate::openapi::Refusals;
+use crate::path::Named;
+use crate::query::Parameters;
+use crate::router::Routes;
+use crate::state::App;
+
+pub(crate) fn register(routes: Routes) -> Routes {
+    routes
+        .get("/api/v1/jobs", list)
+        .get("/api/v1/jobs/{job_id}", get)
+        .post("/api/v1/jobs/{job_id}/cancel", cancel)
+}
+
+/// Jobs, those of the newest runs first.
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobQuery), responses(
+    (status = 200, body = Page<JobView>), Refusals))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Answer<Page<JobView>> {
+    caller.may(Permission::ReadJobs)?;
+    let state = parameters.named("state", |asked| {
+        JOB_STATES.into_iter().find(|state| name(state) == asked).ok_or_else(|| {
+            let names = JOB_STATES.iter().map(name).collect::<Vec<_>>().join(", ");
+            format!("there is no such state; there are {names}")
+        })
+    })?;
+    let page = app.control.store().jobs(&caller.tenant, state, &parameters.page()?).await?;
+    Ok(Json(convert::page(page, convert::jobs::view)))
+}
+
+#[utoipa::path(get, path = "/api/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = String, Path)), responses(
+    (status = 200, body = JobView), Refusals))]
+pub(crate) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<JobId>,
+) -> Answer<JobView> {
+    caller.may(Permission::ReadJobs)?;
+    let found = app.control.store().job(&caller.tenant, &id).await?;
+    let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
+    Ok(Json(convert::jobs::view(found)))
+}
+
+/// Ends an open job. One that has ended stays as it is.
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs", params(("job_id" = String, Path)),
+    responses((status = 200, body = CancelledJob, description = "Where the job stands now"), Refusals))]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Named(job): Named<JobId>,
+    OptionalPayload(_): OptionalPayload<Value>,
+) -> Answer<CancelledJob> {
+    caller.may(Permission::Cancel)?;
+    let control = app.control.clone();
+    let id = job.clone();
+    let Caller { tenant, name, .. } = caller;
+    let state = app.to_the_end(async move { Ok(control.cancel_job(&tenant, &job, &name).await?) }).await?;
+    Ok(Json(CancelledJob { id, state }))
+}

@@ -1,0 +1,21 @@
+//! The endpoints. One file for each noun; each names its paths on top.
+
+pub(crate) mod approvals;
+pub(crate) mod claims;
+pub(crate) mod events;
+pub(crate) mod history;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod limits;
+pub(crate) mod runs;
+pub(crate) mod starts;
+pub(crate) mod status;
+pub(crate) mod workers;
+pub(crate) mod workflows;
+
+use axum::Json;
+
+use crate::error::Refusal;
+
+/// What most handlers give.
+type Answer<T> = Result<Json<T>, Refusal>;

@@ -1,0 +1,132 @@
+//! What the server says of itself: status for people, health for machines, metrics, and its own description.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use interlock_api::status::{
+    BackendStatus, BusStatus, Health, Readiness, StatusView, StoreStatus, Strategies,
+};
+use interlock_backend::{PageRequest, StoreError};
+use interlock_model::TenantId;
+use interlock_model::time::millis;
+use serde_json::{Value, json};
+
+use super::Answer;
+use crate::auth::Caller;
+use crate::error::Refusal;
+use crate::openapi::{self, Refusals};
+use crate::router::Routes;
+use crate::state::{App, Shared};
+
+/// Tenants that one scrape looks at.
+const TENANTS_MAX: usize = 1_000;
+
+/// How long the store may take to say that it is there.
+const READY_WITHIN: Duration = Duration::from_secs(2);
+
+pub(crate) fn register(routes: Routes) -> Routes {
+    routes
+        .get("/api/v1/status", status)
+        .get("/healthz", healthz)
+        .get("/readyz", readyz)
+        .get("/metrics", metrics)
+        .get("/openapi.json", openapi_json)
+}
+
+/// Roles, backend, durability, strategies and policies in force.
+#[utoipa::path(get, path = "/api/v1/status", tag = "status", responses((status = 200, body = StatusView), Refusals))]
+pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<StatusView> {
+    let tenants = match caller.covers_all() {
+        Ok(()) => Some(tenants(&app).await?.len() as u64),
+        Err(_) => None,
+    };
+    let deployment = &app.deployment;
+    Ok(Json(StatusView {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance_id: app.control.instance().to_string(),
+        uptime_ms: millis(app.started.elapsed()),
+        roles: deployment.roles.clone(),
+        backend: BackendStatus {
+            kind: deployment.backend.clone(),
+            durability: deployment.durability.clone(),
+        },
+        strategies: Strategies { admission: "atomic".to_owned(), run: "inbox".to_owned() },
+        policies: policies(&app),
+        store: StoreStatus { commands_sent: 0 },
+        bus: BusStatus { kind: deployment.bus.clone(), connected: true },
+        tenants,
+    }))
+}
+
+fn policies(app: &Shared) -> BTreeMap<String, Value> {
+    let settings = app.control.settings();
+    BTreeMap::from([
+        ("job_lease_ms".to_owned(), json!(millis(settings.job_lease))),
+        ("retry_after_ms".to_owned(), {
+            json!({"min": millis(settings.retry_after_min), "max": millis(settings.retry_after_max)})
+        }),
+    ])
+}
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "status", security(()), responses((status = 200, body = Health)))]
+pub(crate) async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok".to_owned() })
+}
+
+/// Whether the store answers, and whether the bus does.
+#[utoipa::path(get, path = "/readyz", tag = "status", security(()), responses(
+    (status = 200, body = Readiness), (status = 503, body = interlock_api::Problem,
+        content_type = "application/problem+json", description = "Not ready")))]
+pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Refusal> {
+    let first = PageRequest { limit: 1, after: None };
+    let look = tokio::time::timeout(READY_WITHIN, app.control.store().tenants(&first));
+    match look.await {
+        _ if app.closing.is_cancelled() => Err(Refusal::unavailable("the server is shutting down")),
+        Ok(Ok(_)) => Ok(Json(Readiness { ready: true, store: true, bus: true })),
+        Ok(Err(error)) => Err(Refusal::unavailable(&error.to_string())),
+        Err(_) => Err(Refusal::unavailable("the store does not answer")),
+    }
+}
+
+/// Numbers for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "status", security(()), responses(
+    (status = 200, body = String, content_type = "text/plain", description = "Prometheus' text format")))]
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    match usages(&app).await {
+        Ok(usages) => app.metrics.set_active_runs(usages),
+        // The other numbers are still worth having.
+        Err(error) => tracing::warn!(%error, "cannot read the live runs; the last known ones are shown"),
+    }
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response()
+}
+
+async fn usages(app: &Shared) -> Result<Vec<(TenantId, u32)>, StoreError> {
+    let mut usages = Vec::new();
+    for tenant in tenants(app).await? {
+        let usage = app.control.store().usage(&tenant).await?;
+        usages.push((tenant, usage.runs_active));
+    }
+    Ok(usages)
+}
+
+async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
+    let page = PageRequest { limit: TENANTS_MAX, after: None };
+    Ok(app.control.store().tenants(&page).await?.items)
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", tag = "status", security(()), responses(
+    (status = 200, body = Object, description = "OpenAPI 3.1")))]
+pub(crate) async fn openapi_json() -> Response {
+    static RENDERED: OnceLock<Bytes> = OnceLock::new();
+    let rendered = RENDERED.get_or_init(|| serde_json::to_vec(&openapi::document()).unwrap_or_default().into());
+    (StatusCode::OK, [(CONTENT_TYPE, "application/json")], rendered.clone()).into_response()
+}

@@ -1,0 +1,14 @@
+//! The gateway, over real TCP, on the in-memory store. Each test is a rule of the contract.
+
+mod bad_input;
+mod client;
+mod events;
+mod identity;
+mod lists;
+mod server;
+mod shutdown;
+mod slow_clients;
+mod starts;
+mod syntax;
+mod watching;
+mod workers;

@@ -1,0 +1,118 @@
+//! How runs go on, told as short stories.
+
+mod fan_out;
+mod graph;
+mod tries;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::{Head, InboxEvent, Run, RunStatus, Start, StartedFrom};
+use super::{Command, advance};
+use crate::approval::{Decision, Verdict};
+use crate::history::EventKind;
+use crate::job::{JobOutcome, NewJob};
+use crate::step::StepRun;
+use crate::workflow::{Workflow, WorkflowDocument};
+use crate::{RunId, StepKey, Timestamp};
+
+/// A run on its way, with the clock in the test's hand.
+struct Story {
+    workflow: Workflow,
+    run: Run,
+    now: Timestamp,
+    jobs: Vec<NewJob>,
+    commands: Vec<Command>,
+    told: Vec<(EventKind, Option<String>)>,
+    rows_written: usize,
+}
+
+impl Story {
+    fn of(steps: &Value, input: Value) -> Self {
+        Self::of_document(&json!({"name": "story", "steps": steps}), input)
+    }
+
+    fn of_document(document: &Value, input: Value) -> Self {
+        let document: WorkflowDocument = serde_json::from_value(document.clone()).unwrap();
+        let id: crate::WorkflowId = "story".parse().unwrap();
+        let workflow = Workflow::compile(id.clone(), 1, &document).unwrap();
+        let now = Timestamp::from_millis(1_000_000);
+        let run = RunId::new(now, [7; 10]);
+        let start = Start {
+            run,
+            tenant: "acme".parse().unwrap(),
+            workflow: id,
+            workflow_version: 1,
+            input,
+            idempotency_key: None,
+            origin: StartedFrom::Request,
+            created_at: now,
+        };
+        let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
+        let (jobs, commands, told) = (Vec::new(), Vec::new(), Vec::new());
+        let mut story = Self { workflow, run, now, jobs, commands, told, rows_written: 0 };
+        story.go(&[]);
+        story
+    }
+
+    fn go(&mut self, inbox: &[InboxEvent]) {
+        let advanced = advance(&self.workflow, self.run.clone(), inbox, self.now).unwrap();
+        self.run = advanced.run;
+        self.rows_written += advanced.changed.len();
+        let told =
+            advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
+        self.told.extend(told);
+        for command in &advanced.commands {
+            match command {
+                Command::Dispatch(job) => self.jobs.push(job.clone()),
+                Command::Revoke(id) => self.jobs.retain(|job| job.id != *id),
+                Command::OpenApproval(_) | Command::WithdrawApproval(_) | Command::BuryJob { .. } => {}
+            }
+        }
+        self.commands.extend(advanced.commands);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.go(&[]);
+    }
+
+    /// The oldest open job ends this way.
+    fn report(&mut self, outcome: JobOutcome) -> NewJob {
+        let job = self.jobs.remove(0);
+        self.go(&[InboxEvent::Job { job: job.id.clone(), outcome }]);
+        job
+    }
+
+    fn complete(&mut self, output: Value) -> NewJob {
+        self.report(JobOutcome::Completed { output })
+    }
+
+    fn fail(&mut self, retryable: bool) -> NewJob {
+        self.report(JobOutcome::Failed { error: "boom".to_owned(), retryable })
+    }
+
+    fn decide(&mut self, verdict: Verdict) {
+        let job = self.step("gate").job.clone().unwrap();
+        let decision = Decision { verdict, by: "ann".to_owned(), reason: None };
+        self.go(&[InboxEvent::Approval { job, decision }]);
+    }
+
+    fn step(&self, key: &str) -> &StepRun {
+        &self.run.steps[&key.parse::<StepKey>().unwrap()]
+    }
+
+    fn status(&self) -> RunStatus {
+        self.run.head.status
+    }
+
+    fn has_told(&self, kind: EventKind) -> bool {
+        self.told.iter().any(|(told, _)| *told == kind)
+    }
+}
+
+fn worker() -> Value {
+    json!({"type": "worker", "topic": "t"})
+}

@@ -1,0 +1,100 @@
+//! What a seed stands for: who takes part, under which limits, and how bad the lines are.
+
+use std::time::Duration;
+
+use interlock_backend::faulty::Faults;
+use interlock_control::Settings;
+use interlock_model::limit::Limits;
+use interlock_model::{TenantId, WorkflowId};
+
+use crate::Bug;
+use crate::dice::{Actor, Dice};
+use crate::workflows;
+
+pub(crate) struct Scenario {
+    pub tenants: Vec<TenantPlan>,
+    pub instances: usize,
+    pub workers: usize,
+    pub clients: usize,
+    pub actions: u32,
+    pub faults: Faults,
+    /// Wake-ups of a hundred that are lost.
+    pub wakeups_lost: u32,
+    /// One bus for all instances, as between machines, or one for each.
+    pub has_shared_bus: bool,
+    /// Instances that die, of a hundred starts.
+    pub crashes: u32,
+    pub job_lease: Duration,
+    pub settings: Settings,
+}
+
+pub(crate) struct TenantPlan {
+    pub id: TenantId,
+    pub limits: Limits,
+    pub workflows: Vec<WorkflowId>,
+}
+
+impl Scenario {
+    pub(crate) fn of(seed: u64, planted: Option<Bug>) -> Self {
+        let mut dice = Dice::of(Actor::Scenario, seed);
+        let tenants: Vec<TenantPlan> = (1..=dice.between(2, 3)).map(|n| tenant(n, &mut dice)).collect();
+        let is_deaf = planted == Some(Bug::WakeupLostForEver);
+        Self {
+            instances: dice.between(2, 3) as usize,
+            workers: tenants.len() + 1,
+            tenants,
+            clients: dice.between(2, 4) as usize,
+            actions: dice.between(3, 6),
+            faults: faults(&mut dice),
+            wakeups_lost: if is_deaf { 60 } else { dice.weighted(0, &[(30, 10), (30, 40)], 100) },
+            has_shared_bus: dice.percent(50),
+            crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
+            job_lease: dice.millis(1_500, 3_000),
+            settings: settings(is_deaf),
+        }
+    }
+}
+
+/// Caps are small and often reached: bugs of admission live at the edge.
+fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
+    let id = format!("t{number}").parse().expect("a letter and a digit make a name");
+    let runs_max = Some(dice.between(1, 3));
+    let key_retention = dice.percent(20).then(|| dice.millis(2_000, 6_000));
+    let mut workflows: Vec<WorkflowId> = Vec::new();
+    while workflows.len() < 3 {
+        let name = workflows::NAMES[dice.below(workflows::NAMES.len())];
+        let name: WorkflowId = name.parse().expect("the workflows of the simulation have names");
+        if !workflows.contains(&name) {
+            workflows.push(name);
+        }
+    }
+    TenantPlan { id, limits: Limits { runs_max, key_retention }, workflows }
+}
+
+fn faults(dice: &mut Dice) -> Faults {
+    // From a local disk to a network that outlasts leases.
+    let delay_max = dice.weighted(5, &[(30, 50), (20, 400), (10, 3_000)], 100);
+    Faults {
+        requests_lost: dice.weighted(0, &[(40, 20), (30, 60)], 100),
+        replies_lost: dice.weighted(0, &[(40, 20), (30, 60)], 100),
+        delayed: dice.weighted(900, &[(25, 300), (15, 50)], 100),
+        delay_max: Duration::from_millis(delay_max),
+    }
+}
+
+fn settings(is_deaf: bool) -> Settings {
+    let poll = if is_deaf { Duration::from_hours(24) } else { Duration::from_millis(500) };
+    Settings {
+        run_lease: Duration::from_secs(2),
+        take_max: 2,
+        turns_max: 3,
+        poll,
+        claim_poll: Duration::from_secs(2),
+        cancel_wait: Duration::from_secs(1),
+        // Small, so that what is kept is also thrown away.
+        definitions_max: 8,
+        cached_runs_max: 2,
+        admission_repeats_max: 2,
+        ..Settings::default()
+    }
+}

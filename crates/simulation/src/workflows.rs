@@ -1,0 +1,86 @@
+//! The workflows that simulated clients start: small, and each with something that can go wrong in its own way.
+
+use interlock_model::workflow::WorkflowDocument;
+use serde_json::{Value, json};
+
+/// What every worker serves.
+pub(crate) const TOPIC: &str = "work";
+
+pub(crate) const NAMES: [&str; 8] = ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty"];
+
+/// The document of this name.
+pub(crate) fn document(name: &str) -> WorkflowDocument {
+    let (timeout, steps) = match name {
+        "chain" => (None, chain()),
+        "fan" => (None, fan()),
+        "gate" => (None, gate()),
+        "branch" => (None, branch()),
+        "pause" => (None, pause()),
+        "handled" => (None, handled()),
+        "hasty" => (Some(6), hasty()),
+        _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
+    };
+    let written = json!({"id": name, "name": name, "timeout_sec": timeout, "steps": steps});
+    serde_json::from_value(written).expect("the documents of the simulation are well formed")
+}
+
+/// What the run gets whose start carries `number`.
+pub(crate) fn input(number: u32) -> Value {
+    let items: Vec<u32> = (0..=number).collect();
+    json!({"number": number, "items": items})
+}
+
+fn chain() -> Value {
+    let retry = json!({"max_retries": 3, "initial_backoff_sec": 0.2, "multiplier": 2, "max_backoff_sec": 1});
+    json!({
+        "first": {"type": "worker", "topic": TOPIC, "retry": retry},
+        "second": {"type": "worker", "topic": TOPIC, "retry": retry, "depends_on": ["first"]},
+    })
+}
+
+fn fan() -> Value {
+    let retry = json!({"max_retries": 1, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
+    json!({
+        "each": {"type": "worker", "topic": TOPIC, "for_each": "input.items", "max_parallel": 2, "retry": retry},
+        "sum": {"type": "transform", "input": {"done": "${size(steps.each.output)}"}, "depends_on": ["each"]},
+    })
+}
+
+fn gate() -> Value {
+    json!({
+        "ask": {"type": "approval", "on_error": "apologise", "timeout_sec": 8},
+        "ship": {"type": "worker", "topic": TOPIC, "depends_on": ["ask"], "condition": "steps.ask.status == 'succeeded'"},
+        "apologise": {"type": "notify", "input": {"text": "no"}, "condition": "input.number > 0"},
+    })
+}
+
+fn branch() -> Value {
+    json!({
+        "test": {"type": "condition", "condition": "input.number > 1"},
+        "large": {"type": "worker", "topic": TOPIC, "depends_on": ["test"], "condition": "steps.test.output"},
+        "small": {"type": "worker", "topic": TOPIC, "depends_on": ["test"], "condition": "!steps.test.output"},
+    })
+}
+
+fn pause() -> Value {
+    json!({
+        "wait": {"type": "delay", "delay_sec": 1.5},
+        "then": {"type": "worker", "topic": TOPIC, "depends_on": ["wait"]},
+    })
+}
+
+fn handled() -> Value {
+    json!({
+        "risky": {"type": "worker", "topic": TOPIC, "on_error": "repair"},
+        "repair": {"type": "worker", "topic": TOPIC},
+        "after": {"type": "transform", "input": {"ok": true}, "depends_on": ["risky"]},
+    })
+}
+
+fn hasty() -> Value {
+    let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
+    json!({
+        "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "retry": retry},
+        "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "depends_on": ["quick"]},
+    })
+}
