@@ -8,14 +8,14 @@ use crate::config::ServeFlags;
 
 const EXAMPLES: &str = "\
 Examples:
-  interlock serve                                       # the server, with everything in ./interlock-data
-  interlock workflow create --file build.json           # prints the workflow's id
-  interlock run start build --input '{\"branch\": \"main\"}'  # prints the run's id
-  interlock worker run --topic build -- ./build.sh      # the input on stdin, the output from stdout
-  interlock run watch 0192f0c1-…                        # until it ends
+  interlock serve                                    # the server; keeps all in ./interlock-data
+  interlock workflow create --file build.json        # prints the workflow's id
+  interlock run start build --input '{\"n\": 1}'       # prints the run's id
+  interlock worker run --topic build -- ./build.sh   # input on stdin, output from stdout
+  interlock run watch 0192f0c1-…                     # until it ends
 
-Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 the gateway could not be reached.
-Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (or the same with CORDUM_).";
+Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 gateway out of reach.
+Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (CORDUM_… also works).";
 
 /// Runs of AI-agent workflows: who may start, who may write, who goes next.
 #[derive(Debug, Parser)]
@@ -27,11 +27,12 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+const GATEWAY_HELP: &str = "Where the gateway is [default: http://127.0.0.1:8081]";
+
 /// How to reach the gateway. These may stand anywhere.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConnectionFlags {
-    /// Where the gateway is; also `INTERLOCK_GATEWAY` [default: `http://127.0.0.1:8081`]
-    #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Connection", help = GATEWAY_HELP)]
     pub(crate) gateway: Option<String>,
     /// Better given by `INTERLOCK_API_KEY`, which no list of processes shows
     #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
@@ -48,7 +49,7 @@ pub(crate) struct ConnectionFlags {
 pub(crate) enum Command {
     /// Run the server
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(ServeFlags),
+    Serve(Box<ServeFlags>),
     /// Save, show and delete workflows
     #[command(subcommand, visible_alias = "workflows")]
     Workflow(workflow::Workflow),

@@ -30,60 +30,60 @@ impl Output {
 
     /// A result: the server's JSON, or what `for_people` makes of it.
     pub(crate) fn result<T: Serialize>(self, value: &T, for_people: impl FnOnce(&T) -> String) -> Result<()> {
-        if self.json { self.document(value) } else { self.line(&for_people(value)) }
+        if self.json { document(value) } else { line(&for_people(value)) }
     }
 
     /// Something that was done and has no answer to show.
     pub(crate) fn done(self, value: &serde_json::Value, sentence: &str) -> Result<()> {
         if self.json {
-            self.document(value)
+            document(value)
         } else {
-            self.say(sentence);
+            say(sentence);
             Ok(())
         }
-    }
-
-    /// One JSON document, for people who look at it too.
-    fn document<T: Serialize>(self, value: &T) -> Result<()> {
-        let text = serde_json::to_string_pretty(value).expect("wire types are JSON");
-        self.raw(format!("{text}\n").as_bytes())
-    }
-
-    /// One JSON document a line, for what comes as a stream.
-    pub(crate) fn json_line<T: Serialize>(self, value: &T) -> Result<()> {
-        let text = serde_json::to_string(value).expect("wire types are JSON");
-        self.raw(format!("{text}\n").as_bytes())
-    }
-
-    /// Text for people, on standard output.
-    pub(crate) fn line(self, text: &str) -> Result<()> {
-        self.raw(format!("{}\n", printable(text.trim_end_matches('\n'))).as_bytes())
-    }
-
-    pub(crate) fn raw(self, bytes: &[u8]) -> Result<()> {
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::Unread),
-            Err(error) => Err(Failure::local("write the result")(error)),
-        }
-    }
-
-    /// Words to people. If nobody hears them, nothing is lost.
-    pub(crate) fn say(self, text: &str) {
-        let _heard = writeln!(io::stderr().lock(), "{}", printable(text));
     }
 
     /// Tells why a command did not do its work. With `--json`, programs find the refusal on standard output.
     pub(crate) fn failure(self, failure: &Failure) -> Exit {
         if let (true, Failure::Api(Error::Problem(problem))) = (self.json, failure) {
-            let _shown = self.document(problem);
+            let _shown = document(problem);
         }
         if !matches!(failure, Failure::Unread) {
-            self.say(&format!("interlock: {failure}"));
+            say(&format!("interlock: {failure}"));
         }
         failure.exit()
     }
+}
+
+/// One JSON document, for people who look at it too.
+fn document<T: Serialize>(value: &T) -> Result<()> {
+    let text = serde_json::to_string_pretty(value).expect("wire types are JSON");
+    raw(format!("{text}\n").as_bytes())
+}
+
+/// One JSON document a line, for what comes as a stream.
+pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<()> {
+    let text = serde_json::to_string(value).expect("wire types are JSON");
+    raw(format!("{text}\n").as_bytes())
+}
+
+/// Text for people, on standard output.
+pub(crate) fn line(text: &str) -> Result<()> {
+    raw(format!("{}\n", printable(text.trim_end_matches('\n'))).as_bytes())
+}
+
+pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::Unread),
+        Err(error) => Err(Failure::local("write the result")(error)),
+    }
+}
+
+/// Words to people. If nobody hears them, nothing is lost.
+pub(crate) fn say(text: &str) {
+    let _heard = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
 /// A table without lines: as readable for `awk` as for people.
@@ -92,12 +92,13 @@ pub(crate) fn table<const N: usize>(
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).force_no_tty();
-    table.set_header(titles);
-    table.add_rows(rows);
+    table.load_style(presets::NOTHING).set_header(titles);
     // Wrapping is for eyes; a program wants one line a row.
+    table.add_rows(rows.into_iter().map(|row| row.map(|cell| cell.replace(['\n', '\t'], " "))));
     if io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
+    } else {
+        table.force_no_tty();
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

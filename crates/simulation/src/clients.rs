@@ -42,7 +42,7 @@ enum Heard {
 }
 
 /// How often one start is asked for at most.
-const TRIES_MAX: u32 = 4;
+const TRIES_MAX: u32 = 3;
 
 /// Few, so that they meet.
 const KEYS: usize = 3;

@@ -55,13 +55,16 @@ impl Scenario {
     }
 }
 
+/// How many different workflows a tenant has.
+const WORKFLOWS: usize = 2;
+
 /// Caps are small and often reached: bugs of admission live at the edge.
 fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
     let id = format!("t{number}").parse().expect("a letter and a digit make a name");
     let runs_max = Some(dice.between(1, 3));
     let key_retention = dice.percent(20).then(|| dice.millis(2_000, 6_000));
     let mut workflows: Vec<WorkflowId> = Vec::new();
-    while workflows.len() < 3 {
+    while workflows.len() < WORKFLOWS {
         let name = workflows::NAMES[dice.below(workflows::NAMES.len())];
         let name: WorkflowId = name.parse().expect("the workflows of the simulation have names");
         if !workflows.contains(&name) {
@@ -75,21 +78,21 @@ fn faults(dice: &mut Dice) -> Faults {
     // From a local disk to a network that outlasts leases.
     let delay_max = dice.weighted(5, &[(30, 50), (20, 400), (10, 3_000)], 100);
     Faults {
-        requests_lost: dice.weighted(0, &[(40, 20), (30, 60)], 100),
-        replies_lost: dice.weighted(0, &[(40, 20), (30, 60)], 100),
+        requests_lost: dice.weighted(0, &[(35, 20), (25, 60), (10, 250)], 100),
+        replies_lost: dice.weighted(0, &[(35, 20), (25, 60), (10, 250)], 100),
         delayed: dice.weighted(900, &[(25, 300), (15, 50)], 100),
         delay_max: Duration::from_millis(delay_max),
     }
 }
 
 fn settings(is_deaf: bool) -> Settings {
-    let poll = if is_deaf { Duration::from_hours(24) } else { Duration::from_millis(500) };
+    let poll = if is_deaf { Duration::from_hours(24) } else { Duration::from_secs(1) };
     Settings {
         run_lease: Duration::from_secs(2),
         take_max: 2,
         turns_max: 3,
         poll,
-        claim_poll: Duration::from_secs(2),
+        claim_poll: Duration::from_secs(3),
         cancel_wait: Duration::from_secs(1),
         // Small, so that what is kept is also thrown away.
         definitions_max: 8,

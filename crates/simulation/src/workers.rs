@@ -72,7 +72,7 @@ impl Worker {
             jobs_max: self.dice.between(1, 2) as usize,
             lease: self.world.scenario.job_lease,
         };
-        let (control, wait) = (instance.control.clone(), self.dice.millis(500, 3_000));
+        let (control, wait) = (instance.control.clone(), self.dice.millis(1_000, 5_000));
         let answer = instance.call(async move { control.claim(claim, wait).await }).await;
         self.heard(answer)
     }

@@ -234,21 +234,19 @@ impl World {
         let tables = self.store.tables().watched();
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
-            let mut left = Vec::new();
-            for table in OPEN {
-                left.push((table, tables.keys(table).await?));
-            }
-            let is_empty = left.iter().all(|(_, keys)| keys.is_empty());
-            let is_quiet = self.checker.with(|checker| checker.is_quiet());
-            if is_quiet && is_empty {
-                return Ok(());
-            }
-            if tokio::time::Instant::now() >= deadline {
-                self.checker.with(|checker| {
-                    checker.give_up_waiting();
-                    left.iter().for_each(|(table, keys)| checker.left(*table, keys));
-                });
-                return Ok(());
+            let is_late = tokio::time::Instant::now() >= deadline;
+            if is_late || self.checker.with(|checker| checker.is_quiet()) {
+                let mut left = Vec::new();
+                for table in OPEN {
+                    left.push((table, tables.keys(table).await?));
+                }
+                if is_late || left.iter().all(|(_, keys)| keys.is_empty()) {
+                    self.checker.with(|checker| {
+                        checker.give_up_waiting();
+                        left.iter().for_each(|(table, keys)| checker.left(*table, keys));
+                    });
+                    return Ok(());
+                }
             }
             tokio::time::sleep(Duration::from_millis(250)).await;
         }

@@ -5,11 +5,11 @@ use clap_complete::Shell;
 
 use crate::arguments::Arguments;
 use crate::exit::Result;
-use crate::output::Output;
+use crate::output::raw;
 
-pub(super) fn run(shell: Shell, output: Output) -> Result<()> {
+pub(super) fn run(shell: Shell) -> Result<()> {
     // Made in memory first: the generator panics when the pipe it writes to is closed.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "interlock", &mut script);
-    output.raw(&script)
+    raw(&script)
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{Session, pages};
 use crate::arguments::Listing;
 use crate::exit::Result;
-use crate::output::table;
+use crate::output::{say, table};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
@@ -41,7 +41,7 @@ pub(super) async fn run(keys: Keys, session: &Session) -> Result<()> {
         Keys::Create(Create { name, role, for_tenant }) => {
             let created = client.create_key(&CreateKeyRequest { name, role, tenant: for_tenant }).await?;
             if !output.is_json() {
-                output.say(&format!("key {} ({}); keep it, it is not shown again:", created.id, role.name()));
+                say(&format!("key {} ({}); keep it, it is not shown again:", created.id, role.name()));
             }
             output.result(&created, |created| created.key.clone())
         }

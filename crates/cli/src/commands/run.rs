@@ -13,7 +13,7 @@ use super::{Session, pages, watch};
 use crate::arguments::Listing;
 use crate::exit::{Exit, Result};
 use crate::input;
-use crate::output::{fields, or_dash, table};
+use crate::output::{fields, or_dash, say, table};
 
 const START_EXAMPLES: &str = "\
 Examples:
@@ -117,9 +117,9 @@ pub(super) async fn run(run: Run, session: &Session) -> Result<Exit> {
 
 fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
     if started.replayed {
-        session.output.say(&format!("this key started the run before; it is {} now", started.status));
+        say(&format!("this key started the run before; it is {} now", started.status));
     } else if let Some(position) = started.position {
-        session.output.say(&format!("queued at place {position}"));
+        say(&format!("queued at place {position}"));
     }
     session.output.result(started, |started| started.run_id.to_string())
 }

@@ -11,6 +11,7 @@ use interlock_model::run::RunStatus;
 
 use super::Session;
 use crate::exit::{Exit, Result};
+use crate::output::{json_line, line, say};
 
 pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
@@ -20,15 +21,15 @@ pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
         match &mut view {
             Some(view) => {
                 view.take(&item);
-                view.bar.suspend(|| output.line(&sentence(&item)))?;
+                view.bar.suspend(|| line(&sentence(&item)))?;
             }
-            None if output.is_json() => output.json_line(&item)?,
-            None => output.line(&sentence(&item))?,
+            None if output.is_json() => json_line(&item)?,
+            None => line(&sentence(&item))?,
         }
     }
     drop(view);
     let run = client.run(id).await?;
-    output.say(&epilogue(&run));
+    say(&epilogue(&run));
     Ok(if run.status == RunStatus::Succeeded { Exit::Done } else { Exit::Refused })
 }
 

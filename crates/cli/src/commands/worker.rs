@@ -15,17 +15,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use crate::exit::{Exit, Failure, Result};
-use crate::output::Output;
+use crate::output::{Output, json_line, say};
 
 const EXAMPLES: &str = "\
-The command gets the job's input as JSON on standard input. What it writes to standard output is the result: JSON, or
-else plain text. Exit 0 completes the job; 65 fails it for good; anything else fails it so that it may be tried again.
-It finds INTERLOCK_JOB_ID, INTERLOCK_RUN_ID, INTERLOCK_STEP_ID, INTERLOCK_FENCE and INTERLOCK_ATTEMPT in its environment,
-and is killed with all its children when the job is cancelled or goes to another worker.
+The command gets the job's input as JSON on standard input. What it writes to standard output
+is the result: JSON, or else plain text. Exit code 0 completes the job, 65 fails it for good,
+anything else fails it so that it may be tried again. In its environment it finds
+INTERLOCK_JOB_ID, INTERLOCK_RUN_ID, INTERLOCK_STEP_ID, INTERLOCK_FENCE and INTERLOCK_ATTEMPT.
+It is killed with all its children when the job is cancelled or goes to another worker.
 
 Examples:
   interlock worker run --topic build -- ./build.sh
-  interlock worker run --topic greet --parallel 4 -- sh -c 'jq \"{greeting: (\\\"hello \\\" + .name)}\"'";
+  interlock worker run --topic greet --parallel 4 -- jq '{greeting: (\"hello \" + .name)}'";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Worker {
@@ -62,7 +63,7 @@ pub(super) async fn run(Worker::Run(run): Worker, session: Session) -> Result<Ex
         ..Settings::new(id.clone(), run.topics)
     };
     let topics: Vec<&str> = settings.topics.iter().map(Topic::as_str).collect();
-    output.say(&format!("worker {id} waits for jobs on {}", topics.join(", ")));
+    say(&format!("worker {id} waits for jobs on {}", topics.join(", ")));
     let command = Arc::new(run.command);
     let handler = move |job| {
         let command = command.clone();
@@ -73,7 +74,7 @@ pub(super) async fn run(Worker::Run(run): Worker, session: Session) -> Result<Ex
     let stop = CancellationToken::new();
     tokio::select! {
         end = worker.run(stop.clone()) => end?,
-        asked = stop_on_signals(&stop, output) => {
+        asked = stop_on_signals(&stop) => {
             asked?;
             return Ok(Exit::Refused);
         }
@@ -82,7 +83,7 @@ pub(super) async fn run(Worker::Run(run): Worker, session: Session) -> Result<Ex
 }
 
 /// The first signal stops the claiming; the second ends everything, by letting the caller go on.
-async fn stop_on_signals(stop: &CancellationToken, output: Output) -> Result<()> {
+async fn stop_on_signals(stop: &CancellationToken) -> Result<()> {
     let listen = |kind| signal(kind).map_err(Failure::local("listen for signals"));
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;
@@ -91,7 +92,7 @@ async fn stop_on_signals(stop: &CancellationToken, output: Output) -> Result<()>
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        output.say(sentence);
+        say(sentence);
         stop.cancel();
     }
     Ok(())
@@ -100,9 +101,9 @@ async fn stop_on_signals(stop: &CancellationToken, output: Output) -> Result<()>
 fn tell(output: Output, notice: &Notice<'_>) {
     if output.is_json() {
         // A reader that has gone must not end the work.
-        let _read = output.json_line(&as_json(notice));
+        let _read = json_line(&as_json(notice));
     } else {
-        output.say(&as_sentence(notice));
+        say(&as_sentence(notice));
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -47,23 +48,23 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "FILTER")]
     log_level: Option<String>,
     /// How often to look for work, should a wake-up be lost
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    poll_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    poll_ms: Option<NonZeroU64>,
     /// A worker's lease where it asks for none
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    job_lease_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    job_lease_ms: Option<NonZeroU64>,
     /// How long a run stays with an engine that has died
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    run_lease_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    run_lease_ms: Option<NonZeroU64>,
     /// How long a request's body may take
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    body_timeout_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    body_timeout_ms: Option<NonZeroU64>,
     /// How long a request's header may take
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    header_timeout_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    header_timeout_ms: Option<NonZeroU64>,
     /// How long a connection may stay silent
-    #[arg(long, value_name = "MS", help_heading = "Times", value_parser = clap::value_parser!(u64).range(1..))]
-    idle_timeout_ms: Option<u64>,
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    idle_timeout_ms: Option<NonZeroU64>,
     /// How long a shutdown waits for what is in hand
     #[arg(long, value_name = "MS", help_heading = "Times")]
     shutdown_grace_ms: Option<u64>,
@@ -161,7 +162,8 @@ impl ServeFlags {
 
     fn of_file(text: &str) -> std::result::Result<Self, String> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+            let before = |end: usize| text.bytes().take(end).filter(|byte| *byte == b'\n').count();
+            let line = error.span().map(|span| before(span.start) + 1);
             let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             format!("{place}{}", error.message())
         })
@@ -201,15 +203,19 @@ impl ServeFlags {
             nats: self.nats,
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             log_level: self.log_level.unwrap_or_else(|| "info".to_owned()),
-            poll: self.poll_ms.map(Duration::from_millis),
-            job_lease: self.job_lease_ms.map(Duration::from_millis),
-            run_lease: self.run_lease_ms.map(Duration::from_millis),
-            body_timeout: self.body_timeout_ms.map(Duration::from_millis),
-            header_timeout: self.header_timeout_ms.map(Duration::from_millis),
-            idle_timeout: self.idle_timeout_ms.map(Duration::from_millis),
+            poll: self.poll_ms.map(duration),
+            job_lease: self.job_lease_ms.map(duration),
+            run_lease: self.run_lease_ms.map(duration),
+            body_timeout: self.body_timeout_ms.map(duration),
+            header_timeout: self.header_timeout_ms.map(duration),
+            idle_timeout: self.idle_timeout_ms.map(duration),
             shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
         }
     }
+}
+
+fn duration(milliseconds: NonZeroU64) -> Duration {
+    Duration::from_millis(milliseconds.get())
 }
 
 #[cfg(test)]

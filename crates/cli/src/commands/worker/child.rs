@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio_util::task::AbortOnDropHandle;
 
 /// What the server takes as a body.
 const OUTPUT_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -36,8 +37,8 @@ async fn attempt(command: &[OsString], job: &ClaimedJob) -> std::io::Result<Outc
     let (mut child, mut group) = spawn(command, job)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { unreachable!("all three are piped") };
-    let errors = tokio::spawn(read_tail(stderr));
-    let (_, output) = tokio::join!(give(stdin, &job.input), read_bounded(stdout));
+    let errors = AbortOnDropHandle::new(tokio::spawn(read_tail(stderr)));
+    let ((), output) = tokio::join!(give(stdin, &job.input), read_bounded(stdout));
     let Some(output) = output? else {
         // Dropping the group kills it: it would write for ever into a pipe that nobody reads.
         let error = format!("the output is larger than {OUTPUT_BYTES_MAX} bytes");

@@ -69,3 +69,10 @@ fn a_variable_that_does_not_fit_is_named_without_its_value() {
 fn a_secret_does_not_show_in_debug_output() {
     assert!(!format!("{:?}", flags(&["--admin-key", "hunter2"])).contains("hunter2"));
 }
+
+#[test]
+fn a_time_of_zero_is_refused_wherever_it_stands() {
+    assert!(ServeFlags::of_file("poll_ms = 0").is_err());
+    assert!(ServeFlags::of_environment(&environment(&[("INTERLOCK_POLL_MS", "0")])).is_err());
+    assert!(ServeFlags::of_file("shutdown_grace_ms = 0").is_ok());
+}

@@ -39,7 +39,7 @@ fn output_is_json_if_it_can_be_and_else_text() {
 
 #[test]
 fn only_the_last_lines_of_the_errors_are_told() {
-    let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
+    let text = (0..100).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
     let told = last_lines(text.as_bytes());
     assert_eq!(told.lines().count(), ERROR_LINES_MAX);
     assert!(told.ends_with("line 99"));

@@ -1,0 +1,114 @@
+//! The command line: what it prints, and how it exits.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::server::{BINARY, Server};
+
+struct Shell<'a> {
+    server: &'a Server,
+    tenant: &'static str,
+}
+
+impl Shell<'_> {
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(BINARY);
+        command.args(["--gateway", &self.server.base, "--tenant", self.tenant]).args(arguments);
+        command.output().expect("the binary runs")
+    }
+
+    /// What it prints, when it does what it is told.
+    fn print(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let text = self.print(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"))
+    }
+
+    fn exit(&self, arguments: &[&str]) -> Option<i32> {
+        self.run(arguments).status.code()
+    }
+}
+
+fn workflow_file(folder: &std::path::Path) -> String {
+    let file = folder.join("workflow.json");
+    let gate = json!({"type": "approval"});
+    let document = json!({"id": "job", "name": "job", "steps": {"gate": gate}});
+    std::fs::write(&file, document.to_string()).unwrap();
+    file.display().to_string()
+}
+
+#[tokio::test]
+async fn a_workflow_is_created_started_approved_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"));
+    let shell = Shell { server: &server, tenant: "acme" };
+    assert_eq!(shell.print(&["workflow", "create", "--file", &workflow_file(folder.path())]), "job");
+    assert!(shell.print(&["workflow", "list"]).contains("job"));
+    assert_eq!(shell.json(&["workflow", "get", "job"])["id"], "job");
+    let run = shell.print(&["run", "start", "job", "--input", r#"{"n": 1}"#, "--idempotency-key", "k"]);
+    assert_eq!(shell.print(&["run", "start", "job", "--input", r#"{"n":1}"#, "--idempotency-key", "k"]), run);
+    let caller = server.caller("acme");
+    caller.when(&run, |run| run["status"] == "waiting").await;
+    assert_eq!(shell.json(&["run", "list"])["items"][0]["id"], json!(run));
+    let job = format!("{run}:gate@1");
+    shell.print(&["approval", "job", &job, "--approve"]);
+    assert_eq!(caller.ended(&run).await["status"], "succeeded");
+    assert_eq!(shell.exit(&["run", "watch", &run]), Some(0));
+    assert!(shell.print(&["run", "timeline", &run]).contains("step_approved"));
+    let again = shell.print(&["run", "rerun", &run]);
+    shell.print(&["run", "cancel", &again]);
+    assert_eq!(caller.run(&again).await["status"], "cancelled");
+    assert_eq!(shell.exit(&["run", "watch", &again]), Some(1));
+    shell.print(&["run", "delete", &run]);
+    shell.print(&["workflow", "delete", "job"]);
+    assert_eq!(shell.exit(&["workflow", "get", "job"]), Some(1));
+}
+
+#[tokio::test]
+async fn the_exit_code_tells_refused_wrong_usage_and_unreachable_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"));
+    let shell = Shell { server: &server, tenant: "acme" };
+    assert_eq!(shell.exit(&["run", "start", "missing"]), Some(1));
+    assert_eq!(shell.exit(&["run", "begin"]), Some(2));
+    let unreachable = Command::new(BINARY).args(["--gateway", "http://127.0.0.1:1", "status"]).output().unwrap();
+    assert_eq!(unreachable.status.code(), Some(3));
+    assert!(unreachable.stdout.is_empty());
+}
+
+#[tokio::test]
+async fn keys_lock_the_server_and_open_it_for_their_role_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&folder.path().join("data"), &["--admin-key", "a-long-admin-key"]);
+    let shell = Shell { server: &server, tenant: "acme" };
+    assert_eq!(shell.exit(&["status"]), Some(1));
+    let admin = ["--api-key", "a-long-admin-key"];
+    let admin_says = |arguments: &[&str]| shell.json(&[&admin[..], arguments].concat());
+    let file = workflow_file(folder.path());
+    shell.print(&[&admin[..], &["workflow", "create", "--file", &file]].concat());
+    let made = admin_says(&["keys", "create", "--name", "ci", "--role", "starter", "--for-tenant", "acme"]);
+    let key = made["key"].as_str().expect("the key is shown once").to_owned();
+    let starter = ["--api-key", key.as_str()];
+    shell.print(&[&starter[..], &["run", "start", "job"]].concat());
+    assert_eq!(shell.exit(&[&starter[..], &["workflow", "delete", "job"]].concat()), Some(1));
+    let elsewhere = Shell { server: &server, tenant: "globex" };
+    assert_eq!(elsewhere.exit(&[&starter[..], &["run", "list"]].concat()), Some(1));
+    let listed = admin_says(&["keys", "list"]);
+    assert!(!listed.to_string().contains(&key), "a secret is shown once");
+    shell.print(&[&admin[..], &["keys", "revoke", made["id"].as_str().unwrap()]].concat());
+    assert_eq!(shell.exit(&[&starter[..], &["run", "list"]].concat()), Some(1));
+}
+
+#[test]
+fn completions_are_written_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Command::new(BINARY).args(["completions", shell]).output().unwrap();
+        assert!(output.status.success() && output.stdout.len() > 1_000, "{shell}");
+    }
+}
