@@ -87,7 +87,7 @@ fn look(file: &Path) -> rusqlite::Result<Found> {
 
 /// Version 1. The names are written out, because the list of tables in the code goes on growing.
 fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    const TABLES: [&str; 24] = [
+    const TABLES: [&str; 25] = [
         "tenants",
         "system",
         "workflow_heads",
@@ -104,6 +104,7 @@ fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         "timers",
         "timeline",
         "jobs",
+        "job_listing",
         "queue",
         "job_leases",
         "job_expiries",

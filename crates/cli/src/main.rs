@@ -12,6 +12,7 @@ mod config;
 mod exit;
 mod input;
 mod output;
+mod wiring;
 
 use std::process::ExitCode;
 

@@ -115,7 +115,8 @@ async fn gather(mut body: Body, settings: &Settings) -> Result<Bytes, Refusal> {
     let mut rest = BytesMut::new();
     let mut bytes = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Refusal::invalid(format!("the body did not arrive whole: {error}")))?;
+        let frame =
+            frame.map_err(|error| Refusal::invalid(format!("the body did not arrive whole: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         bytes = bytes.saturating_add(data.len());
         if bytes > settings.body_bytes_discarded_max {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use interlock_api::problem::MEDIA_TYPE;
@@ -16,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Refusal;
+use crate::pace::{Pace, Turns};
 use crate::state::App;
+use crate::wire::Wire;
 
 /// The connections that are open.
 pub(crate) struct Connections {
@@ -36,11 +39,23 @@ pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router) {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(settings.header_timeout)
+        .header_read_timeout(settings.idle_timeout)
         .max_headers(settings.headers_max)
         .max_header_size(settings.header_bytes_max);
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let turns = Turns::default();
+    let pace = Pace::new(turns.clone(), settings.header_timeout);
+    let wire = Wire::new(TokioIo::new(stream), pace, settings.write_timeout);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request| {
+        turns.change();
+        let (answer, turns) = (router.call(request), turns.clone());
+        async move {
+            let answer = answer.await;
+            turns.change();
+            answer
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(wire, service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = app.closing.cancelled() => {
@@ -56,7 +71,7 @@ pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router) {
 /// Whether the client says anything in time. Looks without taking: hyper reads it from the start.
 async fn speaks(stream: &TcpStream, app: &App) -> bool {
     let mut byte = [0];
-    let heard = tokio::time::timeout(app.settings.first_byte_timeout, stream.peek(&mut byte));
+    let heard = tokio::time::timeout(app.settings.idle_timeout, stream.peek(&mut byte));
     matches!(app.closing.run_until_cancelled(heard).await, Some(Ok(Ok(1..))))
 }
 

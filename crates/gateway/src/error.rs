@@ -29,6 +29,7 @@ impl Refusal {
         Self { problem: Box::new(Problem::new(code, error)), headers: HeaderMap::new() }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "map_err gives the error away")]
     pub(crate) fn invalid(error: impl ToString) -> Self {
         Self::new(Code::InvalidRequest, error.to_string())
     }
@@ -146,7 +147,8 @@ impl Refusal {
             StartError::InvalidInput(_) => Self::invalid(error),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
             StartError::NotDone { retry_after } => {
-                Self::unavailable("the store did not answer in time; nothing was started").retry_after(retry_after)
+                Self::unavailable("the store did not answer in time; nothing was started")
+                    .retry_after(retry_after)
             }
             StartError::Unknown { retry_after } => unknown(&error.to_string())
                 .retry_after(retry_after)

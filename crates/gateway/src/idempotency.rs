@@ -11,7 +11,8 @@ const NAMES: [HeaderName; 2] =
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Refusal> {
     let mut found: Option<IdempotencyKey> = None;
     for value in NAMES.iter().flat_map(|name| headers.get_all(name)) {
-        let text = value.to_str().map_err(|_| Refusal::invalid("the idempotency key is not visible ASCII"))?;
+        let text =
+            value.to_str().map_err(|_| Refusal::invalid("the idempotency key is not visible ASCII"))?;
         let key: IdempotencyKey = unquoted(text.trim()).parse().map_err(Refusal::invalid)?;
         if found.as_ref().is_some_and(|other| *other != key) {
             return Err(Refusal::invalid("two different idempotency keys are given"));

@@ -15,6 +15,7 @@ mod metrics;
 mod nesting;
 mod observe;
 mod openapi;
+mod pace;
 mod path;
 mod query;
 mod router;
@@ -22,6 +23,7 @@ mod routes;
 mod server;
 mod settings;
 mod state;
+mod wire;
 
 pub use openapi::document as openapi_document;
 pub use server::{BindError, Gateway};

@@ -92,3 +92,39 @@ impl IntoResponses for Refusals {
         BTreeMap::from([("default".to_owned(), response.into())])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_described_is_what_is_served() {
+        let served: BTreeSet<_> = crate::router::table(&crate::state::tests::app().await)
+            .into_iter()
+            .map(|(method, path)| (method.to_lowercase(), path.to_owned()))
+            .collect();
+        let document = serde_json::to_value(document()).unwrap();
+        let described: BTreeSet<_> = document["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, item)| {
+                item.as_object().unwrap().keys().map(|method| (method.clone(), path.clone()))
+            })
+            .collect();
+        assert_eq!(served, described);
+        assert_eq!(document["openapi"], "3.1.0");
+    }
+
+    #[test]
+    fn every_reference_in_the_description_leads_somewhere() {
+        let text = serde_json::to_string(&document()).unwrap();
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for reference in text.split("\"$ref\":\"#").skip(1) {
+            let pointer = reference.split('"').next().unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::observe::Observe;
 use crate::routes;
 use crate::state::App;
 
-/// A router that remembers what it was given, so that the OpenAPI document can be held to it.
+/// A router that remembers what it was given, so that the `OpenAPI` document can be held to it.
 pub(crate) struct Routes {
     router: Router<App>,
     app: App,
@@ -35,13 +35,7 @@ impl Routes {
         self.add("DELETE", MethodFilter::DELETE, path, handler)
     }
 
-    fn add<H, T>(
-        mut self,
-        method: &'static str,
-        filter: MethodFilter,
-        path: &'static str,
-        handler: H,
-    ) -> Self
+    fn add<H, T>(mut self, method: &'static str, filter: MethodFilter, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, App>,
         T: 'static,
@@ -77,9 +71,10 @@ pub(crate) fn router(app: &App) -> Router {
     let unmatched = Observe { metrics: app.metrics.route("other", "unmatched") };
     router
         .method_not_allowed_fallback(wrong_method)
-        .fallback_service(tower::Layer::layer(&unmatched, tower::service_fn(|request| async {
-            Ok::<_, std::convert::Infallible>(unknown_path(request))
-        })))
+        .fallback_service(tower::Layer::layer(
+            &unmatched,
+            tower::service_fn(|request| async { Ok::<_, std::convert::Infallible>(unknown_path(request)) }),
+        ))
         .with_state(app)
 }
 

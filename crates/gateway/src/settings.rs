@@ -11,9 +11,9 @@ pub struct Settings {
     pub connections_max: usize,
     /// Event streams that may be open at once.
     pub streams_max: usize,
-    /// How long a new connection may stay silent.
-    pub first_byte_timeout: Duration,
-    /// How long a request's header may take. It counts from the answer before, so that it also ends idle connections.
+    /// How long a connection may stay silent, before its first request and between two.
+    pub idle_timeout: Duration,
+    /// How long a request's header may take, from its first byte.
     pub header_timeout: Duration,
     /// How long a request's body may take.
     pub body_timeout: Duration,
@@ -44,8 +44,8 @@ impl Default for Settings {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
             connections_max: 10_000,
             streams_max: 1_000,
-            first_byte_timeout: Duration::from_secs(30),
-            header_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
+            header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(10),

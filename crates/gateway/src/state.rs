@@ -93,3 +93,54 @@ impl Shared {
         self.in_hand.wait().await;
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use interlock_backend::clock::SystemClock;
+    use interlock_backend::{InProcessBus, memory};
+    use interlock_control::identity::Identity;
+    use interlock_control::service;
+
+    use super::*;
+
+    /// A gateway on an empty store, without its accept loop.
+    pub(crate) async fn app() -> App {
+        let clock = Arc::new(SystemClock);
+        let parts = service::Foundation {
+            store: Arc::new(memory::store(clock.clone())),
+            bus: Arc::new(InProcessBus::default()),
+            clock: clock.clone(),
+            identity: Identity::from_seed(1),
+        };
+        let control = Control::new(parts, interlock_control::Settings::default());
+        let keys = KeyRing::load(&control, None).await.unwrap();
+        let [backend, durability, bus] = ["memory", "none", "in process"].map(str::to_owned);
+        let deployment = Deployment { roles: Vec::new(), backend, durability, bus };
+        Shared::new(Foundation { control, keys, clock, deployment }, Settings::default(), true)
+    }
+
+    #[tokio::test]
+    async fn work_in_hand_outlives_whoever_asked_for_it() {
+        let app = app().await;
+        let (began, has_begun) = tokio::sync::oneshot::channel();
+        let (release, released) = tokio::sync::oneshot::channel::<()>();
+        let (done, is_done) = tokio::sync::oneshot::channel();
+        let asking = tokio::spawn({
+            let app = app.clone();
+            async move {
+                app.to_the_end(async move {
+                    began.send(()).unwrap();
+                    released.await.unwrap();
+                    done.send(()).unwrap();
+                    Ok(())
+                })
+                .await
+            }
+        });
+        has_begun.await.unwrap();
+        asking.abort();
+        release.send(()).unwrap();
+        is_done.await.unwrap();
+        app.finish().await;
+    }
+}

@@ -173,7 +173,8 @@ impl Client {
         let verdict = if self.dice.percent(60) { Verdict::Approved } else { Verdict::Rejected };
         let decision = Decision { verdict, by: self.name.clone(), reason: None };
         let control = instance.control.clone();
-        let answer = instance.call(async move { control.resolve_approval(&tenant, &job, decision).await }).await;
+        let answer =
+            instance.call(async move { control.resolve_approval(&tenant, &job, decision).await }).await;
         self.hear("answer", answer);
     }
 
@@ -236,7 +237,9 @@ impl Client {
 /// Takes the answer to a start in: what it says must be true.
 fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<Result<Started, StartError>>) -> Heard {
     world.checker.with(|checker| match answer {
-        Some(Ok(Started::New { run, .. } | Started::Replayed { run, .. } | Started::KeyReused { run, .. })) => {
+        Some(Ok(
+            Started::New { run, .. } | Started::Replayed { run, .. } | Started::KeyReused { run, .. },
+        )) => {
             checker.tell(name, "has a run");
             checker.acknowledged(tenant, run);
             Heard::Done

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use interlock_backend::faulty::{FaultyStore, Faults};
+use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_control::Control;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::settings::Settings;
@@ -51,7 +51,8 @@ impl Instance {
             Ok(answer) => Some(answer),
             Err(error) => {
                 if error.is_panic() {
-                    self.checker.with(|it| it.violate(Invariant::NothingBreaks, format!("a request broke: {error}")));
+                    self.checker
+                        .with(|it| it.violate(Invariant::NothingBreaks, format!("a request broke: {error}")));
                 }
                 None
             }

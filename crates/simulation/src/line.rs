@@ -2,8 +2,8 @@
 //! before or after any of them.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,9 @@ use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
-use interlock_backend::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use interlock_backend::runs::{
+    CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken,
+};
 use interlock_backend::tenants::{LimitScope, TenantStore, WrittenLimits};
 use interlock_backend::workers::{WorkerRecord, WorkerStore};
 use interlock_backend::workflows::{WorkflowStore, WorkflowVersion};
@@ -56,7 +58,9 @@ impl Fuse {
     }
 
     async fn pass(&self) {
-        if Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.blows_at && self.blown.send(self.slot).is_ok() {
+        if Some(self.calls.fetch_add(1, Ordering::Relaxed)) == self.blows_at
+            && self.blown.send(self.slot).is_ok()
+        {
             // Whoever was told aborts every task of this instance, this one included.
             std::future::pending::<()>().await;
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::local::{Decision, Executor, Order, Row, Table, View};
-use interlock_model::tenant::Tenant;
 use interlock_model::Timestamp;
+use interlock_model::job::{EndCause, Job, JobLease};
+use interlock_model::tenant::Tenant;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::Bug;
 use crate::checker::Write;
@@ -44,7 +44,14 @@ impl View for Lying<'_> {
         (self.lie)(self.view, table, key)
     }
 
-    fn scan(&self, table: Table, from: &str, until: &str, order: Order, limit: usize) -> Result<Vec<Row>, StoreError> {
+    fn scan(
+        &self,
+        table: Table,
+        from: &str,
+        until: &str,
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Row>, StoreError> {
         self.view.scan(table, from, until, order, limit)
     }
 }
@@ -76,7 +83,8 @@ impl PlantedTables {
             // The counter itself is raised by an atomic increment, as such code would do.
             alter(decided, |write| {
                 if let (Table::Tenants, key, Some(value)) = write {
-                    *value = edit(view.get(Table::Tenants, key)?, |tenant: &mut Tenant| tenant.runs_active += 1);
+                    *value =
+                        edit(view.get(Table::Tenants, key)?, |tenant: &mut Tenant| tenant.runs_active += 1);
                 }
                 Ok(())
             })
@@ -109,10 +117,11 @@ impl PlantedTables {
         let decide = move |view: &dyn View, now| {
             let leases = leases.lock().unwrap_or_else(PoisonError::into_inner);
             let lie = |view: &dyn View, table, key: &str| match table {
-                Table::JobLeases => Ok(leases.get(key).cloned()),
-                Table::Jobs => Ok(view.get(table, key)?.map(|job| {
-                    edit(Some(job), |job: &mut Value| drop(job.as_object_mut().map(|job| job.remove("end"))))
-                })),
+                // A hold that is in order is shown as it is; one that has ended, as if it never would.
+                Table::JobLeases => {
+                    Ok(view.get(table, key)?.filter(|row| is_live(row, now)).or(leases.get(key).cloned()))
+                }
+                Table::Jobs => Ok(view.get(table, key)?.map(|job| edit(Some(job), forget_loss))),
                 _ => view.get(table, key),
             };
             decide(&Lying { view, lie: &lie }, now)
@@ -120,11 +129,14 @@ impl PlantedTables {
         self.tables.write(REPORT, decide).await
     }
 
-    fn remember_leases<R>(leases: &Mutex<BTreeMap<String, String>>, decided: Decision<R>) -> Result<Decision<R>, StoreError> {
+    fn remember_leases<R>(
+        leases: &Mutex<BTreeMap<String, String>>,
+        decided: Decision<R>,
+    ) -> Result<Decision<R>, StoreError> {
         alter(decided, |write| {
             if let (Table::JobLeases, key, Some(value)) = write {
-                let endless = edit(Some(value.clone()), |lease: &mut Value| lease["expires_at"] = u32::MAX.into());
-                let endless = endless.replace(&u32::MAX.to_string(), "99999999999999");
+                let never = |lease: &mut JobLease| lease.expires_at = Timestamp::from_millis(u64::MAX);
+                let endless = edit(Some(value.clone()), never);
                 leases.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), endless);
             }
             Ok(())
@@ -151,7 +163,8 @@ impl Executor for PlantedTables {
                 self.tables.write(action, move |view, now| free_twice(decide(view, now)?)).await
             }
             (Some(Bug::ReplayAfterCap), ADMIT) => {
-                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_keys_when_full }, now);
+                let lying =
+                    move |view: &dyn View, now| decide(&Lying { view, lie: &hide_keys_when_full }, now);
                 self.tables.write(action, lying).await
             }
             _ => self.tables.write(action, decide).await,
@@ -198,6 +211,15 @@ fn hide_keys_when_full(view: &dyn View, table: Table, key: &str) -> Found {
     Ok(found.filter(|_| !is_full))
 }
 
+/// A job that was lost or revoked is open again; one that was reported is not.
+fn forget_loss(job: &mut Job) {
+    job.end = job.end.take().filter(|end| !matches!(end.cause, EndCause::Lost | EndCause::Revoked));
+}
+
+fn is_live(lease: &str, now: Timestamp) -> bool {
+    serde_json::from_str::<JobLease>(lease).is_ok_and(|lease| now < lease.expires_at)
+}
+
 /// The decision with each of its writes passed through `change`.
 fn alter<R>(
     decided: Decision<R>,
@@ -211,7 +233,10 @@ fn alter<R>(
 }
 
 /// A row with something in it changed.
-fn edit<T: Serialize + serde::de::DeserializeOwned>(row: Option<String>, change: impl FnOnce(&mut T)) -> String {
+fn edit<T: Serialize + serde::de::DeserializeOwned>(
+    row: Option<String>,
+    change: impl FnOnce(&mut T),
+) -> String {
     let row = row.unwrap_or_else(|| "{}".to_owned());
     match serde_json::from_str::<T>(&row) {
         Ok(mut read) => {

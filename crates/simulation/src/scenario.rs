@@ -37,14 +37,15 @@ pub(crate) struct TenantPlan {
 impl Scenario {
     pub(crate) fn of(seed: u64, planted: Option<Bug>) -> Self {
         let mut dice = Dice::of(Actor::Scenario, seed);
-        let tenants: Vec<TenantPlan> = (1..=dice.between(2, 3)).map(|n| tenant(n, &mut dice)).collect();
+        let tenants: Vec<TenantPlan> =
+            (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let is_deaf = planted == Some(Bug::WakeupLostForEver);
         Self {
-            instances: dice.between(2, 3) as usize,
+            instances: dice.weighted(2, &[(25, 3)], 100),
             workers: tenants.len() + 1,
             tenants,
-            clients: dice.between(2, 4) as usize,
-            actions: dice.between(3, 6),
+            clients: dice.weighted(2, &[(40, 3)], 100),
+            actions: dice.between(3, 5),
             faults: faults(&mut dice),
             wakeups_lost: if is_deaf { 60 } else { dice.weighted(0, &[(30, 10), (30, 40)], 100) },
             has_shared_bus: dice.percent(50),
@@ -62,7 +63,7 @@ const WORKFLOWS: usize = 2;
 fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
     let id = format!("t{number}").parse().expect("a letter and a digit make a name");
     let runs_max = Some(dice.between(1, 3));
-    let key_retention = dice.percent(20).then(|| dice.millis(2_000, 6_000));
+    let key_retention = dice.percent(35).then(|| dice.millis(1_000, 4_000));
     let mut workflows: Vec<WorkflowId> = Vec::new();
     while workflows.len() < WORKFLOWS {
         let name = workflows::NAMES[dice.below(workflows::NAMES.len())];

@@ -38,7 +38,8 @@ impl Executor for WatchedTables {
         let watched = move |view: &dyn View, now| {
             let decided = decide(view, now);
             let writes = decided.map(|Decision { answer, changes }| (answer, changes.into_writes()));
-            checker.with(|checker| checker.rows_written(action, writes.as_ref().map_or(&[], |(_, rows)| rows)));
+            checker
+                .with(|checker| checker.rows_written(action, writes.as_ref().map_or(&[], |(_, rows)| rows)));
             writes.map(|(answer, writes)| Decision { answer, changes: changes(writes) })
         };
         self.memory.tables().write(action, watched).await

@@ -28,7 +28,9 @@ enum Manner {
     Steady,
     /// With heartbeats, and deaf to their answers.
     Stubborn,
-    Failing { retryable: bool },
+    Failing {
+        retryable: bool,
+    },
     /// Never heard of again.
     Vanishing,
     /// Goes on after its lease has ended.
@@ -161,7 +163,8 @@ impl Worker {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let (control, tenant, job) = (instance.control.clone(), self.tenant.clone(), job.clone());
         let progress = Progress { percent: u8::try_from(percent).unwrap_or(100), message: None };
-        let answer = instance.call(async move { control.progress(&tenant, &job, fence, progress).await }).await;
+        let answer =
+            instance.call(async move { control.progress(&tenant, &job, fence, progress).await }).await;
         self.heard(answer);
     }
 
@@ -171,7 +174,8 @@ impl Worker {
             if let Some(instance) = self.world.instance(&mut self.dice) {
                 let (control, tenant) = (instance.control.clone(), self.tenant.clone());
                 let (job, outcome) = (job.clone(), outcome.clone());
-                let answer = instance.call(async move { control.report(&tenant, &job, fence, outcome).await }).await;
+                let answer =
+                    instance.call(async move { control.report(&tenant, &job, fence, outcome).await }).await;
                 match answer {
                     Some(Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
                     other => drop(self.heard(other)),

@@ -7,14 +7,14 @@ use std::time::Duration;
 use interlock_backend::Bus;
 use interlock_backend::StoreError;
 use interlock_backend::clock::RuntimeClock;
-use interlock_backend::faulty::{FaultyStore, Faults};
+use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::tenants::{LimitScope, TenantStore};
 use interlock_backend::workflows::WorkflowStore;
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
-use interlock_model::approval::{Decision, Verdict};
 use interlock_model::Timestamp;
+use interlock_model::approval::{Decision, Verdict};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -70,13 +70,20 @@ pub(crate) fn run(seed: u64, planted: Option<Bug>, log: Log) -> (Result<Summary,
         let checker = Shared::new(Checker::new(seed, planted, clock, log));
         let failed = checker.failed.clone();
         if let Some(Err(error)) = failed.run_until_cancelled(play(seed, planted, clock, &checker)).await {
-            checker.with(|checker| checker.violate(Invariant::NothingBreaks, format!("the stage fell: {error}")));
+            checker.with(|checker| {
+                checker.violate(Invariant::NothingBreaks, format!("the stage fell: {error}"))
+            });
         }
         checker.with(|checker| (checker.verdict(), checker.log.take_lines()))
     })
 }
 
-async fn play(seed: u64, planted: Option<Bug>, clock: RuntimeClock, checker: &Shared) -> Result<(), StoreError> {
+async fn play(
+    seed: u64,
+    planted: Option<Bug>,
+    clock: RuntimeClock,
+    checker: &Shared,
+) -> Result<(), StoreError> {
     let tables = WatchedTables::new(Arc::new(clock), checker.clone());
     let store = Arc::new(LocalStore::new(PlantedTables::new(tables, planted)));
     let scenario = Scenario::of(seed, planted);
@@ -154,7 +161,8 @@ impl World {
         };
         let identity = Identity::from_seed(Actor::Ids { slot, start }.seed(self.seed));
         let foundation = Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), identity };
-        let instance = Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
+        let instance =
+            Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));
     }
 
@@ -167,7 +175,8 @@ impl World {
 
     /// Some instance that lives.
     pub(crate) fn instance(&self, dice: &mut Dice) -> Option<Arc<Instance>> {
-        let living: Vec<_> = self.with_slots(|slots| slots.iter().filter_map(|slot| slot.instance.clone()).collect());
+        let living: Vec<_> =
+            self.with_slots(|slots| slots.iter().filter_map(|slot| slot.instance.clone()).collect());
         dice.pick(&living).cloned()
     }
 
@@ -212,7 +221,9 @@ impl World {
     fn calm_down(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
         self.checker.with(|checker| checker.tell("**", "CALM"));
-        self.with_slots(|slots| slots.iter().filter_map(|slot| slot.instance.as_ref()).for_each(|it| it.calm()));
+        self.with_slots(|slots| {
+            slots.iter().filter_map(|slot| slot.instance.as_ref()).for_each(|it| it.calm())
+        });
     }
 
     /// A person who says yes to everything that is asked.
@@ -224,7 +235,9 @@ impl World {
                 let control = instance.control.clone();
                 let decision = Decision { verdict: Verdict::Approved, by: "yes".to_owned(), reason: None };
                 // What is not recorded now is asked again.
-                let _ = instance.call(async move { control.resolve_approval(&tenant, &job, decision).await }).await;
+                let _ = instance
+                    .call(async move { control.resolve_approval(&tenant, &job, decision).await })
+                    .await;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }

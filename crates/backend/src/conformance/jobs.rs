@@ -38,6 +38,25 @@ pub async fn jobs_are_claimed_oldest_first_and_once(subject: &mut dyn Subject) {
     assert!(scene.store.claim(other_topic).await.unwrap().is_empty());
 }
 
+pub async fn jobs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let run = scene.started(&acme()).await;
+        jobs.push(scene.begin(&acme(), run).await);
+        subject.elapse(std::time::Duration::from_millis(5)).await;
+    }
+    scene.claim(&acme(), 1).await;
+    let list = async |state, limit, after| {
+        let page = scene.store.jobs(&acme(), state, &PageRequest { limit, after }).await.unwrap();
+        (page.items.into_iter().map(|it| it.job.new.id).collect::<Vec<_>>(), page.next)
+    };
+    let (first, next) = list(None, 2, None).await;
+    assert_eq!(first, [jobs[2].clone(), jobs[1].clone()]);
+    assert_eq!(list(None, 2, next).await, (vec![jobs[0].clone()], None));
+    assert_eq!(list(Some(JobState::Running), 10, None).await, (vec![jobs[0].clone()], None));
+}
+
 pub async fn claims_at_once_never_share_a_job(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;

@@ -111,6 +111,7 @@ macro_rules! conformance_suite {
             }
             jobs::{
                 jobs_are_claimed_oldest_first_and_once,
+                jobs_are_listed_newest_first_page_by_page,
                 claims_at_once_never_share_a_job,
                 fences_only_grow,
                 a_heartbeat_extends_the_lease,

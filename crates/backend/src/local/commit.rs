@@ -80,6 +80,7 @@ fn dispatch(
     for new in jobs {
         *queued.entry(new.topic.clone()).or_default() += 1;
         changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+        changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
         let key = rows::job(id, &new.id);
         changes.put(Table::Jobs, key, &Job { new, created_at: now, end: None });
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::commit::end_job;
 use super::rows;
-use super::tables::{Changes, Decision, Order, Table, View, parse, read};
+use super::tables::{Changes, Decision, Order, Table, View, read};
 use super::{history, inbox, runs, slots};
 use crate::jobs::{Heartbeat, JobView, Progress, Report};
 use crate::{Page, PageRequest, StoreError};
@@ -148,7 +148,7 @@ pub(super) fn view_job(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Op
     Ok(Some(JobView { job, lease, state }))
 }
 
-/// Jobs of the newest runs first. A page looks at a bounded number of rows, so that a rare state still ends.
+/// Newest first. A page looks at a bounded number of rows, so that a rare state still ends.
 pub(super) fn list(
     view: &dyn View,
     id: &TenantId,
@@ -156,20 +156,18 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<JobView>, StoreError> {
     let until = runs::page_end(id, page);
-    let rows = view.scan(Table::Jobs, &rows::of_tenant(id), &until, Order::Descending, LOOKED_AT_MAX + 1)?;
+    let rows =
+        view.scan(Table::JobListing, &rows::of_tenant(id), &until, Order::Descending, LOOKED_AT_MAX + 1)?;
     let mut items = Vec::new();
     let mut last = None;
     for (position, row) in rows.iter().enumerate() {
         if items.len() == page.limit || position == LOOKED_AT_MAX {
             return Ok(Page { items, next: last });
         }
-        last = Some(rows::last_part(&row.key).to_owned());
-        let job: Job = parse(Table::Jobs, &row.key, &row.value)?;
-        let lease: Option<JobLease> = read(view, Table::JobLeases, &row.key)?;
-        let found = JobView { state: JobState::of(&job, lease.as_ref()), job, lease };
-        if state.is_none_or(|state| state == found.state) {
-            items.push(found);
-        }
+        last = rows::after_tenant(&row.key).map(str::to_owned);
+        let Ok(job) = rows::last_part(&row.key).parse() else { continue };
+        let found = view_job(view, id, &job)?;
+        items.extend(found.filter(|found| state.is_none_or(|state| state == found.state)));
     }
     Ok(Page { items, next: None })
 }

@@ -103,6 +103,10 @@ pub(super) fn expiry(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
     format!("{tenant}/{:015}/{job}", at.as_millis())
 }
 
+pub(super) fn listed_job(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
+    format!("{tenant}/{:015}/{job}", at.as_millis())
+}
+
 /// The first key of a time-ordered table that is later than `now`.
 pub(super) fn after(tenant: &TenantId, now: Timestamp) -> String {
     format!("{tenant}/{:015}", now.as_millis() + 1)
@@ -115,6 +119,11 @@ pub(super) fn worker(tenant: &TenantId, id: &WorkerId) -> String {
 /// What comes after the last '/' of a key.
 pub(super) fn last_part(key: &str) -> &str {
     key.rsplit('/').next().unwrap_or(key)
+}
+
+/// What comes after the first '/' of a key: its place among its tenant's rows.
+pub(super) fn after_tenant(key: &str) -> Option<&str> {
+    key.split_once('/').map(|(_, place)| place)
 }
 
 /// What comes before the first '/' of a key.

@@ -65,6 +65,7 @@ fn delete_jobs(view: &dyn View, changes: &mut Changes, id: &TenantId, run: RunId
     for row in view.scan(Table::Jobs, &from, &until, Order::Ascending, usize::MAX)? {
         let job: interlock_model::job::Job = parse(Table::Jobs, &row.key, &row.value)?;
         changes.delete(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
+        changes.delete(Table::JobListing, rows::listed_job(id, job.created_at, &job.new.id));
         if let Some(lease) = read::<interlock_model::job::JobLease>(view, Table::JobLeases, &row.key)? {
             changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, &job.new.id));
             changes.delete(Table::JobLeases, row.key.clone());
@@ -140,10 +141,7 @@ pub(super) fn fill_page<T: DeserializeOwned>(
 ) -> Result<Page<T>, StoreError> {
     let has_more = keys.len() > limit;
     keys.truncate(limit);
-    let next = keys
-        .last()
-        .filter(|_| has_more)
-        .map(|key| key.split_once('/').map_or(key.as_str(), |it| it.1).to_owned());
+    let next = keys.last().filter(|_| has_more).and_then(|key| rows::after_tenant(key)).map(str::to_owned);
     let mut items = Vec::with_capacity(keys.len());
     for key in &keys {
         items.extend(read(key)?);

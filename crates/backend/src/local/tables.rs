@@ -43,6 +43,8 @@ pub enum Table {
     Timeline,
     /// `tenant/job` → the job.
     Jobs,
+    /// `tenant/time/job` for each job, by when it was dispatched.
+    JobListing,
     /// `tenant/topic/time/job` for each job that waits for a worker.
     Queue,
     /// `tenant/job` → the worker's hold on it.
@@ -62,7 +64,7 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -79,6 +81,7 @@ impl Table {
         Self::Timers,
         Self::Timeline,
         Self::Jobs,
+        Self::JobListing,
         Self::Queue,
         Self::JobLeases,
         Self::JobExpiries,
@@ -108,6 +111,7 @@ impl Table {
             Self::Timers => "timers",
             Self::Timeline => "timeline",
             Self::Jobs => "jobs",
+            Self::JobListing => "job_listing",
             Self::Queue => "queue",
             Self::JobLeases => "job_leases",
             Self::JobExpiries => "job_expiries",

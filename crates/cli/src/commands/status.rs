@@ -14,13 +14,13 @@ pub(super) async fn run(session: &Session) -> Result<()> {
 }
 
 fn describe(status: &StatusView, gateway: &str) -> String {
-    let uptime = Duration::from_secs(status.uptime_ms / 1_000);
+    let uptime = Duration::from_millis(status.uptime_ms);
     let bus = if status.bus.connected { "connected" } else { "not connected" };
     fields(&[
         ("gateway", Some(gateway.to_owned())),
         ("version", Some(status.version.clone())),
         ("instance", Some(status.instance_id.clone())),
-        ("up for", Some(format!("{uptime:?}"))),
+        ("up for", Some(format!("{} s", uptime.as_secs()))),
         ("roles", Some(status.roles.join(", "))),
         ("backend", Some(format!("{} ({})", status.backend.kind, status.backend.durability))),
         ("admission", Some(status.strategies.admission.clone())),

@@ -147,7 +147,8 @@ fn as_json(notice: &Notice<'_>) -> Value {
 fn made_up_id() -> WorkerId {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host: String = host.trim().chars().filter(char::is_ascii_alphanumeric).take(64).collect();
-    format!("w{host}-{:08x}", rand::random::<u32>()).parse().expect("letters and digits make a name")
+    let host = if host.is_empty() { "worker" } else { &host };
+    format!("{host}-{:08x}", rand::random::<u32>()).parse().expect("letters and digits make a name")
 }
 
 #[cfg(test)]

@@ -29,7 +29,10 @@ async fn ten_starts_at_once_under_a_cap_of_two_admit_exactly_two() {
     let answers = join_all((0..10).map(|_| caller.start("job", None, &input))).await;
     assert_eq!((count(&answers, 200), count(&answers, 429)), (2, 8));
     let refused = answers.iter().find(|answer| answer.status == 429).unwrap();
-    assert_eq!((refused.text("code"), refused.number("limit"), refused.number("current")), ("max_concurrent_runs".into(), 2, 2));
+    assert_eq!(
+        (refused.text("code"), refused.number("limit"), refused.number("current")),
+        ("max_concurrent_runs".into(), 2, 2)
+    );
     assert!(refused.text("error").starts_with("max concurrent runs reached"));
     assert!(refused.headers["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1);
     assert!(refused.number("retry_after_ms") >= 1_000);

@@ -77,7 +77,8 @@ async fn the_exit_code_tells_refused_wrong_usage_and_unreachable_apart() {
     let shell = Shell { server: &server, tenant: "acme" };
     assert_eq!(shell.exit(&["run", "start", "missing"]), Some(1));
     assert_eq!(shell.exit(&["run", "begin"]), Some(2));
-    let unreachable = Command::new(BINARY).args(["--gateway", "http://127.0.0.1:1", "status"]).output().unwrap();
+    let unreachable =
+        Command::new(BINARY).args(["--gateway", "http://127.0.0.1:1", "status"]).output().unwrap();
     assert_eq!(unreachable.status.code(), Some(3));
     assert!(unreachable.stdout.is_empty());
 }

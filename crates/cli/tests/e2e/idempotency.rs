@@ -22,7 +22,8 @@ async fn a_hundred_starts_at_once_with_one_key_make_one_run() {
     let caller = acme(&server, 100).await;
     let input = json!({"n": 1});
     let answers = join_all((0..100).map(|_| caller.start("job", Some("one"), &input))).await;
-    let runs: BTreeSet<String> = answers.iter().map(|answer| answer.clone().expect(200).text("run_id")).collect();
+    let runs: BTreeSet<String> =
+        answers.iter().map(|answer| answer.clone().expect(200).text("run_id")).collect();
     assert_eq!(runs.len(), 1);
     let fresh = answers.iter().filter(|answer| answer.body["replayed"] == json!(false)).count();
     assert_eq!(fresh, 1);

@@ -126,7 +126,8 @@ async fn keep_starting(load: Arc<Load>) {
         // A blind retry: the same key until somebody answers.
         while load.goes_on() {
             let input = json!({"key": key});
-            let answer = load.caller().try_send(Method::POST, "/workflows/job/runs", Some(&key), &input).await;
+            let answer =
+                load.caller().try_send(Method::POST, "/workflows/job/runs", Some(&key), &input).await;
             match answer {
                 Some(answer) if answer.status == 200 => {
                     let run = answer.text("run_id");
@@ -163,9 +164,11 @@ async fn keep_working(load: Arc<Load>, number: usize) {
 /// Looks at the live runs all the time, also in the first moments after a restart.
 async fn keep_counting(load: Arc<Load>) {
     while load.goes_on() {
-        let answer = load.caller().try_send(Method::GET, "/workflow-runs?limit=100", None, &Value::Null).await;
+        let answer =
+            load.caller().try_send(Method::GET, "/workflow-runs?limit=100", None, &Value::Null).await;
         if let Some(answer) = answer.filter(|answer| answer.status == 200) {
-            let is_live = |run: &&Value| matches!(run["status"].as_str(), Some("pending" | "running" | "waiting"));
+            let is_live =
+                |run: &&Value| matches!(run["status"].as_str(), Some("pending" | "running" | "waiting"));
             let live = answer.body["items"].as_array().unwrap().iter().filter(is_live).count();
             load.live_max.fetch_max(live as u64, Ordering::SeqCst);
             load.samples.fetch_add(1, Ordering::SeqCst);

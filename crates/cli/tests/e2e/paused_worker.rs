@@ -84,7 +84,11 @@ async fn a_worker_that_was_stopped_past_its_lease_can_write_no_more() {
         ("fail", json!({"fence": fence, "error": "late", "retryable": true})),
     ] {
         let refused = caller.post(&format!("/jobs/{first_job}/{call}"), body).await.expect(409);
-        assert_eq!((refused.text("code"), refused.number("held")), ("stale_fence".to_owned(), fence), "{call}");
+        assert_eq!(
+            (refused.text("code"), refused.number("held")),
+            ("stale_fence".to_owned(), fence),
+            "{call}"
+        );
         assert!(refused.number("current") > fence);
     }
     assert_eq!(caller.run(&run).await["output"], json!({"work": "second"}));

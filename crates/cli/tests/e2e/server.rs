@@ -59,7 +59,8 @@ impl Server {
             .spawn()
             .expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
-        let ready = BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("http://"));
+        let ready =
+            BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("http://"));
         let ready = ready.expect("the server says when it is ready");
         let address = ready.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
         let base = format!("http://{}", address.expect("the line names the address"));
@@ -115,7 +116,13 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// None: the server could not be reached, or died before it had answered.
-    pub(crate) async fn try_send(&self, method: Method, path: &str, key: Option<&str>, body: &Value) -> Option<Answer> {
+    pub(crate) async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: &Value,
+    ) -> Option<Answer> {
         let url = format!("{}/api/v1{path}", self.base);
         let mut request = self.client.request(method, url).header("X-Tenant-ID", &self.tenant);
         if let Some(key) = key {

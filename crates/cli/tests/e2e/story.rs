@@ -8,7 +8,8 @@ const ITEMS: usize = 1_000;
 const WORKERS: usize = 8;
 
 fn steps() -> Value {
-    let retry = json!({"max_retries": 3, "initial_backoff_sec": 0.01, "multiplier": 1, "max_backoff_sec": 0.05});
+    let retry =
+        json!({"max_retries": 3, "initial_backoff_sec": 0.01, "multiplier": 1, "max_backoff_sec": 0.05});
     json!({
         "gate": {"type": "approval", "input": {"question": "may ${input.who} go on?"}},
         "pause": {"type": "delay", "delay_sec": 0.2, "depends_on": ["gate"]},
@@ -58,7 +59,8 @@ async fn answer(caller: &Caller, job: &Value) {
 async fn work(caller: Caller, number: usize) {
     let claim = json!({"topics": ["square", "flaky", "broken", "repair"], "max_jobs": 16, "wait_ms": 5_000});
     loop {
-        let answer_to_claim = caller.post(&format!("/workers/w-{number}/claim"), claim.clone()).await.expect(200);
+        let answer_to_claim =
+            caller.post(&format!("/workers/w-{number}/claim"), claim.clone()).await.expect(200);
         for job in answer_to_claim.body["jobs"].as_array().unwrap() {
             answer(&caller, job).await;
         }
@@ -72,7 +74,11 @@ async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
     let caller = server.caller("acme");
     caller.workflow("story", steps()).await;
     let numbers: Vec<usize> = (0..ITEMS).collect();
-    let run = caller.start("story", None, &json!({"who": "Ada", "numbers": numbers})).await.expect(200).text("run_id");
+    let run = caller
+        .start("story", None, &json!({"who": "Ada", "numbers": numbers}))
+        .await
+        .expect(200)
+        .text("run_id");
     let mut workers = tokio::task::JoinSet::new();
     for number in 0..WORKERS {
         workers.spawn(work(caller.clone(), number));
@@ -82,7 +88,10 @@ async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
     let asked = &open.body["items"][0];
     assert_eq!((&asked["run_id"], &asked["input"]["question"]), (&json!(run), &json!("may Ada go on?")));
     let job = asked["job_id"].as_str().unwrap();
-    assert_eq!(caller.post(&format!("/approvals/{job}/approve"), json!({})).await.expect(200).text("job_id"), job);
+    assert_eq!(
+        caller.post(&format!("/approvals/{job}/approve"), json!({})).await.expect(200).text("job_id"),
+        job
+    );
     caller.post(&format!("/approvals/{job}/approve"), Value::Null).await.expect(200);
     caller.post(&format!("/approvals/{job}/reject"), Value::Null).await.expect(409);
 
@@ -93,7 +102,10 @@ async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
     let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}});
     assert_eq!(ended["steps"]["sum"]["output"], sum);
     assert_eq!(ended["steps"]["flaky"]["attempts"], 3);
-    assert_eq!((&ended["steps"]["broken"]["status"], &ended["steps"]["repair"]["status"]), (&json!("failed"), &json!("succeeded")));
+    assert_eq!(
+        (&ended["steps"]["broken"]["status"], &ended["steps"]["repair"]["status"]),
+        (&json!("failed"), &json!("succeeded"))
+    );
     assert_eq!(ended["steps"]["each"]["children"].as_object().unwrap().len(), ITEMS);
     check_timeline(&caller, &run).await;
 }

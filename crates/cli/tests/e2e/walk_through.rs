@@ -44,7 +44,8 @@ fn run(server: &Server, lines: &str) -> (bool, String) {
         .env("INTERLOCK_GATEWAY", &server.base)
         .output()
         .expect("bash runs");
-    let told = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let told =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     (output.status.success(), told)
 }
 
@@ -65,7 +66,8 @@ async fn the_commands_of_the_concepts_work() {
     let server = Server::start(folder.path());
     for document in ["docs/concepts/admission.md", "docs/concepts/workers.md"] {
         let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
-        let (worked, told) = run(&server, &format!("{path}{}", blocks(&read(document), "sh walk-through").join("\n")));
+        let (worked, told) =
+            run(&server, &format!("{path}{}", blocks(&read(document), "sh walk-through").join("\n")));
         assert!(worked, "{document}: {told}");
     }
 }

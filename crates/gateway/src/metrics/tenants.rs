@@ -103,7 +103,11 @@ impl TenantLabels {
         let admissions = Family::default();
         registry.register("admissions", "Starts and reruns, by what became of them", admissions.clone());
         let waits = Family::new_with_constructor(Seconds);
-        registry.register("admission_wait_seconds", "How long a start or rerun took to decide", waits.clone());
+        registry.register(
+            "admission_wait_seconds",
+            "How long a start or rerun took to decide",
+            waits.clone(),
+        );
         let other = Arc::new(resolve(&admissions, &waits, OTHER));
         Self { admissions, waits, known: RwLock::default(), other, names_max }
     }

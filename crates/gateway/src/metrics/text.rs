@@ -1,6 +1,6 @@
-//! From OpenMetrics, which the library writes, to the text format that every Prometheus tool reads.
+//! From `OpenMetrics`, which the library writes, to the text format that every Prometheus tool reads.
 
-/// In OpenMetrics a counter's family is named without its `_total`, and the text ends in a mark.
+/// In `OpenMetrics` a counter's family is named without its `_total`, and the text ends in a mark.
 pub(super) fn to_prometheus(written: &str) -> String {
     let mut text = String::with_capacity(written.len());
     let mut help: Option<&str> = None;

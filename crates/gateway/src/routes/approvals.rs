@@ -91,9 +91,8 @@ async fn resolve(
     let Caller { tenant, name, .. } = caller;
     let decision = Decision { verdict, by: name, reason: said.reason };
     let (control, asked) = (app.control.clone(), job.clone());
-    let resolution = app
-        .to_the_end(async move { Ok(control.resolve_approval(&tenant, &asked, decision).await?) })
-        .await?;
+    let resolution =
+        app.to_the_end(async move { Ok(control.resolve_approval(&tenant, &asked, decision).await?) }).await?;
     match resolution {
         Resolution::Recorded | Resolution::AlreadySo => Ok(Json(ResolvedApproval { job_id: job })),
         Resolution::AlreadyOtherwise(state) => {

@@ -67,24 +67,22 @@ fn within_bounds(
     asked: ClaimRequest,
 ) -> Result<(Claim, Duration), Refusal> {
     let ClaimRequest { topics, max_jobs, wait_ms, lease_ms, capabilities } = asked;
-    let lease_ms_min = millis(app.settings.lease_min);
     bounded("topics", topics.len() as u64, (1, TOPICS_MAX as u64))?;
     bounded("max_jobs", max_jobs.into(), (1, JOBS_MAX.into()))?;
     bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
-    let lease_ms = lease_ms.unwrap_or_else(|| millis(app.control.settings().job_lease));
-    bounded("lease_ms", lease_ms, (lease_ms_min, LEASE_MS_MAX))?;
+    let lease = match lease_ms {
+        None => app.control.settings().job_lease,
+        Some(asked) => {
+            bounded("lease_ms", asked, (millis(app.settings.lease_min), LEASE_MS_MAX))?;
+            Duration::from_millis(asked)
+        }
+    };
     bounded("capabilities", capabilities.len() as u64, (0, CAPABILITIES_MAX as u64))?;
     for capability in &capabilities {
         bounded_text("a capability", capability, CAPABILITY_CHARS_MAX)?;
     }
-    let claim = Claim {
-        tenant: caller.tenant,
-        worker,
-        topics,
-        capabilities,
-        jobs_max: max_jobs as usize,
-        lease: Duration::from_millis(lease_ms),
-    };
+    let claim =
+        Claim { tenant: caller.tenant, worker, topics, capabilities, jobs_max: max_jobs as usize, lease };
     Ok((claim, Duration::from_millis(wait_ms)))
 }
 

@@ -49,8 +49,16 @@ pub(crate) async fn stream(
     let place = place.map_err(|_| Refusal::unavailable("too many event streams are open here"))?;
     let keep_alive = KeepAlive::new().interval(app.settings.stream_keep_alive).text("still here");
     let changed = app.control.wakeups().waiter(Signal::RunChanged(run));
-    let mut follower =
-        Follower { caller, run, after, waiting: VecDeque::new(), has_ended: false, changed, app, _place: place };
+    let mut follower = Follower {
+        caller,
+        run,
+        after,
+        waiting: VecDeque::new(),
+        has_ended: false,
+        changed,
+        app,
+        _place: place,
+    };
     // The first look happens before the answer: a run that is not there is 404, not an empty stream.
     follower.look().await?;
     let events = stream::unfold(follower, |mut follower| async move {

@@ -47,11 +47,7 @@ pub(crate) async fn list(
 
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = String, Path)), responses(
     (status = 200, body = JobView), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<JobId>,
-) -> Answer<JobView> {
+pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<JobId>) -> Answer<JobView> {
     caller.may(Permission::ReadJobs)?;
     let found = app.control.store().job(&caller.tenant, &id).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;

@@ -22,10 +22,7 @@ use crate::state::App;
 const NAME_CHARS_MAX: usize = 256;
 
 pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .post("/api/v1/keys", create)
-        .get("/api/v1/keys", list)
-        .delete("/api/v1/keys/{id}", revoke)
+    routes.post("/api/v1/keys", create).get("/api/v1/keys", list).delete("/api/v1/keys/{id}", revoke)
 }
 
 /// Makes a key. Its text is in this answer and nowhere else.
@@ -39,7 +36,9 @@ pub(crate) async fn create(
     caller.may(Permission::Administer)?;
     let CreateKeyRequest { name, role, tenant } = asked;
     if !(1..=NAME_CHARS_MAX).contains(&name.chars().count()) || name.chars().any(char::is_control) {
-        return Err(Refusal::invalid(format!("name: 1 to {NAME_CHARS_MAX} characters, none of them control")));
+        return Err(Refusal::invalid(format!(
+            "name: 1 to {NAME_CHARS_MAX} characters, none of them control"
+        )));
     }
     let scope = match tenant {
         Some(tenant) => {

@@ -29,10 +29,7 @@ const SYSTEM_ID: &str = "default";
 const RETENTION_SEC_MAX: u64 = 3_155_760_000;
 
 pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .put("/api/v1/config", put)
-        .get("/api/v1/config", get)
-        .get("/api/v1/config/effective", effective)
+    routes.put("/api/v1/config", put).get("/api/v1/config", get).get("/api/v1/config/effective", effective)
 }
 
 /// Replaces what is written down for a scope. In force with the answer.

@@ -45,8 +45,8 @@ pub(crate) async fn list(
             format!("there is no such status; there are {names}")
         })
     })?;
-    let workflow =
-        parameters.named("workflow_id", |name| name.parse::<WorkflowId>().map_err(|error| error.to_string()))?;
+    let workflow = parameters
+        .named("workflow_id", |name| name.parse::<WorkflowId>().map_err(|error| error.to_string()))?;
     let filter = RunFilter { status, workflow };
     let page = app.control.store().runs(&caller.tenant, &filter, &parameters.page()?).await?;
     Ok(Json(convert::page(page, convert::runs::summary)))
@@ -55,18 +55,13 @@ pub(crate) async fn list(
 /// A whole run, with its steps.
 #[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
     (status = 200, body = RunView), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<RunId>,
-) -> Answer<RunView> {
+pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     caller.may(Permission::ReadRuns)?;
     let store = app.control.store();
     let run = store.run(&caller.tenant, id).await?;
     let run = run.ok_or_else(|| Refusal::not_found("run", &id.to_string()))?;
     let start = &run.start;
-    let definition =
-        store.workflow_version(&caller.tenant, &start.workflow, start.workflow_version).await?;
+    let definition = store.workflow_version(&caller.tenant, &start.workflow, start.workflow_version).await?;
     Ok(Json(convert::runs::view(run, definition.as_ref())))
 }
 

@@ -114,7 +114,7 @@ async fn decide_rerun(
     let key = idempotency::key(request.headers())?;
     let body = body::read(request, &app.settings).await?;
     let asked: runs::RerunRequest =
-        if body.is_empty() { Default::default() } else { body::parse(&body, &app.settings)? };
+        if body.is_empty() { runs::RerunRequest::default() } else { body::parse(&body, &app.settings)? };
     let has_key = key.is_some();
     let request = RerunRequest { tenant: caller.tenant.clone(), run, from_step: asked.from_step, key };
     app.control.rerun(request).await.map_err(|error| Refusal::of_start(error, has_key))
@@ -145,9 +145,11 @@ async fn answer(
 }
 
 fn outcome_of(refusal: &Refusal) -> AdmissionOutcome {
-    match refusal.code() {
-        Code::GateUnavailable => AdmissionOutcome::Unavailable,
-        Code::OutcomeUnknown => AdmissionOutcome::Unknown,
-        _ => AdmissionOutcome::Refused,
+    if refusal.code() == Code::GateUnavailable {
+        AdmissionOutcome::Unavailable
+    } else if refusal.code() == Code::OutcomeUnknown {
+        AdmissionOutcome::Unknown
+    } else {
+        AdmissionOutcome::Refused
     }
 }

@@ -127,6 +127,7 @@ async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
     (status = 200, body = Object, description = "OpenAPI 3.1")))]
 pub(crate) async fn openapi_json() -> Response {
     static RENDERED: OnceLock<Bytes> = OnceLock::new();
-    let rendered = RENDERED.get_or_init(|| serde_json::to_vec(&openapi::document()).unwrap_or_default().into());
+    let rendered =
+        RENDERED.get_or_init(|| serde_json::to_vec(&openapi::document()).unwrap_or_default().into());
     (StatusCode::OK, [(CONTENT_TYPE, "application/json")], rendered.clone()).into_response()
 }

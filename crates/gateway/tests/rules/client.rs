@@ -8,11 +8,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than anything takes that works.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A request in the making.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub(crate) struct Ask {
     address: SocketAddr,
     method: &'static str,
     path: String,
@@ -21,49 +21,50 @@ pub struct Ask {
 }
 
 #[derive(Debug, Clone)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Ask {
-    pub fn new(address: SocketAddr, method: &'static str, path: &str) -> Self {
+    pub(crate) fn new(address: SocketAddr, method: &'static str, path: &str) -> Self {
         Self { address, method, path: path.to_owned(), headers: Vec::new(), body: Vec::new() }
     }
 
-    pub fn header(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub fn json(self, body: &Value) -> Self {
+    pub(crate) fn json(self, body: &Value) -> Self {
         self.text(&body.to_string())
     }
 
     /// A body that is said to be JSON, whatever it is.
-    pub fn text(self, body: &str) -> Self {
+    pub(crate) fn text(self, body: &str) -> Self {
         self.header("content-type", "application/json").raw(body.as_bytes())
     }
 
-    pub fn raw(mut self, body: &[u8]) -> Self {
+    pub(crate) fn raw(mut self, body: &[u8]) -> Self {
         self.body = body.to_vec();
         self
     }
 
-    pub fn written(&self) -> Vec<u8> {
-        let mut text = format!("{} {} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n", self.method, self.path);
+    pub(crate) fn written(&self) -> Vec<u8> {
+        let mut text =
+            format!("{} {} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n", self.method, self.path);
         for (name, value) in &self.headers {
-            text.push_str(&format!("{name}: {value}\r\n"));
+            text.extend([name, ": ", value, "\r\n"]);
         }
         if !self.body.is_empty() || self.method == "POST" {
-            text.push_str(&format!("content-length: {}\r\n", self.body.len()));
+            text.extend(["content-length: ", &self.body.len().to_string(), "\r\n"]);
         }
         text.push_str("\r\n");
         [text.as_bytes(), &self.body].concat()
     }
 
-    pub async fn send(self) -> Answer {
+    pub(crate) async fn send(self) -> Answer {
         tokio::time::timeout(PATIENCE, self.exchange()).await.expect("an answer in time")
     }
 
@@ -76,40 +77,41 @@ impl Ask {
 
 impl Answer {
     /// Everything until the server closes.
-    pub async fn read(stream: &mut TcpStream) -> Self {
+    pub(crate) async fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
         Self::parse(&bytes)
     }
 
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a header");
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let header = |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let header =
+            |line: &str| line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned()));
         let headers = lines.filter_map(header).collect();
         Self { status, headers, body: bytes[end + 4..].to_vec() }
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| {
             panic!("{error} in {} {}", self.status, String::from_utf8_lossy(&self.body))
         })
     }
 
     /// The body, if the status is the expected one.
-    pub fn ok(&self, status: u16) -> Value {
+    pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
     /// The problem, if it is one and whole.
-    pub fn problem(&self, status: u16, code: &str) -> Value {
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let body = String::from_utf8_lossy(&self.body).into_owned();
         assert_eq!(self.status, status, "{body}");
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{body}");

@@ -1,1 +1,232 @@
-//! To come.
+//! Keys, tenants, roles.
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, foundation, local, one_step};
+
+/// Makes a key and gives its text.
+async fn make(server: &Server, admin: &str, role: &str, tenant: Option<&str>) -> String {
+    let mut body = json!({"name": role, "role": role});
+    if let Some(tenant) = tenant {
+        body["tenant"] = json!(tenant);
+    }
+    let made = server.post("/api/v1/keys").header("x-api-key", admin).json(&body).send().await.ok(201);
+    made["key"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn without_keys_only_loopback_is_bound() {
+    let open = interlock_gateway::Settings { listen: ([0, 0, 0, 0], 0).into(), ..local() };
+    let error = Server::with(open.clone(), None).await.err().expect("refused");
+    assert!(error.to_string().contains("no API keys"), "{error}");
+    assert!(Server::with(open, Some("key")).await.is_ok());
+}
+
+#[tokio::test]
+async fn without_keys_everybody_is_admin_of_the_tenant_that_they_name() {
+    let server = Server::start().await;
+    let create =
+        |tenant: &str| server.post("/api/v1/workflows").header("x-tenant-id", tenant).json(&one_step("wf"));
+    create("acme").header("x-api-key", "whatever").send().await.ok(201);
+    server.get("/api/v1/workflows/wf").header("x-tenant-id", "acme").send().await.ok(200);
+    server.get("/api/v1/workflows/wf").send().await.problem(404, "not_found");
+    for bad in ["a b", "", "a/b", "é"] {
+        create(bad).send().await.problem(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_key_is_unauthorized() {
+    let server = Server::with_key("secret").await;
+    let list = || server.get("/api/v1/workflows");
+    let missing = list().send().await;
+    missing.problem(401, "unauthorized");
+    assert!(missing.header("www-authenticate").is_some());
+    list().header("x-api-key", "wrong").send().await.problem(401, "unauthorized");
+    list().header("authorization", "Bearer wrong").send().await.problem(401, "unauthorized");
+    list().header("authorization", "Basic secret").send().await.problem(401, "unauthorized");
+    list().header("x-api-key", "secret").send().await.ok(200);
+    list().header("authorization", "Bearer secret").send().await.ok(200);
+    let bad_body = server.post("/api/v1/workflows").text("{").send().await;
+    bad_body.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_key_covers_its_tenant_and_no_other() {
+    let server = Server::with_key("root").await;
+    let key = make(&server, "root", "admin", Some("acme")).await;
+    let list = || server.get("/api/v1/workflow-runs").header("x-api-key", &key);
+    list().send().await.ok(200);
+    list().header("x-tenant-id", "acme").send().await.ok(200);
+    list().header("x-tenant-id", "other").send().await.problem(403, "forbidden");
+    let config = |scope: Value| server.put("/api/v1/config").header("x-api-key", &key).json(&scope).send();
+    let data = json!({"limits": {"max_concurrent_runs": 1}});
+    config(json!({"scope": "org", "scope_id": "acme", "data": data})).await.ok(204);
+    config(json!({"scope": "org", "data": data})).await.ok(204);
+    config(json!({"scope": "org", "scope_id": "other", "data": data})).await.problem(403, "forbidden");
+    config(json!({"scope": "system", "data": data})).await.problem(403, "forbidden");
+    let effective =
+        server.get("/api/v1/config/effective?org_id=other").header("x-api-key", &key).send().await;
+    effective.problem(403, "forbidden");
+    let body = json!({"name": "x", "role": "viewer", "tenant": "other"});
+    let other = server.post("/api/v1/keys").header("x-api-key", &key).json(&body).send().await;
+    other.problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn another_tenants_things_are_not_found() {
+    let server = Server::start().await;
+    server.save(&one_step("wf")).await;
+    let run = server.run("wf", &json!({"n": 1})).await;
+    let job = server.claim_one("w").await;
+    let (id, fence) = (job["job_id"].as_str().unwrap(), &job["fence"]);
+    for path in [
+        format!("workflow-runs/{run}"),
+        format!("workflow-runs/{run}/timeline"),
+        format!("jobs/{id}"),
+        format!("workflow-runs/{run}/events"),
+        "workflows/wf".to_owned(),
+        "workers/w".to_owned(),
+    ] {
+        let answer = server.get(&format!("/api/v1/{path}")).header("x-tenant-id", "other").send().await;
+        answer.problem(404, "not_found");
+    }
+    for path in [
+        format!("workflow-runs/{run}/cancel"),
+        format!("workflow-runs/{run}/rerun"),
+        format!("jobs/{id}/cancel"),
+        "workflows/wf/runs".to_owned(),
+        format!("approvals/{id}/approve"),
+    ] {
+        let answer = server.post(&format!("/api/v1/{path}")).header("x-tenant-id", "other").send().await;
+        answer.problem(404, "not_found");
+    }
+    for verb in ["heartbeat", "complete"] {
+        let ask = server.post(&format!("/api/v1/jobs/{id}/{verb}")).header("x-tenant-id", "other");
+        ask.json(&json!({"fence": fence})).send().await.problem(404, "not_found");
+    }
+    let answer =
+        server.delete(&format!("/api/v1/workflow-runs/{run}")).header("x-tenant-id", "other").send().await;
+    answer.problem(404, "not_found");
+}
+
+/// What each role may do: (method, path, body), and who may.
+fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> {
+    let run = "/api/v1/workflow-runs/0192f0c1-0000-7000-8000-000000000001";
+    let run: &'static str = Box::leak(run.to_owned().into_boxed_str());
+    let below = |suffix: &str| -> &'static str { Box::leak(format!("{run}{suffix}").into_boxed_str()) };
+    let job = "/api/v1/jobs/0192f0c1-0000-7000-8000-000000000001:a@1";
+    let of_job = |suffix: &str| -> &'static str { Box::leak(format!("{job}{suffix}").into_boxed_str()) };
+    let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0});
+    let config = json!({"scope": "org", "data": {"limits": {}}});
+    vec![
+        ("GET", "/api/v1/workflows", Value::Null, &["operator", "starter", "viewer"]),
+        ("POST", "/api/v1/workflows", one_step("x"), &[]),
+        ("DELETE", "/api/v1/workflows/nope", Value::Null, &[]),
+        ("POST", "/api/v1/workflows/nope/runs", Value::Null, &["starter"]),
+        ("GET", "/api/v1/workflow-runs", Value::Null, &["operator", "starter", "viewer"]),
+        ("GET", run, Value::Null, &["operator", "starter", "viewer"]),
+        ("GET", below("/timeline"), Value::Null, &["operator", "starter", "viewer"]),
+        ("GET", below("/events"), Value::Null, &["operator", "starter", "viewer"]),
+        ("POST", below("/rerun"), Value::Null, &["starter"]),
+        ("POST", below("/cancel"), Value::Null, &["operator"]),
+        ("DELETE", run, Value::Null, &[]),
+        ("GET", "/api/v1/approvals", Value::Null, &["operator", "viewer"]),
+        (
+            "POST",
+            "/api/v1/approvals/0192f0c1-0000-7000-8000-000000000001:a@1/approve",
+            Value::Null,
+            &["operator"],
+        ),
+        ("GET", "/api/v1/config?scope=org", Value::Null, &["operator", "viewer"]),
+        ("GET", "/api/v1/config/effective", Value::Null, &["operator", "viewer"]),
+        ("PUT", "/api/v1/config", config, &[]),
+        ("POST", "/api/v1/workers/w/claim", claim, &["worker"]),
+        ("GET", "/api/v1/workers", Value::Null, &["operator", "viewer"]),
+        ("GET", "/api/v1/jobs", Value::Null, &["operator", "worker", "viewer"]),
+        ("GET", of_job(""), Value::Null, &["operator", "worker", "viewer"]),
+        ("POST", of_job("/heartbeat"), json!({"fence": 1}), &["worker"]),
+        ("POST", of_job("/complete"), json!({"fence": 1}), &["worker"]),
+        ("POST", of_job("/cancel"), Value::Null, &["operator"]),
+        ("GET", "/api/v1/keys", Value::Null, &[]),
+        ("POST", "/api/v1/keys", json!({"name": "x", "role": "viewer", "tenant": "acme"}), &[]),
+        ("GET", "/api/v1/status", Value::Null, &["operator", "starter", "worker", "viewer"]),
+    ]
+}
+
+#[tokio::test]
+async fn each_role_may_do_what_its_name_says_and_no_more() {
+    let server = Server::with_key("root").await;
+    for role in ["operator", "starter", "worker", "viewer", "admin"] {
+        let key = make(&server, "root", role, Some("acme")).await;
+        for (method, path, body, allowed) in table() {
+            let mut ask = server.ask(method, path).header("x-api-key", &key);
+            if body != Value::Null {
+                ask = ask.json(&body);
+            }
+            let answer = ask.send().await;
+            if role == "admin" || allowed.contains(&role) {
+                assert_ne!(answer.status, 403, "{role} {method} {path}");
+                assert!(answer.status < 500, "{role} {method} {path}: {}", answer.status);
+            } else {
+                let problem = answer.problem(403, "forbidden");
+                assert!(problem["error"].as_str().unwrap().contains(role), "{method} {path}: {problem}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked() {
+    let server = Server::with_key("root").await;
+    let key = make(&server, "root", "viewer", Some("acme")).await;
+    let listed = server.get("/api/v1/keys").header("x-api-key", "root").send().await.ok(200);
+    let id = listed["items"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(listed["items"][0]["tenant"], "acme");
+    assert!(!listed.to_string().contains(&key[key.len() - 32..]), "the secret is shown once");
+    let list = || server.get("/api/v1/workflows").header("x-api-key", &key).send();
+    list().await.ok(200);
+    let path = format!("/api/v1/keys/{id}");
+    server.delete(&path).header("x-api-key", "root").send().await.ok(204);
+    list().await.problem(401, "unauthorized");
+    server.delete(&path).header("x-api-key", "root").send().await.problem(404, "not_found");
+    let nameless = json!({"name": "", "role": "viewer", "tenant": "acme"});
+    let everywhere = json!({"name": "x", "role": "worker"});
+    let unknown = json!({"name": "x", "role": "king", "tenant": "acme"});
+    for body in [nameless, everywhere, unknown] {
+        let answer = server.post("/api/v1/keys").header("x-api-key", "root").json(&body).send().await;
+        answer.problem(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn the_first_key_must_be_one_that_can_make_others() {
+    let server = Server::start().await;
+    let viewer = json!({"name": "v", "role": "viewer", "tenant": "acme"});
+    server.post("/api/v1/keys").json(&viewer).send().await.problem(409, "conflict");
+    let admin = json!({"name": "a", "role": "admin"});
+    let made = server.post("/api/v1/keys").json(&admin).send().await.ok(201);
+    server.get("/api/v1/keys").send().await.problem(401, "unauthorized");
+    let key = made["key"].as_str().unwrap();
+    server.get("/api/v1/keys").header("x-api-key", key).send().await.ok(200);
+}
+
+#[tokio::test]
+async fn when_the_last_key_goes_an_open_address_lets_nobody_in() {
+    let foundation = foundation(None).await;
+    let (control, keys) = (foundation.control.clone(), foundation.keys.clone());
+    let role = interlock_backend::keys::Role::Admin;
+    let made = control.create_key(&keys, "a", role, interlock_backend::keys::KeyScope::All).await.unwrap();
+    let open = interlock_gateway::Settings { listen: ([0, 0, 0, 0], 0).into(), ..local() };
+    let gateway = interlock_gateway::Gateway::bind(open, foundation).unwrap();
+    let mut address = gateway.local_address();
+    address.set_ip([127, 0, 0, 1].into());
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let serving = tokio::spawn(gateway.serve(shutdown.clone()));
+    let list = || crate::client::Ask::new(address, "GET", "/api/v1/workflows").header("x-api-key", &made.1);
+    list().send().await.ok(200);
+    control.revoke_key(&keys, &made.0.id).await.unwrap();
+    list().send().await.problem(401, "unauthorized");
+    shutdown.cancel();
+    serving.await.unwrap();
+}

@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Answer, Ask, PATIENCE};
 
-pub struct Server {
-    pub address: SocketAddr,
-    pub shutdown: CancellationToken,
-    pub serving: JoinHandle<()>,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) serving: JoinHandle<()>,
     stages: CancellationToken,
 }
 
@@ -32,11 +32,11 @@ impl Drop for Server {
 }
 
 /// A workflow of one step, whose jobs wait in `build`.
-pub fn one_step(id: &str) -> Value {
+pub(crate) fn one_step(id: &str) -> Value {
     json!({"id": id, "name": id, "steps": {"build": {"type": "worker", "topic": "build", "input": {"n": "${input.n}"}}}})
 }
 
-pub async fn foundation(bootstrap: Option<&str>) -> Foundation {
+pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
     let clock = Arc::new(SystemClock);
     let parts = service::Foundation {
         store: Arc::new(memory::store(clock.clone())),
@@ -44,7 +44,9 @@ pub async fn foundation(bootstrap: Option<&str>) -> Foundation {
         clock: clock.clone(),
         identity: Identity::unpredictable(),
     };
-    let control = Control::new(parts, settings::Settings::default());
+    // Nobody looks by themselves in time: whoever waits must be woken.
+    let settings = settings::Settings { claim_poll: PATIENCE * 3, ..settings::Settings::default() };
+    let control = Control::new(parts, settings);
     let keys = KeyRing::load(&control, bootstrap).await.unwrap();
     let deployment = Deployment {
         roles: vec!["gateway".to_owned()],
@@ -55,20 +57,25 @@ pub async fn foundation(bootstrap: Option<&str>) -> Foundation {
     Foundation { control, keys, clock, deployment }
 }
 
-pub fn local() -> Settings {
-    Settings { listen: ([127, 0, 0, 1], 0).into(), shutdown_grace: Duration::from_secs(5), ..Settings::default() }
+pub(crate) fn local() -> Settings {
+    Settings {
+        listen: ([127, 0, 0, 1], 0).into(),
+        shutdown_grace: Duration::from_secs(5),
+        stream_poll: PATIENCE * 3,
+        ..Settings::default()
+    }
 }
 
 impl Server {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(local(), None).await.unwrap()
     }
 
-    pub async fn with_key(key: &str) -> Self {
+    pub(crate) async fn with_key(key: &str) -> Self {
         Self::with(local(), Some(key)).await.unwrap()
     }
 
-    pub async fn with(settings: Settings, bootstrap: Option<&str>) -> Result<Self, BindError> {
+    pub(crate) async fn with(settings: Settings, bootstrap: Option<&str>) -> Result<Self, BindError> {
         let foundation = foundation(bootstrap).await;
         let (shutdown, stages) = (CancellationToken::new(), CancellationToken::new());
         let control = foundation.control.clone();
@@ -79,62 +86,62 @@ impl Server {
         Ok(Self { address, shutdown, serving, stages })
     }
 
-    pub fn ask(&self, method: &'static str, path: &str) -> Ask {
+    pub(crate) fn ask(&self, method: &'static str, path: &str) -> Ask {
         Ask::new(self.address, method, path)
     }
 
-    pub fn get(&self, path: &str) -> Ask {
+    pub(crate) fn get(&self, path: &str) -> Ask {
         self.ask("GET", path)
     }
 
-    pub fn post(&self, path: &str) -> Ask {
+    pub(crate) fn post(&self, path: &str) -> Ask {
         self.ask("POST", path)
     }
 
-    pub fn put(&self, path: &str) -> Ask {
+    pub(crate) fn put(&self, path: &str) -> Ask {
         self.ask("PUT", path)
     }
 
-    pub fn delete(&self, path: &str) -> Ask {
+    pub(crate) fn delete(&self, path: &str) -> Ask {
         self.ask("DELETE", path)
     }
 
     /// Saves a document, which must be good.
-    pub async fn save(&self, document: &Value) {
+    pub(crate) async fn save(&self, document: &Value) {
         self.post("/api/v1/workflows").json(document).send().await.ok(201);
     }
 
-    pub async fn cap(&self, tenant: &str, runs: u64) {
+    pub(crate) async fn cap(&self, tenant: &str, runs: u64) {
         let data = json!({"limits": {"max_concurrent_runs": runs}});
         let body = json!({"scope": "org", "scope_id": tenant, "data": data});
         self.put("/api/v1/config").json(&body).send().await.ok(204);
     }
 
     /// Starts a run, which must be admitted.
-    pub async fn run(&self, workflow: &str, input: &Value) -> String {
+    pub(crate) async fn run(&self, workflow: &str, input: &Value) -> String {
         let answer = self.post(&format!("/api/v1/workflows/{workflow}/runs")).json(input).send().await;
         answer.ok(200)["run_id"].as_str().unwrap().to_owned()
     }
 
-    pub async fn view(&self, run: &str) -> Value {
+    pub(crate) async fn view(&self, run: &str) -> Value {
         self.get(&format!("/api/v1/workflow-runs/{run}")).send().await.ok(200)
     }
 
     /// Claims one job of `build`, waiting for it.
-    pub async fn claim_one(&self, worker: &str) -> Value {
+    pub(crate) async fn claim_one(&self, worker: &str) -> Value {
         let body = json!({"topics": ["build"], "max_jobs": 1, "wait_ms": 15_000});
         let claimed = self.post(&format!("/api/v1/workers/{worker}/claim")).json(&body).send().await.ok(200);
         claimed["jobs"][0].clone()
     }
 
-    pub async fn report(&self, job: &Value, verb: &str, body: Value) -> Answer {
+    pub(crate) async fn report(&self, job: &Value, verb: &str, body: Value) -> Answer {
         let (id, mut body) = (job["job_id"].as_str().unwrap(), body);
         body["fence"] = job["fence"].clone();
         self.post(&format!("/api/v1/jobs/{id}/{verb}")).json(&body).send().await
     }
 
     /// Follows the run's events to their end, and gives the run then.
-    pub async fn ended(&self, run: &str) -> Value {
+    pub(crate) async fn ended(&self, run: &str) -> Value {
         let ask = self.get(&format!("/api/v1/workflow-runs/{run}/events"));
         let stream = tokio::time::timeout(PATIENCE, ask.send()).await.expect("the run's end");
         assert_eq!(stream.status, 200);

@@ -62,13 +62,19 @@ impl Checker {
             Admission::Replayed { run, .. } => {
                 self.counts.replays += 1;
                 self.require(by_key == ByKey::Replay(*run), Invariant::OneRunPerKey, || {
-                    format!("a replay in tenant {} names run {run}, which its key did not start", asked.tenant)
+                    format!(
+                        "a replay in tenant {} names run {run}, which its key did not start",
+                        asked.tenant
+                    )
                 });
             }
             Admission::KeyReused { run, .. } => {
                 self.counts.keys_reused += 1;
                 self.require(by_key == ByKey::Mismatch(*run), Invariant::OneRunPerKey, || {
-                    format!("a start in tenant {} was refused for a key that run {run} does not have", asked.tenant)
+                    format!(
+                        "a start in tenant {} was refused for a key that run {run} does not have",
+                        asked.tenant
+                    )
                 });
             }
             Admission::AtCapacity { .. } => self.refused(asked, by_key),
@@ -129,7 +135,9 @@ impl Checker {
         self.counts.admitted_at_the_edge += u64::from(live == max);
         self.counts.keys_renewed += u64::from(renewed);
         self.counts.reruns += u64::from(asked.is_rerun);
-        self.require(live <= max, Invariant::Cap, || format!("cap exceeded for tenant {id} ({live} > {max})"));
+        self.require(live <= max, Invariant::Cap, || {
+            format!("cap exceeded for tenant {id} ({live} > {max})")
+        });
         self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
             format!("run {run} of tenant {id} was started by a key that had started another")
         });

@@ -25,7 +25,12 @@ impl Checker {
         }
     }
 
-    pub(crate) fn resolved(&mut self, job: &JobId, verdict: Verdict, answer: &Result<Resolution, StoreError>) {
+    pub(crate) fn resolved(
+        &mut self,
+        job: &JobId,
+        verdict: Verdict,
+        answer: &Result<Resolution, StoreError>,
+    ) {
         let known = self.approvals.get(job).copied();
         let Ok(answer) = answer else { return };
         let expected = match answer {

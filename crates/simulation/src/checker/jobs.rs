@@ -14,9 +14,15 @@ use crate::Invariant;
 #[derive(Clone, Copy)]
 pub(super) enum Job {
     Queued,
-    Held { fence: Fence, ttl: Duration, until: Timestamp },
+    Held {
+        fence: Fence,
+        ttl: Duration,
+        until: Timestamp,
+    },
     /// By its worker's report under `fence`, or without one.
-    Ended { reported: Option<(Fence, EndCause)> },
+    Ended {
+        reported: Option<(Fence, EndCause)>,
+    },
 }
 
 impl Checker {
@@ -77,8 +83,11 @@ impl Checker {
             Ok(Report::AlreadyRecorded) => {
                 self.counts.reports_repeated += 1;
                 let known = self.jobs.get(job).copied();
-                let is_same = matches!(known, Some(Job::Ended { reported: Some(first) }) if first == (fence, cause));
-                self.require(is_same, Invariant::ReportedOnce, || format!("{job} was not reported so before"));
+                let is_same =
+                    matches!(known, Some(Job::Ended { reported: Some(first) }) if first == (fence, cause));
+                self.require(is_same, Invariant::ReportedOnce, || {
+                    format!("{job} was not reported so before")
+                });
             }
             Ok(Report::Recorded) => {
                 let has_ended = matches!(self.jobs.get(job), Some(Job::Ended { reported: Some(_) }));

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use interlock_backend::clock::RuntimeClock;
 use interlock_backend::StoreError;
+use interlock_backend::clock::RuntimeClock;
 use interlock_model::limit::Limits;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp, WorkflowId};
 use tokio_util::sync::CancellationToken;
@@ -130,7 +130,8 @@ impl Checker {
             Err(error @ (StoreError::Unavailable { .. } | StoreError::Damaged { .. })) => {
                 self.violate(Invariant::NothingBreaks, format!("{verb} failed: {error}"));
             }
-            Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+            Ok(_)
+            | Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
         }
     }
 

@@ -99,7 +99,9 @@ impl Checker {
             (Table::Timeline, None) => drop(self.tables.timelines.remove(before_last_part(key))),
             _ => {}
         }
-        if value.is_none() && matches!(table, Table::Starts | Table::Heads | Table::Timeline | Table::IdempotencyKeys) {
+        if value.is_none()
+            && matches!(table, Table::Starts | Table::Heads | Table::Timeline | Table::IdempotencyKeys)
+        {
             self.require(action == "delete a run", Invariant::NothingBreaks, || {
                 format!("{} {key} was removed to {action}", table.name())
             });
@@ -166,14 +168,17 @@ impl Checker {
         let run = serde_json::from_str::<KeyRow>(value).map(|row| format!("{tenant}/{}", row.run)).ok();
         let starts = self.tables.tenants.get(tenant).map(|rows| &rows.starts);
         let is_there = run.zip(starts).is_some_and(|(run, starts)| starts.contains(&run));
-        self.require(is_there, Invariant::NoKeyWithoutRun, || format!("key {key} points to a run that is not there"));
+        self.require(is_there, Invariant::NoKeyWithoutRun, || {
+            format!("key {key} points to a run that is not there")
+        });
     }
 
     fn check_slots(&mut self, tenant: &str) {
         let Some(TenantRows { counter, slots, live, .. }) = self.tables.tenants.get(tenant) else { return };
         if slots != live || *counter as usize != live.len() {
             let (slots, live) = (slots.len(), live.len());
-            let what = format!("tenant {tenant} counts {counter} runs, has {slots} slots and {live} live runs");
+            let what =
+                format!("tenant {tenant} counts {counter} runs, has {slots} slots and {live} live runs");
             self.violate(Invariant::SlotsAreLiveRuns, what);
         }
     }

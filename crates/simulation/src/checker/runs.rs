@@ -64,7 +64,10 @@ impl Checker {
             let (id, run) = (&taken.start.tenant, taken.start.run);
             self.fence_given(id, taken.fence);
             let Some(model) = self.runs.get_mut(&run).filter(|run| !run.is_deleted) else {
-                self.violate(Invariant::AnswersAreTrue, format!("run {run} of {id} is not there and was taken"));
+                self.violate(
+                    Invariant::AnswersAreTrue,
+                    format!("run {run} of {id} is not there and was taken"),
+                );
                 continue;
             };
             let before = model.holder.replace((taken.fence, now + lease));
@@ -74,7 +77,10 @@ impl Checker {
                 format!("run {run} of tenant {id} was taken from a holder whose lease had not ended")
             });
             self.require(version == taken.head.version, Invariant::AnswersAreTrue, || {
-                format!("run {run} of tenant {id} was taken at version {} and is at {version}", taken.head.version)
+                format!(
+                    "run {run} of tenant {id} was taken at version {} and is at {version}",
+                    taken.head.version
+                )
             });
         }
     }
@@ -94,7 +100,10 @@ impl Checker {
         match answer {
             Ok(_) => {
                 self.require(is_holder, Invariant::NoStaleWrite, || {
-                    format!("a commit of run {run} of tenant {id} under the stale fence {} was accepted", turn.fence)
+                    format!(
+                        "a commit of run {run} of tenant {id} under the stale fence {} was accepted",
+                        turn.fence
+                    )
                 });
                 self.write(turn);
             }
@@ -144,11 +153,17 @@ impl Checker {
         let was_deleted = std::mem::replace(&mut model.is_deleted, true);
         model.holder = None;
         let counts = &mut self.counts;
-        *(if model.ended { &mut counts.deletions_of_ended_runs } else { &mut counts.deletions_of_live_runs }) += 1;
+        *(if model.ended {
+            &mut counts.deletions_of_ended_runs
+        } else {
+            &mut counts.deletions_of_live_runs
+        }) += 1;
         self.tenants.entry(id.clone()).or_default().live.remove(&run);
         self.jobs.retain(|job, _| job.run != run);
         self.approvals.retain(|job, _| job.run != run);
-        self.require(!was_deleted, Invariant::AnswersAreTrue, || format!("run {run} of {id} was deleted twice"));
+        self.require(!was_deleted, Invariant::AnswersAreTrue, || {
+            format!("run {run} of {id} was deleted twice")
+        });
     }
 
     /// Runs that are there, for whoever looks for one to do something to.

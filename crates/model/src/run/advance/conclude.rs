@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::{Ending, RunEvent, RunStatus};
 use super::{Illegal, Machine};
+use crate::history::EventKind;
 use crate::step::{StepError, StepEvent, StepStatus};
 use crate::{StepId, StepKey};
 
@@ -74,6 +75,12 @@ impl Machine<'_> {
                 let can_time_out = self.step(&key).status != StepStatus::Pending;
                 let timed_out = ending == Ending::TimedOut && can_time_out;
                 self.move_step(&key, if timed_out { StepEvent::TimeOut } else { StepEvent::Cancel })?;
+                // Items are told by their step: a timeline is for reading.
+                if key.item.is_none() {
+                    let kind = if timed_out { EventKind::StepTimedOut } else { EventKind::StepCancelled };
+                    let status = self.step(&key).status;
+                    self.tell(self.event(kind, &key).with_status(status.name()).saying("the run has ended"));
+                }
             }
         }
         if ending == Ending::Succeeded {

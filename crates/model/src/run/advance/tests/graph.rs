@@ -148,6 +148,8 @@ fn a_cancelled_run_ends_at_once_with_everything_of_it() {
     story.go(&[InboxEvent::Cancel { by: "ann".to_owned() }]);
     assert_eq!(story.status(), RunStatus::Cancelled);
     assert!(story.run.steps.values().all(|step| step.status == StepStatus::Cancelled && !step.job_open));
+    let told = story.told.iter().filter(|(kind, _)| *kind == EventKind::StepCancelled).count();
+    assert_eq!(told, 3, "the timeline tells each open step's end");
     assert!(story.jobs.is_empty());
     let before = story.run.clone();
     story.pass(Duration::from_secs(1_000));

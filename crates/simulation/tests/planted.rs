@@ -1,0 +1,51 @@
+//! Bugs that the simulation must catch, each by the invariant that it breaks.
+
+use interlock_simulation::{Bug, Failure, Invariant, simulate};
+
+const SEEDS: u64 = 2_000;
+
+fn first_failure(bug: Bug) -> Failure {
+    let caught = (0..SEEDS).find_map(|seed| simulate(seed, Some(bug)).err());
+    caught.unwrap_or_else(|| panic!("{} was not caught in {SEEDS} seeds", bug.name()))
+}
+
+#[test]
+fn a_cap_that_is_checked_before_the_write_is_caught() {
+    assert_eq!(first_failure(Bug::CapBeforeWrite).invariant, Invariant::Cap);
+}
+
+#[test]
+fn a_key_that_is_written_before_its_run_is_caught() {
+    assert_eq!(first_failure(Bug::KeyBeforeRun).invariant, Invariant::NoKeyWithoutRun);
+}
+
+#[test]
+fn a_fence_that_is_not_compared_is_caught() {
+    assert_eq!(first_failure(Bug::FenceNotCompared).invariant, Invariant::NoStaleWrite);
+}
+
+#[test]
+fn a_slot_that_is_freed_twice_is_caught() {
+    assert_eq!(first_failure(Bug::SlotFreedTwice).invariant, Invariant::SlotsAreLiveRuns);
+}
+
+#[test]
+fn a_wake_up_that_nobody_makes_good_for_is_caught() {
+    assert_eq!(first_failure(Bug::WakeupLostForEver).invariant, Invariant::EveryRunEnds);
+}
+
+#[test]
+fn a_replay_that_is_checked_after_the_cap_is_caught() {
+    assert_eq!(first_failure(Bug::ReplayAfterCap).invariant, Invariant::OneRunPerKey);
+}
+
+#[test]
+fn a_failure_is_one_line_that_replays_it() {
+    let failure = first_failure(Bug::SlotFreedTwice);
+    let line = failure.to_string();
+    assert!(!line.contains('\n'), "{line}");
+    assert!(line.starts_with(&format!("seed {} failed: tenant t", failure.seed)), "{line}");
+    let replay = format!("replay: cargo xtask simulate --seed {} --plant slot-freed-twice", failure.seed);
+    assert!(line.ends_with(&replay), "{line}");
+    assert_eq!(simulate(failure.seed, failure.planted), Err(failure));
+}
