@@ -138,7 +138,7 @@ impl Control {
     /// Asks for admission with the current definition, again if it has changed meanwhile.
     async fn admit_current(
         &self,
-        start: StartRun,
+        mut start: StartRun,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
     ) -> Result<Started, StartError> {
         let mut workflow =
@@ -154,6 +154,8 @@ impl Control {
             match (self.admit_once(attempt).await?, refusal) {
                 (Admission::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
                 (Admission::DefinitionChanged { .. }, None) => {
+                    // A try that got no answer may have been admitted, or be admitted yet.
+                    start.is_repeat = true;
                     let found = self.reload_workflow(&start.tenant, &start.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
                 }

@@ -175,3 +175,60 @@ impl From<KeyError> for Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use interlock_model::Fence;
+
+    use super::*;
+
+    fn unavailable(effect: Effect) -> StoreError {
+        StoreError::Unavailable { action: "admit a run", effect, reason: "timed out".to_owned() }
+    }
+
+    #[test]
+    fn every_failure_of_the_store_has_its_code() {
+        let (held, current) = (Fence::new(1), Fence::new(2));
+        let damaged = StoreError::Damaged { table: "runs", key: "k".to_owned(), reason: "cut off".to_owned() };
+        let table = [
+            (StoreError::not_found("run", "x"), Code::NotFound),
+            (StoreError::Fenced { held, current }, Code::StaleFence),
+            (StoreError::Conflict("not now".to_owned()), Code::Conflict),
+            (unavailable(Effect::NotDone), Code::GateUnavailable),
+            (unavailable(Effect::Unknown), Code::OutcomeUnknown),
+            (damaged, Code::InternalError),
+        ];
+        for (error, code) in table {
+            assert_eq!(Refusal::from(error).code(), code);
+        }
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_tells_when_to_come_back() {
+        for effect in [Effect::NotDone, Effect::Unknown] {
+            let refusal = Refusal::from(unavailable(effect));
+            let wait = refusal.problem().retry_after_ms.unwrap();
+            let response = refusal.into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()[RETRY_AFTER], wait.div_ceil(1_000).to_string());
+        }
+        let refusal = Refusal::from(unavailable(Effect::NotDone));
+        assert!(refusal.problem().error.starts_with("workflow concurrency gate unavailable"));
+    }
+
+    #[test]
+    fn an_unknown_outcome_may_be_retried_only_with_a_key() {
+        for has_key in [true, false] {
+            let error = StartError::Unknown { retry_after: Duration::from_millis(1) };
+            let refusal = Refusal::of_start(error, has_key);
+            assert_eq!(refusal.problem().retry_with_same_key, Some(has_key));
+            assert_eq!(refusal.into_response().headers()[RETRY_AFTER], "1");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_for_the_log_and_not_for_the_client() {
+        let damaged = StoreError::Damaged { table: "runs", key: "secret".to_owned(), reason: "x".to_owned() };
+        assert!(!format!("{:?}", Refusal::from(damaged).problem()).contains("secret"));
+    }
+}

@@ -1,9 +1,9 @@
 //! Which path leads to which handler.
 
 use axum::Router;
-use axum::extract::Request;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
+use http::{Method, Uri};
 use interlock_api::Code;
 
 use crate::error::Refusal;
@@ -40,7 +40,7 @@ impl Routes {
         H: Handler<T, App>,
         T: 'static,
     {
-        let observe = Observe { metrics: self.app.metrics.route(method, path) };
+        let observe = Observe::new(self.app.metrics.route(method, path));
         self.table.push((method, path));
         self.router = self.router.route(path, on(filter, handler).route_layer(observe));
         self
@@ -68,24 +68,21 @@ fn all(app: &App) -> Routes {
 
 pub(crate) fn router(app: &App) -> Router {
     let Routes { router, app, table: _ } = all(app);
-    let unmatched = Observe { metrics: app.metrics.route("other", "unmatched") };
-    router
-        .method_not_allowed_fallback(wrong_method)
-        .fallback_service(tower::Layer::layer(
-            &unmatched,
-            tower::service_fn(|request| async { Ok::<_, std::convert::Infallible>(unknown_path(request)) }),
-        ))
-        .with_state(app)
+    let unmatched = || Observe::new(app.metrics.route("other", "unmatched"));
+    let router = router
+        .method_not_allowed_fallback(wrong_method.layer(unmatched()))
+        .fallback(unknown_path.layer(unmatched()));
+    router.with_state(app)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a handler owns its request")]
-fn unknown_path(request: Request) -> Refusal {
-    Refusal::not_found("path", request.uri().path())
+async fn unknown_path(uri: Uri) -> Refusal {
+    Refusal::not_found("path", uri.path())
 }
 
-async fn wrong_method(request: Request) -> Refusal {
-    let sentence = format!("{} does not take {}", request.uri().path(), request.method());
-    Refusal::new(Code::MethodNotAllowed, sentence)
+async fn wrong_method(method: Method, uri: Uri) -> Refusal {
+    // Either may be as long as a header; the sentence about them must not be.
+    let text: String = format!("{} does not take {method}", uri.path()).chars().take(300).collect();
+    Refusal::new(Code::MethodNotAllowed, text)
 }
 
 /// Every method and path that is served.

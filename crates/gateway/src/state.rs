@@ -46,6 +46,8 @@ pub(crate) struct Shared {
     pub is_loopback: bool,
     /// Places for event streams.
     pub streams: Arc<Semaphore>,
+    /// Held while the metrics are put together.
+    pub scrape: tokio::sync::Mutex<()>,
     /// No more waiting: long polls answer, streams end.
     pub closing: CancellationToken,
     /// Work that must not end half-way.
@@ -59,6 +61,7 @@ impl Shared {
         Arc::new(Self {
             metrics: Metrics::new(settings.tenant_labels_max),
             streams: Arc::new(Semaphore::new(settings.streams_max)),
+            scrape: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
             in_hand: TaskTracker::new(),
             started: Instant::now(),

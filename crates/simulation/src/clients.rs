@@ -137,7 +137,7 @@ impl Client {
                     instance.call(async move { control.start(request).await }).await
                 }
             };
-            hear(&world, &name, &tenant, answer)
+            hear(&world, &name, &tenant, answer.as_ref())
         }
     }
 
@@ -153,7 +153,7 @@ impl Client {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
         let answer = instance.call(async move { control.cancel_run(&tenant, run, "client").await }).await;
-        self.hear("cancel", answer);
+        self.hear("cancel", answer.as_ref());
     }
 
     async fn delete(&mut self) {
@@ -161,7 +161,7 @@ impl Client {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
         let answer = instance.call(async move { control.delete_run(&tenant, run).await }).await;
-        self.hear("delete", answer);
+        self.hear("delete", answer.as_ref());
     }
 
     /// Answers a question, perhaps one that was answered before.
@@ -175,7 +175,7 @@ impl Client {
         let control = instance.control.clone();
         let answer =
             instance.call(async move { control.resolve_approval(&tenant, &job, decision).await }).await;
-        self.hear("answer", answer);
+        self.hear("answer", answer.as_ref());
     }
 
     async fn change_limits(&mut self) {
@@ -186,7 +186,7 @@ impl Client {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let store = instance.control.store().clone();
         let answer = instance.call(async move { store.set_limits(&scope, limits).await }).await;
-        self.hear("change limits", answer);
+        self.hear("change limits", answer.as_ref());
     }
 
     async fn cancel_job(&mut self) {
@@ -195,7 +195,7 @@ impl Client {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
         let answer = instance.call(async move { control.cancel_job(&tenant, &job, "client").await }).await;
-        self.hear("cancel a job", answer);
+        self.hear("cancel a job", answer.as_ref());
     }
 
     async fn rerun(&mut self) {
@@ -207,7 +207,7 @@ impl Client {
         let request = RerunRequest { tenant: tenant.clone(), run, from_step: None, key };
         let answer = instance.call(async move { control.rerun(request).await }).await;
         let (world, name) = (self.world.clone(), self.name.clone());
-        hear(&world, &name, &tenant, answer);
+        hear(&world, &name, &tenant, answer.as_ref());
     }
 
     async fn save_workflow(&mut self) {
@@ -225,7 +225,7 @@ impl Client {
         });
     }
 
-    fn hear<T>(&self, what: &str, answer: Option<Result<T, StoreError>>) {
+    fn hear<T>(&self, what: &str, answer: Option<&Result<T, StoreError>>) {
         let is_lost = matches!(answer, None | Some(Err(StoreError::Unavailable { .. })));
         self.world.checker.with(|checker| {
             checker.counts.answers_lost += u64::from(is_lost);
@@ -235,13 +235,13 @@ impl Client {
 }
 
 /// Takes the answer to a start in: what it says must be true.
-fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<Result<Started, StartError>>) -> Heard {
+fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<&Result<Started, StartError>>) -> Heard {
     world.checker.with(|checker| match answer {
         Some(Ok(
             Started::New { run, .. } | Started::Replayed { run, .. } | Started::KeyReused { run, .. },
         )) => {
             checker.tell(name, "has a run");
-            checker.acknowledged(tenant, run);
+            checker.acknowledged(tenant, *run);
             Heard::Done
         }
         Some(Ok(Started::AtCapacity { .. })) => {

@@ -31,7 +31,6 @@ pub fn simulate(seed: u64, planted: Option<Bug>) -> Result<Summary, Failure> {
 }
 
 /// Runs one seed and tells what happened, line by line.
-#[must_use]
 pub fn trace(seed: u64, planted: Option<Bug>) -> (Result<Summary, Failure>, Vec<String>) {
     world::run(seed, planted, log::Log::telling())
 }

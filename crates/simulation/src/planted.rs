@@ -75,9 +75,8 @@ impl PlantedTables {
         let seen: BTreeMap<String, String> = rows.into_iter().map(|row| (row.key, row.value)).collect();
         tokio::time::sleep(GAP).await;
         let decide = move |view: &dyn View, now| {
-            let lie = |view: &dyn View, table, key: &str| match table {
-                Table::Tenants => Ok(seen.get(key).cloned()),
-                _ => view.get(table, key),
+            let lie = |view: &dyn View, table, key: &str| {
+                if table == Table::Tenants { Ok(seen.get(key).cloned()) } else { view.get(table, key) }
             };
             let decided = decide(&Lying { view, lie: &lie }, now)?;
             // The counter itself is raised by an atomic increment, as such code would do.
@@ -116,13 +115,16 @@ impl PlantedTables {
         let leases = self.leases.clone();
         let decide = move |view: &dyn View, now| {
             let leases = leases.lock().unwrap_or_else(PoisonError::into_inner);
-            let lie = |view: &dyn View, table, key: &str| match table {
-                // A hold that is in order is shown as it is; one that has ended, as if it never would.
-                Table::JobLeases => {
-                    Ok(view.get(table, key)?.filter(|row| is_live(row, now)).or(leases.get(key).cloned()))
-                }
-                Table::Jobs => Ok(view.get(table, key)?.map(|job| edit(Some(job), forget_loss))),
-                _ => view.get(table, key),
+            let lie = |view: &dyn View, table, key: &str| {
+                let found = view.get(table, key)?;
+                Ok(if table == Table::JobLeases {
+                    // A hold that is in order is shown as it is; one that has ended, as if it never would.
+                    found.filter(|row| is_live(row, now)).or(leases.get(key).cloned())
+                } else if table == Table::Jobs {
+                    found.map(|job| edit(Some(job), forget_loss))
+                } else {
+                    found
+                })
             };
             decide(&Lying { view, lie: &lie }, now)
         };

@@ -187,12 +187,8 @@ impl Worker {
 
     /// The answer, if one came.
     fn heard<T>(&self, answer: Option<Result<T, StoreError>>) -> Option<T> {
-        match answer {
-            Some(Ok(answer)) => Some(answer),
-            Some(Err(_)) | None => {
-                self.world.checker.with(|checker| checker.counts.answers_lost += 1);
-                None
-            }
-        }
+        let answer = answer.and_then(Result::ok);
+        self.world.checker.with(|checker| checker.counts.answers_lost += u64::from(answer.is_none()));
+        answer
     }
 }

@@ -32,8 +32,8 @@ use crate::workers::Worker;
 use crate::workflows;
 use crate::{Bug, Failure, Invariant, Summary};
 
-/// Some moment; every simulation begins at the same one.
-const EPOCH: Timestamp = Timestamp::ZERO;
+/// Hours since 1970: some moment; every simulation begins at the same one.
+const EPOCH: Duration = Duration::from_hours(500_000);
 
 /// How long every run may take to end once nothing goes wrong any more. The slowest workflow, a lease that must run
 /// out and a lost wake-up or two for each of its steps fit in several times.
@@ -66,12 +66,12 @@ struct Slot {
 pub(crate) fn run(seed: u64, planted: Option<Bug>, log: Log) -> (Result<Summary, Failure>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without sockets needs nothing").block_on(async move {
-        let clock = RuntimeClock::starting_at(EPOCH + Duration::from_secs(1_800_000_000));
+        let clock = RuntimeClock::starting_at(Timestamp::ZERO + EPOCH);
         let checker = Shared::new(Checker::new(seed, planted, clock, log));
         let failed = checker.failed.clone();
         if let Some(Err(error)) = failed.run_until_cancelled(play(seed, planted, clock, &checker)).await {
             checker.with(|checker| {
-                checker.violate(Invariant::NothingBreaks, format!("the stage fell: {error}"))
+                checker.violate(Invariant::NothingBreaks, format!("the stage fell: {error}"));
             });
         }
         checker.with(|checker| (checker.verdict(), checker.log.take_lines()))
@@ -87,7 +87,7 @@ async fn play(
     let tables = WatchedTables::new(Arc::new(clock), checker.clone());
     let store = Arc::new(LocalStore::new(PlantedTables::new(tables, planted)));
     let scenario = Scenario::of(seed, planted);
-    let (blown, blows) = mpsc::unbounded_channel();
+    let (blown, deaths) = mpsc::unbounded_channel();
     let world = Arc::new(World {
         seed,
         bus: Arc::new(LossyBus::new(seed, scenario.wakeups_lost, checker.clone())),
@@ -102,7 +102,7 @@ async fn play(
     });
     world.prepare().await?;
     let mut background = JoinSet::new();
-    background.spawn(world.clone().bury_the_dead(blows));
+    background.spawn(world.clone().bury_the_dead(deaths));
     background.spawn(world.clone().kill_at_random_moments());
     for number in 0..world.scenario.workers {
         background.spawn(Worker::new(world.clone(), number).work());
@@ -111,7 +111,7 @@ async fn play(
     for number in 0..world.scenario.clients {
         clients.spawn(Client::new(world.clone(), number).act());
     }
-    let acted = async { while clients.join_next().await.is_some_and(|ended| world.is_sound(ended)) {} };
+    let acted = async { while clients.join_next().await.is_some_and(|ended| world.is_sound(&ended)) {} };
     if tokio::time::timeout(CHAOS_MAX, acted).await.is_err() {
         checker.with(|it| it.violate(Invariant::NothingBreaks, "a client waits for ever".to_owned()));
     }
@@ -195,9 +195,9 @@ impl World {
     }
 
     /// Ends every instance whose fuse has blown, and starts another in its place after a while.
-    async fn bury_the_dead(self: Arc<Self>, mut blows: mpsc::UnboundedReceiver<usize>) {
+    async fn bury_the_dead(self: Arc<Self>, mut deaths: mpsc::UnboundedReceiver<usize>) {
         let mut dice = Dice::of(Actor::Crashes, self.seed);
-        while let Some(slot) = blows.recv().await {
+        while let Some(slot) = deaths.recv().await {
             self.crash(slot);
             let downtime = if self.is_calm() { Duration::ZERO } else { dice.millis(0, 1_500) };
             tokio::time::sleep(downtime).await;
@@ -222,7 +222,7 @@ impl World {
         self.is_calm.store(true, Ordering::Relaxed);
         self.checker.with(|checker| checker.tell("**", "CALM"));
         self.with_slots(|slots| {
-            slots.iter().filter_map(|slot| slot.instance.as_ref()).for_each(|it| it.calm())
+            slots.iter().filter_map(|slot| slot.instance.as_ref()).for_each(|it| it.calm());
         });
     }
 
@@ -256,7 +256,9 @@ impl World {
                 if is_late || left.iter().all(|(_, keys)| keys.is_empty()) {
                     self.checker.with(|checker| {
                         checker.give_up_waiting();
-                        left.iter().for_each(|(table, keys)| checker.left(*table, keys));
+                        for (table, keys) in &left {
+                            checker.left(*table, keys);
+                        }
                     });
                     return Ok(());
                 }
@@ -265,8 +267,8 @@ impl World {
         }
     }
 
-    fn is_sound(&self, ended: Result<(), tokio::task::JoinError>) -> bool {
-        if let Err(error) = &ended {
+    fn is_sound(&self, ended: &Result<(), tokio::task::JoinError>) -> bool {
+        if let Err(error) = ended {
             self.checker.with(|it| it.violate(Invariant::NothingBreaks, format!("a client broke: {error}")));
         }
         ended.is_ok()

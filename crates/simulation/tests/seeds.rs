@@ -72,10 +72,10 @@ fn run_all() -> Summary {
                         return;
                     }
                     let summary = simulate(seed, None).unwrap_or_else(|failure| panic!("{failure}"));
-                    total.lock().unwrap().add(&summary);
+                    total.lock().expect("no seed failed").add(&summary);
                 }
             });
         }
     });
-    total.into_inner().unwrap()
+    total.into_inner().expect("no seed failed")
 }

@@ -20,6 +20,11 @@ pub(super) fn admit(
     if let Some(answer) = by_key(view, now, start, usage)? {
         return Ok(Decision::unchanged(answer));
     }
+    // A request whose reply was lost is asked again with the same run id: neither a new definition nor a tenant that is
+    // full by now takes back what it was given.
+    if start.is_repeat && is_there(view, start)? {
+        return Ok(Decision::unchanged(Admission::Admitted { run: start.run, usage }));
+    }
     let head: Option<WorkflowHead> =
         read(view, Table::WorkflowHeads, &rows::workflow(&start.tenant, &start.workflow))?;
     let current = head.filter(|head| !head.is_deleted).map(|head| head.version);
@@ -27,30 +32,19 @@ pub(super) fn admit(
         return Ok(Decision::unchanged(Admission::DefinitionChanged { current, usage }));
     }
     if usage.free() == 0 {
-        // Whether this very request was admitted before is asked only here and below, so that a refusal reads
-        // nothing but the tenant and the definition.
-        return refuse_unless_there(view, start, &gate);
+        // The first refusal reads nothing but the tenant and the definition.
+        let slot_flow = gate.tenant.slot_flow;
+        return Ok(Decision::unchanged(Admission::AtCapacity { usage, slot_flow }));
     }
-    if view.get(Table::Starts, &rows::run(&start.tenant, start.run))?.is_some() {
+    if is_there(view, start)? {
         return Ok(Decision::unchanged(Admission::Admitted { run: start.run, usage }));
     }
     Ok(create(now, start, gate))
 }
 
-/// A request whose reply was lost is asked again with the same run id: it has its slot already.
-fn refuse_unless_there(
-    view: &dyn View,
-    start: &StartRun,
-    gate: &Gate,
-) -> Result<Decision<Admission>, StoreError> {
-    let usage = gate.usage();
-    let is_there =
-        start.is_repeat && view.get(Table::Starts, &rows::run(&start.tenant, start.run))?.is_some();
-    Ok(Decision::unchanged(if is_there {
-        Admission::Admitted { run: start.run, usage }
-    } else {
-        Admission::AtCapacity { usage, slot_flow: gate.tenant.slot_flow }
-    }))
+/// Whether this very request was admitted before.
+fn is_there(view: &dyn View, start: &StartRun) -> Result<bool, StoreError> {
+    Ok(view.get(Table::Starts, &rows::run(&start.tenant, start.run))?.is_some())
 }
 
 fn by_key(

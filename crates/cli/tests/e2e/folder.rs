@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::server::{BINARY, Server};
 
-fn serve(folder: &std::path::Path, arguments: &[&str]) -> (Option<i32>, String) {
+/// How a server ends that cannot start, and what it says.
+fn serve(folder: &std::path::Path, address: &str) -> (Option<i32>, String) {
     let output = Command::new(BINARY)
-        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .args(["serve", "--listen", address, "--data"])
         .arg(folder)
-        .args(arguments)
         .output()
         .expect("the binary runs");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -20,7 +20,7 @@ fn serve(folder: &std::path::Path, arguments: &[&str]) -> (Option<i32>, String) 
 async fn a_second_server_on_the_same_folder_is_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let (code, told) = serve(folder.path(), &[]);
+    let (code, told) = serve(folder.path(), "127.0.0.1:0");
     assert_eq!(code, Some(1));
     assert!(told.contains("in use") || told.contains("another process"), "{told}");
     drop(server);
@@ -30,7 +30,7 @@ async fn a_second_server_on_the_same_folder_is_refused_with_a_sentence() {
 #[tokio::test]
 async fn without_keys_no_address_but_loopback_is_served() {
     let folder = tempfile::tempdir().unwrap();
-    let (code, told) = serve(folder.path(), &["--listen", "0.0.0.0:0"]);
+    let (code, told) = serve(folder.path(), "0.0.0.0:0");
     assert_eq!(code, Some(1), "{told}");
     assert!(told.contains("loopback"), "{told}");
 }

@@ -25,8 +25,9 @@ use crate::openapi::{self, Refusals};
 use crate::router::Routes;
 use crate::state::{App, Shared};
 
-/// Tenants that one scrape looks at.
-const TENANTS_MAX: usize = 1_000;
+/// Tenants that one scrape looks at, and of them in one step.
+const TENANTS_MAX: usize = 10_000;
+const TENANTS_AT_ONCE: usize = 1_000;
 
 /// How long the store may take to say that it is there.
 const READY_WITHIN: Duration = Duration::from_secs(2);
@@ -100,6 +101,8 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Re
 #[utoipa::path(get, path = "/metrics", tag = "status", security(()), responses(
     (status = 200, body = String, content_type = "text/plain", description = "Prometheus' text format")))]
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    // One scrape at a time: anybody may ask, and each looks at many tenants.
+    let _alone = app.scrape.lock().await;
     match usages(&app).await {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.
@@ -118,8 +121,17 @@ async fn usages(app: &Shared) -> Result<Vec<(TenantId, u32)>, StoreError> {
 }
 
 async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
-    let page = PageRequest { limit: TENANTS_MAX, after: None };
-    Ok(app.control.store().tenants(&page).await?.items)
+    let mut tenants = Vec::new();
+    let mut page = PageRequest { limit: TENANTS_AT_ONCE, after: None };
+    while tenants.len() < TENANTS_MAX {
+        let found = app.control.store().tenants(&page).await?;
+        tenants.extend(found.items);
+        if found.next.is_none() {
+            break;
+        }
+        page.after = found.next;
+    }
+    Ok(tenants)
 }
 
 /// This document.

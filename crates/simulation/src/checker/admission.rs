@@ -55,7 +55,7 @@ impl Checker {
     pub(crate) fn admission(&mut self, asked: &Asked, answer: &Result<Admission, StoreError>) {
         let Ok(answer) = answer else { return };
         let by_key = self.by_key(asked);
-        let rows = self.tables.rows_in_last_batch;
+        let rows = self.tables.last_batch;
         match answer {
             Admission::Admitted { run, .. } if rows == 0 => self.repeated(asked, *run),
             Admission::Admitted { run, .. } => self.admitted(asked, *run, by_key),

@@ -18,7 +18,7 @@ pub(crate) type Write = (Table, String, Option<String>);
 #[derive(Default)]
 pub(super) struct Rows {
     /// Rows that the last write of anybody changed.
-    pub rows_in_last_batch: usize,
+    pub last_batch: usize,
     tenants: BTreeMap<String, TenantRows>,
     /// By run: where its timeline ends.
     timelines: BTreeMap<String, u64>,
@@ -52,8 +52,8 @@ struct Outcome<'a, S> {
 impl<S: std::fmt::Debug> Outcome<'_, S> {
     fn text(&self) -> String {
         let Self { status, output, error, completed_at } = self;
-        let text = |value: &Option<&RawValue>| value.map_or("-", RawValue::get).to_owned();
-        format!("{status:?} {} {} {}", text(output), text(error), text(completed_at))
+        let text = |value: Option<&RawValue>| value.map_or("-", RawValue::get).to_owned();
+        format!("{status:?} {} {} {}", text(*output), text(*error), text(*completed_at))
     }
 }
 
@@ -65,7 +65,7 @@ struct KeyRow {
 impl Checker {
     /// Takes in what one decision wrote, and checks everything that must hold between the tables now.
     pub(crate) fn rows_written(&mut self, action: &'static str, writes: &[Write]) {
-        self.tables.rows_in_last_batch = writes.len();
+        self.tables.last_batch = writes.len();
         let mut tenants: BTreeSet<&str> = BTreeSet::new();
         for write in writes {
             self.log.mix(&(write.0.name(), &write.1, &write.2));

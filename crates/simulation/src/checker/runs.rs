@@ -97,23 +97,19 @@ impl Checker {
         let is_holder = model.is_some_and(|run| {
             run.holder.is_some_and(|(fence, _)| fence == turn.fence) && run.version == turn.version
         });
-        match answer {
-            Ok(_) => {
-                self.require(is_holder, Invariant::NoStaleWrite, || {
-                    format!(
-                        "a commit of run {run} of tenant {id} under the stale fence {} was accepted",
-                        turn.fence
-                    )
-                });
-                self.write(turn);
-            }
-            Err(_) => {
-                self.counts.stale_commits_refused += 1;
-                self.require(!is_holder, Invariant::HolderIsLeftAlone, || {
-                    format!("the holder of run {run} of tenant {id} was refused under fence {}", turn.fence)
-                });
-            }
+        if answer.is_ok() {
+            self.require(is_holder, Invariant::NoStaleWrite, || {
+                format!(
+                    "a commit of run {run} of tenant {id} under the stale fence {} was accepted",
+                    turn.fence
+                )
+            });
+            return self.write(turn);
         }
+        self.counts.stale_commits_refused += 1;
+        self.require(!is_holder, Invariant::HolderIsLeftAlone, || {
+            format!("the holder of run {run} of tenant {id} was refused under fence {}", turn.fence)
+        });
     }
 
     fn write(&mut self, turn: &Turn) {
