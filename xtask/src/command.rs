@@ -1,7 +1,7 @@
 //! Running other programs, and stopping when one fails.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -15,6 +15,13 @@ pub(crate) fn cargo<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(arguments: I) ->
     let mut command = Command::new(env!("CARGO"));
     command.args(arguments).current_dir(root());
     command
+}
+
+/// A file that cargo built, beside this program.
+pub(crate) fn built(file: &str) -> Result<PathBuf> {
+    let this = std::env::current_exe().context("cannot tell where this program is")?;
+    let target = this.ancestors().nth(2).context("this program is not where cargo builds")?;
+    Ok(target.join(file))
 }
 
 pub(crate) fn run(mut command: Command) -> Result<()> {

@@ -3,9 +3,11 @@
 mod command;
 mod tidy;
 
+use std::process::Command;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use command::{cargo, run};
+use command::{built, cargo, run};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Develop Interlock")]
@@ -53,14 +55,13 @@ fn test() -> Result<()> {
     let mut documentation = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
     documentation.env("RUSTDOCFLAGS", "--deny warnings");
     run(documentation)?;
-    // The end-to-end tests run the binary, so it is built before them.
-    run(cargo(["build", "--package", "interlock-cli"]))?;
     run(cargo(["test", "--workspace", "--all-features"]))
 }
 
 fn bench(arguments: &[String]) -> Result<()> {
-    run(cargo(["build", "--release", "--package", "interlock-cli"]))?;
-    let mut bench = cargo(["run", "--release", "--package", "interlock-bench", "--"]);
+    // Built together: two builds with two sets of features would compile the heavy crates twice.
+    run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
+    let mut bench = Command::new(built("release/interlock-bench")?);
     bench.args(arguments);
     run(bench)
 }
@@ -73,9 +74,7 @@ fn simulate(arguments: &[String]) -> Result<()> {
 
 fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
-    run(cargo(["build", "--package", "interlock-cli"]))?;
-    let mut kills =
-        cargo(["test", "--package", "interlock-cli", "--test", "e2e", "--", "--nocapture", "kills::"]);
+    let mut kills = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture", "kills::"]);
     kills.env("INTERLOCK_SOAK_KILLS", "100");
     run(kills)
 }

@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn every_failure_of_the_store_has_its_code() {
         let (held, current) = (Fence::new(1), Fence::new(2));
-        let damaged = StoreError::Damaged { table: "runs", key: "k".to_owned(), reason: "cut off".to_owned() };
+        let damaged =
+            StoreError::Damaged { table: "runs", key: "k".to_owned(), reason: "cut off".to_owned() };
         let table = [
             (StoreError::not_found("run", "x"), Code::NotFound),
             (StoreError::Fenced { held, current }, Code::StaleFence),
