@@ -74,7 +74,8 @@ fn simulate(arguments: &[String]) -> Result<()> {
 
 fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
-    let mut kills = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture", "kills::"]);
+    let mut kills =
+        cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture", "kills::"]);
     kills.env("INTERLOCK_SOAK_KILLS", "100");
     run(kills)
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, RwLock};
 
-use interlock_backend::local::{Decision, Order, Row, Table, View};
+use interlock_backend::local::{Decision, Pick, Row, Table, View};
 use interlock_backend::{Effect, StoreError};
 use rusqlite::Connection;
 
@@ -93,7 +93,7 @@ impl View for Glance<'_> {
         Ok(self.rows[held].get(key).cloned())
     }
 
-    fn scan(&self, _: Table, _: &str, _: &str, _: Order, _: usize) -> Result<Vec<Row>, StoreError> {
+    fn scan(&self, _: Table, _: &str, _: &str, _: Pick) -> Result<Vec<Row>, StoreError> {
         Err(self.miss())
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         let hot = holding("acme", "7");
         assert_eq!(hot.peek(|view| view.get(Table::Heads, "acme/1").map(Decision::unchanged)), None);
         let carries_on = |view: &dyn View| {
-            let rows = view.scan(Table::Tenants, "", "z", Order::Ascending, 1).unwrap_or_default();
+            let rows = view.scan(Table::Tenants, "", "z", Pick::First(1)).unwrap_or_default();
             Ok(Decision::unchanged(rows))
         };
         assert_eq!(hot.peek(carries_on), None);

@@ -87,7 +87,7 @@ fn look(file: &Path) -> rusqlite::Result<Found> {
 
 /// Version 1. The names are written out, because the list of tables in the code goes on growing.
 fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    const TABLES: [&str; 25] = [
+    const TABLES: [&str; 26] = [
         "tenants",
         "system",
         "workflow_heads",
@@ -97,6 +97,7 @@ fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         "starts",
         "heads",
         "steps",
+        "deleted_runs",
         "active",
         "ready",
         "inbox",

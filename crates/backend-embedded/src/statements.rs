@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use interlock_backend::StoreError;
-use interlock_backend::local::{Order, Row, Table, View};
+use interlock_backend::local::{Pick, Row, Table, View};
 use rusqlite::{Connection, PrepFlags, Statement};
 
 use crate::error::unreadable;
@@ -116,17 +116,10 @@ impl View for Rows<'_, '_> {
         self.statements.get(table, key).map_err(|error| unreadable(self.action, table, key, &error))
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        from: &str,
-        until: &str,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<Row>, StoreError> {
-        let verb = match order {
-            Order::Ascending => Verb::ScanUp,
-            Order::Descending => Verb::ScanDown,
+    fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
+        let (verb, limit) = match pick {
+            Pick::First(limit) => (Verb::ScanUp, limit),
+            Pick::Last(limit) => (Verb::ScanDown, limit),
         };
         self.statements
             .scan(table, verb, (from, until), limit)

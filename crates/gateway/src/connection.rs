@@ -31,17 +31,11 @@ pub(crate) struct Connections {
 }
 
 /// Serves requests until the client leaves, takes too long, or the gateway closes.
-pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router) {
+pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router, abandon: CancellationToken) {
     if !speaks(&stream, app).await {
         return;
     }
     let settings = &app.settings;
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(settings.idle_timeout)
-        .max_headers(settings.headers_max)
-        .max_header_size(settings.header_bytes_max);
     let turns = Turns::default();
     let pace = Pace::new(turns.clone(), settings.header_timeout);
     let wire = Wire::new(TokioIo::new(stream), pace, settings.write_timeout);
@@ -55,12 +49,19 @@ pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router) {
             answer
         }
     });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        // It counts from the answer before, so it is what ends idle connections.
+        .header_read_timeout(settings.idle_timeout)
+        .max_header_size(settings.header_bytes_max);
     let mut connection = pin!(builder.serve_connection(wire, service));
     let ended = tokio::select! {
+        biased;
         ended = &mut connection => ended,
         () = app.closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            abandon.run_until_cancelled(connection).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {

@@ -122,7 +122,7 @@ fn begin(stream: TcpStream, app: &App, router: &Router, connections: &Connection
         Ok(place) => {
             let (app, router) = (app.clone(), router.clone());
             connections.tasks.spawn(async move {
-                abandon.run_until_cancelled(connection::serve(stream, &app, router)).await;
+                connection::serve(stream, &app, router, abandon).await;
                 drop(place);
             });
         }

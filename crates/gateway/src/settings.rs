@@ -21,7 +21,7 @@ pub struct Settings {
     pub write_timeout: Duration,
     /// How long a shutdown waits for what is in hand.
     pub shutdown_grace: Duration,
-    pub headers_max: usize,
+    /// A header may also have at most a hundred fields.
     pub header_bytes_max: usize,
     pub body_bytes_max: usize,
     /// How much of a body that is too large is read, so that the client hears the refusal.
@@ -49,7 +49,6 @@ impl Default for Settings {
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(10),
-            headers_max: 100,
             header_bytes_max: 64 * 1024,
             body_bytes_max: 2 * 1024 * 1024,
             body_bytes_discarded_max: 16 * 1024 * 1024,

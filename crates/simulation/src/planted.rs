@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::local::{Decision, Executor, Order, Row, Table, View};
+use interlock_backend::local::{Decision, Executor, Pick, Row, Table, View};
 use interlock_model::Timestamp;
 use interlock_model::job::{EndCause, Job, JobLease};
 use interlock_model::tenant::Tenant;
@@ -44,15 +44,8 @@ impl View for Lying<'_> {
         (self.lie)(self.view, table, key)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        from: &str,
-        until: &str,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.view.scan(table, from, until, order, limit)
+    fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
+        self.view.scan(table, from, until, pick)
     }
 }
 
@@ -70,7 +63,7 @@ impl PlantedTables {
         &self,
         decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let all = |view: &dyn View, _| view.scan(Table::Tenants, "", "~", Order::Ascending, usize::MAX);
+        let all = |view: &dyn View, _| view.scan(Table::Tenants, "", "~", Pick::First(usize::MAX));
         let rows = self.tables.read("look at the cap", all).await?;
         let seen: BTreeMap<String, String> = rows.into_iter().map(|row| (row.key, row.value)).collect();
         tokio::time::sleep(GAP).await;

@@ -42,7 +42,6 @@ counted! {
     /// Admitted before, asked again because the answer was lost.
     admissions_repeated,
     /// Deleted between its admission and its repetition, and so admitted again.
-    deleted_starts_repeated,
     definitions_changed,
     /// Calls of clients and workers that got no answer.
     answers_lost,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use interlock_backend::StoreError;
-use interlock_backend::local::{Changes, Decision, Executor, Order, Table, View};
+use interlock_backend::local::{Changes, Decision, Executor, Pick, Table, View};
 use interlock_backend::memory::{self, MemoryStore};
 use interlock_model::{Clock, Timestamp};
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ impl WatchedTables {
 
     /// The keys of a whole table.
     pub(crate) async fn keys(&self, table: Table) -> Result<Vec<String>, StoreError> {
-        let look = move |view: &dyn View, _| view.scan(table, "", "~", Order::Ascending, usize::MAX);
+        let look = move |view: &dyn View, _| view.scan(table, "", "~", Pick::First(usize::MAX));
         let rows = self.memory.tables().read("look at a table", look).await?;
         Ok(rows.into_iter().map(|row| row.key).collect())
     }

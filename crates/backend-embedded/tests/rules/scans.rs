@@ -1,4 +1,4 @@
-use interlock_backend::local::{Changes, Decision, Executor, Order, Table, View};
+use interlock_backend::local::{Changes, Decision, Executor, Pick, Table, View};
 use interlock_backend_embedded::EmbeddedTables;
 
 use crate::rows::fresh;
@@ -39,10 +39,9 @@ async fn filled() -> (EmbeddedTables, tempfile::TempDir) {
 async fn scan(
     tables: &EmbeddedTables,
     (from, until): (&'static str, &'static str),
-    order: Order,
-    limit: usize,
+    pick: Pick,
 ) -> Vec<String> {
-    let scan = move |view: &dyn View| view.scan(Table::Timeline, from, until, order, limit);
+    let scan = move |view: &dyn View| view.scan(Table::Timeline, from, until, pick);
     let read = tables.read("scan", move |view, _| scan(view)).await.unwrap();
     let decided = tables.write("scan", move |view, _| scan(view).map(Decision::unchanged)).await.unwrap();
     assert_eq!(read, decided);
@@ -53,8 +52,8 @@ async fn scan(
 async fn a_scan_goes_in_byte_order_both_ways() {
     let (tables, _folder) = filled().await;
     let all = ("", "b");
-    assert_eq!(scan(&tables, all, Order::Ascending, 100).await, KEYS);
-    let mut reversed = scan(&tables, all, Order::Descending, usize::MAX).await;
+    assert_eq!(scan(&tables, all, Pick::First(100)).await, KEYS);
+    let mut reversed = scan(&tables, all, Pick::Last(usize::MAX)).await;
     reversed.reverse();
     assert_eq!(reversed, KEYS);
 }
@@ -64,19 +63,19 @@ async fn a_scan_includes_its_start_and_excludes_its_end() {
     let (tables, _folder) = filled().await;
     let prefix = ("a/", "a0");
     let within = ["a/", "a/.", "a//", "a/0", "a/Z", "a/é", "a/\u{ffff}", "a/𝄞"];
-    assert_eq!(scan(&tables, prefix, Order::Ascending, 100).await, within);
-    assert_eq!(scan(&tables, ("a/0", "a/é"), Order::Ascending, 100).await, ["a/0", "a/Z"]);
-    assert_eq!(scan(&tables, ("a0", "a0"), Order::Ascending, 100).await, [""; 0]);
-    assert_eq!(scan(&tables, ("b", "a"), Order::Descending, 100).await, [""; 0]);
+    assert_eq!(scan(&tables, prefix, Pick::First(100)).await, within);
+    assert_eq!(scan(&tables, ("a/0", "a/é"), Pick::First(100)).await, ["a/0", "a/Z"]);
+    assert_eq!(scan(&tables, ("a0", "a0"), Pick::First(100)).await, [""; 0]);
+    assert_eq!(scan(&tables, ("b", "a"), Pick::Last(100)).await, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_scan_stops_at_its_limit_from_either_end() {
     let (tables, _folder) = filled().await;
     let prefix = ("a/", "a0");
-    assert_eq!(scan(&tables, prefix, Order::Ascending, 2).await, ["a/", "a/."]);
-    assert_eq!(scan(&tables, prefix, Order::Descending, 2).await, ["a/𝄞", "a/\u{ffff}"]);
-    assert_eq!(scan(&tables, prefix, Order::Ascending, 0).await, [""; 0]);
+    assert_eq!(scan(&tables, prefix, Pick::First(2)).await, ["a/", "a/."]);
+    assert_eq!(scan(&tables, prefix, Pick::Last(2)).await, ["a/𝄞", "a/\u{ffff}"]);
+    assert_eq!(scan(&tables, prefix, Pick::First(0)).await, [""; 0]);
 }
 
 #[tokio::test]

@@ -157,6 +157,29 @@ pub async fn asking_again_with_the_same_run_id_starts_once(subject: &mut dyn Sub
     }
 }
 
+pub async fn a_repeat_is_answered_before_the_definition_and_the_cap(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let mut start = scene.request(&acme(), None, json!({}));
+    assert!(matches!(scene.admit(start.clone()).await, Admission::Admitted { .. }));
+    start.is_repeat = true;
+    scene.store.save_workflow(&acme(), &deploy(), &document()).await.unwrap();
+    let usage = Usage { runs_active: 1, runs_max: 1 };
+    assert_eq!(scene.admit(start.clone()).await, Admission::Admitted { run: start.run, usage });
+    start.workflow_version = 2;
+    assert_eq!(scene.admit(start.clone()).await, Admission::Admitted { run: start.run, usage });
+}
+
+pub async fn a_repeat_does_not_bring_a_deleted_run_back(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let mut start = scene.request(&acme(), None, json!({}));
+    assert!(matches!(scene.admit(start.clone()).await, Admission::Admitted { .. }));
+    scene.store.delete_run(&acme(), start.run).await.unwrap();
+    start.is_repeat = true;
+    let usage = Usage { runs_active: 0, runs_max: 1 };
+    assert_eq!(scene.admit(start.clone()).await, Admission::Replayed { run: start.run, status: None, usage });
+    assert_eq!(scene.store.run(&acme(), start.run).await.unwrap(), None);
+}
+
 pub async fn a_refusal_tells_how_fast_slots_come_free(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     for _ in 0..3 {

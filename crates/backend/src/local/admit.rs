@@ -25,6 +25,10 @@ pub(super) fn admit(
     if start.is_repeat && is_there(view, start)? {
         return Ok(Decision::unchanged(Admission::Admitted { run: start.run, usage }));
     }
+    // What was admitted, and deleted before the repeat, stays deleted.
+    if start.is_repeat && view.get(Table::DeletedRuns, &rows::run(&start.tenant, start.run))?.is_some() {
+        return Ok(Decision::unchanged(Admission::Replayed { run: start.run, status: None, usage }));
+    }
     let head: Option<WorkflowHead> =
         read(view, Table::WorkflowHeads, &rows::workflow(&start.tenant, &start.workflow))?;
     let current = head.filter(|head| !head.is_deleted).map(|head| head.version);

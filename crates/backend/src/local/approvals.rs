@@ -4,7 +4,7 @@ use interlock_model::approval::{Approval, ApprovalState, Decision as Verdict, Re
 use interlock_model::run::InboxEvent;
 use interlock_model::{JobId, TenantId};
 
-use super::tables::{Changes, Decision, Order, Table, View, read};
+use super::tables::{Changes, Decision, Pick, Table, View, read};
 use super::{inbox, rows, runs};
 use crate::{Page, PageRequest, StoreError};
 
@@ -35,8 +35,7 @@ pub(super) fn open(view: &dyn View, id: &TenantId, page: &PageRequest) -> Result
         Table::OpenApprovals,
         &rows::of_tenant(id),
         &until,
-        Order::Descending,
-        page.limit.saturating_add(1),
+        Pick::Last(page.limit.saturating_add(1)),
     )?;
     let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
     runs::fill_page(keys, page.limit, |key| read(view, Table::Approvals, key))
@@ -49,6 +48,6 @@ pub(super) fn of_run(
     run: interlock_model::RunId,
 ) -> Result<Vec<String>, StoreError> {
     let (from, until) = rows::jobs_of_run(id, run);
-    let rows = view.scan(Table::Approvals, &from, &until, Order::Ascending, usize::MAX)?;
+    let rows = view.scan(Table::Approvals, &from, &until, Pick::First(usize::MAX))?;
     Ok(rows.into_iter().map(|row| row.key).collect())
 }

@@ -5,7 +5,7 @@ use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, Timestamp};
 
 use super::rows;
-use super::tables::{Changes, Decision, Order, Table, View, read, scan_prefix};
+use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
 use super::{slots, workers};
 use crate::StoreError;
 use crate::jobs::{Claim, Claimed};
@@ -35,7 +35,7 @@ fn oldest_first(view: &dyn View, claim: &Claim) -> Result<Vec<(String, JobId)>, 
     let mut waiting = Vec::new();
     for topic in &claim.topics {
         let queue = rows::queue(&claim.tenant, topic);
-        for row in scan_prefix(view, Table::Queue, &queue, Order::Ascending, claim.jobs_max)? {
+        for row in scan_prefix(view, Table::Queue, &queue, Pick::First(claim.jobs_max))? {
             if let Ok(job) = rows::last_part(&row.key).parse() {
                 let place = row.key[queue.len()..].to_owned();
                 waiting.push((place, row.key, job));

@@ -9,7 +9,7 @@ use interlock_model::tenant::Tenant;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic};
 
 use super::rows::{self, DeadLetter, RunLease};
-use super::tables::{Changes, Decision, Order, Table, View, read, scan_prefix};
+use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
 use super::{history, slots};
 use crate::StoreError;
 use crate::runs::{Commit, Committed};
@@ -151,7 +151,7 @@ fn drain(
     (id, run): (&TenantId, interlock_model::RunId),
     end: u64,
 ) -> Result<bool, StoreError> {
-    let waiting = scan_prefix(view, Table::Inbox, &rows::of_run(id, run), Order::Ascending, usize::MAX)?;
+    let waiting = scan_prefix(view, Table::Inbox, &rows::of_run(id, run), Pick::First(usize::MAX))?;
     let mut has_more = false;
     for row in waiting {
         if rows::last_part(&row.key).parse::<u64>().is_ok_and(|number| number <= end) {

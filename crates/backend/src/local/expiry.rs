@@ -5,7 +5,7 @@ use interlock_model::run::InboxEvent;
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
 use super::commit::end_job;
-use super::tables::{Changes, Decision, Order, Table, View};
+use super::tables::{Changes, Decision, Pick, Table, View};
 use super::{inbox, rows, slots};
 use crate::StoreError;
 use crate::runs::Due;
@@ -71,7 +71,7 @@ fn due_rows(
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<String>, StoreError> {
-    let rows = view.scan(table, &rows::of_tenant(id), &rows::after(id, now), Order::Ascending, limit)?;
+    let rows = view.scan(table, &rows::of_tenant(id), &rows::after(id, now), Pick::First(limit))?;
     Ok(rows.into_iter().map(|row| row.key).collect())
 }
 
@@ -98,7 +98,7 @@ fn first_rows(view: &dyn View, table: Table, limit: usize) -> Result<Vec<(Tenant
     let mut from = String::new();
     while found.len() < limit {
         // '~' comes after every character of a tenant id.
-        let Some(row) = view.scan(table, &from, "~", Order::Ascending, 1)?.into_iter().next() else { break };
+        let Some(row) = view.scan(table, &from, "~", Pick::First(1))?.into_iter().next() else { break };
         from = super::tables::end_of(&format!("{}/", rows::first_part(&row.key)));
         if let Ok(tenant) = rows::first_part(&row.key).parse::<TenantId>() {
             found.push((tenant, row.key));

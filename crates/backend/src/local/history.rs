@@ -4,7 +4,7 @@ use interlock_model::history::{Event, Recorded};
 use interlock_model::{RunId, TenantId};
 
 use super::rows;
-use super::tables::{Changes, Order, Table, View, parse, scan_prefix};
+use super::tables::{Changes, Pick, Table, View, parse, scan_prefix};
 use crate::StoreError;
 
 pub(super) fn append(
@@ -16,7 +16,7 @@ pub(super) fn append(
     if events.is_empty() {
         return Ok(());
     }
-    let last = scan_prefix(view, Table::Timeline, &rows::of_run(tenant, run), Order::Descending, 1)?;
+    let last = scan_prefix(view, Table::Timeline, &rows::of_run(tenant, run), Pick::Last(1))?;
     let last = last.first().and_then(|row| rows::last_part(&row.key).parse::<u64>().ok()).unwrap_or(0);
     for (number, event) in (last + 1..).zip(events) {
         changes.put(Table::Timeline, rows::numbered(tenant, run, number), &event);
@@ -35,7 +35,7 @@ pub(super) fn timeline(
     }
     let from = rows::numbered(tenant, run, after.saturating_add(1).min(9_999_999_999));
     let until = super::tables::end_of(&rows::of_run(tenant, run));
-    let rows = view.scan(Table::Timeline, &from, &until, Order::Ascending, limit)?;
+    let rows = view.scan(Table::Timeline, &from, &until, Pick::First(limit))?;
     rows.iter()
         .map(|row| {
             let sequence = rows::last_part(&row.key).parse().unwrap_or(0);

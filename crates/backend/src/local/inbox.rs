@@ -4,7 +4,7 @@ use interlock_model::run::{InboxEvent, RunStatus};
 use interlock_model::{RunId, TenantId};
 
 use super::rows;
-use super::tables::{Changes, Order, Table, View, parse, read, scan_prefix};
+use super::tables::{Changes, Pick, Table, View, parse, read, scan_prefix};
 use crate::StoreError;
 
 /// Events that one turn takes at most; the rest waits for the next.
@@ -17,7 +17,7 @@ pub(super) fn post(
     (tenant, run): (&TenantId, RunId),
     events: &[InboxEvent],
 ) -> Result<(), StoreError> {
-    let last = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Order::Descending, 1)?;
+    let last = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Pick::Last(1))?;
     let last = last.first().and_then(|row| rows::last_part(&row.key).parse::<u64>().ok()).unwrap_or(0);
     for (number, event) in (last + 1..).zip(events) {
         changes.put(Table::Inbox, rows::numbered(tenant, run, number), event);
@@ -32,7 +32,7 @@ pub(super) fn read_all(
     tenant: &TenantId,
     run: RunId,
 ) -> Result<(Vec<InboxEvent>, u64), StoreError> {
-    let rows = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Order::Ascending, DRAIN_MAX)?;
+    let rows = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Pick::First(DRAIN_MAX))?;
     let end = rows.last().and_then(|row| rows::last_part(&row.key).parse().ok()).unwrap_or(0);
     let events = rows.iter().map(|row| parse(Table::Inbox, &row.key, &row.value));
     Ok((events.collect::<Result<_, _>>()?, end))

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::commit::end_job;
 use super::rows;
-use super::tables::{Changes, Decision, Order, Table, View, read};
+use super::tables::{Changes, Decision, Pick, Table, View, read};
 use super::{history, inbox, runs, slots};
 use crate::jobs::{Heartbeat, JobView, Progress, Report};
 use crate::{Page, PageRequest, StoreError};
@@ -156,8 +156,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<JobView>, StoreError> {
     let until = runs::page_end(id, page);
-    let rows =
-        view.scan(Table::JobListing, &rows::of_tenant(id), &until, Order::Descending, LOOKED_AT_MAX + 1)?;
+    let rows = view.scan(Table::JobListing, &rows::of_tenant(id), &until, Pick::Last(LOOKED_AT_MAX + 1))?;
     let mut items = Vec::new();
     let mut last = None;
     for (position, row) in rows.iter().enumerate() {

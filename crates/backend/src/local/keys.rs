@@ -2,7 +2,7 @@
 
 use interlock_model::{ApiKeyId, Timestamp};
 
-use super::tables::{Changes, Decision, Order, Table, View, parse};
+use super::tables::{Changes, Decision, Pick, Table, View, parse};
 use crate::StoreError;
 use crate::keys::{ApiKey, KEYS_MAX};
 
@@ -29,6 +29,6 @@ pub(super) fn revoke(view: &dyn View, id: &ApiKeyId) -> Result<Decision<()>, Sto
 }
 
 pub(super) fn all(view: &dyn View) -> Result<Vec<ApiKey>, StoreError> {
-    let rows = view.scan(Table::ApiKeys, "", "~", Order::Ascending, KEYS_MAX)?;
+    let rows = view.scan(Table::ApiKeys, "", "~", Pick::First(KEYS_MAX))?;
     rows.iter().map(|row| parse(Table::ApiKeys, &row.key, &row.value)).collect()
 }

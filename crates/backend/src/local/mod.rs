@@ -24,4 +24,4 @@ mod workers;
 mod workflows;
 
 pub use store::LocalStore;
-pub use tables::{Changes, Decision, Executor, Order, Row, Table, View};
+pub use tables::{Changes, Decide, Decision, Executor, Pick, Row, Table, View};

@@ -7,7 +7,7 @@ use interlock_model::step::StepRun;
 use interlock_model::{RunId, StepKey, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
-use super::tables::{Changes, Decision, Order, Table, View, end_of, parse, read, scan_prefix};
+use super::tables::{Changes, Decision, Pick, Table, View, end_of, parse, read, scan_prefix};
 use super::{approvals, inbox, rows, slots};
 use crate::runs::{CancelRequest, RunFilter, RunSummary};
 use crate::{Page, PageRequest, StoreError};
@@ -44,11 +44,12 @@ pub(super) fn delete(
     for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
         changes.delete(table, key.clone());
     }
+    changes.mark(Table::DeletedRuns, key.clone());
     if let Some(at) = head.due_at {
         changes.delete(Table::Timers, rows::timer(id, at, run));
     }
     for table in [Table::Steps, Table::Inbox, Table::Timeline] {
-        for row in scan_prefix(view, table, &rows::of_run(id, run), Order::Ascending, usize::MAX)? {
+        for row in scan_prefix(view, table, &rows::of_run(id, run), Pick::First(usize::MAX))? {
             changes.delete(table, row.key);
         }
     }
@@ -62,7 +63,7 @@ pub(super) fn delete(
 
 fn delete_jobs(view: &dyn View, changes: &mut Changes, id: &TenantId, run: RunId) -> Result<(), StoreError> {
     let (from, until) = rows::jobs_of_run(id, run);
-    for row in view.scan(Table::Jobs, &from, &until, Order::Ascending, usize::MAX)? {
+    for row in view.scan(Table::Jobs, &from, &until, Pick::First(usize::MAX))? {
         let job: interlock_model::job::Job = parse(Table::Jobs, &row.key, &row.value)?;
         changes.delete(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
         changes.delete(Table::JobListing, rows::listed_job(id, job.created_at, &job.new.id));
@@ -79,7 +80,7 @@ fn delete_jobs(view: &dyn View, changes: &mut Changes, id: &TenantId, run: RunId
 pub(super) fn run(view: &dyn View, id: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {
     let Some(RunSummary { start, head }) = summary(view, &rows::run(id, run))? else { return Ok(None) };
     let mut steps: BTreeMap<StepKey, StepRun> = BTreeMap::new();
-    for row in scan_prefix(view, Table::Steps, &rows::of_run(id, run), Order::Ascending, usize::MAX)? {
+    for row in scan_prefix(view, Table::Steps, &rows::of_run(id, run), Pick::First(usize::MAX))? {
         if let Ok(key) = rows::last_part(&row.key).parse() {
             steps.insert(key, parse(Table::Steps, &row.key, &row.value)?);
         }
@@ -100,7 +101,7 @@ pub(super) fn list(
     page: &PageRequest,
 ) -> Result<Page<RunSummary>, StoreError> {
     let until = page_end(id, page);
-    let rows = view.scan(Table::Heads, &rows::of_tenant(id), &until, Order::Descending, LOOKED_AT_MAX + 1)?;
+    let rows = view.scan(Table::Heads, &rows::of_tenant(id), &until, Pick::Last(LOOKED_AT_MAX + 1))?;
     let mut items = Vec::new();
     let mut last = None;
     for (position, row) in rows.iter().enumerate() {
@@ -121,7 +122,7 @@ pub(super) fn list(
 }
 
 pub(super) fn active(view: &dyn View, id: &TenantId, limit: usize) -> Result<Vec<RunId>, StoreError> {
-    let rows = scan_prefix(view, Table::Active, &rows::of_tenant(id), Order::Ascending, limit)?;
+    let rows = scan_prefix(view, Table::Active, &rows::of_tenant(id), Pick::First(limit))?;
     Ok(rows.iter().filter_map(|row| rows::last_part(&row.key).parse().ok()).collect())
 }
 

@@ -29,6 +29,8 @@ pub enum Table {
     Heads,
     /// `tenant/run/step` → where the step stands.
     Steps,
+    /// `tenant/run` for each run that was deleted: a start whose reply was lost must not bring it back.
+    DeletedRuns,
     /// `tenant/run` for each run that holds a slot.
     Active,
     /// `tenant/run` for each run that has something to take into account.
@@ -64,7 +66,7 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -74,6 +76,7 @@ impl Table {
         Self::Starts,
         Self::Heads,
         Self::Steps,
+        Self::DeletedRuns,
         Self::Active,
         Self::Ready,
         Self::Inbox,
@@ -104,6 +107,7 @@ impl Table {
             Self::Starts => "starts",
             Self::Heads => "heads",
             Self::Steps => "steps",
+            Self::DeletedRuns => "deleted_runs",
             Self::Active => "active",
             Self::Ready => "ready",
             Self::Inbox => "inbox",
@@ -124,10 +128,13 @@ impl Table {
     }
 }
 
+/// Which rows of a range, and from which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    Ascending,
-    Descending,
+pub enum Pick {
+    /// At most so many from the beginning, in order.
+    First(usize),
+    /// At most so many from the end, backwards.
+    Last(usize),
 }
 
 /// A row of a table.
@@ -141,15 +148,8 @@ pub struct Row {
 pub trait View {
     fn get(&self, table: Table, key: &str) -> Result<Option<String>, StoreError>;
 
-    /// Up to `limit` rows with `from <= key < until`.
-    fn scan(
-        &self,
-        table: Table,
-        from: &str,
-        until: &str,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<Row>, StoreError>;
+    /// Rows with `from <= key < until`.
+    fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError>;
 }
 
 /// What a decision wants written, in order. A key that is written twice keeps the last value.
@@ -199,6 +199,9 @@ impl<R> Decision<R> {
     }
 }
 
+/// A verb that may be asked more than once.
+pub type Decide<'a, R> = dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + 'a;
+
 /// Keeps tables and runs decisions on them, one after the other.
 pub trait Executor: Send + Sync + 'static {
     /// Runs `decide` on the latest tables and applies its changes, durably, before it answers. An error changes
@@ -218,7 +221,7 @@ pub trait Executor: Send + Sync + 'static {
 
     /// Runs `decide` at once on what is held in memory. No answer if that is not enough, or if the decision would
     /// change something; then [`write`](Self::write) decides.
-    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R>;
+    fn peek<R>(&self, decide: &Decide<'_, R>) -> Option<R>;
 }
 
 /// Reads one row as what it stands for.
@@ -243,10 +246,9 @@ pub(super) fn scan_prefix(
     view: &dyn View,
     table: Table,
     prefix: &str,
-    order: Order,
-    limit: usize,
+    pick: Pick,
 ) -> Result<Vec<Row>, StoreError> {
-    view.scan(table, prefix, &end_of(prefix), order, limit)
+    view.scan(table, prefix, &end_of(prefix), pick)
 }
 
 /// The first key after all that begin with `prefix`.

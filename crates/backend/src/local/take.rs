@@ -6,7 +6,7 @@ use interlock_model::run::{Head, Start};
 use interlock_model::{Fence, InstanceId, RunId, TenantId, Timestamp};
 
 use super::rows::{self, RunLease};
-use super::tables::{Changes, Decision, Order, Table, View, read, scan_prefix};
+use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
 use super::{inbox, slots};
 use crate::StoreError;
 use crate::runs::Taken;
@@ -21,7 +21,7 @@ pub(super) fn take_ready(
     (holder, lease): (&InstanceId, Duration),
     limit: usize,
 ) -> Result<Decision<Vec<Taken>>, StoreError> {
-    let ready = scan_prefix(view, Table::Ready, &rows::of_tenant(id), Order::Ascending, LOOKED_AT_MAX)?;
+    let ready = scan_prefix(view, Table::Ready, &rows::of_tenant(id), Pick::First(LOOKED_AT_MAX))?;
     let mut changes = Changes::default();
     let mut tenant = slots::tenant(view, id)?;
     let mut taken = Vec::new();

@@ -5,7 +5,7 @@ use interlock_model::limit::Limits;
 
 use super::rows::{SYSTEM_LIMITS, SystemRow};
 use super::slots;
-use super::tables::{Changes, Decision, Order, Table, View, read};
+use super::tables::{Changes, Decision, Pick, Table, View, read};
 use crate::tenants::{LimitScope, WrittenLimits};
 use crate::{Page, PageRequest, StoreError};
 
@@ -45,7 +45,7 @@ pub(super) fn written(view: &dyn View, scope: &LimitScope) -> Result<WrittenLimi
 pub(super) fn list(view: &dyn View, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
     // The first key after `after` is `after` with the smallest character behind it.
     let from = page.after.as_ref().map_or(String::new(), |after| format!("{after}\0"));
-    let rows = view.scan(Table::Tenants, &from, "~", Order::Ascending, page.limit.saturating_add(1))?;
+    let rows = view.scan(Table::Tenants, &from, "~", Pick::First(page.limit.saturating_add(1)))?;
     let has_more = rows.len() > page.limit;
     let items: Vec<TenantId> = rows.iter().take(page.limit).filter_map(|row| row.key.parse().ok()).collect();
     let next = items.last().filter(|_| has_more).map(ToString::to_string);

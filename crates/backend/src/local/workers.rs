@@ -6,7 +6,7 @@ use interlock_model::{TenantId, Timestamp};
 
 use super::rows;
 use super::runs::{fill_page, page_end};
-use super::tables::{Changes, Order, Table, View, read};
+use super::tables::{Changes, Pick, Table, View, read};
 use crate::jobs::Claim;
 use crate::workers::WorkerRecord;
 use crate::{Page, PageRequest, StoreError};
@@ -48,7 +48,7 @@ pub(super) fn list(
 ) -> Result<Page<WorkerRecord>, StoreError> {
     let until = page_end(id, page);
     let limit = page.limit.saturating_add(1);
-    let rows = view.scan(Table::Workers, &rows::of_tenant(id), &until, Order::Descending, limit)?;
+    let rows = view.scan(Table::Workers, &rows::of_tenant(id), &until, Pick::Last(limit))?;
     let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
     fill_page(keys, page.limit, |key| read(view, Table::Workers, key))
 }

@@ -5,7 +5,7 @@ use interlock_model::{TenantId, Timestamp, WorkflowId};
 
 use super::rows::{self, WorkflowHead};
 use super::runs::{fill_page, page_end};
-use super::tables::{Changes, Decision, Order, Table, View, read};
+use super::tables::{Changes, Decision, Pick, Table, View, read};
 use crate::workflows::WorkflowVersion;
 use crate::{Page, PageRequest, StoreError};
 
@@ -74,8 +74,7 @@ pub(super) fn list(
 ) -> Result<Page<WorkflowVersion>, StoreError> {
     let until = page_end(tenant, page);
     let limit = page.limit.saturating_add(1);
-    let rows =
-        view.scan(Table::WorkflowListing, &rows::of_tenant(tenant), &until, Order::Descending, limit)?;
+    let rows = view.scan(Table::WorkflowListing, &rows::of_tenant(tenant), &until, Pick::Last(limit))?;
     let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
     fill_page(keys, page.limit, |key| match rows::last_part(key).parse() {
         Ok(id) => current(view, tenant, &id),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use interlock_model::{Clock, Timestamp};
 
 use crate::StoreError;
-use crate::local::{Decision, Executor, LocalStore, Order, Row, Table, View};
+use crate::local::{Decide, Decision, Executor, LocalStore, Pick, Row, Table, View};
 
 /// A store that forgets everything with its process.
 pub type MemoryStore = LocalStore<MemoryTables>;
@@ -32,23 +32,16 @@ impl View for Tables {
         Ok(self.0.get(&table).and_then(|rows| rows.get(key)).cloned())
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        from: &str,
-        until: &str,
-        order: Order,
-        limit: usize,
-    ) -> Result<Vec<Row>, StoreError> {
+    fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
         let Some(rows) = self.0.get(&table) else { return Ok(Vec::new()) };
         if from >= until {
             return Ok(Vec::new());
         }
         let range = rows.range::<str, _>((Bound::Included(from), Bound::Excluded(until)));
         let row = |(key, value): (&String, &String)| Row { key: key.clone(), value: value.clone() };
-        Ok(match order {
-            Order::Ascending => range.map(row).take(limit).collect(),
-            Order::Descending => range.rev().map(row).take(limit).collect(),
+        Ok(match pick {
+            Pick::First(limit) => range.map(row).take(limit).collect(),
+            Pick::Last(limit) => range.rev().map(row).take(limit).collect(),
         })
     }
 }
@@ -81,7 +74,7 @@ impl Executor for MemoryTables {
     }
 
     /// A write costs no more here than a look.
-    fn peek<R>(&self, _: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
+    fn peek<R>(&self, _: &Decide<'_, R>) -> Option<R> {
         None
     }
 }

@@ -98,7 +98,10 @@ async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
     let ended = caller.ended(&run).await;
     workers.shutdown().await;
     assert_eq!(ended["status"], "succeeded", "{}", ended["error"]);
-    assert_eq!(ended["output"], json!({"repair": {"because": "it broke"}, "tell": {"message": "Ada is done"}}));
+    assert_eq!(
+        ended["output"],
+        json!({"repair": {"because": "it broke"}, "tell": {"message": "Ada is done"}})
+    );
     let sum = json!({"count": 1_000, "last": 998_001, "repaired": {"because": "it broke"}});
     assert_eq!(ended["steps"]["sum"]["output"], sum);
     assert_eq!(ended["steps"]["flaky"]["attempts"], 3);

@@ -1,5 +1,6 @@
 //! Answers to a start. A refusal must cost little more than an empty answer, so these are written by hand.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -72,12 +73,15 @@ fn key_reused(run: RunId) -> Response {
 fn at_capacity(usage: Usage, retry_after: Duration) -> Response {
     let Usage { runs_active, runs_max } = usage;
     let (code, title) = (Code::MaxConcurrentRuns.name(), Code::MaxConcurrentRuns.title());
-    let error = format!("max concurrent runs reached: {runs_active} of {runs_max} are live");
     let wait = millis(retry_after);
-    let body = format!(
-        "{{\"type\":\"urn:interlock:error:{code}\",\"title\":\"{title}\",\"status\":429,\"detail\":\"{error}\",\
-         \"code\":\"{code}\",\"error\":\"{error}\",\"limit\":{runs_max},\"current\":{runs_active},\
-         \"retry_after_ms\":{wait}}}"
+    let mut body = String::with_capacity(512);
+    // Writing into a string does not fail.
+    let _ = write!(
+        body,
+        "{{\"type\":\"urn:interlock:error:{code}\",\"title\":\"{title}\",\"status\":429,\
+         \"detail\":\"max concurrent runs reached: {runs_active} of {runs_max} are live\",\"code\":\"{code}\",\
+         \"error\":\"max concurrent runs reached: {runs_active} of {runs_max} are live\",\
+         \"limit\":{runs_max},\"current\":{runs_active},\"retry_after_ms\":{wait}}}"
     );
     let mut response = response(StatusCode::TOO_MANY_REQUESTS, MEDIA_TYPE, body);
     response.headers_mut().insert(RETRY_AFTER, retry_after_seconds(retry_after));

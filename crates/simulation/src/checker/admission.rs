@@ -146,12 +146,7 @@ impl Checker {
             format!("run {run} of tenant {id} started with version {} and not {current:?}", asked.version)
         });
         let before = self.runs.insert(run, runs::Run::admitted(asked.tenant.clone()));
-        // Known gap: a start whose answer was lost, and whose run was deleted before it was asked again, finds nothing
-        // that tells it from a start that never arrived, unless its key still does.
-        let is_known_gap = before.as_ref().is_some_and(|before| before.is_deleted && asked.is_repeat);
-        self.counts.deleted_starts_repeated += u64::from(is_known_gap);
-        let is_new = before.is_none() || is_known_gap;
-        self.require(is_new, Invariant::OneRunPerStart, || {
+        self.require(before.is_none(), Invariant::OneRunPerStart, || {
             format!("run {run} of tenant {id} was created a second time")
         });
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::super::{RunStatus};
+use super::super::super::RunStatus;
 use super::Story;
 use crate::step::StepStatus;
 

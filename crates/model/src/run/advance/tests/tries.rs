@@ -66,6 +66,16 @@ fn a_lost_dispatch_is_repeated_at_once_and_costs_no_retry() {
 }
 
 #[test]
+fn what_is_dispatched_and_taken_back_in_one_turn_never_leaves() {
+    let mut story =
+        Story::of(&json!({"a": worker(), "gate": {"type": "approval", "depends_on": ["a"]}}), json!({}));
+    story.commands.clear();
+    let lost = InboxEvent::Job { job: story.jobs[0].id.clone(), outcome: JobOutcome::Lost };
+    story.go(&[lost, InboxEvent::Cancel { by: "ann".to_owned() }]);
+    assert_eq!((story.status(), &story.commands), (RunStatus::Cancelled, &Vec::new()));
+}
+
+#[test]
 fn a_result_of_an_older_dispatch_changes_nothing() {
     let mut story = Story::of(&json!({"a": worker()}), json!({}));
     let old = story.report(JobOutcome::Lost);
