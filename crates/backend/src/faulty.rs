@@ -20,7 +20,7 @@ use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
-use crate::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
@@ -127,8 +127,15 @@ macro_rules! pass_on {
     };
 }
 
+/// Behind a bad line nothing is certain at once.
+impl Glance for FaultyStore {
+    fn refusal(&self, _: &StartRun) -> Option<Admission> {
+        None
+    }
+}
+
 pass_on!(RunStore {
-    admit(start: StartRun) -> Admission;
+    admit(start: &StartRun) -> Admission;
     take_ready(tenant: &TenantId, holder: &InstanceId, lease: Duration, limit: usize) -> Vec<Taken>;
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>;
     commit(commit: Commit) -> Committed;

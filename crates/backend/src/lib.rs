@@ -38,6 +38,7 @@ pub trait Store:
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
+    + runs::Glance
     + runs::RunStore
     + tenants::TenantStore
     + workers::WorkerStore
@@ -50,6 +51,7 @@ impl<T> Store for T where
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore
+        + runs::Glance
         + runs::RunStore
         + tenants::TenantStore
         + workers::WorkerStore

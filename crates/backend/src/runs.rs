@@ -9,7 +9,7 @@ use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
-use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
+use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
 use crate::{Page, PageRequest, StoreError};
 
@@ -55,8 +55,6 @@ pub struct Committed {
     pub has_more: bool,
     /// The version that the run is at now.
     pub version: u64,
-    /// The jobs that now wait, by topic.
-    pub queued: Vec<(Topic, u32)>,
 }
 
 /// A run without its steps, for lists.
@@ -95,10 +93,17 @@ pub struct Due {
     pub next_in: Option<Duration>,
 }
 
+/// What a store knows at once, without waiting for anything.
+pub trait Glance: Send + Sync {
+    /// The answer of [`admit`](RunStore::admit), if it is certain that the start changes nothing: a storm of refusals
+    /// then costs next to nothing. None: ask `admit`.
+    fn refusal(&self, start: &StartRun) -> Option<Admission>;
+}
+
 #[async_trait]
 pub trait RunStore: Send + Sync {
     /// Looks the key up, reads the limits, and creates run, slot, key and first event, or none of them.
-    async fn admit(&self, start: StartRun) -> Result<Admission, StoreError>;
+    async fn admit(&self, start: &StartRun) -> Result<Admission, StoreError>;
 
     /// Takes up to `limit` runs of the tenant that have something to take into account and that nobody holds.
     async fn take_ready(

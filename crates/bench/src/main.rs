@@ -12,11 +12,12 @@ mod runs;
 mod server;
 mod starts;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Parser;
+use load::Measured;
 use report::Report;
 
 #[derive(Debug, Clone, Parser)]
@@ -34,6 +35,9 @@ struct Arguments {
     /// Idle active runs for the memory figure; 0 leaves it out.
     #[arg(long, default_value_t = 100_000)]
     idle_runs: usize,
+    /// Only the measurements whose names begin so.
+    #[arg(long)]
+    only: Option<String>,
     /// JSON instead of tables.
     #[arg(long)]
     json: bool,
@@ -59,39 +63,49 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?)
 }
 
+/// What is measured, each by its name.
+const MEASUREMENTS: [&str; 8] = [
+    "empty handler",
+    "empty handler, 1 client",
+    "bare group commit",
+    "admitted starts",
+    "admitted starts, 1 client",
+    "refused starts",
+    "refused starts, 1 client",
+    "one-step runs",
+];
+
 async fn measure(arguments: &Arguments) -> Result<Report> {
     let binary = server::binary(arguments.binary.as_deref())?;
     let time = Duration::from_secs_f64(arguments.seconds);
+    let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.starts_with(only));
+    let names: Vec<&'static str> = MEASUREMENTS.into_iter().filter(|name| wanted(name)).collect();
     let mut report = Report::default();
-    let steps = arguments.rounds as u64 * 7 + 1;
-    let progress = indicatif::ProgressBar::new(steps).with_message("measuring");
+    let progress = indicatif::ProgressBar::new((arguments.rounds * names.len()) as u64);
     progress.set_style(indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
     for _ in 0..arguments.rounds {
-        progress.set_message("ceiling: empty handler");
-        report.add("empty handler", starts::empty_handler(time, 64).await?);
-        progress.inc(1);
-        report.add("empty handler, 1 client", starts::empty_handler(time, 1).await?);
-        progress.inc(1);
-        progress.set_message("ceiling: bare group commit");
-        report.add("bare group commit", group_commit::measure(time)?);
-        progress.inc(1);
-        progress.set_message("admitted starts");
-        report.add("admitted starts", starts::admitted(&binary, time, 64).await?);
-        report.add("admitted starts, 1 client", starts::admitted(&binary, time, 1).await?);
-        progress.inc(1);
-        progress.set_message("refused starts");
-        report.add("refused starts", starts::refused(&binary, time, 64).await?);
-        progress.inc(1);
-        report.add("refused starts, 1 client", starts::refused(&binary, time, 1).await?);
-        progress.inc(1);
-        progress.set_message("one-step runs");
-        report.add("one-step runs", runs::one_step(&binary, time).await?);
-        progress.inc(1);
+        for &name in &names {
+            progress.set_message(name);
+            report.add(name, measure_one(name, &binary, time).await?);
+            progress.inc(1);
+        }
     }
-    if arguments.idle_runs > 0 {
+    if arguments.idle_runs > 0 && arguments.only.is_none() {
         progress.set_message("memory of idle runs");
         report.memory = Some(memory::per_idle_run(&binary, arguments.idle_runs).await?);
     }
     progress.finish_and_clear();
     Ok(report)
+}
+
+async fn measure_one(name: &str, binary: &Path, time: Duration) -> Result<Measured> {
+    let clients = if name.ends_with("1 client") { 1 } else { 64 };
+    match name.split(',').next().unwrap_or(name) {
+        "empty handler" => starts::empty_handler(time, clients).await,
+        "bare group commit" => group_commit::measure(time),
+        "admitted starts" => starts::admitted(binary, time, clients).await,
+        "refused starts" => starts::refused(binary, time, clients).await,
+        "one-step runs" => runs::one_step(binary, time).await,
+        other => bail!("there is no measurement {other}"),
+    }
 }

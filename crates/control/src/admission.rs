@@ -1,10 +1,9 @@
 //! Who may start.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::{Effect, StoreError, Wake};
-use interlock_model::admission::{Admission, IdempotentIntent, StartRun, Usage};
+use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun, Usage};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::run::{RunStatus, StartedFrom};
 use interlock_model::step::StepRun;
@@ -41,6 +40,7 @@ pub struct RerunRequest {
 pub enum Started {
     New {
         run: RunId,
+        status: RunStatus,
         usage: Usage,
     },
     /// Started before under the same key. No status: deleted since.
@@ -68,6 +68,8 @@ pub enum StartError {
     RunNotFound(RunId),
     #[error("the input does not match the workflow's input_schema: {0}")]
     InvalidInput(String),
+    #[error("the workflow has no step {0}")]
+    UnknownStep(StepId),
     #[error("{0}")]
     NotRerunnable(String),
     /// The store did not do it.
@@ -100,6 +102,7 @@ impl Control {
             origin: StartedFrom::Request,
             is_repeat: false,
             copied_steps: Vec::new(),
+            first_turn: None,
         };
         self.admit_current(start, |_| Ok(Vec::new())).await
     }
@@ -125,9 +128,11 @@ impl Control {
             origin: StartedFrom::Rerun { of: request.run, from_step: from_step.clone() },
             is_repeat: false,
             copied_steps: Vec::new(),
+            first_turn: None,
         };
         let copied = move |workflow: &Workflow| match &from_step {
             None => Ok(Vec::new()),
+            Some(step) if !workflow.steps.contains_key(step) => Err(StartError::UnknownStep(step.clone())),
             Some(step) => {
                 crate::runs::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable)
             }
@@ -144,14 +149,14 @@ impl Control {
         let mut workflow =
             self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
         for _ in 0..RELOADS_MAX {
-            let prepared = prepare(&start, workflow.as_ref(), &copied);
-            let (attempt, refusal) = match prepared {
-                Ok(attempt) => (attempt, None),
+            let refusal = prepare(&mut start, workflow.as_deref(), &copied).err();
+            match refusal {
                 // A retry of a start that worked is answered even if it would not pass today.
-                Err(refusal) if start.intent.is_some() => (start.clone(), Some(refusal)),
-                Err(refusal) => return Err(refusal),
-            };
-            match (self.admit_once(attempt).await?, refusal) {
+                Some(refusal) if start.intent.is_none() => return Err(refusal),
+                Some(_) | None => {}
+            }
+            let begins = workflow.as_deref().filter(|_| refusal.is_none());
+            match (self.admit_once(&mut start, begins).await?, refusal) {
                 (Admission::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
                 (Admission::DefinitionChanged { .. }, None) => {
                     // A try that got no answer may have been admitted, or be admitted yet.
@@ -159,17 +164,29 @@ impl Control {
                     let found = self.reload_workflow(&start.tenant, &start.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
                 }
-                (decided, _) => return Ok(self.started(&start, &decided)),
+                (decided, _) => return Ok(self.started(start, &decided)),
             }
         }
         Err(StartError::NotDone { retry_after: self.retry_after(None) })
     }
 
     /// Asks the store, again where its answer was lost: with the same run id, asking twice starts once.
-    async fn admit_once(&self, mut start: StartRun) -> Result<Admission, StartError> {
+    async fn admit_once(
+        &self,
+        start: &mut StartRun,
+        workflow: Option<&Workflow>,
+    ) -> Result<Admission, StartError> {
+        if let Some(refusal) = self.store.refusal(start) {
+            return Ok(refusal);
+        }
+        start.first_turn = match workflow {
+            None => None,
+            Some(workflow) => FirstTurn::of(workflow, start, self.clock.now())
+                .map_err(|illegal| StartError::Store(StoreError::Conflict(illegal.to_string())))?,
+        };
         let mut is_unknown = false;
         for _ in 0..=self.settings.admission_repeats_max {
-            match self.store.admit(start.clone()).await {
+            match self.store.admit(start).await {
                 Ok(admission) => return Ok(admission),
                 Err(StoreError::Unavailable { effect, .. }) => {
                     is_unknown |= effect == Effect::Unknown;
@@ -186,11 +203,10 @@ impl Control {
         })
     }
 
-    fn started(&self, start: &StartRun, decided: &Admission) -> Started {
+    fn started(&self, start: StartRun, decided: &Admission) -> Started {
         match *decided {
             Admission::Admitted { run, usage } => {
-                self.wake(Wake::RunReady { tenant: start.tenant.clone() });
-                Started::New { run, usage }
+                Started::New { run, status: self.announce_start(start), usage }
             }
             Admission::Replayed { run, status, usage } => Started::Replayed { run, status, usage },
             Admission::KeyReused { run, usage } => Started::KeyReused { run, usage },
@@ -199,6 +215,16 @@ impl Control {
             }
             Admission::DefinitionChanged { .. } => unreachable!("the caller reloads the definition"),
         }
+    }
+
+    /// Wakes whoever has something to do for the new run. Returns where the run stands.
+    fn announce_start(&self, start: StartRun) -> RunStatus {
+        let Some(turn) = start.first_turn else {
+            self.wake(Wake::RunReady { tenant: start.tenant });
+            return RunStatus::Pending;
+        };
+        self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
+        turn.head.status
     }
 
     /// When a refused client should come back: as slots really come free, spread by half on both sides so that the
@@ -213,16 +239,18 @@ impl Control {
     }
 }
 
-/// The start with the version, and the steps, that the definition asks for.
+/// Gives the start the version, and the steps, that the definition asks for.
 fn prepare(
-    start: &StartRun,
-    workflow: Option<&Arc<Workflow>>,
+    start: &mut StartRun,
+    workflow: Option<&Workflow>,
     copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
-) -> Result<StartRun, StartError> {
+) -> Result<(), StartError> {
+    start.workflow_version = 0;
     let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(start.workflow.clone()))?;
     if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&start.input)) {
         return Err(StartError::InvalidInput(violation.to_string()));
     }
-    let copied_steps = copied(workflow)?;
-    Ok(StartRun { workflow_version: workflow.version, copied_steps, ..start.clone() })
+    start.copied_steps = copied(workflow)?;
+    start.workflow_version = workflow.version;
+    Ok(())
 }

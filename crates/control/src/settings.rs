@@ -9,8 +9,8 @@ pub struct Settings {
     pub run_lease: Duration,
     /// Runs that the engine takes in one step.
     pub take_max: usize,
-    /// Turns that one process makes at once.
-    pub turns_max: usize,
+    /// Takes that the engine has in hand at once.
+    pub engine_lanes: usize,
     /// How often the engine and the reconcilers look by themselves, should a wake-up be lost.
     pub poll: Duration,
     /// How often a waiting claim looks by itself, should a wake-up be lost.
@@ -37,7 +37,7 @@ impl Default for Settings {
         Self {
             run_lease: Duration::from_secs(30),
             take_max: 32,
-            turns_max: 16,
+            engine_lanes: 4,
             poll: Duration::from_millis(500),
             claim_poll: Duration::from_secs(2),
             keys_poll: Duration::from_secs(1),

@@ -1,6 +1,6 @@
 //! From the bus to whoever waits in this process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use interlock_backend::{Bus, Wake};
@@ -26,7 +26,14 @@ pub enum Signal {
 pub struct Wakeups {
     waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,
     /// Tenants with a ready run that the engine has not looked at since it was told.
-    ready: Mutex<BTreeSet<TenantId>>,
+    ready: Mutex<ReadyTenants>,
+}
+
+/// A line in which each tenant stands once.
+#[derive(Debug, Default)]
+struct ReadyTenants {
+    line: VecDeque<TenantId>,
+    standing: BTreeSet<TenantId>,
 }
 
 /// Signals that may be remembered before the ones nobody waits for are swept out.
@@ -48,10 +55,20 @@ impl Wakeups {
         notify
     }
 
-    /// The tenants that were said to have a ready run since the last call.
-    #[must_use]
-    pub(crate) fn take_ready(&self) -> BTreeSet<TenantId> {
-        std::mem::take(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The tenant whose turn it is.
+    pub(crate) fn next_ready(&self) -> Option<TenantId> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = ready.line.pop_front()?;
+        ready.standing.remove(&next);
+        Some(next)
+    }
+
+    /// Puts the tenant at the end of the line, unless it stands in it.
+    pub(crate) fn remember_ready(&self, tenant: TenantId) {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if ready.standing.insert(tenant.clone()) {
+            ready.line.push_back(tenant);
+        }
     }
 
     /// Passes on what the bus says, until `shutdown`.
@@ -70,7 +87,7 @@ impl Wakeups {
     fn pass_on(&self, wake: Wake) {
         match wake {
             Wake::RunReady { tenant } => {
-                self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant);
+                self.remember_ready(tenant);
                 self.find(&Signal::RunReady).inspect(|waiter| waiter.notify_one());
             }
             // One waiter a job: waking all of them for one job would be a small stampede.

@@ -144,7 +144,7 @@ impl Refusal {
         match error {
             StartError::WorkflowNotFound(id) => Self::not_found("workflow", id.as_str()),
             StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
-            StartError::InvalidInput(_) => Self::invalid(error),
+            StartError::InvalidInput(_) | StartError::UnknownStep(_) => Self::invalid(error),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
             StartError::NotDone { retry_after } => {
                 Self::unavailable("the store did not answer in time; nothing was started")

@@ -3,8 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::Approval;
 use crate::fingerprint::Fingerprint;
-use crate::run::{RunStatus, StartedFrom};
+use crate::history::Event;
+use crate::job::NewJob;
+use crate::run::{Head, RunStatus, Start, StartedFrom};
 use crate::step::StepRun;
 use crate::tenant::SlotFlow;
 use crate::{IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
@@ -31,6 +34,35 @@ pub struct StartRun {
     pub is_repeat: bool,
     /// Steps that a rerun takes over as they ended.
     pub copied_steps: Vec<(StepKey, StepRun)>,
+    /// What the engine would do first, to be written with the run. None: the run is left to the engine.
+    pub first_turn: Option<FirstTurn>,
+}
+
+impl StartRun {
+    /// What is written down of the request, once.
+    #[must_use]
+    pub fn asked(&self, now: Timestamp) -> Start {
+        Start {
+            run: self.run,
+            tenant: self.tenant.clone(),
+            workflow: self.workflow.clone(),
+            workflow_version: self.workflow_version,
+            input: self.input.clone(),
+            idempotency_key: self.intent.as_ref().map(|intent| intent.key.clone()),
+            origin: self.origin.clone(),
+            created_at: now,
+        }
+    }
+}
+
+/// The first turn of a run, decided before it is admitted: a start and its first dispatch are one write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FirstTurn {
+    pub head: Head,
+    pub steps: Vec<(StepKey, StepRun)>,
+    pub events: Vec<Event>,
+    pub dispatched: Vec<NewJob>,
+    pub approvals_opened: Vec<Approval>,
 }
 
 /// What the tenant used and might use when the answer was given.

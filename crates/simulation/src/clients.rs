@@ -262,7 +262,8 @@ fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<&Result<Sta
             StartError::WorkflowNotFound(_)
             | StartError::RunNotFound(_)
             | StartError::InvalidInput(_)
-            | StartError::NotRerunnable(_),
+            | StartError::NotRerunnable(_)
+            | StartError::UnknownStep(_),
         )) => {
             checker.tell(name, "asked for something else");
             Heard::Done

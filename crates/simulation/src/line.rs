@@ -13,7 +13,7 @@ use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Prog
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::runs::{
-    CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken,
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
 };
 use interlock_backend::tenants::{LimitScope, TenantStore, WrittenLimits};
 use interlock_backend::workers::{WorkerRecord, WorkerStore};
@@ -99,8 +99,15 @@ macro_rules! watched {
     };
 }
 
+/// Everything goes over the line, where the checker sees it.
+impl Glance for Line {
+    fn refusal(&self, _: &StartRun) -> Option<Admission> {
+        None
+    }
+}
+
 watched!(RunStore {
-    admit(start: StartRun) -> Admission, asked = Asked::of(&start) => |checker, answer| checker.admission(&asked, answer);
+    admit(start: &StartRun) -> Admission, asked = Asked::of(start) => |checker, answer| checker.admission(&asked, answer);
     take_ready(tenant: &TenantId, holder: &InstanceId, lease: Duration, limit: usize) -> Vec<Taken>
         => |checker, answer| checker.taken(answer.iter().flatten(), lease);
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>

@@ -91,7 +91,7 @@ fn settings(is_deaf: bool) -> Settings {
     Settings {
         run_lease: Duration::from_secs(2),
         take_max: 2,
-        turns_max: 3,
+        engine_lanes: 2,
         poll,
         claim_poll: Duration::from_secs(3),
         cancel_wait: Duration::from_secs(1),

@@ -31,6 +31,8 @@ counted! {
     /// Simulated milliseconds.
     simulated_ms,
     admitted,
+    /// Admitted together with its first turn.
+    first_turns,
     /// Refused at the cap.
     refused,
     /// Admitted when it took the tenant's last slot.
@@ -41,7 +43,6 @@ counted! {
     keys_renewed,
     /// Admitted before, asked again because the answer was lost.
     admissions_repeated,
-    /// Deleted between its admission and its repetition, and so admitted again.
     definitions_changed,
     /// Calls of clients and workers that got no answer.
     answers_lost,

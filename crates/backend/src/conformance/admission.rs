@@ -180,6 +180,41 @@ pub async fn a_repeat_does_not_bring_a_deleted_run_back(subject: &mut dyn Subjec
     assert_eq!(scene.store.run(&acme(), start.run).await.unwrap(), None);
 }
 
+pub async fn a_start_with_its_first_turn_is_one_write(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let start = scene.begun(&document(), json!({"n": 7})).await;
+    assert!(matches!(scene.admit(start.clone()).await, Admission::Admitted { .. }));
+    let found = scene.store.run(&acme(), start.run).await.unwrap().expect("the run is there");
+    assert_eq!((found.head.status, found.steps.len()), (RunStatus::Running, 1));
+    assert_eq!(scene.take(&acme(), start.run).await, None, "there is nothing left for the engine to begin");
+    let claimed = scene.claim(&acme(), 1).await.pop().expect("the first job waits");
+    assert_eq!((claimed.job.id.run, &claimed.job.input), (start.run, &json!({"n": 7})));
+    let timeline = scene.store.timeline(&acme(), start.run, 0, 10).await.unwrap();
+    assert_eq!(timeline.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1, 2, 3]);
+    let outcome = interlock_model::job::JobOutcome::Completed { output: json!(1) };
+    let fence = claimed.lease.fence;
+    let _ = scene.store.report(&acme(), &claimed.job.id, fence, outcome).await.unwrap();
+    let taken = scene.taken(&acme(), start.run).await;
+    let _ = scene.commit(ending(&taken, Ending::Succeeded)).await.unwrap();
+    assert_eq!(scene.active(&acme()).await, 0);
+}
+
+pub async fn a_run_that_ends_with_its_first_turn_leaves_no_slot_taken(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let steps = json!({"name": "deploy", "steps": {"only": {"type": "transform", "input": {"v": 1}}}});
+    let at_once = serde_json::from_value(steps).unwrap();
+    for _ in 0..3 {
+        let start = scene.begun(&at_once, json!({})).await;
+        assert!(matches!(scene.admit(start.clone()).await, Admission::Admitted { .. }));
+        let found = scene.store.run(&acme(), start.run).await.unwrap().expect("the run is there");
+        assert_eq!(found.head.status, RunStatus::Succeeded);
+        assert_eq!(scene.active(&acme()).await, 0);
+    }
+    scene.limit(&acme(), 0).await;
+    let refused = scene.admit(scene.begun(&at_once, json!({})).await).await;
+    assert!(matches!(refused, Admission::AtCapacity { .. }), "{refused:?}");
+}
+
 pub async fn a_refusal_tells_how_fast_slots_come_free(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     for _ in 0..3 {

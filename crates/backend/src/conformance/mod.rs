@@ -84,6 +84,8 @@ macro_rules! conformance_suite {
                 a_replay_of_a_deleted_run_says_that_it_is_gone,
                 a_start_with_an_old_definition_is_sent_back,
                 asking_again_with_the_same_run_id_starts_once,
+                a_start_with_its_first_turn_is_one_write,
+                a_run_that_ends_with_its_first_turn_leaves_no_slot_taken,
                 a_repeat_is_answered_before_the_definition_and_the_cap,
                 a_repeat_does_not_bring_a_deleted_run_back,
                 a_refusal_tells_how_fast_slots_come_free,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use interlock_model::admission::{Admission, IdempotentIntent, StartRun};
+use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
 use interlock_model::approval::{Approval, ApprovalState};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::NewJob;
 use interlock_model::limit::Limits;
 use interlock_model::run::{Ending, RunEvent, RunStatus, StartedFrom};
-use interlock_model::workflow::WorkflowDocument;
+use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
 use serde_json::{Value, json};
 
@@ -97,11 +97,23 @@ impl Scene {
             origin: StartedFrom::Request,
             is_repeat: false,
             copied_steps: Vec::new(),
+            first_turn: None,
         }
     }
 
+    /// A start of `document`, saved as `deploy`, that brings its first turn with it.
+    pub(super) async fn begun(&self, document: &WorkflowDocument, input: Value) -> StartRun {
+        let version = self.store.save_workflow(&acme(), &deploy(), document).await.expect("the store is up");
+        let mut start = self.request(&acme(), None, input);
+        start.workflow_version = version;
+        let workflow = Workflow::compile(deploy(), version, document).expect("the document compiles");
+        let now = Timestamp::from_millis(1_794_700_800_000);
+        start.first_turn = FirstTurn::of(&workflow, &start, now).expect("the rules know how a run begins");
+        start
+    }
+
     pub(super) async fn admit(&self, start: StartRun) -> Admission {
-        self.store.admit(start).await.expect("the store is up")
+        self.store.admit(&start).await.expect("the store is up")
     }
 
     pub(super) async fn start(&self, tenant: &TenantId, key: Option<&str>) -> Admission {

@@ -4,12 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use interlock_model::admission::{Admission, IdempotentIntent, StartRun};
+use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::Limits;
 use interlock_model::run::{Ending, StartedFrom};
+use interlock_model::workflow::Workflow;
 use interlock_model::{Fence, JobId, RunId, TenantId, Timestamp};
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom;
@@ -158,10 +159,19 @@ impl Walk {
             origin: StartedFrom::Request,
             is_repeat: repeated.is_some(),
             copied_steps: Vec::new(),
+            first_turn: None,
         };
-        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(start.clone())) {
+        let start = self.perhaps_begun(start, now);
+        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
             self.runs.push((tenant, run));
         }
+    }
+
+    /// Half of the starts bring their first turn with them.
+    fn perhaps_begun(&mut self, start: StartRun, now: Timestamp) -> StartRun {
+        let workflow = Workflow::compile(deploy(), start.workflow_version, &document()).expect("it compiles");
+        let turn = FirstTurn::of(&workflow, &start, now).expect("the rules know how a run begins");
+        StartRun { first_turn: turn.filter(|_| self.random.random_bool(0.5)), ..start }
     }
 
     async fn take(&mut self) {

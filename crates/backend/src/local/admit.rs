@@ -1,10 +1,11 @@
 //! Admission: the key, the definition, the cap, and the run with all that belongs to it, in one decision.
 
 use interlock_model::Timestamp;
-use interlock_model::admission::{Admission, KeyRecord, KeyVerdict, StartRun, Usage};
+use interlock_model::admission::{Admission, FirstTurn, KeyRecord, KeyVerdict, StartRun, Usage};
 use interlock_model::history::{Event, EventKind};
-use interlock_model::run::{Head, Start};
+use interlock_model::run::Head;
 
+use super::commit;
 use super::rows::{self, WorkflowHead};
 use super::slots::{self, Gate};
 use super::tables::{Changes, Decision, Table, View, read};
@@ -74,33 +75,57 @@ fn by_key(
 fn create(now: Timestamp, start: &StartRun, mut gate: Gate) -> Decision<Admission> {
     let mut changes = Changes::default();
     let (tenant, run) = (&start.tenant, start.run);
-    slots::take(&mut changes, tenant, &mut gate.tenant, run);
-    changes.put(Table::Tenants, tenant.as_str(), &gate.tenant);
-    let asked = Start {
-        run,
-        tenant: tenant.clone(),
-        workflow: start.workflow.clone(),
-        workflow_version: start.workflow_version,
-        input: start.input.clone(),
-        idempotency_key: start.intent.as_ref().map(|intent| intent.key.clone()),
-        origin: start.origin.clone(),
-        created_at: now,
-    };
-    changes.put(Table::Starts, rows::run(tenant, run), &asked);
-    changes.put(Table::Heads, rows::run(tenant, run), &Head::admitted(now));
-    changes.mark(Table::Ready, rows::run(tenant, run));
+    changes.put(Table::Starts, rows::run(tenant, run), &start.asked(now));
     for (key, step) in &start.copied_steps {
         changes.put(Table::Steps, rows::step(tenant, run, key), step);
     }
-    let event = Event::new(now, EventKind::RunStatus).with_status("pending");
-    changes.put(Table::Timeline, rows::numbered(tenant, run, 1), &event);
+    let admitted = Event::new(now, EventKind::RunStatus).with_status("pending");
+    changes.put(Table::Timeline, rows::numbered(tenant, run, 1), &admitted);
     if let Some(intent) = &start.intent {
         let record = KeyRecord {
             run,
             fingerprint: intent.fingerprint.clone(),
             expires_at: gate.limits.key_retention.map(|time| now + time),
         };
-        changes.put(Table::IdempotencyKeys, rows::idempotency(tenant, &start.workflow, &intent.key), &record);
+        let key = rows::idempotency(tenant, &start.workflow, &intent.key);
+        changes.put(Table::IdempotencyKeys, key, &record);
     }
+    let has_ended = match &start.first_turn {
+        None => leave_to_engine(&mut changes, now, start),
+        Some(turn) => begin(&mut changes, now, start, turn),
+    };
+    if !has_ended {
+        slots::take(&mut changes, tenant, &mut gate.tenant, run);
+    }
+    changes.put(Table::Tenants, tenant.as_str(), &gate.tenant);
     Decision { answer: Admission::Admitted { run, usage: gate.usage() }, changes }
+}
+
+fn leave_to_engine(changes: &mut Changes, now: Timestamp, start: &StartRun) -> bool {
+    let key = rows::run(&start.tenant, start.run);
+    changes.put(Table::Heads, key.clone(), &Head::admitted(now));
+    changes.mark(Table::Ready, key);
+    false
+}
+
+/// Writes the first turn with the run. Whether the run has ended with it.
+fn begin(changes: &mut Changes, now: Timestamp, start: &StartRun, turn: &FirstTurn) -> bool {
+    let (tenant, run) = (&start.tenant, start.run);
+    changes.put(Table::Heads, rows::run(tenant, run), &turn.head);
+    for (key, step) in &turn.steps {
+        changes.put(Table::Steps, rows::step(tenant, run, key), step);
+    }
+    for (number, event) in (2..).zip(&turn.events) {
+        changes.put(Table::Timeline, rows::numbered(tenant, run, number), event);
+    }
+    for job in &turn.dispatched {
+        commit::dispatch(changes, tenant, now, job);
+    }
+    for approval in &turn.approvals_opened {
+        commit::open_approval(changes, tenant, approval);
+    }
+    if let Some(at) = turn.head.due_at {
+        changes.mark(Table::Timers, rows::timer(tenant, at, run));
+    }
+    turn.head.status.is_final()
 }

@@ -1,12 +1,10 @@
 //! One turn of the engine, written in one step under its fence and version.
 
-use std::collections::BTreeMap;
-
 use interlock_model::approval::{Approval, ApprovalState};
-use interlock_model::job::{EndCause, Job, JobEnd, JobLease};
+use interlock_model::job::{EndCause, Job, JobEnd, JobLease, NewJob};
 use interlock_model::run::Head;
 use interlock_model::tenant::Tenant;
-use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic};
+use interlock_model::{Fence, JobId, TenantId, Timestamp};
 
 use super::rows::{self, DeadLetter, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
@@ -27,13 +25,14 @@ pub(super) fn commit(
         changes.put(Table::Steps, rows::step(id, run, key), step);
     }
     history::append(view, &mut changes, (id, run), commit.events)?;
-    let queued = dispatch(&mut changes, id, now, commit.dispatched);
+    for job in &commit.dispatched {
+        dispatch(&mut changes, id, now, job);
+    }
     for job in &commit.revoked {
         end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Revoked, now))?;
     }
     for approval in &commit.approvals_opened {
-        changes.put(Table::Approvals, rows::job(id, &approval.job), approval);
-        changes.mark(Table::OpenApprovals, rows::job(id, &approval.job));
+        open_approval(&mut changes, id, approval);
     }
     for job in &commit.approvals_withdrawn {
         withdraw(view, &mut changes, id, job)?;
@@ -52,7 +51,7 @@ pub(super) fn commit(
     let head = Head { version, fence: commit.fence, ..commit.head };
     changes.put(Table::Heads, rows::run(id, run), &head);
     changes.delete(Table::RunLeases, rows::run(id, run));
-    Ok(Decision { answer: Committed { has_more, version, queued }, changes })
+    Ok(Decision { answer: Committed { has_more, version }, changes })
 }
 
 /// Whether the run is still held under this fence and at this version. Returns where it stood.
@@ -70,21 +69,16 @@ fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
     Ok(head)
 }
 
-fn dispatch(
-    changes: &mut Changes,
-    id: &TenantId,
-    now: Timestamp,
-    jobs: Vec<interlock_model::job::NewJob>,
-) -> Vec<(Topic, u32)> {
-    let mut queued: BTreeMap<Topic, u32> = BTreeMap::new();
-    for new in jobs {
-        *queued.entry(new.topic.clone()).or_default() += 1;
-        changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
-        changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
-        let key = rows::job(id, &new.id);
-        changes.put(Table::Jobs, key, &Job { new, created_at: now, end: None });
-    }
-    queued.into_iter().collect()
+/// Puts a new job into its topic's queue.
+pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) {
+    changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+    changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
+    changes.put(Table::Jobs, rows::job(id, &new.id), &Job { new: new.clone(), created_at: now, end: None });
+}
+
+pub(super) fn open_approval(changes: &mut Changes, id: &TenantId, approval: &Approval) {
+    changes.put(Table::Approvals, rows::job(id, &approval.job), approval);
+    changes.mark(Table::OpenApprovals, rows::job(id, &approval.job));
 }
 
 /// Ends a job, if it is open: its fence is raised, so that its worker can write no more. Returns what ended.

@@ -22,7 +22,7 @@ use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
-use crate::runs::{CancelRequest, Commit, Committed, Due, RunFilter, RunStore, RunSummary, Taken};
+use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
@@ -44,13 +44,16 @@ impl<E> LocalStore<E> {
     }
 }
 
+impl<E: Executor> Glance for LocalStore<E> {
+    fn refusal(&self, start: &StartRun) -> Option<Admission> {
+        self.tables.peek(&|view, now| admit::admit(view, now, start))
+    }
+}
+
 #[async_trait]
 impl<E: Executor> RunStore for LocalStore<E> {
-    async fn admit(&self, start: StartRun) -> Result<Admission, StoreError> {
-        // A tenant at its cap is told so from memory: a storm of refusals must not queue behind commits.
-        if let Some(refusal) = self.tables.peek(&|view, now| admit::admit(view, now, &start)) {
-            return Ok(refusal);
-        }
+    async fn admit(&self, start: &StartRun) -> Result<Admission, StoreError> {
+        let start = start.clone();
         self.tables.write("admit a run", move |view, now| admit::admit(view, now, &start)).await
     }
 

@@ -3,7 +3,6 @@
 mod cache;
 mod turn;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use interlock_backend::StoreError;
@@ -19,62 +18,58 @@ use crate::service::Control;
 use crate::wakeups::Signal;
 
 /// Advances runs until `shutdown`, then finishes the turns in hand.
+///
+/// In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
 pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
+    let mut lanes = JoinSet::new();
+    for _ in 0..control.settings.engine_lanes.max(1) {
+        lanes.spawn(run_lane(control.clone(), shutdown.clone()));
+    }
+    while let Some(ended) = lanes.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a lane of the engine ended by a bug");
+        }
+    }
+}
+
+async fn run_lane(control: Arc<Control>, shutdown: CancellationToken) {
     let woken = control.wakeups.waiter(Signal::RunReady);
-    let mut turns = JoinSet::new();
-    let mut waiting = BTreeSet::new();
     while !shutdown.is_cancelled() {
-        waiting.extend(control.wakeups.take_ready());
-        if waiting.is_empty() {
-            // Wake-ups may be lost; looking costs one read.
-            let heard = tokio::time::timeout(control.settings.poll, woken.notified());
-            match shutdown.run_until_cancelled(heard).await {
-                None => break,
-                Some(Ok(())) => {}
-                Some(Err(_)) => waiting.extend(ready_tenants(&control).await),
-            }
+        if let Some(tenant) = control.wakeups.next_ready() {
+            advance_some(&control, &tenant).await;
             continue;
         }
-        // Round by round, a bounded number each: one tenant's storm does not keep the others waiting.
-        for tenant in std::mem::take(&mut waiting) {
-            if take_some(&control, &tenant, &mut turns).await {
-                waiting.insert(tenant);
-            }
+        // Wake-ups may be lost; looking costs one read.
+        let heard = tokio::time::timeout(control.settings.poll, woken.notified());
+        match shutdown.run_until_cancelled(heard).await {
+            None => return,
+            Some(Ok(())) => {}
+            Some(Err(_)) => look_for_ready(&control).await,
         }
     }
-    while turns.join_next().await.is_some() {}
 }
 
-async fn ready_tenants(control: &Control) -> Vec<TenantId> {
+async fn look_for_ready(control: &Control) {
     match control.store.due(control.settings.take_max).await {
-        Ok(due) => due.ready,
-        Err(error) => {
-            warn!(%error, "cannot look for ready runs; trying again");
-            Vec::new()
-        }
+        Ok(due) => due.ready.into_iter().for_each(|tenant| control.wakeups.remember_ready(tenant)),
+        Err(error) => warn!(%error, "cannot look for ready runs; trying again"),
     }
 }
 
-/// Takes a few runs of the tenant and begins their turns. Whether there may be more.
-async fn take_some(control: &Arc<Control>, tenant: &TenantId, turns: &mut JoinSet<()>) -> bool {
-    let settings = &control.settings;
-    while turns.len() >= settings.turns_max {
-        turns.join_next().await;
-    }
-    let free = (settings.turns_max - turns.len()).min(settings.take_max);
-    let taken = control.store.take_ready(tenant, &control.instance, settings.run_lease, free).await;
-    match taken {
+/// Takes a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
+/// line: one tenant's storm does not keep the others waiting.
+async fn advance_some(control: &Arc<Control>, tenant: &TenantId) {
+    let (lease, limit) = (control.settings.run_lease, control.settings.take_max);
+    match control.store.take_ready(tenant, &control.instance, lease, limit).await {
         Ok(taken) => {
-            let may_have_more = taken.len() == free;
-            for run in taken {
-                turns.spawn(advance_to_the_end(control.clone(), run));
+            if taken.len() == limit {
+                control.wakeups.remember_ready(tenant.clone());
             }
-            may_have_more
+            let mut turns: JoinSet<()> =
+                taken.into_iter().map(|run| advance_to_the_end(control.clone(), run)).collect();
+            while turns.join_next().await.is_some() {}
         }
-        Err(error) => {
-            warn!(%tenant, %error, "cannot take runs; trying again at the next look");
-            false
-        }
+        Err(error) => warn!(%tenant, %error, "cannot take runs; trying again at the next look"),
     }
 }
 

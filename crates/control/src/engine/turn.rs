@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use interlock_backend::runs::{Commit, Committed, Taken};
+use interlock_backend::runs::{Commit, Taken};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Command, advance};
-use interlock_model::{RunId, StepKey, TenantId};
+use interlock_model::{RunId, StepKey, TenantId, Topic};
 use tracing::error;
 
 use crate::service::Control;
@@ -40,11 +40,13 @@ impl Control {
         let steps = advanced.run.steps.clone();
         let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
         let is_final = commit.head.status.is_final();
+        let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let committed = self.store.commit(commit).await?;
         if !is_final {
             self.cached_runs.keep(id, committed.version, steps);
         }
-        self.announce(&tenant, id, &committed);
+        self.announce_jobs(&tenant, dispatched);
+        self.wake(Wake::RunChanged { run: id });
         Ok(committed.has_more)
     }
 
@@ -62,11 +64,15 @@ impl Control {
         found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
     }
 
-    fn announce(&self, tenant: &TenantId, run: RunId, committed: &Committed) {
-        for (topic, jobs) in &committed.queued {
-            self.wake(Wake::JobsReady { tenant: tenant.clone(), topic: topic.clone(), jobs: *jobs });
+    /// Wakes a worker for each job, topic by topic.
+    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: Vec<Topic>) {
+        let mut waiting: BTreeMap<Topic, u32> = BTreeMap::new();
+        for topic in dispatched {
+            *waiting.entry(topic).or_default() += 1;
         }
-        self.wake(Wake::RunChanged { run });
+        for (topic, jobs) in waiting {
+            self.wake(Wake::JobsReady { tenant: tenant.clone(), topic, jobs });
+        }
     }
 }
 

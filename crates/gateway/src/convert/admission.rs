@@ -33,7 +33,7 @@ pub(crate) fn outcome(started: &Started) -> AdmissionOutcome {
 
 pub(crate) fn answer(started: &Started) -> Response {
     let (mut response, usage) = match started {
-        Started::New { run, usage } => (run_answer(*run, RunStatus::Pending.name(), false), usage),
+        Started::New { run, status, usage } => (run_answer(*run, status.name(), false), usage),
         Started::Replayed { run, status, usage } => {
             (run_answer(*run, status.map_or("deleted", RunStatus::name), true), usage)
         }

@@ -1,6 +1,7 @@
 //! Runs: what was asked, where it stands, and how it goes on.
 
 pub mod advance;
+mod first_turn;
 mod transition;
 
 use std::collections::BTreeMap;

@@ -23,6 +23,8 @@ pub(crate) struct Asked {
     key: Option<(String, String)>,
     is_rerun: bool,
     is_repeat: bool,
+    /// What is written with the run, as if its first commit had been part of it.
+    first_turn: Option<runs::Turn>,
 }
 
 /// What the key alone says.
@@ -47,6 +49,7 @@ impl Asked {
             key,
             is_rerun: start.origin != interlock_model::run::StartedFrom::Request,
             is_repeat: start.is_repeat,
+            first_turn: start.first_turn.as_ref().map(|turn| runs::Turn::first(start, turn)),
         }
     }
 }
@@ -61,7 +64,11 @@ impl Checker {
             Admission::Admitted { run, .. } => self.admitted(asked, *run, by_key),
             Admission::Replayed { run, .. } => {
                 self.counts.replays += 1;
-                self.require(by_key == ByKey::Replay(*run), Invariant::OneRunPerKey, || {
+                // A start whose reply was lost, and whose run was deleted before it was asked again, is told so.
+                let is_own = asked.is_repeat && *run == asked.run;
+                let was_deleted = is_own && self.runs.get(run).is_some_and(|run| run.is_deleted);
+                let is_true = by_key == ByKey::Replay(*run) || was_deleted;
+                self.require(is_true, Invariant::OneRunPerKey, || {
                     format!(
                         "a replay in tenant {} names run {run}, which its key did not start",
                         asked.tenant
@@ -149,6 +156,10 @@ impl Checker {
         self.require(before.is_none(), Invariant::OneRunPerStart, || {
             format!("run {run} of tenant {id} was created a second time")
         });
+        if let Some(turn) = &asked.first_turn {
+            self.counts.first_turns += 1;
+            self.carry_out(turn);
+        }
     }
 
     fn refused(&mut self, asked: &Asked, by_key: ByKey) {

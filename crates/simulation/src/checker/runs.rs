@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::{Commit, Committed, Taken};
+use interlock_model::admission::{FirstTurn, StartRun};
 use interlock_model::history::EventKind;
 use interlock_model::run::RunStatus;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp};
@@ -41,6 +42,21 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    pub(super) fn first(start: &StartRun, turn: &FirstTurn) -> Self {
+        Self {
+            tenant: start.tenant.clone(),
+            run: start.run,
+            fence: Fence::NONE,
+            version: 0,
+            status: turn.head.status,
+            dispatched: turn.dispatched.iter().map(|job| job.id.clone()).collect(),
+            revoked: Vec::new(),
+            opened: turn.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
+            withdrawn: Vec::new(),
+            told: turn.events.iter().map(|event| event.kind).collect(),
+        }
+    }
+
     pub(crate) fn of(commit: &Commit) -> Self {
         Self {
             tenant: commit.tenant.clone(),
@@ -113,11 +129,17 @@ impl Checker {
     }
 
     fn write(&mut self, turn: &Turn) {
+        if let Some(run) = self.runs.get_mut(&turn.run) {
+            run.version += 1;
+            run.holder = None;
+        }
+        self.carry_out(turn);
+    }
+
+    /// What a turn says comes true.
+    pub(super) fn carry_out(&mut self, turn: &Turn) {
         let Some(run) = self.runs.get_mut(&turn.run) else { return };
-        let had_ended = run.ended;
-        run.version += 1;
-        run.holder = None;
-        run.ended = turn.status.is_final();
+        let had_ended = std::mem::replace(&mut run.ended, turn.status.is_final());
         self.require(!had_ended || turn.dispatched.is_empty(), Invariant::FinalStays, || {
             format!("run {} of tenant {} has ended and dispatched more", turn.run, turn.tenant)
         });
