@@ -8,7 +8,8 @@ use rusqlite::Connection;
 use crate::load::{Measured, micros};
 
 const BATCH: u64 = 64;
-const TABLES: [&str; 6] = ["tenants", "active", "starts", "heads", "ready", "timeline"];
+const TABLES: [&str; 9] =
+    ["tenants", "active", "starts", "heads", "steps", "timeline", "jobs", "queue", "job_listing"];
 
 /// Admissions per second that bare `SQLite` commits, each as durable as ours.
 pub(crate) fn measure(time: Duration) -> Result<Measured> {
@@ -41,33 +42,45 @@ pub(crate) fn measure(time: Duration) -> Result<Measured> {
     Ok(Measured { per_second, p50_us: at(50), p99_us: at(99) })
 }
 
-/// Rows of the same keys and sizes as an admission without an idempotency key writes.
+/// Rows of the same keys and sizes as an admission without an idempotency key writes, with its first dispatch.
 fn admit(transaction: &rusqlite::Transaction<'_>, number: u64) -> rusqlite::Result<()> {
-    let run =
-        format!("default/01992f0c-{:04x}-7{:03x}-8000-{number:012x}", number >> 24, number >> 12 & 0xfff);
+    let id = format!("01992f0c-{:04x}-7{:03x}-8000-{number:012x}", number >> 24, number >> 12 & 0xfff);
+    let run = format!("default/{id}");
+    let job = format!("{id}:work@1");
+    let at = 1_794_700_800_000 + number / 16;
     let tenant = format!(
         r#"{{"limits":{{"runs_max":1000000000}},"revision":1,"runs_active":{number},{}"fence":1794700800000000}}"#,
         r#""slot_flow":{"freed_at":null,"interval_ms":null},"#,
     );
     let start = format!(
-        r#"{{"run":"{run}","tenant":"default","workflow":"bench","workflow_version":1,{}"created_at":1794700800000}}"#,
+        r#"{{"run":"{id}","tenant":"default","workflow":"bench","workflow_version":1,{}"created_at":{at}}}"#,
         r#""input":{"n":42,"question":"what is the answer?"},"origin":"request","#,
     );
-    let head = r#"{"status":"pending","version":0,"fence":0,"updated_at":1794700800000}"#;
-    let event = r#"{"at":1794700800000,"kind":"run_status","status":"pending"}"#;
-    let event_key = format!("{run}/0000000001");
+    let head = format!(r#"{{"status":"running","version":0,"fence":0,"started_at":{at},"updated_at":{at}}}"#);
+    let step = format!(
+        r#"{{"status":"running","attempts":1,"failures":0,"losses":0,"job":"{job}","job_open":true,"started_at":{at}}}"#
+    );
+    let new = format!(
+        r#"{{"new":{{"id":"{job}","workflow":"bench","topic":"bench",{}}},"created_at":{at}}}"#,
+        r#""input":{"n":42,"question":"what is the answer?"}"#,
+    );
+    let dispatched = format!(r#"{{"at":{at},"kind":"step_dispatched","step":"work","job":"{job}","data":{{"topic":"bench"}}}}"#);
     let rows = [
-        ("active", run.as_str(), ""),
-        ("tenants", "default", tenant.as_str()),
-        ("starts", run.as_str(), start.as_str()),
-        ("heads", run.as_str(), head),
-        ("ready", run.as_str(), ""),
-        ("timeline", event_key.as_str(), event),
+        ("starts", run.clone(), start),
+        ("timeline", format!("{run}/0000000001"), format!(r#"{{"at":{at},"kind":"run_status","status":"pending"}}"#)),
+        ("heads", run.clone(), head),
+        ("steps", format!("{run}/work"), step),
+        ("timeline", format!("{run}/0000000002"), format!(r#"{{"at":{at},"kind":"run_status","status":"running"}}"#)),
+        ("timeline", format!("{run}/0000000003"), dispatched),
+        ("queue", format!("default/bench/{at:015}/{job}"), String::new()),
+        ("job_listing", format!("default/{at:015}/{job}"), String::new()),
+        ("jobs", format!("default/{job}"), new),
+        ("active", run, String::new()),
+        ("tenants", "default".to_owned(), tenant),
     ];
     for (table, key, value) in rows {
-        let insert = format!(
-            "INSERT INTO {table} VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
-        );
+        let insert =
+            format!("INSERT INTO {table} VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value");
         transaction.prepare_cached(&insert)?.execute((key, value))?;
     }
     Ok(())
