@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::command::root;
 
 const LINES_MAX: usize = 400;
-const COLUMNS_MAX: usize = 120;
+const COLUMNS_MAX: usize = 125;
 /// Names that say nothing about what is in them.
 const VAGUE: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
 /// Words that mean "not done yet".

@@ -132,6 +132,10 @@ impl Glance for FaultyStore {
     fn refusal(&self, _: &StartRun) -> Option<Admission> {
         None
     }
+
+    fn commands_sent(&self) -> u64 {
+        self.store.commands_sent()
+    }
 }
 
 pass_on!(RunStore {

@@ -98,6 +98,9 @@ pub trait Glance: Send + Sync {
     /// The answer of [`admit`](RunStore::admit), if it is certain that the start changes nothing: a storm of refusals
     /// then costs next to nothing. None: ask `admit`.
     fn refusal(&self, start: &StartRun) -> Option<Admission>;
+
+    /// Verbs that this process has sent to the store.
+    fn commands_sent(&self) -> u64;
 }
 
 #[async_trait]

@@ -64,13 +64,23 @@ fn admit(transaction: &rusqlite::Transaction<'_>, number: u64) -> rusqlite::Resu
         r#"{{"new":{{"id":"{job}","workflow":"bench","topic":"bench",{}}},"created_at":{at}}}"#,
         r#""input":{"n":42,"question":"what is the answer?"}"#,
     );
-    let dispatched = format!(r#"{{"at":{at},"kind":"step_dispatched","step":"work","job":"{job}","data":{{"topic":"bench"}}}}"#);
+    let dispatched = format!(
+        r#"{{"at":{at},"kind":"step_dispatched","step":"work","job":"{job}","data":{{"topic":"bench"}}}}"#
+    );
     let rows = [
         ("starts", run.clone(), start),
-        ("timeline", format!("{run}/0000000001"), format!(r#"{{"at":{at},"kind":"run_status","status":"pending"}}"#)),
+        (
+            "timeline",
+            format!("{run}/0000000001"),
+            format!(r#"{{"at":{at},"kind":"run_status","status":"pending"}}"#),
+        ),
         ("heads", run.clone(), head),
         ("steps", format!("{run}/work"), step),
-        ("timeline", format!("{run}/0000000002"), format!(r#"{{"at":{at},"kind":"run_status","status":"running"}}"#)),
+        (
+            "timeline",
+            format!("{run}/0000000002"),
+            format!(r#"{{"at":{at},"kind":"run_status","status":"running"}}"#),
+        ),
         ("timeline", format!("{run}/0000000003"), dispatched),
         ("queue", format!("default/bench/{at:015}/{job}"), String::new()),
         ("job_listing", format!("default/{at:015}/{job}"), String::new()),
@@ -79,8 +89,9 @@ fn admit(transaction: &rusqlite::Transaction<'_>, number: u64) -> rusqlite::Resu
         ("tenants", "default".to_owned(), tenant),
     ];
     for (table, key, value) in rows {
-        let insert =
-            format!("INSERT INTO {table} VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value");
+        let insert = format!(
+            "INSERT INTO {table} VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value"
+        );
         transaction.prepare_cached(&insert)?.execute((key, value))?;
     }
     Ok(())

@@ -35,6 +35,12 @@ impl Control {
             .collect();
         loop {
             let claimed = self.store.claim(claim.clone()).await?;
+            if claimed.len() == claim.jobs_max {
+                // There may be more than one could carry. Wake-ups that meet become one, so it is passed on.
+                for waiter in &waiters {
+                    waiter.notify_one();
+                }
+            }
             if !claimed.is_empty() || Instant::now() >= deadline || stop.is_cancelled() {
                 return Ok(claimed);
             }

@@ -88,7 +88,9 @@ impl Line {
 
 /// Verbs with the checker's word on each: `verb(arguments) -> answer, remembered => |checker, answer| …`.
 macro_rules! watched {
-    ($trait:ident { $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty $(, $kept:ident = $keep:expr)? => $judge:expr;)* }) => {
+    ($trait:ident {
+        $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty $(, $kept:ident = $keep:expr)? => $judge:expr;)*
+    }) => {
         #[async_trait]
         impl $trait for Line {
             $(async fn $verb(&self, $($name: $type),*) -> Result<$answer, StoreError> {
@@ -103,6 +105,10 @@ macro_rules! watched {
 impl Glance for Line {
     fn refusal(&self, _: &StartRun) -> Option<Admission> {
         None
+    }
+
+    fn commands_sent(&self) -> u64 {
+        self.store.commands_sent()
     }
 }
 

@@ -241,4 +241,12 @@ pub async fn a_worker_that_claims_is_seen(subject: &mut dyn Subject) {
     let seen = scene.store.worker(&acme(), &name("worker-1")).await.unwrap().expect("it is known");
     assert_eq!(seen.first_seen_at, first_seen_at);
     assert!(seen.last_seen_at > first_seen_at);
+    // One that is busy with a job is seen by its heartbeats.
+    let (_, claimed) = scene.working(&acme()).await;
+    for _ in 0..4 {
+        subject.elapse(LEASE * 3 / 4).await;
+        let _ = scene.store.heartbeat(&acme(), &claimed.job.id, claimed.lease.fence).await.unwrap();
+    }
+    let busy = scene.store.worker(&acme(), &name("worker-1")).await.unwrap().expect("it is known");
+    assert!(busy.last_seen_at > seen.last_seen_at);
 }

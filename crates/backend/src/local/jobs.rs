@@ -9,7 +9,7 @@ use serde_json::json;
 use super::commit::end_job;
 use super::rows;
 use super::tables::{Changes, Decision, Pick, Table, View, read};
-use super::{history, inbox, runs, slots};
+use super::{history, inbox, runs, slots, workers};
 use crate::jobs::{Heartbeat, JobView, Progress, Report};
 use crate::{Page, PageRequest, StoreError};
 
@@ -41,6 +41,7 @@ pub(super) fn heartbeat(
             changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
             changes.mark(Table::JobExpiries, rows::expiry(id, extended.expires_at, job));
             changes.put(Table::JobLeases, rows::job(id, job), &extended);
+            workers::heard(view, &mut changes, (id, &extended.worker), now)?;
             let answer = Heartbeat::Extended { lease: extended.ttl, expires_at: extended.expires_at };
             Ok(Decision { answer, changes })
         }

@@ -1,5 +1,7 @@
 //! The contract, fulfilled by decisions.
 
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,10 +12,10 @@ use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
 
 use super::slots::Gate;
-use super::tables::{Executor, Table, read};
+use super::tables::{Decision, Executor, Table, View, read};
 use super::{
     admit, approvals, claim, commit, expiry, history, jobs, keys, rows, runs, take, tenants, workers,
     workflows,
@@ -32,11 +34,12 @@ use crate::{Page, PageRequest, StoreError};
 #[derive(Debug)]
 pub struct LocalStore<E> {
     tables: E,
+    commands: AtomicU64,
 }
 
 impl<E> LocalStore<E> {
     pub fn new(tables: E) -> Self {
-        Self { tables }
+        Self { tables, commands: AtomicU64::new(0) }
     }
 
     pub fn tables(&self) -> &E {
@@ -44,9 +47,33 @@ impl<E> LocalStore<E> {
     }
 }
 
+impl<E: Executor> LocalStore<E> {
+    fn write<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> impl Future<Output = Result<R, StoreError>> + Send {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        self.tables.write(action, decide)
+    }
+
+    fn read<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
+    ) -> impl Future<Output = Result<R, StoreError>> + Send {
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        self.tables.read(action, look)
+    }
+}
+
 impl<E: Executor> Glance for LocalStore<E> {
     fn refusal(&self, start: &StartRun) -> Option<Admission> {
         self.tables.peek(&|view, now| admit::admit(view, now, start))
+    }
+
+    fn commands_sent(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
     }
 }
 
@@ -54,7 +81,7 @@ impl<E: Executor> Glance for LocalStore<E> {
 impl<E: Executor> RunStore for LocalStore<E> {
     async fn admit(&self, start: &StartRun) -> Result<Admission, StoreError> {
         let start = start.clone();
-        self.tables.write("admit a run", move |view, now| admit::admit(view, now, &start)).await
+        self.write("admit a run", move |view, now| admit::admit(view, now, &start)).await
     }
 
     async fn take_ready(
@@ -66,8 +93,8 @@ impl<E: Executor> RunStore for LocalStore<E> {
     ) -> Result<Vec<Taken>, StoreError> {
         let (tenant, holder) = (tenant.clone(), holder.clone());
         let decide =
-            move |view: &dyn super::View, now| take::take_ready(view, now, &tenant, (&holder, lease), limit);
-        self.tables.write("take runs", decide).await
+            move |view: &dyn View, now| take::take_ready(view, now, &tenant, (&holder, lease), limit);
+        self.write("take runs", decide).await
     }
 
     async fn take(
@@ -78,18 +105,17 @@ impl<E: Executor> RunStore for LocalStore<E> {
         lease: Duration,
     ) -> Result<Option<Taken>, StoreError> {
         let (tenant, holder) = (tenant.clone(), holder.clone());
-        let decide =
-            move |view: &dyn super::View, now| take::take(view, now, (&tenant, run), (&holder, lease));
-        self.tables.write("take a run", decide).await
+        let decide = move |view: &dyn View, now| take::take(view, now, (&tenant, run), (&holder, lease));
+        self.write("take a run", decide).await
     }
 
     async fn commit(&self, turn: Commit) -> Result<Committed, StoreError> {
-        self.tables.write("commit a run", move |view, now| commit::commit(view, now, turn)).await
+        self.write("commit a run", move |view, now| commit::commit(view, now, turn)).await
     }
 
     async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        self.tables.write("let go of a run", move |view, _| take::let_go(view, &tenant, run, fence)).await
+        self.write("let go of a run", move |view, _| take::let_go(view, &tenant, run, fence)).await
     }
 
     async fn request_cancel(
@@ -99,23 +125,23 @@ impl<E: Executor> RunStore for LocalStore<E> {
         by: &str,
     ) -> Result<CancelRequest, StoreError> {
         let (tenant, by) = (tenant.clone(), by.to_owned());
-        let decide = move |view: &dyn super::View, _| runs::request_cancel(view, (&tenant, run), &by);
-        self.tables.write("cancel a run", decide).await
+        let decide = move |view: &dyn View, _| runs::request_cancel(view, (&tenant, run), &by);
+        self.write("cancel a run", decide).await
     }
 
     async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
         let tenant = tenant.clone();
-        self.tables.write("delete a run", move |view, now| runs::delete(view, now, (&tenant, run))).await
+        self.write("delete a run", move |view, now| runs::delete(view, now, (&tenant, run))).await
     }
 
     async fn ripen(&self, tenant: &TenantId, limit: usize) -> Result<usize, StoreError> {
         let tenant = tenant.clone();
-        self.tables.write("fire timers", move |view, now| expiry::ripen(view, now, &tenant, limit)).await
+        self.write("fire timers", move |view, now| expiry::ripen(view, now, &tenant, limit)).await
     }
 
     async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {
         let tenant = tenant.clone();
-        self.tables.read("read a run", move |view, _| runs::run(view, &tenant, run)).await
+        self.read("read a run", move |view, _| runs::run(view, &tenant, run)).await
     }
 
     async fn runs(
@@ -125,36 +151,34 @@ impl<E: Executor> RunStore for LocalStore<E> {
         page: &PageRequest,
     ) -> Result<Page<RunSummary>, StoreError> {
         let (tenant, filter, page) = (tenant.clone(), filter.clone(), page.clone());
-        self.tables.read("list runs", move |view, _| runs::list(view, &tenant, &filter, &page)).await
+        self.read("list runs", move |view, _| runs::list(view, &tenant, &filter, &page)).await
     }
 
     async fn active_runs(&self, tenant: &TenantId, limit: usize) -> Result<Vec<RunId>, StoreError> {
         let tenant = tenant.clone();
-        self.tables.read("list active runs", move |view, _| runs::active(view, &tenant, limit)).await
+        self.read("list active runs", move |view, _| runs::active(view, &tenant, limit)).await
     }
 
     async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
         let tenant = tenant.clone();
-        self.tables
-            .read("read usage", move |view, _| Gate::read(view, &tenant).map(|gate| gate.usage()))
-            .await
+        self.read("read usage", move |view, _| Gate::read(view, &tenant).map(|gate| gate.usage())).await
     }
 
     async fn due(&self, limit: usize) -> Result<Due, StoreError> {
-        self.tables.read("look for work", move |view, now| expiry::due(view, now, limit)).await
+        self.read("look for work", move |view, now| expiry::due(view, now, limit)).await
     }
 }
 
 #[async_trait]
 impl<E: Executor> JobStore for LocalStore<E> {
     async fn claim(&self, request: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.tables.write("claim jobs", move |view, now| claim::claim(view, now, &request)).await
+        self.write("claim jobs", move |view, now| claim::claim(view, now, &request)).await
     }
 
     async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide = move |view: &dyn super::View, now| jobs::heartbeat(view, now, (&tenant, &job), fence);
-        self.tables.write("extend a job's lease", decide).await
+        let decide = move |view: &dyn View, now| jobs::heartbeat(view, now, (&tenant, &job), fence);
+        self.write("extend a job's lease", decide).await
     }
 
     async fn progress(
@@ -165,9 +189,8 @@ impl<E: Executor> JobStore for LocalStore<E> {
         progress: Progress,
     ) -> Result<(), StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide =
-            move |view: &dyn super::View, now| jobs::progress(view, now, (&tenant, &job), fence, progress);
-        self.tables.write("record progress", decide).await
+        let decide = move |view: &dyn View, now| jobs::progress(view, now, (&tenant, &job), fence, progress);
+        self.write("record progress", decide).await
     }
 
     async fn report(
@@ -178,25 +201,24 @@ impl<E: Executor> JobStore for LocalStore<E> {
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide =
-            move |view: &dyn super::View, now| jobs::report(view, now, (&tenant, &job), fence, outcome);
-        self.tables.write("record a result", decide).await
+        let decide = move |view: &dyn View, now| jobs::report(view, now, (&tenant, &job), fence, outcome);
+        self.write("record a result", decide).await
     }
 
     async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
         let (tenant, job, by) = (tenant.clone(), job.clone(), by.to_owned());
-        let decide = move |view: &dyn super::View, now| jobs::cancel(view, now, (&tenant, &job), &by);
-        self.tables.write("cancel a job", decide).await
+        let decide = move |view: &dyn View, now| jobs::cancel(view, now, (&tenant, &job), &by);
+        self.write("cancel a job", decide).await
     }
 
     async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError> {
         let tenant = tenant.clone();
-        self.tables.write("expire leases", move |view, now| expiry::expire(view, now, &tenant, limit)).await
+        self.write("expire leases", move |view, now| expiry::expire(view, now, &tenant, limit)).await
     }
 
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        self.tables.read("read a job", move |view, _| jobs::view_job(view, &tenant, &job)).await
+        self.read("read a job", move |view, _| jobs::view_job(view, &tenant, &job)).await
     }
 
     async fn jobs(
@@ -206,7 +228,7 @@ impl<E: Executor> JobStore for LocalStore<E> {
         page: &PageRequest,
     ) -> Result<Page<JobView>, StoreError> {
         let (tenant, page) = (tenant.clone(), page.clone());
-        self.tables.read("list jobs", move |view, _| jobs::list(view, &tenant, state, &page)).await
+        self.read("list jobs", move |view, _| jobs::list(view, &tenant, state, &page)).await
     }
 }
 
@@ -219,13 +241,13 @@ impl<E: Executor> ApprovalStore for LocalStore<E> {
         verdict: Verdict,
     ) -> Result<Resolution, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide = move |view: &dyn super::View, _| approvals::resolve(view, (&tenant, &job), verdict);
-        self.tables.write("resolve an approval", decide).await
+        let decide = move |view: &dyn View, _| approvals::resolve(view, (&tenant, &job), verdict);
+        self.write("resolve an approval", decide).await
     }
 
     async fn approvals(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError> {
         let (tenant, page) = (tenant.clone(), page.clone());
-        self.tables.read("list approvals", move |view, _| approvals::open(view, &tenant, &page)).await
+        self.read("list approvals", move |view, _| approvals::open(view, &tenant, &page)).await
     }
 }
 
@@ -239,24 +261,24 @@ impl<E: Executor> HistoryStore for LocalStore<E> {
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
         let tenant = tenant.clone();
-        let look = move |view: &dyn super::View, _| history::timeline(view, (&tenant, run), after, limit);
-        self.tables.read("read a timeline", look).await
+        let look = move |view: &dyn View, _| history::timeline(view, (&tenant, run), after, limit);
+        self.read("read a timeline", look).await
     }
 }
 
 #[async_trait]
 impl<E: Executor> KeyStore for LocalStore<E> {
     async fn create_key(&self, key: ApiKey) -> Result<ApiKey, StoreError> {
-        self.tables.write("create a key", move |view, now| keys::create(view, now, key)).await
+        self.write("create a key", move |view, now| keys::create(view, now, key)).await
     }
 
     async fn revoke_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
         let id = id.clone();
-        self.tables.write("revoke a key", move |view, _| keys::revoke(view, &id)).await
+        self.write("revoke a key", move |view, _| keys::revoke(view, &id)).await
     }
 
     async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.tables.read("list keys", move |view, _| keys::all(view)).await
+        self.read("list keys", move |view, _| keys::all(view)).await
     }
 }
 
@@ -264,24 +286,22 @@ impl<E: Executor> KeyStore for LocalStore<E> {
 impl<E: Executor> TenantStore for LocalStore<E> {
     async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
         let scope = scope.clone();
-        self.tables.write("set limits", move |view, _| tenants::set(view, &scope, limits)).await
+        self.write("set limits", move |view, _| tenants::set(view, &scope, limits)).await
     }
 
     async fn limits(&self, scope: &LimitScope) -> Result<WrittenLimits, StoreError> {
         let scope = scope.clone();
-        self.tables.read("read limits", move |view, _| tenants::written(view, &scope)).await
+        self.read("read limits", move |view, _| tenants::written(view, &scope)).await
     }
 
     async fn effective_limits(&self, tenant: &TenantId) -> Result<EffectiveLimits, StoreError> {
         let tenant = tenant.clone();
-        self.tables
-            .read("read limits", move |view, _| Gate::read(view, &tenant).map(|gate| gate.limits))
-            .await
+        self.read("read limits", move |view, _| Gate::read(view, &tenant).map(|gate| gate.limits)).await
     }
 
     async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
         let page = page.clone();
-        self.tables.read("list tenants", move |view, _| tenants::list(view, &page)).await
+        self.read("list tenants", move |view, _| tenants::list(view, &page)).await
     }
 }
 
@@ -289,12 +309,12 @@ impl<E: Executor> TenantStore for LocalStore<E> {
 impl<E: Executor> WorkerStore for LocalStore<E> {
     async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
         let (tenant, page) = (tenant.clone(), page.clone());
-        self.tables.read("list workers", move |view, _| workers::list(view, &tenant, &page)).await
+        self.read("list workers", move |view, _| workers::list(view, &tenant, &page)).await
     }
 
     async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
         let key = rows::worker(tenant, worker);
-        self.tables.read("read a worker", move |view, _| read(view, Table::Workers, &key)).await
+        self.read("read a worker", move |view, _| read(view, Table::Workers, &key)).await
     }
 }
 
@@ -307,8 +327,8 @@ impl<E: Executor> WorkflowStore for LocalStore<E> {
         document: &WorkflowDocument,
     ) -> Result<u32, StoreError> {
         let (tenant, id, document) = (tenant.clone(), id.clone(), document.clone());
-        let decide = move |view: &dyn super::View, now| workflows::save(view, now, (&tenant, &id), document);
-        self.tables.write("save a workflow", decide).await
+        let decide = move |view: &dyn View, now| workflows::save(view, now, (&tenant, &id), document);
+        self.write("save a workflow", decide).await
     }
 
     async fn workflow(
@@ -317,7 +337,7 @@ impl<E: Executor> WorkflowStore for LocalStore<E> {
         id: &WorkflowId,
     ) -> Result<Option<WorkflowVersion>, StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        self.tables.read("read a workflow", move |view, _| workflows::current(view, &tenant, &id)).await
+        self.read("read a workflow", move |view, _| workflows::current(view, &tenant, &id)).await
     }
 
     async fn workflow_version(
@@ -327,8 +347,8 @@ impl<E: Executor> WorkflowStore for LocalStore<E> {
         version: u32,
     ) -> Result<Option<WorkflowVersion>, StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        let look = move |view: &dyn super::View, _| workflows::version(view, (&tenant, &id), version);
-        self.tables.read("read a workflow", look).await
+        let look = move |view: &dyn View, _| workflows::version(view, (&tenant, &id), version);
+        self.read("read a workflow", look).await
     }
 
     async fn workflows(
@@ -337,11 +357,11 @@ impl<E: Executor> WorkflowStore for LocalStore<E> {
         page: &PageRequest,
     ) -> Result<Page<WorkflowVersion>, StoreError> {
         let (tenant, page) = (tenant.clone(), page.clone());
-        self.tables.read("list workflows", move |view, _| workflows::list(view, &tenant, &page)).await
+        self.read("list workflows", move |view, _| workflows::list(view, &tenant, &page)).await
     }
 
     async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
         let (tenant, id) = (tenant.clone(), id.clone());
-        self.tables.write("delete a workflow", move |view, _| workflows::delete(view, &tenant, &id)).await
+        self.write("delete a workflow", move |view, _| workflows::delete(view, &tenant, &id)).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use interlock_model::{TenantId, Timestamp};
+use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use super::rows;
 use super::runs::{fill_page, page_end};
@@ -38,6 +38,21 @@ pub(super) fn seen(
         last_seen_at: now,
     };
     changes.put(Table::Workers, key, &record);
+    Ok(())
+}
+
+/// A heartbeat of a worker that is too busy to claim.
+pub(super) fn heard(
+    view: &dyn View,
+    changes: &mut Changes,
+    (id, worker): (&TenantId, &WorkerId),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let key = rows::worker(id, worker);
+    let known: Option<WorkerRecord> = read(view, Table::Workers, &key)?;
+    if let Some(stale) = known.filter(|known| now.since(known.last_seen_at) >= FRESH) {
+        changes.put(Table::Workers, key, &WorkerRecord { last_seen_at: now, ..stale });
+    }
     Ok(())
 }
 

@@ -97,7 +97,7 @@ async fn send_and_hang_up(server: &Server, key: &str, number: usize) {
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    let sent = if number % 4 == 0 { request.len() - 3 } else { request.len() };
+    let sent = if number.is_multiple_of(4) { request.len() - 3 } else { request.len() };
     let address = server.base.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.write_all(&request.as_bytes()[..sent]).await.unwrap();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_interlock");
 
 /// How long anything may take before a test gives up on it. Generous: machines are busy.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
     child: Child,

@@ -25,7 +25,7 @@ fn blocks(document: &str, kind: &str) -> Vec<String> {
                 found.push(std::mem::take(block));
                 open = None;
             }
-            Some(block) => *block += &format!("{line}\n"),
+            Some(block) => block.extend([line, "\n"]),
         }
     }
     found

@@ -60,7 +60,7 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
         },
         strategies: Strategies { admission: "atomic".to_owned(), run: "inbox".to_owned() },
         policies: policies(&app),
-        store: StoreStatus { commands_sent: 0 },
+        store: StoreStatus { commands_sent: app.control.store().commands_sent() },
         bus: BusStatus { kind: deployment.bus.clone(), connected: true },
         tenants,
     }))

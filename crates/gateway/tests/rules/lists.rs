@@ -134,7 +134,8 @@ async fn a_run_shows_every_member_and_every_step() {
 #[tokio::test]
 async fn the_first_verdict_counts() {
     let server = Server::start().await;
-    let document = json!({"id": "wf", "name": "wf", "steps": {"ask": {"type": "approval", "input": {"why": "${input.why}"}}}});
+    let ask = json!({"type": "approval", "input": {"why": "${input.why}"}});
+    let document = json!({"id": "wf", "name": "wf", "steps": {"ask": ask}});
     server.save(&document).await;
     for (verdict, other, ending) in [("approve", "reject", "succeeded"), ("reject", "approve", "denied")] {
         let run = server.run("wf", &json!({"why": "because"})).await;

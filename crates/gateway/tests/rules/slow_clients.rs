@@ -67,7 +67,8 @@ async fn a_body_may_take_longer_than_a_header() {
 #[tokio::test]
 async fn a_client_that_sends_half_a_body_is_told_and_hung_up_on() {
     let server = Server::with(Settings { body_timeout: SHORT, ..local() }, None).await.unwrap();
-    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+                content-length: 100\r\n\r\n{";
     let words = last_words(&server, head).await;
     Answer::parse(&words).problem(408, "request_timeout");
 }
