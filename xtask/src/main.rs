@@ -24,7 +24,7 @@ enum Task {
     Ci,
     /// Style rules that no other tool checks.
     Tidy,
-    /// Measures against ceilings of the same run, in a release build. See `--help` behind `--`.
+    /// Measures against ceilings of the same run, in the build that is shipped. See `--help` behind `--`.
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
@@ -60,8 +60,8 @@ fn test() -> Result<()> {
 
 fn bench(arguments: &[String]) -> Result<()> {
     // Built together: two builds with two sets of features would compile the heavy crates twice.
-    run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
-    let mut bench = Command::new(built("release/interlock-bench")?);
+    run(cargo(["build", "--profile", "dist", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
+    let mut bench = Command::new(built("dist/interlock-bench")?);
     bench.args(arguments);
     run(bench)
 }

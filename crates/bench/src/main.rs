@@ -41,7 +41,7 @@ struct Arguments {
     /// JSON instead of tables.
     #[arg(long)]
     json: bool,
-    /// The binary to measure; the release build beside this program by default.
+    /// The binary to measure; the one beside this program by default.
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Serve an empty handler on this port instead of measuring (the ceiling is a process of its own).

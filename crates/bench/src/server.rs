@@ -70,7 +70,7 @@ impl Server {
     }
 }
 
-/// The release build beside this program, unless another is named.
+/// The binary beside this program, unless another is named.
 pub(crate) fn binary(named: Option<&Path>) -> Result<PathBuf> {
     let path = match named {
         Some(path) => path.to_owned(),

@@ -16,7 +16,7 @@ type Name = (TenantId, WorkflowId);
 #[derive(Debug)]
 pub struct Definitions {
     compiled: Mutex<Bounded<(Name, u32), Arc<Workflow>>>,
-    current: Mutex<Bounded<Name, u32>>,
+    current: Mutex<Bounded<Name, Arc<Workflow>>>,
 }
 
 /// A map that drops its oldest entry when it is full.
@@ -80,7 +80,7 @@ impl Control {
         let document = WorkflowDocument { id: Some(id.clone()), ..document };
         Workflow::compile(id.clone(), 0, &document)?;
         let version = self.store.save_workflow(tenant, &id, &document).await?;
-        self.remember_current(tenant, &id, version);
+        // Where an older version is kept, the next start is told and loads this one.
         Ok((id, version))
     }
 
@@ -93,7 +93,7 @@ impl Control {
         let name = (tenant.clone(), id.clone());
         let known = self.definitions.current.lock().unwrap_or_else(PoisonError::into_inner).get(&name);
         match known {
-            Some(version) => self.workflow_version(tenant, id, version).await,
+            Some(workflow) => Ok(Some(workflow)),
             None => self.reload_workflow(tenant, id).await,
         }
     }
@@ -105,8 +105,11 @@ impl Control {
         id: &WorkflowId,
     ) -> Result<Option<Arc<Workflow>>, StoreError> {
         let Some(found) = self.store.workflow(tenant, id).await? else { return Ok(None) };
-        self.remember_current(tenant, id, found.version);
-        self.compile(tenant, &found).map(Some)
+        let workflow = self.compile(tenant, &found)?;
+        let name = (tenant.clone(), id.clone());
+        let mut current = self.definitions.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.insert(name, workflow.clone());
+        Ok(Some(workflow))
     }
 
     /// This version, which a run is pinned to.
@@ -139,10 +142,5 @@ impl Control {
         let mut compiled = self.definitions.compiled.lock().unwrap_or_else(PoisonError::into_inner);
         compiled.insert(name, workflow.clone());
         Ok(workflow)
-    }
-
-    fn remember_current(&self, tenant: &TenantId, id: &WorkflowId, version: u32) {
-        let name = (tenant.clone(), id.clone());
-        self.definitions.current.lock().unwrap_or_else(PoisonError::into_inner).insert(name, version);
     }
 }

@@ -13,7 +13,7 @@ async fn a_start_tells_the_run_and_what_is_left() {
     server.cap("default", 3).await;
     let answer = server.post(START).json(&json!({"n": 1})).send().await;
     let body = answer.ok(200);
-    assert_eq!((&body["status"], &body["replayed"]), (&json!("pending"), &json!(false)));
+    assert_eq!((&body["status"], &body["replayed"]), (&json!("running"), &json!(false)));
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let policy = "\"tenant-runs\";q=3;qu=\"concurrent-requests\"";
     assert_eq!(answer.header("ratelimit-policy"), Some(policy));
