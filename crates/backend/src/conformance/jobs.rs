@@ -20,14 +20,20 @@ fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(StoreError::Fenced { .. }))
 }
 
-pub async fn jobs_are_claimed_oldest_first_and_once(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 3).await;
+/// Jobs of three runs, each a little younger than the one before.
+async fn three_jobs(scene: &Scene, subject: &dyn Subject) -> Vec<JobId> {
     let mut jobs = Vec::new();
     for _ in 0..3 {
         let run = scene.started(&acme()).await;
         jobs.push(scene.begin(&acme(), run).await);
         subject.elapse(std::time::Duration::from_millis(5)).await;
     }
+    jobs
+}
+
+pub async fn jobs_are_claimed_oldest_first_and_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let jobs = three_jobs(&scene, subject).await;
     let mut claimed: Vec<JobId> = scene.claim(&acme(), 2).await.into_iter().map(|it| it.job.id).collect();
     assert_eq!(claimed, jobs[..2]);
     claimed.extend(scene.claim(&acme(), 5).await.into_iter().map(|it| it.job.id));
@@ -40,12 +46,7 @@ pub async fn jobs_are_claimed_oldest_first_and_once(subject: &mut dyn Subject) {
 
 pub async fn jobs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
-    let mut jobs = Vec::new();
-    for _ in 0..3 {
-        let run = scene.started(&acme()).await;
-        jobs.push(scene.begin(&acme(), run).await);
-        subject.elapse(std::time::Duration::from_millis(5)).await;
-    }
+    let jobs = three_jobs(&scene, subject).await;
     scene.claim(&acme(), 1).await;
     let list = async |state, limit, after| {
         let page = scene.store.jobs(&acme(), state, &PageRequest { limit, after }).await.unwrap();
