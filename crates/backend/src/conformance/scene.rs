@@ -107,7 +107,8 @@ impl Scene {
         let mut start = self.request(&acme(), None, input);
         start.workflow_version = version;
         let workflow = Workflow::compile(deploy(), version, document).expect("the document compiles");
-        let now = Timestamp::from_millis(1_794_700_800_000);
+        // Decided a moment before the store hears of it.
+        let now = Timestamp::from_millis(1_794_700_799_990);
         start.first_turn = FirstTurn::of(&workflow, &start, now).expect("the rules know how a run begins");
         start
     }

@@ -75,11 +75,13 @@ fn by_key(
 fn create(now: Timestamp, start: &StartRun, mut gate: Gate) -> Decision<Admission> {
     let mut changes = Changes::default();
     let (tenant, run) = (&start.tenant, start.run);
-    changes.put(Table::Starts, rows::run(tenant, run), &start.asked(now));
+    // The first turn was decided a moment ago; a story does not begin after its first event.
+    let asked_at = start.first_turn.as_ref().map_or(now, |turn| turn.head.updated_at.min(now));
+    changes.put(Table::Starts, rows::run(tenant, run), &start.asked(asked_at));
     for (key, step) in &start.copied_steps {
         changes.put(Table::Steps, rows::step(tenant, run, key), step);
     }
-    let admitted = Event::new(now, EventKind::RunStatus).with_status("pending");
+    let admitted = Event::new(asked_at, EventKind::RunStatus).with_status("pending");
     changes.put(Table::Timeline, rows::numbered(tenant, run, 1), &admitted);
     if let Some(intent) = &start.intent {
         let record = KeyRecord {
