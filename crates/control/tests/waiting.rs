@@ -1,0 +1,82 @@
+//! Who waits is woken, and wakes the next.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::clock::RuntimeClock;
+use interlock_backend::jobs::Claim;
+use interlock_backend::{Bus, InProcessBus, Store, Wake, memory};
+use interlock_control::admission::{StartRequest, Started};
+use interlock_control::identity::Identity;
+use interlock_control::service::{Foundation, Roles, run_stages};
+use interlock_control::{Control, Settings};
+use interlock_model::Timestamp;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any test: what happens sooner happened because somebody was woken.
+const NEVER: Duration = Duration::from_hours(1);
+
+struct Process {
+    control: Arc<Control>,
+    bus: Arc<InProcessBus>,
+    _shutdown: tokio_util::sync::DropGuard,
+}
+
+/// A process of its own on this store, with a bus that nobody else hears.
+fn process(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
+    let bus = Arc::new(InProcessBus::default());
+    let foundation =
+        Foundation { store, bus: bus.clone(), clock: Arc::new(clock), identity: Identity::from_seed(seed) };
+    let control =
+        Control::new(foundation, Settings { claim_poll: NEVER, poll: NEVER, ..Settings::default() });
+    let shutdown = CancellationToken::new();
+    let roles = Roles { engine: true, scheduler: false };
+    tokio::spawn(run_stages(control.clone(), roles, shutdown.clone()));
+    Process { control, bus, _shutdown: shutdown.drop_guard() }
+}
+
+fn claim(worker: &str) -> Claim {
+    Claim {
+        tenant: "acme".parse().unwrap(),
+        worker: worker.parse().unwrap(),
+        topics: vec!["work".parse().unwrap()],
+        capabilities: Vec::new(),
+        jobs_max: 1,
+        lease: NEVER,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let store: Arc<dyn Store> = Arc::new(memory::store(Arc::new(clock)));
+    let (near, far) = (process(store.clone(), clock, 1), process(store, clock, 2));
+    let acme = "acme".parse().unwrap();
+    let document =
+        json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
+    far.control.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
+
+    let began = Instant::now();
+    let waiting: Vec<_> = ["one", "two", "three"]
+        .map(|worker| {
+            let control = near.control.clone();
+            tokio::spawn(async move { control.claim(claim(worker), NEVER).await.unwrap() })
+        })
+        .into();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Jobs come from elsewhere, and of all that is said about them one word arrives.
+    for _ in 0..3 {
+        let (tenant, workflow) = (acme.clone(), "job".parse().unwrap());
+        let start = StartRequest { tenant, workflow, input: json!({}), key: None };
+        assert!(matches!(far.control.start(start).await.unwrap(), Started::New { .. }));
+    }
+    near.bus.wake(Wake::JobsReady { tenant: acme.clone(), topic: "work".parse().unwrap(), jobs: 1 });
+    for worker in waiting {
+        assert_eq!(worker.await.unwrap().len(), 1);
+    }
+    assert!(began.elapsed() < Duration::from_mins(1), "a worker waited for its poll: {:?}", began.elapsed());
+}
