@@ -33,6 +33,8 @@ counted! {
     admitted,
     /// Admitted together with its first turn.
     first_turns,
+    /// Admitted, and left to the engine to begin.
+    left_to_the_engine,
     /// Refused at the cap.
     refused,
     /// Admitted when it took the tenant's last slot.

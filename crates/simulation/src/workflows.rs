@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 /// What every worker serves.
 pub(crate) const TOPIC: &str = "work";
 
-pub(crate) const NAMES: [&str; 8] = ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty"];
+pub(crate) const NAMES: [&str; 9] =
+    ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide"];
 
 /// The document of this name.
 pub(crate) fn document(name: &str) -> WorkflowDocument {
@@ -18,6 +19,7 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "pause" => (None, pause()),
         "handled" => (None, handled()),
         "hasty" => (Some(6), hasty()),
+        "wide" => (None, wide()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
     let written = json!({"id": name, "name": name, "timeout_sec": timeout, "steps": steps});
@@ -83,4 +85,13 @@ fn hasty() -> Value {
         "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "retry": retry},
         "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "depends_on": ["quick"]},
     })
+}
+
+/// So many steps at once that the first turn is left to the engine.
+fn wide() -> Value {
+    let mut steps = json!({"work": {"type": "worker", "topic": TOPIC}});
+    for number in 0..40 {
+        steps[format!("note{number}")] = json!({"type": "transform", "input": {"n": number}});
+    }
+    steps
 }

@@ -9,7 +9,7 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 35] = [
+const OFTEN_ENOUGH: [(&str, u64); 37] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
@@ -23,6 +23,8 @@ const OFTEN_ENOUGH: [(&str, u64); 35] = [
     ("answers_lost", 5_000),
     ("starts_unknown", 50),
     ("crashes", 1_500),
+    ("first_turns", 1_000),
+    ("left_to_the_engine", 300),
     ("stale_reports_refused", 700),
     ("stale_heartbeats_refused", 140),
     ("stale_commits_refused", 300),

@@ -156,9 +156,12 @@ impl Checker {
         self.require(before.is_none(), Invariant::OneRunPerStart, || {
             format!("run {run} of tenant {id} was created a second time")
         });
-        if let Some(turn) = &asked.first_turn {
-            self.counts.first_turns += 1;
-            self.carry_out(turn);
+        match &asked.first_turn {
+            Some(turn) => {
+                self.counts.first_turns += 1;
+                self.carry_out(turn);
+            }
+            None => self.counts.left_to_the_engine += 1,
         }
     }
 
