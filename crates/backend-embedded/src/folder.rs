@@ -10,7 +10,7 @@ use crate::OpenError;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Folder {
@@ -25,7 +25,7 @@ impl Folder {
             .open(path.join("interlock.lock"))
             .map_err(unusable)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(()) => Ok(Self { path: path.to_owned(), lock }),
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { folder: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
@@ -33,6 +33,14 @@ impl Folder {
 
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join("interlock.db")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing the file would do, were there not the moment in which a child process that is just being started
+        // still has a copy of it. If this fails, closing does it a moment later.
+        let _ = self.lock.unlock();
     }
 }
 

@@ -31,6 +31,22 @@ async fn a_second_store_in_a_folder_is_refused_until_the_first_is_gone() {
     open(folder.path()).unwrap();
 }
 
+#[tokio::test]
+async fn a_folder_is_free_at_once_while_other_processes_are_being_started() {
+    // Until it runs its program, a child has a copy of every file of its parent, the lock among them.
+    let starting = std::thread::spawn(|| {
+        for _ in 0..200 {
+            std::process::Command::new("true").status().unwrap();
+        }
+    });
+    let (first, folder) = fresh();
+    drop(first);
+    while !starting.is_finished() {
+        open(folder.path()).unwrap().close().await;
+    }
+    starting.join().unwrap();
+}
+
 #[test]
 fn a_file_of_a_newer_format_is_refused_and_left_alone() {
     let (tables, folder) = fresh();
