@@ -2,6 +2,7 @@
 
 mod command;
 mod tidy;
+mod tools;
 
 use std::process::Command;
 
@@ -50,6 +51,7 @@ fn main() -> Result<()> {
 
 fn test() -> Result<()> {
     tidy::check()?;
+    tools::provide()?;
     run(cargo(["fmt", "--all", "--check"]))?;
     run(cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"]))?;
     let mut documentation = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
