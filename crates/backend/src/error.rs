@@ -34,13 +34,4 @@ impl StoreError {
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }
-
-    /// Whether the same call may succeed later. Exhaustive on purpose: a new variant must decide.
-    #[must_use]
-    pub fn is_retryable(&self) -> bool {
-        match self {
-            Self::Unavailable { .. } => true,
-            Self::NotFound { .. } | Self::Fenced { .. } | Self::Conflict(_) | Self::Damaged { .. } => false,
-        }
-    }
 }

@@ -10,7 +10,6 @@ use crate::{JobId, StepKey, Timestamp};
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     RunStatus,
-    RunCancelRequested,
     StepDispatched,
     StepCompleted,
     StepFailed,

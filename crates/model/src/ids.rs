@@ -152,12 +152,6 @@ impl RunId {
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(uuid::Builder::from_unix_timestamp_millis(at.as_millis(), &random).into_uuid())
     }
-
-    /// The id as 128 bits: a stable seed for what belongs to this run.
-    #[must_use]
-    pub fn as_bits(self) -> u128 {
-        self.0.as_u128()
-    }
 }
 
 impl FromStr for RunId {
