@@ -1,10 +1,12 @@
 //! The bus wakes. It never carries the truth, so a lost or doubled wake-up costs time and nothing else.
 
-use interlock_model::{RunId, TenantId, Topic};
+use interlock_model::{JobId, RunId, TenantId, Topic, WorkflowId};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 /// "Look": something may have changed there.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Wake {
     /// A run of this tenant has something to take into account.
     RunReady { tenant: TenantId },
@@ -12,6 +14,12 @@ pub enum Wake {
     JobsReady { tenant: TenantId, topic: Topic, jobs: u32 },
     /// Its timeline has grown.
     RunChanged { run: RunId },
+    /// These jobs count no more: whoever works on them may stop.
+    JobsRevoked { jobs: Vec<JobId> },
+    /// A workflow was saved or deleted.
+    WorkflowChanged { tenant: TenantId, workflow: WorkflowId },
+    /// The system's limits were written.
+    LimitsChanged,
     /// API keys were created or revoked.
     KeysChanged,
 }
@@ -20,6 +28,8 @@ pub trait Bus: Send + Sync {
     fn wake(&self, wake: Wake);
     /// What is said from now on. A receiver that falls behind loses the oldest.
     fn subscribe(&self) -> broadcast::Receiver<Wake>;
+    /// Whether other processes hear us now. If not, they look at the poll's pace.
+    fn is_connected(&self) -> bool;
 }
 
 /// The bus of one process.
@@ -45,5 +55,10 @@ impl Bus for InProcessBus {
 
     fn subscribe(&self) -> broadcast::Receiver<Wake> {
         self.sender.subscribe()
+    }
+
+    /// There is nobody else.
+    fn is_connected(&self) -> bool {
+        true
     }
 }

@@ -7,19 +7,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
+use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
+use crate::dead_letters::DeadLetterStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
+use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
@@ -145,7 +148,7 @@ pass_on!(RunStore {
     commit(commit: Commit) -> Committed;
     let_go(tenant: &TenantId, run: RunId, fence: Fence) -> ();
     request_cancel(tenant: &TenantId, run: RunId, by: &str) -> CancelRequest;
-    delete_run(tenant: &TenantId, run: RunId) -> ();
+    delete_run(tenant: &TenantId, run: RunId) -> Vec<JobId>;
     ripen(tenant: &TenantId, limit: usize) -> usize;
     run(tenant: &TenantId, run: RunId) -> Option<Run>;
     runs(tenant: &TenantId, filter: &RunFilter, page: &PageRequest) -> Page<RunSummary>;
@@ -161,6 +164,7 @@ pass_on!(JobStore {
     report(tenant: &TenantId, job: &JobId, fence: Fence, outcome: JobOutcome) -> Report;
     cancel_job(tenant: &TenantId, job: &JobId, by: &str) -> JobState;
     expire(tenant: &TenantId, limit: usize) -> Vec<JobId>;
+    abandon(tenant: &TenantId, worker: &WorkerId, limit: usize) -> Vec<JobId>;
     job(tenant: &TenantId, job: &JobId) -> Option<JobView>;
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView>;
 });
@@ -168,6 +172,20 @@ pass_on!(JobStore {
 pass_on!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution;
     approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval>;
+});
+
+pass_on!(DeadLetterStore {
+    bury(tenant: &TenantId, letter: &DeadLetter) -> ();
+    dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter>;
+    dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter>;
+    delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
+});
+
+pass_on!(RegistryStore {
+    introduce(worker: &WorkerId, handshake: &Handshake) -> ();
+    beat(worker: &WorkerId, beat: &Beat) -> ();
+    registry() -> Registry;
+    forget_worker(worker: &WorkerId, unless_after: Timestamp) -> ();
 });
 
 pass_on!(HistoryStore {

@@ -16,7 +16,28 @@ pub struct Claim {
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
     pub jobs_max: usize,
-    pub lease: Duration,
+    pub term: LeaseTerm,
+}
+
+/// How long a claimed job stays with its worker without another word from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseTerm {
+    /// So long, and so long again from every heartbeat.
+    For(Duration),
+    /// Until the step's time-out, or so long where it has none: for workers that are watched by other means.
+    UntilDeadline { otherwise: Duration },
+}
+
+impl LeaseTerm {
+    /// The term of a job that times out at `deadline`, claimed at `now`.
+    #[must_use]
+    pub fn of(self, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
+        match (self, deadline) {
+            (Self::For(term), _) | (Self::UntilDeadline { otherwise: term }, None) => term,
+            // A deadline that has just passed is the engine's to notice.
+            (Self::UntilDeadline { .. }, Some(deadline)) => deadline.since(now).max(Duration::from_secs(1)),
+        }
+    }
 }
 
 /// A job that the worker now holds.
@@ -91,6 +112,14 @@ pub trait JobStore: Send + Sync {
 
     /// Ends the tenant's jobs whose lease has run out, so that their steps go to other workers.
     async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError>;
+
+    /// Ends what this worker holds of the tenant's jobs, as if their leases had run out: the worker is gone.
+    async fn abandon(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError>;
 
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError>;
 

@@ -6,13 +6,16 @@
 pub mod approvals;
 pub mod bus;
 pub mod clock;
+pub mod dead_letters;
 pub mod error;
 pub mod history;
 pub mod jobs;
 pub mod keys;
 pub mod local;
+pub mod mailbox;
 pub mod memory;
 pub mod page;
+pub mod registry;
 pub mod runs;
 pub mod tenants;
 pub mod workers;
@@ -35,9 +38,11 @@ pub use page::{Page, PageRequest};
 /// Everything that the control plane keeps.
 pub trait Store:
     approvals::ApprovalStore
+    + dead_letters::DeadLetterStore
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
+    + registry::RegistryStore
     + runs::Glance
     + runs::RunStore
     + tenants::TenantStore
@@ -48,9 +53,11 @@ pub trait Store:
 
 impl<T> Store for T where
     T: approvals::ApprovalStore
+        + dead_letters::DeadLetterStore
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore
+        + registry::RegistryStore
         + runs::Glance
         + runs::RunStore
         + tenants::TenantStore

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::Approval;
+use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
@@ -44,7 +45,7 @@ pub struct Commit {
     pub revoked: Vec<JobId>,
     pub approvals_opened: Vec<Approval>,
     pub approvals_withdrawn: Vec<JobId>,
-    pub buried: Vec<(JobId, String)>,
+    pub buried: Vec<DeadLetter>,
 }
 
 /// What a commit left behind.
@@ -141,8 +142,9 @@ pub trait RunStore: Send + Sync {
         by: &str,
     ) -> Result<CancelRequest, StoreError>;
 
-    /// Removes a run with everything of it but its idempotency key. A live one ends in the same step.
-    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError>;
+    /// Removes a run with everything of it but its idempotency key. A live one ends in the same step. Returns the jobs
+    /// that it had.
+    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<Vec<JobId>, StoreError>;
 
     /// Makes the tenant's runs ready whose time has come. Returns how many.
     async fn ripen(&self, tenant: &TenantId, limit: usize) -> Result<usize, StoreError>;

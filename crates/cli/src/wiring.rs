@@ -45,6 +45,7 @@ impl Server {
             bus: Arc::new(InProcessBus::default()),
             clock: clock.clone(),
             identity: Identity::unpredictable(),
+            mailbox: None,
         };
         let control = Control::new(foundation, stage_settings(config));
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());

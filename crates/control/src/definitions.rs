@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use interlock_backend::StoreError;
 use interlock_backend::workflows::WorkflowVersion;
+use interlock_backend::{StoreError, Wake};
 use interlock_model::workflow::{InvalidWorkflow, Workflow, WorkflowDocument};
 use interlock_model::{TenantId, WorkflowId};
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
 use crate::service::Control;
 
@@ -36,6 +39,12 @@ impl<K: Ord + Clone, V: Clone> Bounded<K, V> {
         self.entries.get(key).cloned()
     }
 
+    fn remove(&mut self, key: &K) {
+        if self.entries.remove(key).is_some() {
+            self.age.retain(|known| known != key);
+        }
+    }
+
     fn insert(&mut self, key: K, value: V) {
         if self.entries.insert(key.clone(), value).is_none() {
             self.age.push_back(key);
@@ -53,6 +62,12 @@ impl Definitions {
     pub(crate) fn new(max: usize) -> Self {
         Self { compiled: Mutex::new(Bounded::new(max)), current: Mutex::new(Bounded::new(max)) }
     }
+
+    /// The workflow was saved or deleted somewhere: the next start asks the store. Without this word it would ask with
+    /// the old version, be told, and ask again.
+    pub(crate) fn forget(&self, tenant: TenantId, id: WorkflowId) {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).remove(&(tenant, id));
+    }
 }
 
 /// Why a document was not saved.
@@ -62,6 +77,18 @@ pub enum SaveError {
     Invalid(#[from] InvalidWorkflow),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Forgets what has changed elsewhere, until `shutdown`. A word that is lost costs a start one more question.
+pub(crate) async fn follow(control: Arc<Control>, shutdown: CancellationToken) {
+    let mut heard = control.bus.subscribe();
+    while let Some(word) = shutdown.run_until_cancelled(heard.recv()).await {
+        match word {
+            Ok(Wake::WorkflowChanged { tenant, workflow }) => control.definitions.forget(tenant, workflow),
+            Ok(_) | Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
 }
 
 impl Control {
@@ -80,8 +107,15 @@ impl Control {
         let document = WorkflowDocument { id: Some(id.clone()), ..document };
         Workflow::compile(id.clone(), 0, &document)?;
         let version = self.store.save_workflow(tenant, &id, &document).await?;
-        // Where an older version is kept, the next start is told and loads this one.
+        self.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
         Ok((id, version))
+    }
+
+    /// Refuses new starts. Runs that have begun go on with their version.
+    pub async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
+        self.store.delete_workflow(tenant, id).await?;
+        self.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
+        Ok(())
     }
 
     /// The version that was current when it was last looked at here. Admission checks that it still is.

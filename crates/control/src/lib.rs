@@ -6,6 +6,7 @@ pub mod definitions;
 pub mod engine;
 pub mod identity;
 pub mod keys;
+pub mod limits;
 pub mod reconcile;
 pub mod results;
 pub mod runs;

@@ -89,6 +89,7 @@ impl Control {
 
     pub async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
         let state = self.store.cancel_job(tenant, job, by).await?;
+        self.wake(Wake::JobsRevoked { jobs: vec![job.clone()] });
         self.drive(tenant, job.run).await?;
         Ok(state)
     }

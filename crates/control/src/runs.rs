@@ -36,7 +36,13 @@ impl Control {
 
     /// Removes the run with everything of it but its idempotency key.
     pub async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
-        self.store.delete_run(tenant, run).await?;
+        let jobs = self.store.delete_run(tenant, run).await?;
+        if let Some(mailbox) = &self.mailbox
+            && let Err(error) = mailbox.forget(run, &jobs).await
+        {
+            // The run is gone, which is what was asked for; what is left in the mailbox nobody can find any more.
+            tracing::warn!(%tenant, %run, %error, "what the run left in the mailbox was not removed");
+        }
         self.wake(interlock_backend::Wake::RunChanged { run });
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::{Clock, InstanceId};
 
@@ -17,6 +18,7 @@ pub struct Control {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: Identity,
+    pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
     pub(crate) settings: Settings,
     pub(crate) definitions: Definitions,
     pub(crate) wakeups: Arc<Wakeups>,
@@ -32,12 +34,14 @@ pub struct Foundation {
     /// Only for ids and waiting; the store has its own clock for everything that expires.
     pub clock: Arc<dyn Clock>,
     pub identity: Identity,
+    /// Where workers on the bus find their inputs, if the backend can have such workers.
+    pub mailbox: Option<Arc<dyn Mailbox>>,
 }
 
 impl Control {
     #[must_use]
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
-        let Foundation { store, bus, clock, identity } = foundation;
+        let Foundation { store, bus, clock, identity, mailbox } = foundation;
         let instance = identity.instance_id();
         Arc::new(Self {
             definitions: Definitions::new(settings.definitions_max),
@@ -48,6 +52,7 @@ impl Control {
             bus,
             clock,
             identity,
+            mailbox,
             settings,
         })
     }
@@ -66,6 +71,12 @@ impl Control {
     #[must_use]
     pub fn instance(&self) -> &InstanceId {
         &self.instance
+    }
+
+    /// How the processes wake each other.
+    #[must_use]
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
     }
 
     /// Who waits for what in this process.
@@ -90,6 +101,7 @@ pub struct Roles {
 pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_util::sync::CancellationToken) {
     let mut stages = tokio::task::JoinSet::new();
     stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
+    stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
     if roles.engine {
         stages.spawn(crate::engine::run(control.clone(), shutdown.clone()));
     }

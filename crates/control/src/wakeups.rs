@@ -99,6 +99,8 @@ impl Wakeups {
             Wake::RunChanged { run } => {
                 self.find(&Signal::RunChanged(run)).inspect(|waiter| waiter.notify_waiters());
             }
+            // For whoever listens to the bus itself.
+            Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } | Wake::LimitsChanged => {}
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());
             }

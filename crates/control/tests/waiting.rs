@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::RuntimeClock;
-use interlock_backend::jobs::Claim;
+use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::{Bus, InProcessBus, Store, Wake, memory};
 use interlock_control::admission::{StartRequest, Started};
 use interlock_control::identity::Identity;
@@ -29,8 +29,13 @@ struct Process {
 /// A process of its own on this store, with a bus that nobody else hears.
 fn process(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
     let bus = Arc::new(InProcessBus::default());
-    let foundation =
-        Foundation { store, bus: bus.clone(), clock: Arc::new(clock), identity: Identity::from_seed(seed) };
+    let foundation = Foundation {
+        store,
+        bus: bus.clone(),
+        clock: Arc::new(clock),
+        identity: Identity::from_seed(seed),
+        mailbox: None,
+    };
     let control =
         Control::new(foundation, Settings { claim_poll: NEVER, poll: NEVER, ..Settings::default() });
     let shutdown = CancellationToken::new();
@@ -46,7 +51,7 @@ fn claim(worker: &str) -> Claim {
         topics: vec!["work".parse().unwrap()],
         capabilities: Vec::new(),
         jobs_max: 1,
-        lease: NEVER,
+        term: LeaseTerm::For(NEVER),
     }
 }
 

@@ -45,4 +45,8 @@ impl Bus for LossyBus {
     fn subscribe(&self) -> broadcast::Receiver<Wake> {
         self.bus.subscribe()
     }
+
+    fn is_connected(&self) -> bool {
+        self.bus.is_connected()
+    }
 }

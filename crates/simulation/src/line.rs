@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
+use interlock_backend::dead_letters::DeadLetterStore;
 use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
+use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
 use interlock_backend::runs::{
     CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
 };
@@ -21,12 +23,13 @@ use interlock_backend::workflows::{WorkflowStore, WorkflowVersion};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
+use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
 use tokio::sync::mpsc;
 
 use crate::checker::{Asked, Checker, Shared, Turn};
@@ -127,7 +130,7 @@ watched!(RunStore {
     request_cancel(tenant: &TenantId, run: RunId, by: &str) -> CancelRequest => |checker, answer| {
         checker.counts.cancels += u64::from(matches!(answer, Ok(CancelRequest::Posted)));
     };
-    delete_run(tenant: &TenantId, run: RunId) -> () => |checker, answer| {
+    delete_run(tenant: &TenantId, run: RunId) -> Vec<JobId> => |checker, answer| {
         if answer.is_ok() {
             checker.deleted(tenant, run);
         }
@@ -157,6 +160,9 @@ watched!(JobStore {
     };
     expire(tenant: &TenantId, limit: usize) -> Vec<JobId>
         => |checker, answer| checker.expired(answer.as_deref().unwrap_or_default());
+    abandon(tenant: &TenantId, worker: &WorkerId, limit: usize) -> Vec<JobId> => |checker, answer| {
+        answer.iter().flatten().for_each(|job| checker.end_job(job, None));
+    };
     job(tenant: &TenantId, job: &JobId) -> Option<JobView> => |_, _| {};
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView> => |_, _| {};
 });
@@ -165,6 +171,20 @@ watched!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution, verdict = decision.verdict
         => |checker, answer| checker.resolved(job, verdict, answer);
     approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval> => |_, _| {};
+});
+
+watched!(DeadLetterStore {
+    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |_, _| {};
+    dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
+    dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
+    delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
+});
+
+watched!(RegistryStore {
+    introduce(worker: &WorkerId, handshake: &Handshake) -> () => |_, _| {};
+    beat(worker: &WorkerId, beat: &Beat) -> () => |_, _| {};
+    registry() -> Registry => |_, _| {};
+    forget_worker(worker: &WorkerId, unless_after: Timestamp) -> () => |_, _| {};
 });
 
 watched!(HistoryStore {

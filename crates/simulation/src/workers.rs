@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claim, Claimed, Heartbeat, Progress};
+use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
 use interlock_model::job::JobOutcome;
 use interlock_model::{Fence, JobId, TenantId};
 use serde_json::json;
@@ -72,7 +72,7 @@ impl Worker {
             topics: vec![TOPIC.parse().ok()?],
             capabilities: Vec::new(),
             jobs_max: self.dice.between(1, 2) as usize,
-            lease: self.world.scenario.job_lease,
+            term: LeaseTerm::For(self.world.scenario.job_lease),
         };
         let (control, wait) = (instance.control.clone(), self.dice.millis(1_000, 5_000));
         let answer = instance.call(async move { control.claim(claim, wait).await }).await;

@@ -160,7 +160,8 @@ impl World {
             Arc::new(LossyBus::new(seed, self.scenario.wakeups_lost, self.checker.clone()))
         };
         let identity = Identity::from_seed(Actor::Ids { slot, start }.seed(self.seed));
-        let foundation = Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), identity };
+        let foundation =
+            Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), identity, mailbox: None };
         let instance =
             Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));

@@ -15,7 +15,7 @@ use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, To
 use serde_json::{Value, json};
 
 use super::Subject;
-use crate::jobs::{Claim, Claimed};
+use crate::jobs::{Claim, Claimed, LeaseTerm};
 use crate::runs::{Commit, Committed, Taken};
 use crate::tenants::LimitScope;
 use crate::{Store, StoreError};
@@ -174,7 +174,7 @@ pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
         topics: vec![topic()],
         capabilities: Vec::new(),
         jobs_max,
-        lease: LEASE,
+        term: LeaseTerm::For(LEASE),
     }
 }
 

@@ -56,11 +56,12 @@ fn lease_out(
     (claim, now): (&Claim, Timestamp),
 ) -> Claimed {
     let job = &open.new.id;
+    let ttl = claim.term.of(open.new.deadline_at, now);
     let lease = JobLease {
         worker: claim.worker.clone(),
         fence: tenant.mint_fence(now),
-        ttl: claim.lease,
-        expires_at: now + claim.lease,
+        ttl,
+        expires_at: now + ttl,
         claimed_at: now,
     };
     changes.put(Table::JobLeases, rows::job(&claim.tenant, job), &lease);

@@ -6,9 +6,9 @@ use interlock_model::run::Head;
 use interlock_model::tenant::Tenant;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
 
-use super::rows::{self, DeadLetter, RunLease};
+use super::rows::{self, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
-use super::{history, slots};
+use super::{dead_letters, history, slots};
 use crate::StoreError;
 use crate::runs::{Commit, Committed};
 
@@ -37,9 +37,8 @@ pub(super) fn commit(
     for job in &commit.approvals_withdrawn {
         withdraw(view, &mut changes, id, job)?;
     }
-    for (job, reason) in commit.buried {
-        let letter = DeadLetter { reason, at: now, job };
-        changes.put(Table::DeadLetters, rows::job(id, &letter.job), &letter);
+    for letter in &commit.buried {
+        dead_letters::bury(&mut changes, id, letter);
     }
     move_timer(&mut changes, &before, &commit.head, (id, run));
     if commit.head.status.is_final() && !before.status.is_final() {

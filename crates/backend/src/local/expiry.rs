@@ -1,11 +1,12 @@
 //! What the passing of time does, and where it has something to do.
 
-use interlock_model::job::{EndCause, JobOutcome};
+use interlock_model::job::{EndCause, JobLease, JobOutcome};
 use interlock_model::run::InboxEvent;
-use interlock_model::{JobId, RunId, TenantId, Timestamp};
+use interlock_model::tenant::Tenant;
+use interlock_model::{JobId, RunId, TenantId, Timestamp, WorkerId};
 
 use super::commit::end_job;
-use super::tables::{Changes, Decision, Pick, Table, View};
+use super::tables::{Changes, Decision, Pick, Table, View, parse, scan_prefix};
 use super::{inbox, rows, slots};
 use crate::StoreError;
 use crate::runs::Due;
@@ -26,11 +27,46 @@ pub(super) fn expire(
         changes.delete(Table::JobExpiries, row);
         lost.push(job);
     }
+    tell(view, (id, &tenant), lost, changes)
+}
+
+/// Ends what a worker that is gone still holds. Its leases are found by looking through the tenant's: workers on the bus
+/// go seldom, and an index would cost every claim.
+pub(super) fn abandon(
+    view: &dyn View,
+    now: Timestamp,
+    (id, worker): (&TenantId, &WorkerId),
+    limit: usize,
+) -> Result<Decision<Vec<JobId>>, StoreError> {
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, id)?;
+    let mut lost: Vec<JobId> = Vec::new();
+    for row in scan_prefix(view, Table::JobLeases, &rows::of_tenant(id), Pick::First(usize::MAX))? {
+        if lost.len() == limit {
+            break;
+        }
+        let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
+        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+        if lease.worker == *worker {
+            end_job(view, &mut changes, (id, &mut tenant), &job, (EndCause::Lost, now))?;
+            lost.push(job);
+        }
+    }
+    tell(view, (id, &tenant), lost, changes)
+}
+
+/// Posts the losses to the runs that they happened to.
+fn tell(
+    view: &dyn View,
+    (id, tenant): (&TenantId, &Tenant),
+    lost: Vec<JobId>,
+    mut changes: Changes,
+) -> Result<Decision<Vec<JobId>>, StoreError> {
     for (run, events) in by_run(&lost) {
         inbox::post(view, &mut changes, (id, run), &events)?;
     }
     if !lost.is_empty() {
-        changes.put(Table::Tenants, id.as_str(), &tenant);
+        changes.put(Table::Tenants, id.as_str(), tenant);
     }
     Ok(Decision { answer: lost, changes })
 }

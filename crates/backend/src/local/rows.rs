@@ -29,14 +29,6 @@ pub(super) struct RunLease {
     pub expires_at: Timestamp,
 }
 
-/// A job that was given up.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct DeadLetter {
-    pub job: JobId,
-    pub reason: String,
-    pub at: Timestamp,
-}
-
 pub(super) fn of_tenant(tenant: &TenantId) -> String {
     format!("{tenant}/")
 }

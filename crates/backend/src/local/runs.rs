@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_model::run::{Head, InboxEvent, Run, Start};
 use interlock_model::step::StepRun;
-use interlock_model::{RunId, StepKey, TenantId, Timestamp};
+use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::tables::{Changes, Decision, Pick, Table, View, end_of, parse, read, scan_prefix};
@@ -33,7 +33,7 @@ pub(super) fn delete(
     view: &dyn View,
     now: Timestamp,
     (id, run): (&TenantId, RunId),
-) -> Result<Decision<()>, StoreError> {
+) -> Result<Decision<Vec<JobId>>, StoreError> {
     let key = rows::run(id, run);
     let head: Option<Head> = read(view, Table::Heads, &key)?;
     let head = head.ok_or_else(|| StoreError::not_found("run", run))?;
@@ -53,15 +53,21 @@ pub(super) fn delete(
             changes.delete(table, row.key);
         }
     }
-    delete_jobs(view, &mut changes, id, run)?;
+    let answer = delete_jobs(view, &mut changes, id, run)?;
     for approval in approvals::of_run(view, id, run)? {
         changes.delete(Table::OpenApprovals, approval.clone());
         changes.delete(Table::Approvals, approval);
     }
-    Ok(Decision { answer: (), changes })
+    Ok(Decision { answer, changes })
 }
 
-fn delete_jobs(view: &dyn View, changes: &mut Changes, id: &TenantId, run: RunId) -> Result<(), StoreError> {
+fn delete_jobs(
+    view: &dyn View,
+    changes: &mut Changes,
+    id: &TenantId,
+    run: RunId,
+) -> Result<Vec<JobId>, StoreError> {
+    let mut jobs = Vec::new();
     let (from, until) = rows::jobs_of_run(id, run);
     for row in view.scan(Table::Jobs, &from, &until, Pick::First(usize::MAX))? {
         let job: interlock_model::job::Job = parse(Table::Jobs, &row.key, &row.value)?;
@@ -73,8 +79,9 @@ fn delete_jobs(view: &dyn View, changes: &mut Changes, id: &TenantId, run: RunId
         }
         changes.delete(Table::DeadLetters, row.key.clone());
         changes.delete(Table::Jobs, row.key);
+        jobs.push(job.new.id);
     }
-    Ok(())
+    Ok(jobs)
 }
 
 pub(super) fn run(view: &dyn View, id: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {

@@ -48,7 +48,7 @@ impl<E> LocalStore<E> {
 }
 
 impl<E: Executor> LocalStore<E> {
-    fn write<R: Send + 'static>(
+    pub(super) fn write<R: Send + 'static>(
         &self,
         action: &'static str,
         decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
@@ -57,7 +57,7 @@ impl<E: Executor> LocalStore<E> {
         self.tables.write(action, decide)
     }
 
-    fn read<R: Send + 'static>(
+    pub(super) fn read<R: Send + 'static>(
         &self,
         action: &'static str,
         look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
@@ -129,7 +129,7 @@ impl<E: Executor> RunStore for LocalStore<E> {
         self.write("cancel a run", decide).await
     }
 
-    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<Vec<JobId>, StoreError> {
         let tenant = tenant.clone();
         self.write("delete a run", move |view, now| runs::delete(view, now, (&tenant, run))).await
     }
@@ -214,6 +214,17 @@ impl<E: Executor> JobStore for LocalStore<E> {
     async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError> {
         let tenant = tenant.clone();
         self.write("expire leases", move |view, now| expiry::expire(view, now, &tenant, limit)).await
+    }
+
+    async fn abandon(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        limit: usize,
+    ) -> Result<Vec<JobId>, StoreError> {
+        let (tenant, worker) = (tenant.clone(), worker.clone());
+        let decide = move |view: &dyn View, now| expiry::abandon(view, now, (&tenant, &worker), limit);
+        self.write("end a worker's leases", decide).await
     }
 
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {

@@ -63,10 +63,12 @@ pub enum Table {
     Workers,
     /// `key` → the API key.
     ApiKeys,
+    /// `worker` → a worker on the bus, as it last spoke.
+    Registry,
 }
 
 impl Table {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -93,6 +95,7 @@ impl Table {
         Self::DeadLetters,
         Self::Workers,
         Self::ApiKeys,
+        Self::Registry,
     ];
 
     #[must_use]
@@ -124,6 +127,7 @@ impl Table {
             Self::DeadLetters => "dead_letters",
             Self::Workers => "workers",
             Self::ApiKeys => "api_keys",
+            Self::Registry => "registry",
         }
     }
 }

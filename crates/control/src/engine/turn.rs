@@ -41,11 +41,15 @@ impl Control {
         let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
+        let revoked = commit.revoked.clone();
         let committed = self.store.commit(commit).await?;
         if !is_final {
             self.cached_runs.keep(id, committed.version, steps);
         }
         self.announce_jobs(&tenant, dispatched);
+        if !revoked.is_empty() {
+            self.wake(Wake::JobsRevoked { jobs: revoked });
+        }
         self.wake(Wake::RunChanged { run: id });
         Ok(committed.has_more)
     }
@@ -104,7 +108,7 @@ fn commit_of(
             Command::Revoke(job) => commit.revoked.push(job),
             Command::OpenApproval(approval) => commit.approvals_opened.push(approval),
             Command::WithdrawApproval(job) => commit.approvals_withdrawn.push(job),
-            Command::BuryJob { job, reason } => commit.buried.push((job, reason)),
+            Command::BuryJob(letter) => commit.buried.push(letter),
         }
     }
     commit

@@ -9,7 +9,7 @@ use interlock_api::jobs::{
     ProgressRequest,
 };
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claim, Heartbeat, Progress};
+use interlock_backend::jobs::{Claim, Heartbeat, LeaseTerm, Progress};
 use interlock_model::job::JobOutcome;
 use interlock_model::lease::FENCE_MAX;
 use interlock_model::time::millis;
@@ -81,8 +81,14 @@ fn within_bounds(
     for capability in &capabilities {
         bounded_text("a capability", capability, CAPABILITY_CHARS_MAX)?;
     }
-    let claim =
-        Claim { tenant: caller.tenant, worker, topics, capabilities, jobs_max: max_jobs as usize, lease };
+    let claim = Claim {
+        tenant: caller.tenant,
+        worker,
+        topics,
+        capabilities,
+        jobs_max: max_jobs as usize,
+        term: LeaseTerm::For(lease),
+    };
     Ok((claim, Duration::from_millis(wait_ms)))
 }
 

@@ -46,7 +46,7 @@ pub(crate) async fn put(
         caller.covers_all()?;
     }
     let limits = within_bounds(asked.data.limits)?;
-    app.control.store().set_limits(&scope, limits).await?;
+    app.control.set_limits(&scope, limits).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -76,7 +76,7 @@ pub(crate) async fn delete(
     Named(id): Named<WorkflowId>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::Administer)?;
-    app.control.store().delete_workflow(&caller.tenant, &id).await?;
+    app.control.delete_workflow(&caller.tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -43,6 +43,7 @@ pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
         bus: Arc::new(InProcessBus::default()),
         clock: clock.clone(),
         identity: Identity::unpredictable(),
+        mailbox: None,
     };
     // Nobody looks by themselves in time: whoever waits must be woken.
     let settings = settings::Settings { claim_poll: PATIENCE * 3, ..settings::Settings::default() };

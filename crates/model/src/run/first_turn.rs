@@ -25,7 +25,7 @@ impl FirstTurn {
                 Command::Dispatch(job) => dispatched.push(job),
                 Command::OpenApproval(approval) => approvals_opened.push(approval),
                 // There was nothing before this turn that it could take back.
-                Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob { .. } => {
+                Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {
                     return Ok(None);
                 }
             }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{IllegalRun, InboxEvent, Run, RunEvent};
 use crate::approval::Approval;
+use crate::dead_letter::DeadLetter;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
 use crate::step::{IllegalStep, StepEvent, StepRun, StepStatus};
@@ -47,10 +48,7 @@ pub enum Command {
     OpenApproval(Approval),
     WithdrawApproval(JobId),
     /// Given up after too many lost workers.
-    BuryJob {
-        job: JobId,
-        reason: String,
-    },
+    BuryJob(DeadLetter),
 }
 
 impl Command {
@@ -59,7 +57,7 @@ impl Command {
         match self {
             Self::Dispatch(job) => Some(&job.id),
             Self::OpenApproval(approval) => Some(&approval.job),
-            Self::Revoke(_) | Self::WithdrawApproval(_) | Self::BuryJob { .. } => None,
+            Self::Revoke(_) | Self::WithdrawApproval(_) | Self::BuryJob(_) => None,
         }
     }
 
@@ -67,7 +65,7 @@ impl Command {
     fn closes(&self) -> Option<&JobId> {
         match self {
             Self::Revoke(job) | Self::WithdrawApproval(job) => Some(job),
-            Self::Dispatch(_) | Self::OpenApproval(_) | Self::BuryJob { .. } => None,
+            Self::Dispatch(_) | Self::OpenApproval(_) | Self::BuryJob(_) => None,
         }
     }
 }
@@ -163,6 +161,14 @@ impl<'a> Machine<'a> {
 
     fn definition(&self, step: &StepId) -> Option<&'a Step> {
         self.workflow.steps.get(step)
+    }
+
+    /// Where the step's jobs are queued.
+    fn topic_of(&self, step: &StepId) -> Option<crate::Topic> {
+        match &self.definition(step)?.kind {
+            crate::workflow::StepKind::Worker { topic, .. } => Some(topic.clone()),
+            _ => None,
+        }
     }
 
     fn status(&self, step: &StepId) -> StepStatus {

@@ -3,6 +3,7 @@
 use super::super::{Ending, InboxEvent};
 use super::{Illegal, LOSSES_MAX, Machine};
 use crate::approval::{Decision, Verdict};
+use crate::dead_letter::{DeadLetter, LetterCode};
 use crate::history::EventKind;
 use crate::job::JobOutcome;
 use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
@@ -74,7 +75,15 @@ impl Machine<'_> {
             return self.dispatch(key);
         }
         let reason = format!("{losses} dispatches lost their worker");
-        self.commands.push(super::Command::BuryJob { job: job.clone(), reason: reason.clone() });
+        self.commands.push(super::Command::BuryJob(DeadLetter {
+            job: job.clone(),
+            topic: self.topic_of(&key.step),
+            code: LetterCode::WorkerLost,
+            reason: reason.clone(),
+            attempts: job.attempt,
+            last_error: Some("the worker's lease ran out".to_owned()),
+            buried_at: self.now,
+        }));
         self.settle_failure(key, StepEvent::Fail, ErrorCode::WorkerLost, reason)
     }
 

@@ -57,10 +57,9 @@ fn an_approval_waits_while_other_branches_go_on() {
     assert_eq!(story.status(), RunStatus::Waiting);
     let asked = story.commands.iter().find_map(|it| match it {
         Command::OpenApproval(approval) => Some(approval.input.clone()),
-        Command::Dispatch(_)
-        | Command::Revoke(_)
-        | Command::WithdrawApproval(_)
-        | Command::BuryJob { .. } => None,
+        Command::Dispatch(_) | Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {
+            None
+        }
     });
     assert_eq!(asked, Some(json!({"question": "deploy it?"})));
     story.complete(json!(1));

@@ -68,7 +68,7 @@ impl Story {
             match command {
                 Command::Dispatch(job) => self.jobs.push(job.clone()),
                 Command::Revoke(id) => self.jobs.retain(|job| job.id != *id),
-                Command::OpenApproval(_) | Command::WithdrawApproval(_) | Command::BuryJob { .. } => {}
+                Command::OpenApproval(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {}
             }
         }
         self.commands.extend(advanced.commands);

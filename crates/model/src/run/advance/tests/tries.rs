@@ -62,7 +62,7 @@ fn a_lost_dispatch_is_repeated_at_once_and_costs_no_retry() {
     assert_eq!((story.step("a").attempts, story.step("a").failures), (LOSSES_MAX, 0));
     let last = story.report(JobOutcome::Lost);
     assert_eq!(story.status(), RunStatus::Failed);
-    assert!(story.commands.iter().any(|it| matches!(it, Command::BuryJob { job, .. } if *job == last.id)));
+    assert!(story.commands.iter().any(|it| matches!(it, Command::BuryJob(letter) if letter.job == last.id)));
 }
 
 #[test]

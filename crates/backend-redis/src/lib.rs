@@ -1,0 +1,1 @@
+//! Many nodes: Redis decides by scripts, NATS wakes.

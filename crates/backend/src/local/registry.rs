@@ -1,0 +1,105 @@
+//! Workers on the bus.
+
+use async_trait::async_trait;
+use interlock_model::{Timestamp, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use super::rows;
+use super::store::LocalStore;
+use super::tables::{Changes, Decision, Executor, Pick, Table, View, parse, read};
+use crate::StoreError;
+use crate::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry, RegistryStore};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handshake: Option<Handshake>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    beat: Option<Beat>,
+    last_seen_at: Timestamp,
+}
+
+fn introduce(
+    view: &dyn View,
+    now: Timestamp,
+    worker: &WorkerId,
+    handshake: Handshake,
+) -> Result<Decision<()>, StoreError> {
+    // Whoever introduces itself has started anew: what it said before is over.
+    hear(view, worker, |_| Entry { handshake: Some(handshake), beat: None, last_seen_at: now })
+}
+
+fn hear_beat(
+    view: &dyn View,
+    now: Timestamp,
+    worker: &WorkerId,
+    beat: Beat,
+) -> Result<Decision<()>, StoreError> {
+    hear(view, worker, |known| Entry {
+        handshake: known.and_then(|entry| entry.handshake),
+        beat: Some(beat),
+        last_seen_at: now,
+    })
+}
+
+fn hear(
+    view: &dyn View,
+    worker: &WorkerId,
+    say: impl FnOnce(Option<Entry>) -> Entry,
+) -> Result<Decision<()>, StoreError> {
+    let known: Option<Entry> = read(view, Table::Registry, worker.as_str())?;
+    if known.is_none() && all(view)?.len() >= REGISTRY_MAX {
+        return Err(StoreError::Conflict(format!("there are {REGISTRY_MAX} workers on the bus already")));
+    }
+    let mut changes = Changes::default();
+    changes.put(Table::Registry, worker.as_str(), &say(known));
+    Ok(Decision { answer: (), changes })
+}
+
+fn look(view: &dyn View, now: Timestamp) -> Result<Registry, StoreError> {
+    Ok(Registry { now, workers: all(view)? })
+}
+
+fn all(view: &dyn View) -> Result<Vec<RegisteredWorker>, StoreError> {
+    let mut workers = Vec::new();
+    for row in view.scan(Table::Registry, "", "~", Pick::First(REGISTRY_MAX))? {
+        let Ok(worker) = rows::last_part(&row.key).parse() else { continue };
+        let Entry { handshake, beat, last_seen_at } = parse(Table::Registry, &row.key, &row.value)?;
+        workers.push(RegisteredWorker { worker, handshake, beat, last_seen_at });
+    }
+    Ok(workers)
+}
+
+fn forget(view: &dyn View, worker: &WorkerId, unless_after: Timestamp) -> Result<Decision<()>, StoreError> {
+    let known: Option<Entry> = read(view, Table::Registry, worker.as_str())?;
+    let mut changes = Changes::default();
+    if known.is_some_and(|entry| entry.last_seen_at <= unless_after) {
+        changes.delete(Table::Registry, worker.as_str());
+    }
+    Ok(Decision { answer: (), changes })
+}
+
+#[async_trait]
+impl<E: Executor> RegistryStore for LocalStore<E> {
+    async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
+        let (worker, handshake) = (worker.clone(), handshake.clone());
+        let decide = move |view: &dyn View, now| introduce(view, now, &worker, handshake);
+        self.write("introduce a worker", decide).await
+    }
+
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+        let (worker, beat) = (worker.clone(), beat.clone());
+        let decide = move |view: &dyn View, now| hear_beat(view, now, &worker, beat);
+        self.write("hear a worker", decide).await
+    }
+
+    async fn registry(&self) -> Result<Registry, StoreError> {
+        self.read("list workers on the bus", move |view, now| look(view, now)).await
+    }
+
+    async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
+        let worker = worker.clone();
+        let decide = move |view: &dyn View, _| forget(view, &worker, unless_after);
+        self.write("forget a worker", decide).await
+    }
+}

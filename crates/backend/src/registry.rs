@@ -1,0 +1,58 @@
+//! Workers on the bus, as they last spoke. They serve every tenant, or the one that they name.
+
+use async_trait::async_trait;
+use interlock_model::{TenantId, Timestamp, Topic, WorkerId};
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// Workers that are kept at most. A new one beyond that is refused until old ones are forgotten.
+pub const REGISTRY_MAX: usize = 10_000;
+
+/// A worker that says what it can do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Handshake {
+    /// What it is ready to serve.
+    pub topics: Vec<Topic>,
+}
+
+/// A worker that says how it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    pub capabilities: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// The only tenant that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantId>,
+    pub jobs_active: u32,
+    /// Jobs that it takes at once; zero if it does not say.
+    pub jobs_max: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredWorker {
+    pub worker: WorkerId,
+    /// Absent until it has introduced itself: nothing is pushed to it before.
+    pub handshake: Option<Handshake>,
+    /// Absent until its first heartbeat.
+    pub beat: Option<Beat>,
+    pub last_seen_at: Timestamp,
+}
+
+/// All workers, at one moment of the store's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registry {
+    pub now: Timestamp,
+    pub workers: Vec<RegisteredWorker>,
+}
+
+#[async_trait]
+pub trait RegistryStore: Send + Sync {
+    async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError>;
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError>;
+    /// By name.
+    async fn registry(&self) -> Result<Registry, StoreError>;
+    /// Removes a worker, unless it has spoken after `unless_after`.
+    async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError>;
+}

@@ -1,0 +1,18 @@
+//! Real Redis and NATS servers for tests: each on a free port, in a folder of its own, gone with its guard.
+//!
+//! `cargo xtask test` installs the programs that are started here.
+
+mod cluster;
+mod nats;
+mod process;
+mod programs;
+mod redis;
+mod sentinel;
+mod server;
+mod waiting;
+
+pub use cluster::RedisCluster;
+pub use nats::{Nats, NatsOptions, NatsRelease};
+pub use programs::python;
+pub use redis::{AppendOnly, Redis, RedisOptions};
+pub use sentinel::Sentinel;

@@ -1,0 +1,32 @@
+//! Where the programs are that tests start.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+const ADVICE: &str = "run `cargo xtask test` once: it installs what the tests need";
+
+/// The interpreter of the environment that has what `xtask/python-requirements.txt` pins.
+pub fn python() -> Result<PathBuf> {
+    provided("python")
+}
+
+pub(crate) fn newest_nats_server() -> Result<PathBuf> {
+    provided("nats-server")
+}
+
+/// A program on the `PATH`, or in `/usr/sbin`, which the `PATH` of most users lacks.
+pub(crate) fn installed(program: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let found = folders.map(|folder| folder.join(program)).find(|file| file.is_file());
+    found.with_context(|| format!("there is no {program} here; {ADVICE}"))
+}
+
+/// A program of the environment that xtask makes, which is in the same place whatever folder cargo builds in.
+fn provided(program: &str) -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let root = root.context("this crate does not stand in a workspace")?;
+    let file = root.join("target/tools/python/bin").join(program);
+    file.is_file().then_some(file).with_context(|| format!("there is no {program} in target/tools; {ADVICE}"))
+}
