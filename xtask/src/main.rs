@@ -1,6 +1,7 @@
 //! What developers run: `cargo xtask test | ci | tidy | bench | simulate | soak`.
 
 mod command;
+mod python;
 mod tidy;
 mod tools;
 
@@ -61,6 +62,9 @@ fn test() -> Result<()> {
 }
 
 fn bench(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|argument| argument == "--redis") {
+        tools::provide()?;
+    }
     // Built together: two builds with two sets of features would compile the heavy crates twice.
     run(cargo(["build", "--profile", "dist", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
     let mut bench = Command::new(built("dist/interlock-bench")?);

@@ -1,31 +1,58 @@
 //! Programs that tests run and that a fresh machine may lack.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
 use crate::command::run;
+use crate::python;
 
-/// Debian packages by the program that is needed of each: the README's walk-through is run as it stands there.
-const PACKAGES: [(&str, &str); 1] = [("curl", "curl")];
+/// Debian packages by the program that is needed of each. `curl`: the README's walk-through is run as it stands there.
+const PACKAGES: [(&str, &str); 5] = [
+    ("curl", "curl"),
+    ("redis-server", "redis-server"),
+    ("redis-cli", "redis-tools"),
+    ("redis-benchmark", "redis-tools"),
+    ("nats-server", "nats-server"),
+];
 
 /// Installs what is missing.
 pub(crate) fn provide() -> Result<()> {
+    let mut missing = BTreeSet::new();
     for (program, package) in PACKAGES {
-        if is_there(program)? {
-            continue;
+        if !is_there(program)? {
+            missing.insert(package);
         }
-        let mut update = Command::new("apt-get");
-        update.args(["update", "--quiet"]);
-        run(update)?;
-        let mut install = Command::new("apt-get");
-        install.args(["install", "--yes", "--quiet", "--no-install-recommends", package]);
-        run(install).with_context(|| format!("install {program} by hand and try again"))?;
     }
-    Ok(())
+    if !python::can_make_environments() {
+        missing.insert("python3-venv");
+    }
+    if !missing.is_empty() {
+        let packages = Vec::from_iter(missing);
+        install(&packages).with_context(|| {
+            format!("install these Debian packages by hand, as root, and try again: {}", packages.join(" "))
+        })?;
+    }
+    python::provide()
 }
 
+fn install(packages: &[&str]) -> Result<()> {
+    run(apt(&["update", "--quiet"]))?;
+    let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);
+    install.args(packages);
+    run(install)
+}
+
+fn apt(arguments: &[&str]) -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    apt
+}
+
+/// Looks in `/usr/sbin` too: Debian keeps `nats-server` there, and the `PATH` of most users lacks it.
 fn is_there(program: &str) -> Result<bool> {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+    let found =
+        Command::new("sh").args(["-c", &format!("PATH=\"$PATH:/usr/sbin\"; command -v {program}")]).output();
     Ok(found.context("cannot run sh")?.status.success())
 }

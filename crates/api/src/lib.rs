@@ -5,6 +5,7 @@
 //! every field. With the feature `client` there is also a [`client::Client`] and a [`worker::Worker`] loop.
 
 pub mod approvals;
+pub mod dead_letters;
 pub mod history;
 pub mod jobs;
 pub mod keys;

@@ -42,6 +42,7 @@ pub struct Strategies {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreStatus {
+    /// Commands sent to get something done. Regular looks at whether there is something to do are not counted.
     pub commands_sent: u64,
 }
 

@@ -1,1 +1,29 @@
 //! Many nodes: Redis decides by scripts, NATS wakes.
+//!
+//! Every verb of the contract is one script of `lua/`, so that it happens or does not. All keys of a tenant carry its
+//! hash tag, so that the same scripts serve one server, Sentinel and Cluster. The clock is the store's.
+
+mod admission;
+mod approvals;
+pub mod bus;
+pub mod connect;
+mod dead_letters;
+mod due;
+mod encode;
+mod history;
+mod jobs;
+mod keys;
+mod link;
+pub mod mailbox;
+pub mod nats;
+mod pulse;
+mod registry;
+mod runs;
+mod script;
+mod scripts;
+mod store;
+mod tenants;
+mod workers;
+mod workflows;
+
+pub use store::RedisStore;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
+    tenant: Option<HeaderValue>,
 }
 
 impl Connection {
@@ -20,7 +21,12 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Self { sender, host: address.to_owned() })
+        Ok(Self { sender, host: address.to_owned(), tenant: None })
+    }
+
+    /// The same connection, on which every request is this tenant's.
+    pub(crate) fn of_tenant(self, tenant: &'static str) -> Self {
+        Self { tenant: Some(HeaderValue::from_static(tenant)), ..self }
     }
 
     /// Sends a request and reads the whole answer.
@@ -48,6 +54,9 @@ impl Connection {
             .header("content-type", "application/json")
             .body(Full::new(body))?;
         request.headers_mut().extend(headers);
+        if let Some(tenant) = &self.tenant {
+            request.headers_mut().insert("x-tenant-id", tenant.clone());
+        }
         self.sender.ready().await?;
         let answer = self.sender.send_request(request).await?;
         let (parts, body) = answer.into_parts();

@@ -7,10 +7,13 @@ mod empty_server;
 mod group_commit;
 mod load;
 mod memory;
+mod progress;
+mod redis;
 mod report;
 mod runs;
 mod server;
 mod starts;
+mod targets;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +38,15 @@ struct Arguments {
     /// Idle active runs for the memory figure; 0 leaves it out.
     #[arg(long, default_value_t = 100_000)]
     idle_runs: usize,
+    /// Measure one gateway on a real Redis and a real NATS, beside redis-benchmark.
+    #[arg(long)]
+    redis: bool,
+    /// Active runs to compare 1,000 with; 0 leaves it out.
+    #[arg(long, default_value_t = 1_000_000, requires = "redis")]
+    runs_many: u64,
+    /// Idempotency keys to compare 1,000 with; 0 leaves it out.
+    #[arg(long, default_value_t = 5_000_000, requires = "redis")]
+    keys_many: u64,
     /// Only the measurements whose names begin so.
     #[arg(long)]
     only: Option<String>,
@@ -49,13 +61,29 @@ struct Arguments {
     empty_server: bool,
 }
 
+impl Arguments {
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    fn wanted(&self, names: &[&'static str]) -> Vec<&'static str> {
+        let only = self.only.as_deref().unwrap_or_default();
+        names.iter().copied().filter(|name| name.starts_with(only)).collect()
+    }
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.empty_server {
         return runtime(2)?.block_on(empty_server::serve());
     }
-    let report = runtime(1)?.block_on(measure(&arguments))?;
-    report.print(arguments.json)
+    let binary = server::binary(arguments.binary.as_deref())?;
+    if arguments.redis {
+        let report = runtime(1)?.block_on(redis::measure(&arguments, &binary))?;
+        return report.print(&targets::redis(&report), arguments.json);
+    }
+    let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
+    report.print(&targets::embedded(&report), arguments.json)
 }
 
 /// The server gets the default number of threads; the load, which shares the machine with it, gets one.
@@ -75,31 +103,32 @@ const MEASUREMENTS: [&str; 8] = [
     "one-step runs",
 ];
 
-async fn measure(arguments: &Arguments) -> Result<Report> {
-    let binary = server::binary(arguments.binary.as_deref())?;
-    let time = Duration::from_secs_f64(arguments.seconds);
-    let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.starts_with(only));
-    let names: Vec<&'static str> = MEASUREMENTS.into_iter().filter(|name| wanted(name)).collect();
+async fn measure(arguments: &Arguments, binary: &Path) -> Result<Report> {
+    let names = arguments.wanted(&MEASUREMENTS);
     let mut report = Report::default();
-    let progress = indicatif::ProgressBar::new((arguments.rounds * names.len()) as u64);
-    progress.set_style(indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")?);
+    let progress = progress::bar((arguments.rounds * names.len()) as u64)?;
     for _ in 0..arguments.rounds {
         for &name in &names {
             progress.set_message(name);
-            report.add(name, measure_one(name, &binary, time).await?);
+            report.add(name, measure_one(name, binary, arguments.time()).await?);
             progress.inc(1);
         }
     }
     if arguments.idle_runs > 0 && arguments.only.is_none() {
         progress.set_message("memory of idle runs");
-        report.memory = Some(memory::per_idle_run(&binary, arguments.idle_runs).await?);
+        report.memory = Some(memory::per_idle_run(binary, arguments.idle_runs).await?);
     }
     progress.finish_and_clear();
     Ok(report)
 }
 
+/// A measurement's name tells how many clients it has.
+fn clients(name: &str) -> usize {
+    if name.ends_with("1 client") { 1 } else { 64 }
+}
+
 async fn measure_one(name: &str, binary: &Path, time: Duration) -> Result<Measured> {
-    let clients = if name.ends_with("1 client") { 1 } else { 64 };
+    let clients = clients(name);
     match name.split(',').next().unwrap_or(name) {
         "empty handler" => starts::empty_handler(time, clients).await,
         "bare group commit" => group_commit::measure(time),

@@ -27,14 +27,15 @@ impl Server {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
         let server = Self::start(command, Some(data)).await?;
-        let mut connection = server.connect().await?;
-        let limits = json!({"limits": {"max_concurrent_runs": runs_max}});
-        let limits = json!({"scope": "org", "scope_id": "default", "data": limits});
-        connection.call(Method::PUT, "/api/v1/config", &limits).await?;
-        let steps = json!({"work": {"type": "worker", "topic": "bench"}});
-        let workflow = json!({"id": WORKFLOW, "name": "bench", "steps": steps});
-        connection.call(Method::POST, "/api/v1/workflows", &workflow).await?;
+        prepare(&mut server.connect().await?, "default", runs_max).await?;
         Ok(server)
+    }
+
+    /// The binary on these servers, in all its roles.
+    pub(crate) async fn distributed(binary: &Path, redis: &str, nats: &str) -> Result<Self> {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
+        Self::start(command, None).await
     }
 
     pub(crate) async fn empty() -> Result<Self> {
@@ -68,6 +69,17 @@ impl Server {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         Ok(line.trim().trim_end_matches("kB").trim().parse()?)
     }
+}
+
+/// Gives the connection's tenant a one-step workflow and `runs_max` slots.
+pub(crate) async fn prepare(connection: &mut Connection, tenant: &str, runs_max: u32) -> Result<()> {
+    let limits = json!({"limits": {"max_concurrent_runs": runs_max}});
+    let limits = json!({"scope": "org", "scope_id": tenant, "data": limits});
+    connection.call(Method::PUT, "/api/v1/config", &limits).await?;
+    let steps = json!({"work": {"type": "worker", "topic": "bench"}});
+    let workflow = json!({"id": WORKFLOW, "name": "bench", "steps": steps});
+    connection.call(Method::POST, "/api/v1/workflows", &workflow).await?;
+    Ok(())
 }
 
 /// The binary beside this program, unless another is named.

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::commands::{approval, jobs, keys, limits, run, worker, workers, workflow};
+use crate::commands::{approval, dlq, jobs, keys, limits, run, worker, workers, workflow};
 use crate::config::ServeFlags;
 
 const EXAMPLES: &str = "\
@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// Single dispatches of steps
     #[command(subcommand, visible_alias = "job")]
     Jobs(jobs::Jobs),
+    /// Jobs that were given up on
+    #[command(subcommand)]
+    Dlq(dlq::Dlq),
     /// What the server says of itself
     Status,
     /// A script that teaches your shell these commands

@@ -8,7 +8,7 @@ use interlock_api::client::Settings;
 
 use crate::arguments::ConnectionFlags;
 
-pub(crate) use serve::{LogFormat, Role, ServeConfig, ServeFlags};
+pub(crate) use serve::{LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags};
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";
 

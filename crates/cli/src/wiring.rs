@@ -1,13 +1,12 @@
-//! From settings to a running server. The only file that names a concrete backend.
+//! From settings to a running server. Only here, and in the rooms of this file, a concrete backend is named.
+
+mod distributed;
+mod embedded;
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
-use interlock_backend::InProcessBus;
 use interlock_backend::clock::SystemClock;
-use interlock_backend_embedded::EmbeddedStore;
-use interlock_control::identity::Identity;
 use interlock_control::keys::KeyRing;
 use interlock_control::service::{self, Roles};
 use interlock_control::{Control, settings};
@@ -19,13 +18,27 @@ use crate::exit::{Failure, Result};
 
 /// A server that holds its folder and its address, and does not work yet.
 pub(crate) struct Server {
-    store: Arc<EmbeddedStore>,
+    ground: Ground,
     control: Arc<Control>,
     keys: Arc<KeyRing>,
     roles: Roles,
     gateway: Option<Gateway>,
     /// Where and on what it serves, in words.
     pub(crate) place: String,
+}
+
+/// What the control plane of this process stands on.
+enum Ground {
+    Embedded(embedded::Ground),
+    Distributed(distributed::Ground),
+}
+
+/// What a backend says of itself.
+struct Words {
+    backend: String,
+    durability: String,
+    bus: String,
+    place: String,
 }
 
 /// What keeps a server from starting is told in the words of whoever refused.
@@ -35,48 +48,53 @@ fn refused(error: impl std::fmt::Display) -> Failure {
 
 impl Server {
     pub(crate) async fn build(config: &ServeConfig) -> Result<Self> {
-        if config.redis.is_some() || config.nats.is_some() {
-            return Err(Failure::Usage("the distributed backend is not part of this release".to_owned()));
-        }
-        let store = Arc::new(open(&config.data).await?);
-        let clock = Arc::new(SystemClock);
-        let foundation = service::Foundation {
-            store: store.clone(),
-            bus: Arc::new(InProcessBus::default()),
-            clock: clock.clone(),
-            identity: Identity::unpredictable(),
-            mailbox: None,
+        let roles = Roles {
+            engine: config.roles.contains(&Role::Engine),
+            scheduler: config.roles.contains(&Role::Scheduler),
         };
-        let control = Control::new(foundation, stage_settings(config));
+        let (ground, control, words) = match &config.machines {
+            None => {
+                let (ground, control, words) = embedded::build(config).await?;
+                (Ground::Embedded(ground), control, words)
+            }
+            Some(machines) => {
+                let (ground, control, words) = distributed::build(config, machines, roles).await?;
+                (Ground::Distributed(ground), control, words)
+            }
+        };
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
-        let mut place = format!("(embedded, {})", config.data.display());
+        let mut place = format!("({})", words.place);
         let mut gateway = None;
         if config.roles.contains(&Role::Gateway) {
-            let deployment = deployment(config);
             let parts = interlock_gateway::Foundation {
                 control: control.clone(),
                 keys: keys.clone(),
-                clock,
-                deployment,
+                clock: Arc::new(SystemClock),
+                deployment: deployment(config, words),
             };
             let bound = Gateway::bind(gateway_settings(config), parts).map_err(refused)?;
             place = format!("on http://{} {place}", bound.local_address());
             gateway = Some(bound);
         }
-        let roles = Roles {
-            engine: config.roles.contains(&Role::Engine),
-            scheduler: config.roles.contains(&Role::Scheduler),
-        };
-        Ok(Self { store, control, keys, roles, gateway, place })
+        Ok(Self { ground, control, keys, roles, gateway, place })
     }
 
-    /// Works until `shutdown`; then finishes what is in hand, from the outside in, and closes the file.
+    /// Works until `shutdown`; then finishes what is in hand, from the outside in, and lets go of the ground.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        let Self { store, control, keys, roles, gateway, place: _ } = self;
+        let Self { mut ground, control, keys, roles, gateway, place: _ } = self;
         let stop_stages = CancellationToken::new();
+        let edge = match &mut ground {
+            Ground::Embedded(_) => None,
+            Ground::Distributed(ground) => ground.take_edge(),
+        };
         let stages = service::run_stages(control.clone(), roles, stop_stages.clone());
         let follow = keys.follow(control, stop_stages.clone());
+        let serve_workers = async {
+            if let Some(edge) = edge {
+                edge.run(stop_stages.clone()).await;
+            }
+        };
         let serve = async {
             match gateway {
                 Some(gateway) => gateway.serve(shutdown).await,
@@ -85,18 +103,11 @@ impl Server {
             // What the last requests have put into the store is carried on until here.
             stop_stages.cancel();
         };
-        tokio::join!(stages, follow, serve);
-        store.tables().close().await;
+        tokio::join!(stages, follow, serve_workers, serve);
+        if let Ground::Embedded(ground) = ground {
+            ground.close().await;
+        }
     }
-}
-
-async fn open(folder: &Path) -> Result<EmbeddedStore> {
-    let folder = folder.to_owned();
-    let settings = interlock_backend_embedded::Settings::default();
-    let opening = tokio::task::spawn_blocking(move || {
-        interlock_backend_embedded::open(&folder, Arc::new(SystemClock), settings)
-    });
-    opening.await.map_err(refused)?.map_err(refused)
 }
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
@@ -121,7 +132,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
     }
 }
 
-fn deployment(config: &ServeConfig) -> Deployment {
+fn deployment(config: &ServeConfig, words: Words) -> Deployment {
     let role = |role: &Role| match role {
         Role::Gateway => "gateway",
         Role::Engine => "engine",
@@ -129,8 +140,8 @@ fn deployment(config: &ServeConfig) -> Deployment {
     };
     Deployment {
         roles: config.roles.iter().map(|known| role(known).to_owned()).collect(),
-        backend: "embedded".to_owned(),
-        durability: "an answer outlives the process and the loss of power".to_owned(),
-        bus: "in_process".to_owned(),
+        backend: words.backend,
+        durability: words.durability,
+        bus: words.bus,
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod bus_workers;
 pub mod definitions;
 pub mod engine;
 pub mod identity;

@@ -34,6 +34,8 @@ pub struct Foundation {
     /// Only for ids and waiting; the store has its own clock for everything that expires.
     pub clock: Arc<dyn Clock>,
     pub identity: Identity,
+    /// The name of this start of this process.
+    pub instance: InstanceId,
     /// Where workers on the bus find their inputs, if the backend can have such workers.
     pub mailbox: Option<Arc<dyn Mailbox>>,
 }
@@ -41,8 +43,7 @@ pub struct Foundation {
 impl Control {
     #[must_use]
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
-        let Foundation { store, bus, clock, identity, mailbox } = foundation;
-        let instance = identity.instance_id();
+        let Foundation { store, bus, clock, identity, instance, mailbox } = foundation;
         Arc::new(Self {
             definitions: Definitions::new(settings.definitions_max),
             wakeups: Arc::new(Wakeups::default()),
@@ -103,7 +104,7 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
     stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
     stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
     if roles.engine {
-        stages.spawn(crate::engine::run(control.clone(), shutdown.clone()));
+        stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
     }
     if roles.scheduler {
         stages.spawn(crate::reconcile::run(control, shutdown));

@@ -34,6 +34,7 @@ fn process(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
         bus: bus.clone(),
         clock: Arc::new(clock),
         identity: Identity::from_seed(seed),
+        instance: "i-1".parse().unwrap(),
         mailbox: None,
     };
     let control =

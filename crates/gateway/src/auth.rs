@@ -32,13 +32,14 @@ pub(crate) enum Permission {
     /// Look at workflows, runs and their history.
     ReadRuns,
     ReadJobs,
-    /// Look at approvals, workers and limits.
+    /// Look at approvals, dead letters, workers and limits.
     ReadRest,
     Start,
     /// Claim jobs and report on them.
     Work,
     Approve,
     Cancel,
+    DeleteLetters,
     /// Create and delete workflows, delete runs, set limits, make keys.
     Administer,
 }
@@ -49,7 +50,10 @@ impl Permission {
         match role {
             Role::Admin => true,
             Role::Operator => {
-                matches!(self, P::ReadRuns | P::ReadJobs | P::ReadRest | P::Approve | P::Cancel)
+                matches!(
+                    self,
+                    P::ReadRuns | P::ReadJobs | P::ReadRest | P::Approve | P::Cancel | P::DeleteLetters
+                )
             }
             Role::Starter => matches!(self, P::ReadRuns | P::Start),
             Role::Worker => matches!(self, P::Work | P::ReadJobs),
@@ -61,11 +65,12 @@ impl Permission {
         match self {
             Self::ReadRuns => "read workflows and runs",
             Self::ReadJobs => "read jobs",
-            Self::ReadRest => "read approvals, workers and limits",
+            Self::ReadRest => "read approvals, dead letters, workers and limits",
             Self::Start => "start runs",
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
+            Self::DeleteLetters => "delete dead letters",
             Self::Administer => "change workflows, limits or keys, or delete runs",
         }
     }

@@ -9,7 +9,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, events, history, jobs, keys, limits, runs, starts, status, workers, workflows,
+    approvals, claims, dead_letters, events, history, jobs, keys, limits, runs, starts, status, workers,
+    workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -46,6 +47,9 @@ pub fn document() -> utoipa::openapi::OpenApi {
         approvals::list,
         approvals::approve,
         approvals::reject,
+        dead_letters::list,
+        dead_letters::get,
+        dead_letters::delete,
         limits::put,
         limits::get,
         limits::effective,

@@ -57,6 +57,7 @@ fn all(app: &App) -> Routes {
         routes::jobs::register,
         routes::workflows::register,
         routes::approvals::register,
+        routes::dead_letters::register,
         routes::limits::register,
         routes::workers::register,
         routes::keys::register,

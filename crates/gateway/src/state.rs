@@ -114,6 +114,7 @@ pub(crate) mod tests {
             bus: Arc::new(InProcessBus::default()),
             clock: clock.clone(),
             identity: Identity::from_seed(1),
+            instance: "i-1".parse().expect("a name"),
             mailbox: None,
         };
         let control = Control::new(parts, interlock_control::Settings::default());

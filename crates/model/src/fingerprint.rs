@@ -26,6 +26,11 @@ impl Fingerprint {
         Self::of(&format!("rerun\n{source}\n{step}"))
     }
 
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn of(text: &str) -> Self {
         Self(blake3::hash(text.as_bytes()).to_hex().to_string())
     }

@@ -161,7 +161,7 @@ impl World {
         };
         let identity = Identity::from_seed(Actor::Ids { slot, start }.seed(self.seed));
         let foundation =
-            Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), identity, mailbox: None };
+            Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), instance: identity.instance_id(), identity, mailbox: None };
         let instance =
             Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));

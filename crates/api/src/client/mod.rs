@@ -4,6 +4,7 @@
 //! known to the caller alone. (The [worker loop](crate::worker) and the [event reader](crate::events) do, as theirs are.)
 
 mod approvals;
+mod dead_letters;
 mod error;
 mod jobs;
 mod keys;

@@ -1,15 +1,17 @@
 //! Who may write: leases and fences of jobs.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use interlock_model::history::EventKind;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobOutcome, JobState, NewJob};
 use interlock_model::run::InboxEvent;
 use interlock_model::{Fence, JobId};
 use serde_json::json;
 
 use super::Subject;
 use super::scene::{LEASE, Scene, acme, claim, globex, name, new_job, running};
-use crate::jobs::{Heartbeat, Progress, Report};
+use crate::jobs::{Claim, Heartbeat, LeaseTerm, Progress, Report};
 use crate::{PageRequest, StoreError};
 
 fn completed() -> JobOutcome {
@@ -26,7 +28,7 @@ async fn three_jobs(scene: &Scene, subject: &dyn Subject) -> Vec<JobId> {
     for _ in 0..3 {
         let run = scene.started(&acme()).await;
         jobs.push(scene.begin(&acme(), run).await);
-        subject.elapse(std::time::Duration::from_millis(5)).await;
+        subject.elapse(Duration::from_millis(5)).await;
     }
     jobs
 }
@@ -157,6 +159,78 @@ pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject)
     assert_eq!(report, Ok(Report::Recorded));
 }
 
+pub async fn a_worker_that_is_gone_loses_its_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let mut turn = running(&scene.taken(&acme(), run).await);
+    turn.dispatched = (1..=4).map(|attempt| new_job(run, attempt)).collect();
+    let _ = scene.commit(turn).await.unwrap();
+    let gone = scene.claim(&acme(), 2).await;
+    let other = Claim { worker: name("worker-2"), ..claim(&acme(), 1) };
+    let other = scene.store.claim(other).await.unwrap().pop().expect("a job waits");
+    let (_, foreign) = scene.working(&globex()).await;
+
+    let abandon = async |limit| scene.store.abandon(&acme(), &name("worker-1"), limit).await.unwrap();
+    let mut lost = abandon(1).await;
+    assert_eq!(lost.len(), 1, "not more than asked for");
+    lost.extend(abandon(10).await);
+    assert_eq!(abandon(10).await, []);
+    let told: Vec<_> =
+        lost.iter().map(|job| InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost }).collect();
+    lost.sort();
+    assert_eq!(lost, gone.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
+    assert_eq!(scene.store.due(10).await.unwrap().ready, [acme()]);
+    assert_eq!(scene.taken(&acme(), run).await.inbox, told);
+    for late in &gone {
+        let (job, fence) = (&late.job.id, late.lease.fence);
+        let shown = scene.store.job(&acme(), job).await.unwrap().expect("the job is there");
+        let held_by = shown.job.end.and_then(|end| end.worker);
+        assert_eq!((shown.state, shown.lease, held_by), (JobState::Lost, None, Some(name("worker-1"))));
+        assert!(is_fenced(&scene.store.heartbeat(&acme(), job, fence).await));
+        assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
+    }
+    for (tenant, kept) in [(acme(), &other), (globex(), &foreign)] {
+        let beat = scene.store.heartbeat(&tenant, &kept.job.id, kept.lease.fence).await;
+        assert!(matches!(beat, Ok(Heartbeat::Extended { .. })), "{beat:?}");
+    }
+    assert_eq!(scene.claim(&acme(), 10).await.len(), 1, "what nobody held still waits");
+    subject.elapse(LEASE * 2).await;
+    let expired = scene.store.expire(&acme(), 10).await.unwrap();
+    assert!(lost.iter().all(|job| !expired.contains(job)), "{expired:?}");
+}
+
+pub async fn a_lease_until_the_deadline_ends_with_the_step(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let deadline = taken.now + Duration::from_secs(3);
+    let mut turn = running(&taken);
+    turn.dispatched = [Some(deadline), None, Some(taken.now)]
+        .into_iter()
+        .zip(1..)
+        .map(|(deadline_at, attempt)| NewJob { deadline_at, ..new_job(run, attempt) })
+        .collect();
+    let _ = scene.commit(turn).await.unwrap();
+    let request = Claim { term: LeaseTerm::UntilDeadline { otherwise: LEASE }, ..claim(&acme(), 3) };
+    let claimed = scene.store.claim(request).await.unwrap();
+    let [timed, endless, late] = &claimed[..] else { panic!("three jobs wait, not {claimed:?}") };
+    assert_eq!(timed.lease.expires_at, deadline);
+    assert_eq!(timed.lease.ttl, deadline.since(timed.lease.claimed_at));
+    assert_eq!(endless.lease.ttl, LEASE, "a step without a time-out");
+    assert_eq!(late.lease.ttl, Duration::from_secs(1), "the engine ends a step that is late");
+    for it in &claimed {
+        assert_eq!(it.lease.expires_at, it.lease.claimed_at + it.lease.ttl);
+        let shown = scene.store.job(&acme(), &it.job.id).await.unwrap().expect("the job is there");
+        assert_eq!((shown.lease.as_ref(), &shown.job.new), (Some(&it.lease), &it.job));
+    }
+    subject.elapse(LEASE + LEASE / 4).await;
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(vec![endless.job.id.clone()]));
+    subject.elapse(Duration::from_secs(3)).await;
+    let mut expired = scene.store.expire(&acme(), 10).await.unwrap();
+    expired.sort();
+    assert_eq!(expired, [timed.job.id.clone(), late.job.id.clone()]);
+}
+
 pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
@@ -237,7 +311,7 @@ pub async fn a_worker_that_claims_is_seen(subject: &mut dyn Subject) {
     let page = scene.store.workers(&acme(), &PageRequest { limit: 10, after: None }).await.unwrap();
     assert_eq!(page.items.iter().map(|it| it.worker.as_str()).collect::<Vec<_>>(), ["worker-1"]);
     let first_seen_at = page.items[0].first_seen_at;
-    subject.elapse(std::time::Duration::from_millis(1_500)).await;
+    subject.elapse(Duration::from_millis(1_500)).await;
     scene.claim(&acme(), 1).await;
     let seen = scene.store.worker(&acme(), &name("worker-1")).await.unwrap().expect("it is known");
     assert_eq!(seen.first_seen_at, first_seen_at);

@@ -4,11 +4,15 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod dead_letters;
+pub mod fences;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
+pub mod registry;
 pub mod runs;
 mod scene;
+pub mod values;
 pub mod versus_memory;
 pub mod workflows;
 
@@ -107,6 +111,7 @@ macro_rules! conformance_suite {
                 a_due_run_ripens_and_not_before_its_time,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
+                deleting_a_run_names_its_jobs,
                 cancelling_is_posted_once_and_refused_for_nothing,
                 another_tenants_run_is_not_there,
                 runs_are_listed_newest_first_page_by_page,
@@ -122,6 +127,8 @@ macro_rules! conformance_suite {
                 a_lease_that_ran_out_cannot_be_revived,
                 a_lost_job_is_told_to_its_run,
                 the_late_worker_is_refused_on_every_call,
+                a_worker_that_is_gone_loses_its_jobs,
+                a_lease_until_the_deadline_ends_with_the_step,
                 a_result_is_recorded_once,
                 a_guessed_fence_is_refused,
                 a_cancelled_job_is_told_to_stop,
@@ -130,10 +137,38 @@ macro_rules! conformance_suite {
                 progress_stands_in_the_timeline,
                 a_worker_that_claims_is_seen,
             }
+            fences::{
+                fences_above_two_to_the_fifty_are_not_rounded,
+                the_fences_of_an_ended_job_are_not_rounded,
+                the_fences_of_a_run_are_not_rounded,
+                fences_are_the_same_after_a_reopening,
+            }
+            values::{
+                values_come_back_byte_for_byte,
+                a_jobs_values_come_back_byte_for_byte,
+                a_documents_values_come_back_byte_for_byte,
+                odd_texts_come_back_byte_for_byte,
+            }
             approvals::{
                 the_first_verdict_counts,
                 an_approval_whose_run_has_ended_is_withdrawn,
                 open_approvals_are_listed,
+            }
+            dead_letters::{
+                a_buried_job_is_found_with_every_field,
+                one_job_has_one_letter_the_last,
+                a_turn_that_buries_a_job_is_one_write,
+                letters_are_listed_newest_run_first_page_by_page,
+                a_letter_is_deleted_once_and_only_by_its_tenant,
+                deleting_a_run_deletes_the_letters_of_its_jobs,
+            }
+            registry::{
+                an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,
+                a_beat_keeps_the_handshake_and_tells_when,
+                a_worker_that_only_beats_is_not_introduced,
+                introducing_again_forgets_the_last_beat,
+                a_worker_is_forgotten_unless_it_has_spoken_since,
+                workers_on_the_bus_are_known_after_a_reopening,
             }
             workflows::{
                 saving_again_makes_the_next_version_and_keeps_the_old,

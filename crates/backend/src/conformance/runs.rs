@@ -7,7 +7,7 @@ use interlock_model::run::{Ending, InboxEvent, RunStatus};
 use interlock_model::{Fence, RunId};
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, running};
+use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, new_job, running};
 use crate::jobs::Heartbeat;
 use crate::runs::{CancelRequest, RunFilter};
 use crate::{PageRequest, StoreError};
@@ -145,6 +145,30 @@ pub async fn deleting_a_live_run_frees_its_slot_and_its_jobs(subject: &mut dyn S
     let due = scene.store.due(10).await.unwrap();
     assert!(due.ready.is_empty() && due.leases.is_empty(), "{due:?}");
     assert!(matches!(scene.store.delete_run(&acme(), run).await, Err(StoreError::NotFound { .. })));
+}
+
+pub async fn deleting_a_run_names_its_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    scene.working(&acme()).await;
+    let run = scene.started(&acme()).await;
+    let mut turn = running(&scene.taken(&acme(), run).await);
+    turn.dispatched = (1..=3).map(|attempt| new_job(run, attempt)).collect();
+    let mut jobs: Vec<_> = turn.dispatched.iter().map(|job| job.id.clone()).collect();
+    let _ = scene.commit(turn).await.unwrap();
+    // One that has ended, one that is held, one that waits.
+    let claimed = scene.claim(&acme(), 2).await;
+    let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
+    let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
+    let _ = scene.store.report(&acme(), job, fence, outcome).await.unwrap();
+    let mut named = scene.store.delete_run(&acme(), run).await.unwrap();
+    named.sort();
+    jobs.sort();
+    assert_eq!(named, jobs);
+    for job in &jobs {
+        assert_eq!(scene.store.job(&acme(), job).await, Ok(None));
+    }
+    let without_jobs = scene.started(&acme()).await;
+    assert_eq!(scene.store.delete_run(&acme(), without_jobs).await, Ok(Vec::new()));
 }
 
 pub async fn cancelling_is_posted_once_and_refused_for_nothing(subject: &mut dyn Subject) {

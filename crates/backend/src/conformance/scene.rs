@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
 use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::NewJob;
 use interlock_model::limit::Limits;
@@ -236,5 +237,17 @@ pub(super) fn approval(run: RunId, now: Timestamp) -> Approval {
         requested_at: now,
         input: json!({"what": "may I?"}),
         state: ApprovalState::Open,
+    }
+}
+
+pub(super) fn letter(job: &JobId) -> DeadLetter {
+    DeadLetter {
+        job: job.clone(),
+        topic: Some(topic()),
+        code: LetterCode::WorkerLost,
+        reason: "10 dispatches lost their worker".to_owned(),
+        attempts: 10,
+        last_error: Some("the lease ran out".to_owned()),
+        buried_at: Timestamp::from_millis(1_794_700_800_123),
     }
 }

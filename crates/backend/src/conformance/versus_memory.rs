@@ -7,7 +7,7 @@ use std::time::Duration;
 use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::fingerprint::Fingerprint;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobOutcome, JobState, NewJob};
 use interlock_model::limit::Limits;
 use interlock_model::run::{Ending, StartedFrom};
 use interlock_model::workflow::Workflow;
@@ -21,10 +21,23 @@ use super::scene::{
     acme, approval, claim, deploy, document, ending, globex, holder, idle, name, new_job, running,
 };
 use crate::clock::ManualClock;
-use crate::jobs::Progress;
+use crate::jobs::{Claim, Progress};
 use crate::runs::{RunFilter, Taken};
 use crate::tenants::LimitScope;
 use crate::{PageRequest, Store, StoreError, memory};
+
+/// Asks both stores the same and compares the answers.
+macro_rules! same {
+    ($walk:ident, $verb:ident($($argument:expr),*)) => {{
+        let question = format!(concat!(stringify!($verb), "{:?}"), ($(&$argument,)*));
+        let expected = $walk.reference.$verb($($argument),*).await;
+        let found = $walk.subject.$verb($($argument),*).await;
+        $walk.compare(&question, &expected, &found);
+        found
+    }};
+}
+
+mod giving_up;
 
 /// What the sequence has seen so far and may ask for again, stale or not.
 struct Walk {
@@ -38,17 +51,6 @@ struct Walk {
     taken: Vec<Taken>,
     attempt: u32,
     log: Vec<String>,
-}
-
-/// Asks both stores the same and compares the answers.
-macro_rules! same {
-    ($walk:ident, $verb:ident($($argument:expr),*)) => {{
-        let question = format!(concat!(stringify!($verb), "{:?}"), ($(&$argument,)*));
-        let expected = $walk.reference.$verb($($argument),*).await;
-        let found = $walk.subject.$verb($($argument),*).await;
-        $walk.compare(&question, &expected, &found);
-        found
-    }};
 }
 
 /// Makes `calls` random calls on `subject` and on a fresh reference on the same clock.
@@ -111,10 +113,12 @@ impl Walk {
             26..40 => self.take().await,
             40..58 => self.turn().await,
             58..68 => self.claim().await,
-            68..84 => self.say_about_a_job().await,
-            84..88 => self.resolve().await,
-            88..91 => self.cancel_or_delete().await,
-            91..95 => self.reconcile().await,
+            68..80 => self.say_about_a_job().await,
+            80..83 => self.resolve().await,
+            83..86 => self.cancel_or_delete().await,
+            86..90 => self.reconcile().await,
+            90..93 => self.give_up().await,
+            93..96 => self.hear_of_a_worker().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
     }
@@ -205,7 +209,9 @@ impl Walk {
             _ => idle(&taken),
         };
         for job in &mut turn.dispatched {
-            *job = new_job(run, self.attempt);
+            let in_time = taken.now + Duration::from_millis(self.random.random_range(0..3_000));
+            let deadline_at = self.random.random_bool(0.5).then_some(in_time);
+            *job = NewJob { deadline_at, ..new_job(run, self.attempt) };
         }
         if is_live && self.random.random_bool(0.3) {
             turn.approvals_opened = vec![approval(run, taken.now)];
@@ -220,13 +226,15 @@ impl Walk {
             .filter(|(owner, job, _)| *owner == tenant && job.run == run)
             .map(|it| it.1.clone())
             .collect();
+        turn.buried = self.letters_of(run);
         turn.revoked = revocable.last().cloned().into_iter().collect();
         let _ = same!(self, commit(turn.clone()));
     }
 
     async fn claim(&mut self) {
         let tenant = self.tenant();
-        let request = claim(&tenant, self.random.random_range(1..4));
+        let jobs_max = self.random.random_range(1..4);
+        let request = Claim { worker: self.worker(), term: self.term(), ..claim(&tenant, jobs_max) };
         if let Ok(claimed) = same!(self, claim(request.clone())) {
             self.jobs.extend(claimed.into_iter().map(|it| (tenant.clone(), it.job.id, it.lease.fence)));
         }
@@ -298,5 +306,6 @@ impl Walk {
         for (tenant, job, _) in self.jobs.clone() {
             let _ = same!(self, job(&tenant, &job));
         }
+        self.look_at_what_was_given_up().await;
     }
 }

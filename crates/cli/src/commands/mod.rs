@@ -2,6 +2,7 @@
 
 pub(crate) mod approval;
 mod completions;
+pub(crate) mod dlq;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod limits;
@@ -44,6 +45,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Keys(keys) => keys::run(keys, &session()?).await.map(done),
         Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
+        Command::Dlq(dlq) => dlq::run(dlq, &session()?).await.map(done),
         Command::Status => status::run(&session()?).await.map(done),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -35,12 +35,31 @@ pub(crate) struct ServeFlags {
     /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
     #[arg(long, value_name = "KEY")]
     admin_key: Option<Secret>,
-    /// The distributed backend: where Redis is
-    #[arg(long, value_name = "URL")]
+    /// Where Redis is: redis://[user:password@]host:port, rediss:// for TLS, redis+sentinel://host:port,…/master, or
+    /// several hosts of a Cluster with commas
+    #[arg(long, value_name = "URL", help_heading = "Many machines")]
     redis: Option<Secret>,
-    /// The distributed backend: where NATS is
-    #[arg(long, value_name = "URL")]
+    /// Where NATS with JetStream is: nats://[user:password@]host:port, or tls://
+    #[arg(long, value_name = "URL", help_heading = "Many machines")]
     nats: Option<Secret>,
+    /// A plain Redis for the inputs and results of workers on NATS [default: --redis]
+    #[arg(long, value_name = "URL", help_heading = "Many machines")]
+    blob_redis: Option<Secret>,
+    /// What the names of locks, and with another value than the default all keys, begin with [default: cordum]
+    #[arg(long, value_name = "NAME", help_heading = "Many machines")]
+    prefix: Option<String>,
+    /// What must be true before a start is acknowledged: as-configured, fsync or replicas:N [default: as-configured]
+    #[arg(long, value_name = "WHAT", help_heading = "Many machines")]
+    durability: Option<String>,
+    /// Certificates to trust for Redis instead of the machine's own
+    #[arg(long, value_name = "FILE", help_heading = "Many machines")]
+    redis_ca_file: Option<PathBuf>,
+    /// Certificates to trust for NATS instead of the machine's own
+    #[arg(long, value_name = "FILE", help_heading = "Many machines")]
+    nats_ca_file: Option<PathBuf>,
+    /// How many copies NATS keeps of its streams [default: 1]
+    #[arg(long, value_name = "NUMBER", help_heading = "Many machines")]
+    stream_replicas: Option<NonZeroUsize>,
     /// [default: text]
     #[arg(long)]
     log_format: Option<LogFormat>,
@@ -56,6 +75,18 @@ pub(crate) struct ServeFlags {
     /// How long a run stays with an engine that has died
     #[arg(long, value_name = "MS", help_heading = "Times")]
     run_lease_ms: Option<NonZeroU64>,
+    /// How long Redis may take to answer
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    store_timeout_ms: Option<NonZeroU64>,
+    /// How long a worker on NATS may be silent before its jobs go to others
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    worker_silence_ms: Option<NonZeroU64>,
+    /// How long a job stays with a worker on NATS where its step has no time-out
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    worker_lease_ms: Option<NonZeroU64>,
+    /// How long a result that could not be handled waits for its next delivery
+    #[arg(long, value_name = "MS", help_heading = "Times")]
+    redelivery_delay_ms: Option<NonZeroU64>,
     /// How long a request's body may take
     #[arg(long, value_name = "MS", help_heading = "Times")]
     body_timeout_ms: Option<NonZeroU64>,
@@ -112,8 +143,8 @@ pub(crate) struct ServeConfig {
     pub(crate) data: PathBuf,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) admin_key: Option<Secret>,
-    pub(crate) redis: Option<Secret>,
-    pub(crate) nats: Option<Secret>,
+    /// None: everything is in the folder.
+    pub(crate) machines: Option<Machines>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
     pub(crate) poll: Option<Duration>,
@@ -123,6 +154,23 @@ pub(crate) struct ServeConfig {
     pub(crate) header_timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) shutdown_grace: Option<Duration>,
+}
+
+/// Redis and NATS, and what is chosen about them.
+#[derive(Debug, Clone)]
+pub(crate) struct Machines {
+    pub(crate) redis: Secret,
+    pub(crate) nats: Secret,
+    pub(crate) blob_redis: Option<Secret>,
+    pub(crate) prefix: Option<String>,
+    pub(crate) durability: Option<String>,
+    pub(crate) redis_ca_file: Option<PathBuf>,
+    pub(crate) nats_ca_file: Option<PathBuf>,
+    pub(crate) stream_replicas: Option<NonZeroUsize>,
+    pub(crate) store_timeout: Option<Duration>,
+    pub(crate) worker_silence: Option<Duration>,
+    pub(crate) worker_lease: Option<Duration>,
+    pub(crate) redelivery_delay: Option<Duration>,
 }
 
 impl ServeConfig {
@@ -137,7 +185,7 @@ impl ServeConfig {
                 ServeFlags::of_file(&text).map_err(|error| named(&error))?
             }
         };
-        Ok(given.over(file).with_defaults())
+        given.over(file).with_defaults()
     }
 }
 
@@ -178,11 +226,21 @@ impl ServeFlags {
             admin_key: self.admin_key.or(under.admin_key),
             redis: self.redis.or(under.redis),
             nats: self.nats.or(under.nats),
+            blob_redis: self.blob_redis.or(under.blob_redis),
+            prefix: self.prefix.or(under.prefix),
+            durability: self.durability.or(under.durability),
+            redis_ca_file: self.redis_ca_file.or(under.redis_ca_file),
+            nats_ca_file: self.nats_ca_file.or(under.nats_ca_file),
+            stream_replicas: self.stream_replicas.or(under.stream_replicas),
             log_format: self.log_format.or(under.log_format),
             log_level: self.log_level.or(under.log_level),
             poll_ms: self.poll_ms.or(under.poll_ms),
             job_lease_ms: self.job_lease_ms.or(under.job_lease_ms),
             run_lease_ms: self.run_lease_ms.or(under.run_lease_ms),
+            store_timeout_ms: self.store_timeout_ms.or(under.store_timeout_ms),
+            worker_silence_ms: self.worker_silence_ms.or(under.worker_silence_ms),
+            worker_lease_ms: self.worker_lease_ms.or(under.worker_lease_ms),
+            redelivery_delay_ms: self.redelivery_delay_ms.or(under.redelivery_delay_ms),
             body_timeout_ms: self.body_timeout_ms.or(under.body_timeout_ms),
             header_timeout_ms: self.header_timeout_ms.or(under.header_timeout_ms),
             idle_timeout_ms: self.idle_timeout_ms.or(under.idle_timeout_ms),
@@ -190,8 +248,9 @@ impl ServeFlags {
         }
     }
 
-    fn with_defaults(self) -> ServeConfig {
-        ServeConfig {
+    fn with_defaults(self) -> Result<ServeConfig> {
+        Ok(ServeConfig {
+            machines: self.machines()?,
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(
@@ -199,8 +258,6 @@ impl ServeFlags {
                 BTreeSet::from_iter,
             ),
             admin_key: self.admin_key,
-            redis: self.redis,
-            nats: self.nats,
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             log_level: self.log_level.unwrap_or_else(|| "info".to_owned()),
             poll: self.poll_ms.map(duration),
@@ -210,7 +267,30 @@ impl ServeFlags {
             header_timeout: self.header_timeout_ms.map(duration),
             idle_timeout: self.idle_timeout_ms.map(duration),
             shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
-        }
+        })
+    }
+
+    fn machines(&self) -> Result<Option<Machines>> {
+        let (redis, nats) = match (&self.redis, &self.nats) {
+            (None, None) => return Ok(None),
+            (Some(redis), Some(nats)) => (redis.clone(), nats.clone()),
+            (Some(_), None) => return Err(Failure::Usage("--redis also needs --nats".to_owned())),
+            (None, Some(_)) => return Err(Failure::Usage("--nats also needs --redis".to_owned())),
+        };
+        Ok(Some(Machines {
+            redis,
+            nats,
+            blob_redis: self.blob_redis.clone(),
+            prefix: self.prefix.clone(),
+            durability: self.durability.clone(),
+            redis_ca_file: self.redis_ca_file.clone(),
+            nats_ca_file: self.nats_ca_file.clone(),
+            stream_replicas: self.stream_replicas,
+            store_timeout: self.store_timeout_ms.map(duration),
+            worker_silence: self.worker_silence_ms.map(duration),
+            worker_lease: self.worker_lease_ms.map(duration),
+            redelivery_delay: self.redelivery_delay_ms.map(duration),
+        }))
     }
 }
 

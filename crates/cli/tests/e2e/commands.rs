@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use interlock_backend::dead_letters::DeadLetterStore as _;
 use serde_json::{Value, json};
 
 use super::server::{BINARY, Server};
@@ -68,6 +69,44 @@ async fn a_workflow_is_created_started_approved_and_deleted() {
     shell.print(&["run", "delete", &run]);
     shell.print(&["workflow", "delete", "job"]);
     assert_eq!(shell.exit(&["workflow", "get", "job"]), Some(1));
+}
+
+/// Leaves a dead letter of acme in the folder, as a server before this one did.
+async fn bury(data: &std::path::Path, job: &str) {
+    let clock = std::sync::Arc::new(interlock_backend::clock::SystemClock);
+    let store =
+        interlock_backend_embedded::open(data, clock, interlock_backend_embedded::Settings::default());
+    let letter = interlock_model::dead_letter::DeadLetter {
+        job: job.parse().unwrap(),
+        topic: Some("build".parse().unwrap()),
+        code: interlock_model::dead_letter::LetterCode::WorkerLost,
+        reason: "10 dispatches lost their worker".to_owned(),
+        attempts: 10,
+        last_error: None,
+        buried_at: interlock_model::Timestamp::from_millis(1_794_700_800_000),
+    };
+    let tenant = "acme".parse().unwrap();
+    store.expect("the folder is free").bury(&tenant, &letter).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_shown_and_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = "0192f0c1-0000-7000-8000-000000000001:build[3]@10";
+    bury(folder.path(), job).await;
+    let server = Server::start(folder.path());
+    let shell = Shell { server: &server, tenant: "acme" };
+    let table = shell.print(&["dlq", "list"]);
+    assert!(table.contains(job) && table.contains("worker_lost"), "{table}");
+    assert_eq!(shell.json(&["dlq", "list"])["items"][0]["attempts"], 10);
+    assert!(shell.print(&["dlq", "show", job]).contains("10 dispatches lost their worker"));
+    assert_eq!(shell.json(&["dlq", "show", job])["job_id"], job);
+    assert_eq!(Shell { server: &server, tenant: "globex" }.exit(&["dlq", "show", job]), Some(1));
+    assert_eq!(shell.json(&["dlq", "delete", job]), json!({"job_id": job, "deleted": true}));
+    assert_eq!(shell.exit(&["dlq", "delete", job]), Some(1));
+    assert_eq!(shell.exit(&["dlq", "show", job]), Some(1));
+    assert_eq!(shell.json(&["dlq", "list"])["items"], json!([]));
+    assert_eq!(shell.exit(&["dlq", "show"]), Some(2));
 }
 
 #[tokio::test]

@@ -19,9 +19,12 @@ use crate::wakeups::Signal;
 
 /// Advances runs until `shutdown`, then finishes the turns in hand.
 ///
-/// In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
-pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
+/// `looks`: also by itself, because no reconciler of this process does. In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
+pub async fn run(control: Arc<Control>, looks: bool, shutdown: CancellationToken) {
     let mut lanes = JoinSet::new();
+    if looks {
+        lanes.spawn(look(control.clone(), shutdown.clone()));
+    }
     for _ in 0..control.settings.engine_lanes.max(1) {
         lanes.spawn(run_lane(control.clone(), shutdown.clone()));
     }
@@ -37,22 +40,25 @@ async fn run_lane(control: Arc<Control>, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
         if let Some(tenant) = control.wakeups.next_ready() {
             advance_some(&control, &tenant).await;
-            continue;
-        }
-        // Wake-ups may be lost; looking costs one read.
-        let heard = tokio::time::timeout(control.settings.poll, woken.notified());
-        match shutdown.run_until_cancelled(heard).await {
-            None => return,
-            Some(Ok(())) => {}
-            Some(Err(_)) => look_for_ready(&control).await,
+        } else if shutdown.run_until_cancelled(woken.notified()).await.is_none() {
+            return;
         }
     }
 }
 
-async fn look_for_ready(control: &Control) {
-    match control.store.due(control.settings.take_max).await {
-        Ok(due) => due.ready.into_iter().for_each(|tenant| control.wakeups.remember_ready(tenant)),
-        Err(error) => warn!(%error, "cannot look for ready runs; trying again"),
+/// Wake-ups may be lost: at the poll's pace somebody looks, for all lanes.
+async fn look(control: Arc<Control>, shutdown: CancellationToken) {
+    let woken = control.wakeups.waiter(Signal::RunReady);
+    while shutdown.run_until_cancelled(tokio::time::sleep(control.settings.poll)).await.is_some() {
+        match control.store.due(control.settings.take_max).await {
+            Ok(due) => {
+                for tenant in due.ready {
+                    control.wakeups.remember_ready(tenant);
+                    woken.notify_one();
+                }
+            }
+            Err(error) => warn!(%error, "cannot look for ready runs; trying again"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! From the model's nouns to the wire's. One file for each noun.
 
 pub(crate) mod admission;
+pub(crate) mod dead_letters;
 pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod keys;

@@ -117,6 +117,7 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
     let below = |suffix: &str| -> &'static str { Box::leak(format!("{run}{suffix}").into_boxed_str()) };
     let job = "/api/v1/jobs/0192f0c1-0000-7000-8000-000000000001:a@1";
     let of_job = |suffix: &str| -> &'static str { Box::leak(format!("{job}{suffix}").into_boxed_str()) };
+    let letter = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1";
     let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0});
     let config = json!({"scope": "org", "data": {"limits": {}}});
     vec![
@@ -148,6 +149,9 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
         ("POST", of_job("/heartbeat"), json!({"fence": 1}), &["worker"]),
         ("POST", of_job("/complete"), json!({"fence": 1}), &["worker"]),
         ("POST", of_job("/cancel"), Value::Null, &["operator"]),
+        ("GET", "/api/v1/dlq", Value::Null, &["operator", "viewer"]),
+        ("GET", letter, Value::Null, &["operator", "viewer"]),
+        ("DELETE", letter, Value::Null, &["operator"]),
         ("GET", "/api/v1/keys", Value::Null, &[]),
         ("POST", "/api/v1/keys", json!({"name": "x", "role": "viewer", "tenant": "acme"}), &[]),
         ("GET", "/api/v1/status", Value::Null, &["operator", "starter", "worker", "viewer"]),

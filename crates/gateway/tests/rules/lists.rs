@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::server::{Server, one_step};
 
 /// Every item of a list, page by page.
-async fn all(server: &Server, path: &str, limit: usize) -> Vec<Value> {
+pub(crate) async fn all(server: &Server, path: &str, limit: usize) -> Vec<Value> {
     let mut items = Vec::new();
     let mut cursor = String::new();
     loop {

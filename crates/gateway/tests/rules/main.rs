@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod client;
+mod dead_letters;
 mod events;
 mod identity;
 mod lists;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
-use interlock_backend::{InProcessBus, memory};
+use interlock_backend::{InProcessBus, Store, memory};
 use interlock_control::identity::Identity;
 use interlock_control::keys::KeyRing;
 use interlock_control::service::{self, Roles};
@@ -21,6 +21,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinHandle<()>,
+    /// For what nothing over the wire brings about.
+    pub(crate) store: Arc<dyn Store>,
     stages: CancellationToken,
 }
 
@@ -43,6 +45,7 @@ pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
         bus: Arc::new(InProcessBus::default()),
         clock: clock.clone(),
         identity: Identity::unpredictable(),
+        instance: "i-1".parse().expect("a name"),
         mailbox: None,
     };
     // Nobody looks by themselves in time: whoever waits must be woken.
@@ -80,11 +83,12 @@ impl Server {
         let foundation = foundation(bootstrap).await;
         let (shutdown, stages) = (CancellationToken::new(), CancellationToken::new());
         let control = foundation.control.clone();
+        let store = control.store().clone();
         let gateway = Gateway::bind(settings, foundation)?;
         tokio::spawn(service::run_stages(control, Roles { engine: true, scheduler: true }, stages.clone()));
         let address = gateway.local_address();
         let serving = tokio::spawn(gateway.serve(shutdown.clone()));
-        Ok(Self { address, shutdown, serving, stages })
+        Ok(Self { address, shutdown, serving, store, stages })
     }
 
     pub(crate) fn ask(&self, method: &'static str, path: &str) -> Ask {

@@ -40,7 +40,7 @@ fn the_file_may_be_named_by_the_environment() {
 
 #[test]
 fn every_role_is_on_by_default_and_a_list_has_commas() {
-    assert_eq!(ServeFlags::default().with_defaults().roles.len(), 3);
+    assert_eq!(ServeFlags::default().with_defaults().unwrap().roles.len(), 3);
     let found = environment(&[("INTERLOCK_ROLES", "gateway,engine")]);
     let config = ServeConfig::resolve(ServeFlags::default(), &found).unwrap();
     assert_eq!(config.roles, BTreeSet::from([Role::Gateway, Role::Engine]));

@@ -1,0 +1,74 @@
+//! Where there is something to do now, over all tenants.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use interlock_backend::StoreError;
+use interlock_backend::runs::Due;
+use interlock_model::{TenantId, Timestamp};
+
+use crate::link::{Link, damaged};
+use crate::script::{Call, Fields, Unreadable};
+use crate::{scripts, tenants};
+
+/// Tenants that one script looks at: a few hundred microseconds of the store's time.
+const TENANTS_AT_ONCE: usize = 256;
+
+/// What one tenant has to do.
+struct Look {
+    tenant: TenantId,
+    is_ready: bool,
+    timer: Option<Timestamp>,
+    lease: Option<Timestamp>,
+}
+
+pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
+    let all = tenants::all(link).await?;
+    // On a Cluster a script stays on one node, and tenants are spread over all of them.
+    let at_once = if link.connection().is_cluster() { 1 } else { TENANTS_AT_ONCE };
+    let looks = try_join_all(all.chunks(at_once).map(|some| look_at(link, some))).await?;
+    let mut due = Due::default();
+    let mut next_in: Option<Duration> = None;
+    for (now, looks) in looks {
+        for look in looks {
+            if look.is_ready && due.ready.len() < limit {
+                due.ready.push(look.tenant.clone());
+            }
+            for (at, tenants) in [(look.timer, &mut due.timers), (look.lease, &mut due.leases)] {
+                match at {
+                    Some(at) if at <= now => {
+                        if tenants.len() < limit {
+                            tenants.push(look.tenant.clone());
+                        }
+                    }
+                    Some(at) => next_in = next_in.into_iter().chain([at.since(now)]).min(),
+                    None => {}
+                }
+            }
+        }
+    }
+    due.next_in = next_in;
+    Ok(due)
+}
+
+async fn look_at(link: &Link, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), StoreError> {
+    let Some(first) = tenants.first() else { return Ok((Timestamp::ZERO, Vec::new())) };
+    let call = Call::read(&scripts::DUE, "look for work", first).polling();
+    let call = call.with_list(tenants.iter(), |call, tenant| call.push(format!("{{{tenant}}}")));
+    let name = call.script.name;
+    let fields = link.call(call).await?;
+    read(fields, tenants).map_err(|error| damaged(name, error))
+}
+
+fn read(mut fields: Fields, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), Unreadable> {
+    let now = fields.time()?;
+    let mut answers = fields.list()?;
+    let mut looks = Vec::with_capacity(tenants.len());
+    for tenant in tenants {
+        let mut answer = answers.list()?;
+        let is_ready = answer.parsed::<u64>("count")? > 0;
+        let (timer, lease) = (answer.optional_time()?, answer.optional_time()?);
+        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease });
+    }
+    Ok((now, looks))
+}

@@ -1,0 +1,42 @@
+//! How values are written for the scripts, which never look into them.
+
+use interlock_model::approval::Approval;
+use interlock_model::job::NewJob;
+use interlock_model::run::RunStatus;
+use serde::Serialize;
+
+use crate::script::{Argument, Unreadable};
+
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("what is kept is plain data with text keys")
+}
+
+/// A document whose last field is a time, without that time: the script puts the store's.
+pub(crate) fn without_last_time(value: &impl Serialize) -> String {
+    let text = json(value);
+    text.strip_suffix("0}").expect("the last field is the time zero").to_owned()
+}
+
+/// A document whose first field is `at`, without its beginning up to that time: the script puts the store's.
+pub(crate) fn without_first_time(value: &impl Serialize) -> String {
+    let text = json(value);
+    text.strip_prefix("{\"at\":0").expect("the first field is the time zero").to_owned()
+}
+
+/// As `dispatch` of `lua/shared/jobs.lua` reads it.
+pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
+    put.push(job.id.to_string().written());
+    put.push(job.topic.as_str().written());
+    put.push(job.deadline_at.map(interlock_model::Timestamp::as_millis).written());
+    put.push(json(job).written());
+}
+
+/// As `open_approval` of `lua/shared/jobs.lua` reads it.
+pub(crate) fn put_approval(put: &mut Vec<Vec<u8>>, approval: &Approval) {
+    put.push(approval.job.to_string().written());
+    put.push(json(approval).written());
+}
+
+pub(crate) fn run_status(name: &str) -> Result<RunStatus, Unreadable> {
+    RunStatus::named(name).ok_or_else(|| Unreadable(format!("{name} is no run status")))
+}

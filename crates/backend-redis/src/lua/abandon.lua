@@ -1,0 +1,24 @@
+-- Ends what a worker that is gone still holds. Its leases are found by looking through the tenant's: workers on the bus
+-- go seldom, and an index would cost every claim.
+local worker, limit = argument(), number()
+
+local function held_by_worker()
+  local held = {}
+  for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
+    if redis.call('HGET', key('wf:job', job), 'worker') == worker then
+      held[#held + 1] = job
+    end
+  end
+  table.sort(held, precedes)
+  for index = #held, limit + 1, -1 do
+    held[index] = nil
+  end
+  return held
+end
+
+local lost = lost_before()
+if not lost then
+  lost = held_by_worker()
+  lose(lost)
+end
+return { 'ok', lost }

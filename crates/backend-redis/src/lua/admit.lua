@@ -1,0 +1,147 @@
+-- Admission: the key, the definition, the cap, and the run with all that belongs to it, or nothing.
+--
+-- Several starts may come in one call; each is decided after the one before it and gets its own answer.
+local function refused(code, detail, gate)
+  return { code, detail, integer(gate.active), integer(gate.max), gate.freed_at, gate.interval_ms }
+end
+
+-- Reads one start's arguments up to what is only written if it is admitted.
+local function read_start()
+  local start = { run = argument(), is_repeat = argument() == '1', workflow = argument(), version = argument() }
+  start.runs_max, start.retention = argument(), argument()
+  start.key, start.fingerprint = argument(), argument()
+  local rows = number()
+  start.rows_end = position + rows
+  return start
+end
+
+local function read_gate(start)
+  local found = redis.call('HMGET', key('wf:tenant'), 'runs_max', 'key_retention_ms', 'freed_at', 'interval_ms')
+  return {
+    active = redis.call('SCARD', key('wf:runs:active')),
+    max = tonumber(found[1] or start.runs_max),
+    retention = tonumber(found[2] or start.retention),
+    freed_at = found[3],
+    interval_ms = found[4],
+  }
+end
+
+-- What the key says, before the cap is looked at: a retry must not fail because it worked.
+local function by_key(start, gate)
+  if start.key == '' then
+    return nil
+  end
+  local value = redis.call('GET', key('wf:run:idempotency', start.workflow .. ':' .. start.key))
+  if not value then
+    return nil
+  end
+  local record = cjson.decode(value)
+  if record.expires_at and now >= record.expires_at then
+    return nil
+  end
+  if record.fingerprint ~= start.fingerprint then
+    return refused('key_reused', record.run, gate)
+  end
+  if record.run == start.run then
+    return refused('admitted', record.run, gate)
+  end
+  local status = redis.call('HGET', key('wf:run', record.run), 'status')
+  return { 'replayed', record.run, integer(gate.active), integer(gate.max), status }
+end
+
+local function write_key(start, gate)
+  if start.key == '' then
+    return
+  end
+  local name = key('wf:run:idempotency', start.workflow .. ':' .. start.key)
+  local record = '{"run":"' .. start.run .. '","fingerprint":"' .. start.fingerprint .. '"'
+  if not gate.retention then
+    redis.call('SET', name, record .. '}')
+    return
+  end
+  record = record .. ',"expires_at":' .. integer(now + gate.retention) .. '}'
+  if is_own_clock then
+    redis.call('SET', name, record, 'PX', integer(math.max(gate.retention, 1)))
+  else
+    redis.call('SET', name, record)
+  end
+end
+
+local function write_steps(run)
+  for _ = 1, number() do
+    local step, document = argument(), argument()
+    redis.call('HSET', key('wf:steps', run), step, document)
+  end
+end
+
+-- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
+local function write_run(start)
+  local run, asked_at = start.run, now
+  local turn_at = argument()
+  if turn_at ~= '' then
+    asked_at = math.min(asked_at, tonumber(turn_at))
+  end
+  -- The documents come without their last number, which is this moment.
+  local document = argument() .. integer(asked_at) .. '}'
+  redis.call('RPUSH', key('wf:timeline', run), '{"at":' .. integer(asked_at) .. argument())
+  write_steps(run)
+  local head, status, version, fence, due_at = argument(), argument(), argument(), argument(), argument()
+  if turn_at == '' then
+    head = head .. integer(now) .. '}'
+    redis.call('ZADD', key('wf:ready'), 0, run)
+  end
+  redis.call('HSET', key('wf:run', run), 'start', document, 'head', head, 'status', status, 'version', version,
+    'fence', fence, 'workflow', start.workflow)
+  redis.call('ZADD', key('wf:runs'), 0, run)
+  if due_at ~= '' then
+    redis.call('HSET', key('wf:run', run), 'due_at', due_at)
+    redis.call('ZADD', key('wf:timers'), due_at, run)
+  end
+  for _ = 1, number() do
+    redis.call('RPUSH', key('wf:timeline', run), argument())
+  end
+  for _ = 1, number() do
+    dispatch(run)
+  end
+  for _ = 1, number() do
+    open_approval(run)
+  end
+  return final[status]
+end
+
+local function admit(start)
+  local gate = read_gate(start)
+  local known = by_key(start, gate)
+  if known then
+    return known
+  end
+  -- Asked before, by its client or by the connection: neither a new definition nor a full tenant takes it back.
+  if redis.call('EXISTS', key('wf:run', start.run)) == 1 then
+    return refused('admitted', start.run, gate)
+  end
+  if start.is_repeat and redis.call('SISMEMBER', key('wf:runs:deleted'), start.run) == 1 then
+    return { 'replayed', start.run, integer(gate.active), integer(gate.max), false }
+  end
+  local current = redis.call('HGET', key('wf:def', start.workflow), 'current')
+  if current ~= start.version then
+    return refused('changed', current, gate)
+  end
+  if gate.active >= gate.max then
+    return refused('full', '', gate)
+  end
+  write_key(start, gate)
+  if not write_run(start) then
+    redis.call('SADD', key('wf:runs:active'), start.run)
+    gate.active = gate.active + 1
+  end
+  return refused('admitted', start.run, gate)
+end
+
+local answers = {}
+for index = 1, number() do
+  tag = argument()
+  local start = read_start()
+  answers[index] = admit(start)
+  position = start.rows_end
+end
+return answers

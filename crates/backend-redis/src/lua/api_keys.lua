@@ -1,0 +1,1 @@
+return { 'ok', redis.call('HVALS', key('sys:keys')) }

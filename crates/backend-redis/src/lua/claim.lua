@@ -1,0 +1,85 @@
+-- Gives waiting jobs to a worker, oldest first over all of its topics, each under a new lease with a larger fence.
+local worker, topics, capabilities = argument(), argument(), argument()
+local jobs_max, term, is_until_deadline = number(), number(), argument() == '1'
+
+-- A worker that asks ten times a second is written down once.
+local function see_worker()
+  local hash = key('wf:worker', worker)
+  local before = redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at')
+  if before[1] == topics and before[2] == capabilities and now - tonumber(before[3]) < 1000 then
+    return
+  end
+  redis.call('HSET', hash, 'topics', topics, 'capabilities', capabilities, 'last_seen_at', integer(now))
+  redis.call('HSETNX', hash, 'first_seen_at', integer(now))
+  redis.call('ZADD', key('wf:workers'), 0, worker)
+end
+
+-- The leases that this very request was given when it was asked first.
+local function given_before()
+  local given = {}
+  for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
+    local found = redis.call('HMGET', key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at', 'worker',
+      'request')
+    if found[6] == worker and found[7] == request then
+      given[#given + 1] = found
+    end
+  end
+  table.sort(given, function(one, other)
+    return tonumber(one[2]) < tonumber(other[2])
+  end)
+  return given
+end
+
+-- The jobs that wait for this worker. A topic that was named twice shows its jobs once.
+local function oldest_first()
+  local waiting, known = {}, {}
+  for _ = 1, number() do
+    local topic = argument()
+    if not known[topic] then
+      known[topic] = true
+      local queue = key('wf:queue', topic)
+      for _, place in ipairs(redis.call('ZRANGE', queue, '-', '+', 'BYLEX', 'LIMIT', 0, jobs_max)) do
+        waiting[#waiting + 1] = { place = place, queue = queue }
+      end
+    end
+  end
+  table.sort(waiting, function(one, other)
+    return precedes(one.place, other.place)
+  end)
+  return waiting
+end
+
+local function lease_out(waiting)
+  local job = string.sub(waiting.place, 17)
+  local hash = key('wf:job', job)
+  local found = redis.call('HMGET', hash, 'job', 'deadline_at')
+  redis.call('ZREM', waiting.queue, waiting.place)
+  if not found[1] then
+    return nil
+  end
+  local ttl = term
+  if is_until_deadline and found[2] and found[2] ~= '' then
+    -- A deadline that has just passed is the engine's to notice.
+    ttl = math.max(tonumber(found[2]) - now, 1000)
+  end
+  local fence, expires_at = integer(mint_fence()), integer(now + ttl)
+  redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
+    'claimed_at', integer(now), 'request', request)
+  redis.call('ZADD', key('wf:leases'), expires_at, job)
+  return { found[1], fence, integer(ttl), expires_at, integer(now) }
+end
+
+see_worker()
+local claimed = {}
+if is_repeat then
+  claimed = given_before()
+end
+if #claimed == 0 then
+  for index, waiting in ipairs(oldest_first()) do
+    if index > jobs_max then
+      break
+    end
+    claimed[#claimed + 1] = lease_out(waiting)
+  end
+end
+return { 'ok', claimed }

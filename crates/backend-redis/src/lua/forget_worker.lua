@@ -1,0 +1,9 @@
+-- Removes a worker on the bus, unless it has spoken since.
+local worker, unless_after = argument(), number()
+local seen_at = redis.call('ZSCORE', key('sys:registry:seen'), worker)
+if seen_at and tonumber(seen_at) <= unless_after then
+  redis.call('ZREM', key('sys:registry:seen'), worker)
+  redis.call('HDEL', key('sys:registry:handshakes'), worker)
+  redis.call('HDEL', key('sys:registry:beats'), worker)
+end
+return { 'ok' }

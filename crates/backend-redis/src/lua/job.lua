@@ -1,0 +1,5 @@
+local found = view_job(argument())
+if not found[1] then
+  return { 'missing' }
+end
+return { 'ok', found }

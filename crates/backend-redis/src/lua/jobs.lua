@@ -1,0 +1,34 @@
+-- A page of jobs, newest first. It looks at a bounded number of rows, so that a rare state still ends.
+local after, limit, wanted = argument(), number(), argument()
+local looked_at_max = 5000
+local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled', cancelled = 'cancelled' }
+
+local function is_wanted(job)
+  if wanted == '' then
+    return true
+  end
+  local found = redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence')
+  if found[1] then
+    return states[found[1]] == wanted
+  end
+  return (found[2] and 'running' or 'queued') == wanted
+end
+
+local from = '+'
+if after ~= '' then
+  from = '(' .. after
+end
+local listed = redis.call('ZRANGE', key('wf:jobs'), from, '-', 'BYLEX', 'REV', 'LIMIT', 0, looked_at_max + 1)
+local items, last = {}, false
+for index, place in ipairs(listed) do
+  if #items == limit or index > looked_at_max then
+    return { 'ok', last, items }
+  end
+  last = place
+  -- The id stands behind the time and a slash.
+  local job = string.sub(place, 17)
+  if is_wanted(job) then
+    items[#items + 1] = view_job(job)
+  end
+end
+return { 'ok', false, items }

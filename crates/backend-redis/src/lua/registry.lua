@@ -1,0 +1,3 @@
+-- All workers on the bus: when each was last heard of, and what they said.
+return { 'ok', integer(now), redis.call('ZRANGE', key('sys:registry:seen'), 0, -1, 'WITHSCORES'),
+  redis.call('HGETALL', key('sys:registry:handshakes')), redis.call('HGETALL', key('sys:registry:beats')) }

@@ -1,0 +1,38 @@
+-- Puts a new job into its topic's queue: id, topic, deadline (or empty) and the job itself.
+local function dispatch(run)
+  local job, topic, deadline, document = argument(), argument(), argument(), argument()
+  local place = sortable(now) .. '/' .. job
+  redis.call('HSET', key('wf:job', job), 'job', document, 'topic', topic, 'created_at', integer(now),
+    'deadline_at', deadline)
+  redis.call('ZADD', key('wf:queue', topic), 0, place)
+  redis.call('ZADD', key('wf:jobs'), 0, place)
+  redis.call('SADD', key('wf:run:jobs', run), job)
+end
+
+-- Opens an approval: its job's id and the question.
+local function open_approval(run)
+  local job, document = argument(), argument()
+  redis.call('HSET', key('wf:approval', job), 'approval', document, 'state', '"open"', 'verdict', 'open')
+  redis.call('ZADD', key('wf:approvals:open'), 0, job)
+  redis.call('SADD', key('wf:run:approvals', run), job)
+end
+
+-- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open.
+local function end_job(job, cause)
+  local hash = key('wf:job', job)
+  local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker')
+  if not found[1] or found[2] then
+    return false
+  end
+  local fence = integer(mint_fence())
+  if found[4] then
+    redis.call('ZREM', key('wf:leases'), job)
+    redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request')
+    redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', found[4], 'end_fence', fence,
+      'end_worker', found[5])
+  else
+    redis.call('ZREM', key('wf:queue', found[3]), sortable(tonumber(found[1])) .. '/' .. job)
+    redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
+  end
+  return true
+end

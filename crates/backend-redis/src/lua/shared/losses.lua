@@ -1,0 +1,27 @@
+-- What the same request has lost before: its answer went astray, and whoever asks goes by their number.
+local function lost_before()
+  if not is_repeat then
+    return nil
+  end
+  local last = redis.call('HMGET', key('wf:tenant'), 'losses_request', 'losses')
+  if last[1] ~= request then
+    return nil
+  end
+  local lost = {}
+  for job in string.gmatch(last[2], '%S+') do
+    lost[#lost + 1] = job
+  end
+  return lost
+end
+
+-- Ends jobs whose worker was not heard of, and tells their runs.
+local function lose(jobs)
+  for _, job in ipairs(jobs) do
+    end_job(job, 'lost')
+    -- An id needs no escaping, and its run stands before the first colon.
+    post(string.match(job, '^[^:]+'), '{"job":{"job":"' .. job .. '","outcome":"lost"}}')
+  end
+  if #jobs > 0 then
+    redis.call('HSET', key('wf:tenant'), 'losses_request', request, 'losses', table.concat(jobs, ' '))
+  end
+end

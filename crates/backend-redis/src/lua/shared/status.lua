@@ -1,0 +1,1 @@
+local final = { succeeded = true, failed = true, denied = true, cancelled = true, timed_out = true }

@@ -1,0 +1,56 @@
+-- Takes ready runs that nobody holds: the tenant's first ones, or the one that is named.
+local holder, lease, limit, named = argument(), number(), number(), argument()
+local gone = {}
+for _ = 1, number() do
+  gone[argument()] = true
+end
+
+-- Whether the run may be taken, and the fence of a hold that this very request was given before.
+local function is_free(run)
+  local lock = read_lock(run)
+  if not lock or lock.expires_at <= now or gone[lock.owner] then
+    return true, nil
+  end
+  if is_repeat and lock.token == request then
+    return true, lock.fence
+  end
+  return false, nil
+end
+
+local function take(run)
+  local free, fence = is_free(run)
+  if not free then
+    return nil
+  end
+  local hash = key('wf:run', run)
+  local found = redis.call('HMGET', hash, 'start', 'head', 'inbox_base')
+  if not found[1] then
+    return nil
+  end
+  if not fence then
+    fence = mint_fence()
+    write_lock(run, holder, fence, lease)
+    redis.call('HSET', hash, 'lease', integer(fence))
+  end
+  local waiting = redis.call('LRANGE', key('wf:inbox', run), 0, 999)
+  local last = 0
+  if #waiting > 0 then
+    last = tonumber(found[3] or '0') + #waiting
+  end
+  return { found[1], found[2], integer(fence), integer(last), waiting }
+end
+
+local runs = { named }
+if named == '' then
+  runs = redis.call('ZRANGE', key('wf:ready'), 0, 511)
+elseif not redis.call('ZSCORE', key('wf:ready'), named) then
+  runs = {}
+end
+local taken = {}
+for _, run in ipairs(runs) do
+  if #taken == limit then
+    break
+  end
+  taken[#taken + 1] = take(run)
+end
+return { 'ok', integer(now), taken }

@@ -1,0 +1,61 @@
+//! Workers on the bus, as they last spoke. They belong to no tenant.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use interlock_backend::StoreError;
+use interlock_backend::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry, RegistryStore};
+use interlock_model::{Timestamp, WorkerId};
+use serde::de::DeserializeOwned;
+
+use crate::script::{Call, Fields, Unreadable};
+use crate::store::RedisStore;
+use crate::{encode, scripts};
+
+#[async_trait]
+impl RegistryStore for RedisStore {
+    async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
+        let call = Call::global(&scripts::INTRODUCE, "introduce a worker", true);
+        let call = call.with(worker.as_str()).with(encode::json(handshake)).with(REGISTRY_MAX);
+        self.ask(call, |_| Ok(())).await
+    }
+
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+        let call = Call::global(&scripts::BEAT, "hear a worker", true);
+        let call = call.with(worker.as_str()).with(encode::json(beat)).with(REGISTRY_MAX);
+        self.ask(call, |_| Ok(())).await
+    }
+
+    async fn registry(&self) -> Result<Registry, StoreError> {
+        self.ask(Call::global(&scripts::REGISTRY, "list workers on the bus", false), read_registry).await
+    }
+
+    async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
+        let call = Call::global(&scripts::FORGET_WORKER, "forget a worker", true);
+        self.ask(call.with(worker.as_str()).with(unless_after.as_millis()), |_| Ok(())).await
+    }
+}
+
+fn read_registry(mut fields: Fields) -> Result<Registry, Unreadable> {
+    let now = fields.time()?;
+    let seen = fields.list()?.each(|seen| Ok((seen.parsed("worker")?, seen.time()?)))?;
+    let mut handshakes = read_said::<Handshake>(fields.list()?, "handshake")?;
+    let mut beats = read_said::<Beat>(fields.list()?, "beat")?;
+    let mut workers: Vec<RegisteredWorker> = seen
+        .into_iter()
+        .map(|(worker, last_seen_at)| RegisteredWorker {
+            handshake: handshakes.remove(&worker),
+            beat: beats.remove(&worker),
+            worker,
+            last_seen_at,
+        })
+        .collect();
+    workers.sort_unstable_by(|one, other| one.worker.cmp(&other.worker));
+    Ok(Registry { now, workers })
+}
+
+/// What each worker said, by its name.
+fn read_said<T: DeserializeOwned>(fields: Fields, what: &str) -> Result<BTreeMap<WorkerId, T>, Unreadable> {
+    let said = fields.each(|said| Ok((said.parsed("worker")?, said.json(what)?)))?;
+    Ok(said.into_iter().collect())
+}

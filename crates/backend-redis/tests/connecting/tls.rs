@@ -1,0 +1,82 @@
+//! Redis behind TLS.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use interlock_backend_redis::connect::{ConnectSettings, Connection};
+use interlock_servers::{Redis, RedisOptions};
+use tempfile::TempDir;
+
+use super::{get, refusal, set, settings};
+
+/// A server whose second port speaks TLS, with a certificate that signs itself.
+struct Guarded {
+    server: Redis,
+    port: u16,
+    folder: TempDir,
+}
+
+impl Guarded {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        make_certificate(folder.path());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        let arguments = vec![
+            "--tls-port".to_owned(),
+            port.to_string(),
+            "--tls-cert-file".to_owned(),
+            file("certificate.pem"),
+            "--tls-key-file".to_owned(),
+            file("key.pem"),
+            "--tls-auth-clients".to_owned(),
+            "no".to_owned(),
+        ];
+        let server = Redis::start(RedisOptions { arguments, ..RedisOptions::default() }).await.unwrap();
+        Self { server, port, folder }
+    }
+
+    fn settings(&self, host: &str, port: u16) -> ConnectSettings {
+        let ca_file = Some(self.folder.path().join("certificate.pem"));
+        ConnectSettings { ca_file, ..settings(&format!("rediss://{host}:{port}")) }
+    }
+}
+
+fn make_certificate(folder: &Path) {
+    let arguments = "req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out certificate.pem \
+        -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE";
+    let made = Command::new("openssl")
+        .args(arguments.split_ascii_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[tokio::test]
+async fn a_certificate_from_the_ca_file_is_trusted() {
+    let guarded = Guarded::start().await;
+    let connection = Connection::open(guarded.settings("localhost", guarded.port)).await.unwrap();
+    set(&connection, "a", "1").await.unwrap();
+    assert_eq!(get(&connection, "a").await.unwrap().as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_trusted_is_refused() {
+    let guarded = Guarded::start().await;
+    let unknown = ConnectSettings { ca_file: None, ..guarded.settings("localhost", guarded.port) };
+    let other_name = guarded.settings("127.0.0.1", guarded.port);
+    for settings in [unknown, other_name] {
+        let refused = refusal(settings).await;
+        assert!(refused.contains("the TLS connection to Redis"), "{refused}");
+    }
+    let plain_port = refusal(guarded.settings("localhost", guarded.server.port())).await;
+    assert!(plain_port.contains("perhaps this port does not speak TLS"), "{plain_port}");
+    let mut missing = guarded.settings("localhost", guarded.port);
+    missing.ca_file = Some(guarded.folder.path().join("nothing.pem"));
+    assert!(refusal(missing).await.contains("nothing.pem cannot be used"));
+    let mut key_only = guarded.settings("localhost", guarded.port);
+    key_only.ca_file = Some(guarded.folder.path().join("key.pem"));
+    assert!(refusal(key_only).await.contains("holds no certificate"));
+}

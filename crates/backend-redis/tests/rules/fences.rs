@@ -1,0 +1,41 @@
+//! Fences, when the store comes back as another one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use interlock_model::{Clock, Timestamp};
+
+use super::{claim, open_on, server, started, until};
+
+/// A clock that a test sets, also back.
+#[derive(Debug)]
+struct SetClock(AtomicU64);
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[tokio::test]
+async fn a_fence_never_goes_back_when_the_store_comes_back_empty_and_its_clock_too_early() {
+    let mut server = server().await;
+    let clock = Arc::new(SetClock(AtomicU64::new(1_794_700_800_000)));
+    let store = open_on(&server.url(), "instance-1", clock.clone()).await;
+    started(&*store, 1, true).await;
+    let before = claim(&*store, "worker-1").await.pop().unwrap().lease.fence;
+
+    server.kill().await.unwrap();
+    server.start_again().await.unwrap();
+    assert_eq!(
+        server.command(&["EXISTS", "wf:tenant:{acme}"]).await.unwrap(),
+        "0",
+        "it has forgotten everything"
+    );
+    clock.0.store(1_794_700_000_000, Ordering::SeqCst);
+    until("the store answers again", async || store.registry().await.is_ok()).await;
+
+    started(&*store, 2, true).await;
+    let after = claim(&*store, "worker-1").await.pop().unwrap().lease.fence;
+    assert!(after > before, "{after} is not above {before}");
+}

@@ -1,0 +1,82 @@
+//! The lock on a run, which operators read with GET.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::clock::ManualClock;
+use interlock_backend::runs::Commit;
+use interlock_model::{InstanceId, RunId, Timestamp};
+
+use super::{LEASE, acme, name, open, open_on, server, started, until};
+
+fn lock_of(run: RunId) -> String {
+    format!("cordum:wf:run:lock:{run}")
+}
+
+#[tokio::test]
+async fn a_taken_run_shows_its_holder_and_nothing_after_the_commit() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    let holder: InstanceId = name("engine-1");
+    let taken = store.take(&acme(), run, &holder, LEASE).await.unwrap().unwrap();
+
+    let value = server.command(&["GET", &lock_of(run)]).await.unwrap();
+    let value: serde_json::Value = serde_json::from_str(&value).unwrap();
+    assert_eq!(value["owner"], "engine-1");
+    assert_eq!(value["fence"], taken.fence.number());
+    assert!(value["token"].as_str().is_some_and(|token| !token.is_empty()), "{value}");
+    let left: i64 = server.command(&["PTTL", &lock_of(run)]).await.unwrap().parse().unwrap();
+    assert!((1..=60_000).contains(&left), "the lock ends by itself, in {left} ms");
+
+    let turn = Commit {
+        tenant: acme(),
+        run,
+        fence: taken.fence,
+        version: taken.head.version,
+        head: taken.head,
+        steps: Vec::new(),
+        inbox_end: taken.inbox_end,
+        events: Vec::new(),
+        dispatched: Vec::new(),
+        revoked: Vec::new(),
+        approvals_opened: Vec::new(),
+        approvals_withdrawn: Vec::new(),
+        buried: Vec::new(),
+    };
+    let _ = store.commit(turn).await.unwrap();
+    assert_eq!(server.command(&["EXISTS", &lock_of(run)]).await.unwrap(), "0");
+}
+
+#[tokio::test]
+async fn a_foreign_value_in_the_lock_is_held_and_left_alone() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    for foreign in ["somebody", "{\"owner\":\"somebody\"}", "17", "null", "[]"] {
+        server.command(&["SET", &lock_of(run), foreign]).await.unwrap();
+        assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None), "{foreign}");
+        assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), foreign);
+    }
+    server.command(&["DEL", &lock_of(run)]).await.unwrap();
+    assert!(store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn an_instance_that_is_gone_loses_its_runs_before_their_leases_end() {
+    let server = server().await;
+    let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
+    let first = open_on(&server.url(), "first", clock.clone()).await;
+    let second = open_on(&server.url(), "second", clock.clone()).await;
+    let run = started(&*first, 1, false).await;
+    assert!(first.take(&acme(), run, &name("first"), LEASE).await.unwrap().is_some());
+    drop(first);
+
+    clock.advance(Duration::from_secs(9));
+    assert_eq!(second.take(&acme(), run, &name("second"), LEASE).await, Ok(None), "it may come back yet");
+    clock.advance(Duration::from_secs(2));
+    until("the second instance hears that the first is gone", async || {
+        second.take(&acme(), run, &name("second"), LEASE).await.unwrap().is_some()
+    })
+    .await;
+}

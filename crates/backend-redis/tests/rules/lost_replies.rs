@@ -1,0 +1,203 @@
+//! A verb whose reply was lost is asked again, and has happened once.
+
+use std::sync::Arc;
+
+use interlock_backend::jobs::{Progress, Report};
+use interlock_backend::keys::{ApiKey, KeyScope, Role};
+use interlock_backend::tenants::LimitScope;
+use interlock_backend::{Effect, Store, StoreError};
+use interlock_model::admission::{Admission, StartRun};
+use interlock_model::job::JobOutcome;
+use interlock_model::limit::Limits;
+use interlock_model::{InstanceId, JobId, RunId, Timestamp};
+use interlock_servers::Redis;
+use serde_json::json;
+
+use super::cutting::CuttingProxy;
+use super::{LEASE, acme, claim, deploy, document, name, open, request, server, started};
+
+/// A store whose replies can be lost.
+struct Scene {
+    store: Arc<dyn Store>,
+    proxy: CuttingProxy,
+    _server: Redis,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let server = server().await;
+        let proxy = CuttingProxy::before(server.port()).await;
+        Self { store: open(&proxy.url()).await, proxy, _server: server }
+    }
+
+    /// Loses the reply to the next request with `mark` in it.
+    fn lose_reply_to(&self, mark: &str) {
+        self.proxy.lose_reply_to(mark);
+    }
+
+    /// A run whose job waits.
+    async fn waiting(&self, number: u64) -> RunId {
+        started(&*self.store, number, true).await
+    }
+
+    async fn events_waiting(&self, run: RunId) -> usize {
+        let holder: InstanceId = name("engine-1");
+        self.store.take(&acme(), run, &holder, LEASE).await.unwrap().map_or(0, |taken| taken.inbox.len())
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.proxy.cuts(), 1, "exactly one reply was lost");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_whose_reply_was_lost_is_one_run() {
+    let scene = Scene::new().await;
+    scene.store.save_workflow(&acme(), &deploy(), &document("deploy")).await.unwrap();
+    let start = request(1, true);
+    scene.lose_reply_to(&start.run.to_string());
+    let lost = scene.store.admit(&start).await.unwrap_err();
+    assert!(matches!(lost, StoreError::Unavailable { effect: Effect::Unknown, .. }), "{lost:?}");
+
+    let again = scene.store.admit(&StartRun { is_repeat: true, ..start.clone() }).await.unwrap();
+    assert!(matches!(again, Admission::Admitted { run, .. } if run == start.run), "{again:?}");
+    assert_eq!(scene.store.active_runs(&acme(), 10).await, Ok(vec![start.run]));
+}
+
+#[tokio::test]
+async fn a_claim_whose_reply_was_lost_gives_the_same_jobs() {
+    let scene = Scene::new().await;
+    let (older, newer) = (scene.waiting(1).await, scene.waiting(2).await);
+    scene.lose_reply_to("worker-7");
+    let claimed = claim(&*scene.store, "worker-7").await.pop().unwrap();
+    let next = claim(&*scene.store, "worker-7").await.pop().unwrap();
+    assert_eq!(
+        (claimed.job.id.run, next.job.id.run),
+        (older, newer),
+        "no job was given out twice or forgotten"
+    );
+
+    let kept = scene.store.job(&acme(), &claimed.job.id).await.unwrap().unwrap();
+    assert_eq!(kept.lease, Some(claimed.lease));
+    assert!(claim(&*scene.store, "worker-7").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_take_whose_reply_was_lost_holds_the_run_under_one_fence() {
+    let scene = Scene::new().await;
+    let run = started(&*scene.store, 1, false).await;
+    scene.lose_reply_to("engine-7");
+    let taken = scene.store.take(&acme(), run, &name("engine-7"), LEASE).await.unwrap().unwrap();
+    assert_eq!(scene.store.take(&acme(), run, &name("engine-8"), LEASE).await, Ok(None));
+    scene.store.let_go(&acme(), run, taken.fence).await.unwrap();
+    assert!(scene.store.take(&acme(), run, &name("engine-8"), LEASE).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_report_whose_reply_was_lost_is_told_to_its_run_once() {
+    let scene = Scene::new().await;
+    let run = scene.waiting(1).await;
+    let held = claim(&*scene.store, "worker-1").await.pop().unwrap();
+    scene.lose_reply_to("all is well");
+    let outcome = JobOutcome::Completed { output: json!("all is well") };
+    let report = scene.store.report(&acme(), &held.job.id, held.lease.fence, outcome).await.unwrap();
+    assert!(matches!(report, Report::Recorded | Report::AlreadyRecorded));
+    assert_eq!(scene.events_waiting(run).await, 1);
+}
+
+#[tokio::test]
+async fn progress_whose_reply_was_lost_stands_in_the_timeline_once() {
+    let scene = Scene::new().await;
+    let run = scene.waiting(1).await;
+    let held = claim(&*scene.store, "worker-1").await.pop().unwrap();
+    let before = scene.store.timeline(&acme(), run, 0, 100).await.unwrap().len();
+    scene.lose_reply_to("half of it");
+    let progress = Progress { percent: 50, message: Some("half of it".to_owned()) };
+    scene.store.progress(&acme(), &held.job.id, held.lease.fence, progress).await.unwrap();
+    assert_eq!(scene.store.timeline(&acme(), run, 0, 100).await.unwrap().len(), before + 1);
+}
+
+#[tokio::test]
+async fn a_loss_whose_reply_was_lost_is_named_and_told_once() {
+    let scene = Scene::new().await;
+    let run = scene.waiting(1).await;
+    let held = claim(&*scene.store, "worker-7").await.pop().unwrap();
+    scene.lose_reply_to("worker-7");
+    let lost: Vec<JobId> = scene.store.abandon(&acme(), &name("worker-7"), 10).await.unwrap();
+    assert_eq!(lost, [held.job.id]);
+    assert_eq!(scene.events_waiting(run).await, 1);
+}
+
+#[tokio::test]
+async fn a_cancellation_whose_reply_was_lost_is_told_once() {
+    let scene = Scene::new().await;
+    let run = scene.waiting(1).await;
+    let held = claim(&*scene.store, "worker-1").await.pop().unwrap();
+    scene.lose_reply_to("an operator");
+    let state = scene.store.cancel_job(&acme(), &held.job.id, "an operator").await;
+    assert_eq!(state, Ok(interlock_model::job::JobState::Cancelled));
+    assert_eq!(scene.events_waiting(run).await, 1);
+}
+
+#[tokio::test]
+async fn a_workflow_whose_reply_was_lost_is_saved_once() {
+    let scene = Scene::new().await;
+    assert_eq!(scene.store.save_workflow(&acme(), &deploy(), &document("one")).await, Ok(1));
+    scene.lose_reply_to("the second");
+    assert_eq!(scene.store.save_workflow(&acme(), &deploy(), &document("the second")).await, Ok(2));
+    assert_eq!(scene.store.save_workflow(&acme(), &deploy(), &document("three")).await, Ok(3));
+}
+
+#[tokio::test]
+async fn a_deleted_workflow_whose_reply_was_lost_is_deleted() {
+    let scene = Scene::new().await;
+    scene.store.save_workflow(&acme(), &deploy(), &document("one")).await.unwrap();
+    scene.lose_reply_to("deploy");
+    assert_eq!(scene.store.delete_workflow(&acme(), &deploy()).await, Ok(()));
+    assert_eq!(
+        scene.store.delete_workflow(&acme(), &deploy()).await,
+        Err(StoreError::not_found("workflow", deploy()))
+    );
+}
+
+#[tokio::test]
+async fn limits_whose_reply_was_lost_are_one_revision() {
+    let scene = Scene::new().await;
+    let scope = LimitScope::Tenant(acme());
+    let limits = |runs_max| Limits { runs_max: Some(runs_max), key_retention: None };
+    let before = scene.store.set_limits(&scope, limits(3)).await.unwrap();
+    scene.lose_reply_to("87654");
+    assert_eq!(scene.store.set_limits(&scope, limits(87_654)).await, Ok(before + 1));
+    assert_eq!(scene.store.limits(&scope).await.unwrap().revision, before + 1);
+}
+
+#[tokio::test]
+async fn a_deleted_run_whose_reply_was_lost_is_deleted() {
+    let scene = Scene::new().await;
+    let run = scene.waiting(1).await;
+    scene.lose_reply_to(&run.to_string());
+    assert!(scene.store.delete_run(&acme(), run).await.is_ok());
+    assert_eq!(scene.store.run(&acme(), run).await, Ok(None));
+    assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 0);
+}
+
+#[tokio::test]
+async fn a_key_whose_reply_was_lost_is_created_once() {
+    let scene = Scene::new().await;
+    let key = ApiKey {
+        id: name("key7"),
+        name: "a key".to_owned(),
+        role: Role::Viewer,
+        scope: KeyScope::All,
+        secret_hash: "0".repeat(64),
+        created_at: Timestamp::ZERO,
+    };
+    scene.lose_reply_to("key7");
+    let kept = scene.store.create_key(key.clone()).await.unwrap();
+    assert_eq!(scene.store.api_keys().await, Ok(vec![kept]));
+    assert!(matches!(scene.store.create_key(key).await, Err(StoreError::Conflict(_))));
+}

@@ -1,0 +1,123 @@
+//! What only Redis can get wrong: names that others read, replies that are lost, stores that come back empty.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod cutting;
+mod fences;
+mod locks;
+mod lost_replies;
+mod names;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use interlock_backend::Store;
+use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
+use interlock_backend_redis::RedisStore;
+use interlock_backend_redis::connect::{ConnectSettings, Connection};
+use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
+use interlock_model::fingerprint::Fingerprint;
+use interlock_model::run::StartedFrom;
+use interlock_model::workflow::{Workflow, WorkflowDocument};
+use interlock_model::{Clock, InstanceId, RunId, TenantId, Timestamp, WorkflowId};
+use interlock_servers::{AppendOnly, Redis, RedisOptions};
+use serde_json::json;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LEASE: Duration = Duration::from_secs(60);
+
+async fn server() -> Redis {
+    let options = RedisOptions { append_only: AppendOnly::Off, ..RedisOptions::default() };
+    Redis::start(options).await.unwrap()
+}
+
+async fn connect(url: &str) -> Connection {
+    Connection::open(ConnectSettings::new(url.parse().unwrap())).await.unwrap()
+}
+
+/// A store on the server's own clock, as in production.
+async fn open(url: &str) -> Arc<dyn Store> {
+    Arc::new(RedisStore::open(connect(url).await, name("instance-1")).await.unwrap())
+}
+
+async fn open_on(url: &str, instance: &str, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+    let instance: InstanceId = name(instance);
+    Arc::new(RedisStore::on_clock(connect(url).await, instance, clock).await.unwrap())
+}
+
+fn name<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text.parse().unwrap()
+}
+
+fn acme() -> TenantId {
+    name("acme")
+}
+
+fn deploy() -> WorkflowId {
+    name("deploy")
+}
+
+fn document(title: &str) -> WorkflowDocument {
+    let document = json!({"name": title, "steps": {"build": {"type": "worker", "topic": "build"}}});
+    serde_json::from_value(document).unwrap()
+}
+
+/// A start with the key `key-<number>`. Its job waits from the start, unless the first turn is left to the engine.
+fn request(number: u64, is_begun: bool) -> StartRun {
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&number.to_be_bytes());
+    let now = Timestamp::from_millis(1_794_700_800_000 + number);
+    let input = json!({"n": number});
+    let start = StartRun {
+        run: RunId::new(now, random),
+        tenant: acme(),
+        workflow: deploy(),
+        workflow_version: 1,
+        intent: Some(IdempotentIntent {
+            key: name(&format!("key-{number}")),
+            fingerprint: Fingerprint::of_start(&deploy(), &input),
+        }),
+        input,
+        origin: StartedFrom::Request,
+        is_repeat: false,
+        copied_steps: Vec::new(),
+        first_turn: None,
+    };
+    let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
+    let first_turn = FirstTurn::of(&workflow, &start, now).unwrap().filter(|_| is_begun);
+    StartRun { first_turn, ..start }
+}
+
+/// Saves the workflow and starts a run of it.
+async fn started(store: &dyn Store, number: u64, is_begun: bool) -> RunId {
+    if store.workflow(&acme(), &deploy()).await.unwrap().is_none() {
+        store.save_workflow(&acme(), &deploy(), &document("deploy")).await.unwrap();
+    }
+    match store.admit(&request(number, is_begun)).await.unwrap() {
+        Admission::Admitted { run, .. } => run,
+        other => panic!("expected an admission, got {other:?}"),
+    }
+}
+
+async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {
+    let claim = Claim {
+        tenant: acme(),
+        worker: name(worker),
+        topics: vec![name("build")],
+        capabilities: Vec::new(),
+        jobs_max: 1,
+        term: LeaseTerm::For(LEASE),
+    };
+    store.claim(claim).await.unwrap()
+}
+
+/// Looks again and again until `holds`, for at most [`PATIENCE`].
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let give_up_at = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < give_up_at, "in vain waited until {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

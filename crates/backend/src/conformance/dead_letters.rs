@@ -1,0 +1,130 @@
+//! What was given up on is kept until somebody has looked at it.
+
+use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::{JobId, StepKey, Timestamp};
+
+use super::Subject;
+use super::scene::{Scene, acme, globex, idle, letter, name, new_job, running};
+use crate::{PageRequest, StoreError};
+
+async fn letters(scene: &Scene, limit: usize, after: Option<String>) -> (Vec<DeadLetter>, Option<String>) {
+    let page = scene.store.dead_letters(&acme(), &PageRequest { limit, after }).await.unwrap();
+    assert!(page.items.len() <= limit);
+    (page.items, page.next)
+}
+
+/// A run of acme whose one job was given up on.
+async fn buried(scene: &Scene) -> DeadLetter {
+    let run = scene.started(&acme()).await;
+    let letter = letter(&scene.begin(&acme(), run).await);
+    scene.store.bury(&acme(), &letter).await.unwrap();
+    letter
+}
+
+pub async fn a_buried_job_is_found_with_every_field(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let full = buried(&scene).await;
+    // As much as is known of a result that nobody asked for.
+    let bare = DeadLetter {
+        job: JobId { run: scene.fresh_run(), step: StepKey::item(&name("build.x-y"), 12), attempt: 10 },
+        topic: None,
+        code: LetterCode::ResultUnhandled,
+        reason: "no \"run\" \\ \u{0} 🦀 has it".to_owned(),
+        attempts: 0,
+        last_error: None,
+        buried_at: Timestamp::ZERO,
+    };
+    scene.store.bury(&acme(), &bare).await.unwrap();
+    for letter in [&full, &bare] {
+        assert_eq!(scene.store.dead_letter(&acme(), &letter.job).await.as_ref(), Ok(&Some(letter.clone())));
+        assert_eq!(scene.store.dead_letter(&globex(), &letter.job).await, Ok(None));
+    }
+    drop(scene);
+    subject.reopen().await;
+    let page = PageRequest { limit: 10, after: None };
+    let kept = subject.store().dead_letters(&acme(), &page).await.unwrap();
+    assert_eq!((kept.items, kept.next), (vec![bare, full], None));
+}
+
+pub async fn one_job_has_one_letter_the_last(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let first = buried(&scene).await;
+    let last = DeadLetter { attempts: 11, topic: None, last_error: None, ..first.clone() };
+    scene.store.bury(&acme(), &last).await.unwrap();
+    assert_eq!(letters(&scene, 10, None).await, (vec![last.clone()], None));
+    assert_eq!(scene.store.dead_letter(&acme(), &first.job).await, Ok(Some(last)));
+}
+
+pub async fn a_turn_that_buries_a_job_is_one_write(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let mut turn = running(&taken);
+    turn.buried = vec![letter(&turn.dispatched[0].id)];
+    let mut stale = turn.clone();
+    stale.version += 1;
+    let refused = scene.commit(stale).await;
+    assert!(matches!(refused, Err(StoreError::Fenced { .. })), "{refused:?}");
+    assert_eq!(letters(&scene, 10, None).await, (Vec::new(), None));
+    let expected = turn.buried.clone();
+    let _ = scene.commit(turn).await.unwrap();
+    assert_eq!(letters(&scene, 10, None).await, (expected, None));
+}
+
+pub async fn letters_are_listed_newest_run_first_page_by_page(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 6).await;
+    let mut expected = Vec::new();
+    for _ in 0..5 {
+        let run = scene.started(&acme()).await;
+        expected.push(letter(&scene.begin(&acme(), run).await));
+    }
+    let foreign = letter(&new_job(scene.fresh_run(), 1).id);
+    scene.store.bury(&globex(), &foreign).await.unwrap();
+    // The age of the run counts, not the order in which they were given up.
+    for position in [3, 0, 4, 1, 2] {
+        scene.store.bury(&acme(), &expected[position]).await.unwrap();
+    }
+    expected.reverse();
+    let mut listed = Vec::new();
+    let mut after = None;
+    loop {
+        let (page, next) = letters(&scene, 2, after).await;
+        listed.extend(page);
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, expected);
+    assert_eq!(letters(&scene, 5, None).await, (expected, None), "a full page that is the last says so");
+}
+
+pub async fn a_letter_is_deleted_once_and_only_by_its_tenant(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let (first, second) = (buried(&scene).await, buried(&scene).await);
+    let delete = async |tenant, job| scene.store.delete_dead_letter(&tenant, job).await;
+    let foreign = delete(globex(), &first.job).await;
+    assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
+    assert_eq!(delete(acme(), &first.job).await, Ok(()));
+    let again = delete(acme(), &first.job).await;
+    assert!(matches!(again, Err(StoreError::NotFound { .. })), "{again:?}");
+    assert_eq!(scene.store.dead_letter(&acme(), &first.job).await, Ok(None));
+    assert_eq!(letters(&scene, 10, None).await, (vec![second], None));
+    assert!(scene.store.job(&acme(), &first.job).await.unwrap().is_some(), "the job itself is still there");
+}
+
+pub async fn deleting_a_run_deletes_the_letters_of_its_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let kept = buried(&scene).await;
+    let gone = buried(&scene).await;
+    let _ = scene.store.request_cancel(&acme(), gone.job.run, "a test").await.unwrap();
+    let mut turn = idle(&scene.taken(&acme(), gone.job.run).await);
+    turn.dispatched = vec![new_job(gone.job.run, 2)];
+    turn.buried = vec![letter(&turn.dispatched[0].id)];
+    let _ = scene.commit(turn).await.unwrap();
+    scene.store.delete_run(&acme(), gone.job.run).await.unwrap();
+    assert_eq!(letters(&scene, 10, None).await, (vec![kept], None));
+    assert_eq!(scene.store.dead_letter(&acme(), &gone.job).await, Ok(None));
+    let late = scene.store.delete_dead_letter(&acme(), &gone.job).await;
+    assert!(matches!(late, Err(StoreError::NotFound { .. })), "{late:?}");
+}

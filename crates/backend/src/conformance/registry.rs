@@ -1,0 +1,124 @@
+//! Workers on the bus, as they last spoke.
+
+use std::time::Duration;
+
+use interlock_model::{Timestamp, WorkerId};
+
+use super::Subject;
+use super::scene::{acme, name};
+use crate::Store;
+use crate::registry::{Beat, Handshake, RegisteredWorker};
+
+/// So long that two moments differ on every clock.
+const MOMENT: Duration = Duration::from_millis(5);
+
+fn handshake(topics: &[&str]) -> Handshake {
+    Handshake { topics: topics.iter().map(|topic| name(topic)).collect() }
+}
+
+fn beat(jobs_active: u32) -> Beat {
+    Beat {
+        capabilities: vec!["gpu".to_owned(), "a \"quoted\" one".to_owned()],
+        pool: Some("west".to_owned()),
+        tenant: Some(acme()),
+        jobs_active,
+        jobs_max: 8,
+    }
+}
+
+async fn now(store: &dyn Store) -> Timestamp {
+    store.registry().await.unwrap().now
+}
+
+async fn known(store: &dyn Store) -> Vec<RegisteredWorker> {
+    store.registry().await.unwrap().workers
+}
+
+async fn names(store: &dyn Store) -> Vec<String> {
+    known(store).await.iter().map(|it| it.worker.to_string()).collect()
+}
+
+pub async fn an_introduced_worker_is_listed_with_its_topics_and_the_stores_time(subject: &mut dyn Subject) {
+    let store = subject.store();
+    assert_eq!(known(&*store).await, []);
+    let earliest = now(&*store).await;
+    let said = [("cap-b@host:1", handshake(&["build", "test"])), ("cap-a", handshake(&[]))];
+    for (worker, handshake) in &said {
+        store.introduce(&name(worker), handshake).await.unwrap();
+    }
+    let found = store.registry().await.unwrap();
+    let listed: Vec<_> = found.workers.iter().map(|it| (it.worker.as_str(), it.handshake.clone())).collect();
+    let [second, first] = said;
+    assert_eq!(listed, [(first.0, Some(first.1)), (second.0, Some(second.1))], "by name");
+    for worker in &found.workers {
+        assert_eq!(worker.beat, None);
+        let at = worker.last_seen_at;
+        assert!(earliest <= at && at <= found.now, "{earliest} {at} {}", found.now);
+    }
+}
+
+pub async fn a_beat_keeps_the_handshake_and_tells_when(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let worker: WorkerId = name("cap-a");
+    store.introduce(&worker, &handshake(&["build"])).await.unwrap();
+    let introduced = known(&*store).await.remove(0);
+    for said in [beat(1), Beat::default(), beat(3)] {
+        subject.elapse(MOMENT).await;
+        store.beat(&worker, &said).await.unwrap();
+        let found = known(&*store).await;
+        assert_eq!(found.len(), 1);
+        assert_eq!((&found[0].handshake, &found[0].beat), (&introduced.handshake, &Some(said)));
+        assert!(found[0].last_seen_at > introduced.last_seen_at);
+    }
+}
+
+pub async fn a_worker_that_only_beats_is_not_introduced(subject: &mut dyn Subject) {
+    let store = subject.store();
+    store.beat(&name("cap-a"), &beat(1)).await.unwrap();
+    let found = known(&*store).await;
+    assert_eq!((found.len(), &found[0].handshake, &found[0].beat), (1, &None, &Some(beat(1))));
+}
+
+pub async fn introducing_again_forgets_the_last_beat(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let worker: WorkerId = name("cap-a");
+    store.introduce(&worker, &handshake(&["build"])).await.unwrap();
+    store.beat(&worker, &beat(1)).await.unwrap();
+    let before = known(&*store).await.remove(0);
+    subject.elapse(MOMENT).await;
+    store.introduce(&worker, &handshake(&["test"])).await.unwrap();
+    let found = known(&*store).await;
+    assert_eq!((found.len(), &found[0].beat), (1, &None));
+    assert_eq!(found[0].handshake, Some(handshake(&["test"])));
+    assert!(found[0].last_seen_at > before.last_seen_at);
+}
+
+pub async fn a_worker_is_forgotten_unless_it_has_spoken_since(subject: &mut dyn Subject) {
+    let store = subject.store();
+    for worker in ["cap-a", "cap-b"] {
+        store.introduce(&name(worker), &handshake(&["build"])).await.unwrap();
+    }
+    let looked_at = now(&*store).await;
+    subject.elapse(MOMENT).await;
+    store.beat(&name("cap-a"), &beat(1)).await.unwrap();
+    store.forget_worker(&name("cap-a"), looked_at).await.unwrap();
+    store.forget_worker(&name("cap-x"), looked_at).await.unwrap();
+    assert_eq!(names(&*store).await, ["cap-a", "cap-b"]);
+    store.forget_worker(&name("cap-b"), looked_at).await.unwrap();
+    assert_eq!(names(&*store).await, ["cap-a"]);
+    let spoke_at = known(&*store).await[0].last_seen_at;
+    store.forget_worker(&name("cap-a"), spoke_at).await.unwrap();
+    assert_eq!(known(&*store).await, [], "a word at that very moment is not a later one");
+}
+
+pub async fn workers_on_the_bus_are_known_after_a_reopening(subject: &mut dyn Subject) {
+    let store = subject.store();
+    store.introduce(&name("cap-a"), &handshake(&["build"])).await.unwrap();
+    store.beat(&name("cap-a"), &beat(2)).await.unwrap();
+    store.beat(&name("cap-b"), &Beat::default()).await.unwrap();
+    let before = known(&*store).await;
+    assert_eq!(before.len(), 2);
+    drop(store);
+    subject.reopen().await;
+    assert_eq!(known(&*subject.store()).await, before);
+}

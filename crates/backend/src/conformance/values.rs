@@ -1,0 +1,175 @@
+//! Values belong to the tenant: whatever was given comes back byte for byte, through every row and every index.
+
+use interlock_model::approval::{Decision, Verdict};
+use interlock_model::dead_letter::DeadLetter;
+use interlock_model::history::{Event, EventKind};
+use interlock_model::job::{JobOutcome, NewJob};
+use interlock_model::run::InboxEvent;
+use interlock_model::step::StepRun;
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{RunId, StepKey};
+use serde_json::{Value, json};
+
+use super::Subject;
+use super::scene::{Scene, acme, approval, deploy, document, idle, letter, name, new_job, running};
+use crate::PageRequest;
+use crate::runs::RunFilter;
+use crate::workflows::WorkflowVersion;
+
+/// What a reader that holds numbers as doubles changes, and what stands here as it is written.
+const NUMBERS: &str = "[9007199254740993,-9007199254740993,123456789012345678901234567890,18446744073709551616,\
+                       1794700800000001,0.1,-0.0,0,1.0,1,2.50,1e+400,3.141592653589793238462643383279]";
+
+/// What a reader that takes an empty array for an empty object, or a text for a pattern, changes.
+const SHAPES: &str = r#"{
+    "empty": {"array": [], "object": {}, "text": "", "nothing": null, "no": false},
+    "nested": [[], {}, [[]], [{}], {"a": {"b": []}}, {"a": [{}, []]}, [null], [[[[[[{}]]]]]]],
+    "texts": ["\u0000", "a\u0000b", "\"", "\\", "\\\"", "\\u0000", "\n\r\t\b\f", "\u007f\u2028"],
+    "patterns": ["/", "%d %s %%", "{acme}:*", "$1", "^.*$"],
+    "emoji": ["🦀", "👩‍👩‍👧", "\ud83d\ude00", "é", "e\u0301", "\uffff"],
+    "keys": {"": 1, "a.b": 2, "a/b": 3, "a:b@1[0]": 4, "\"": 5, "\\": 6, "\u0000": 7, "🦀": 8, "1": 9, "__proto__": 10}
+}"#;
+
+fn odd() -> Value {
+    let numbers: Value = serde_json::from_str(NUMBERS).expect("the numbers are JSON");
+    assert_eq!(text(&numbers), NUMBERS, "the suite itself rounds nothing");
+    let shapes: Value = serde_json::from_str(SHAPES).expect("the shapes are JSON");
+    json!({"numbers": numbers, "shapes": shapes, "long": "x".repeat(100_000), "long_odd": "\"\\🦀\u{0}".repeat(10_000)})
+}
+
+fn text(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value can be written")
+}
+
+/// Equal as values and as texts. A failure tells the place, not the hundreds of kilobytes.
+fn assert_same(found: &Value, given: &Value, place: &str) {
+    for (key, part) in given.as_object().into_iter().flatten() {
+        assert!(found.get(key) == Some(part), "{place}: {key} came back as {:.300}", text(&found[key]));
+    }
+    assert!(found == given && text(found) == text(given), "{place} came back as {:.300}", text(found));
+}
+
+async fn started_with(scene: &Scene, input: Value) -> RunId {
+    let start = scene.request(&acme(), Some("k"), input);
+    let run = start.run;
+    let answer = scene.admit(start).await;
+    assert!(matches!(answer, interlock_model::admission::Admission::Admitted { .. }), "{answer:?}");
+    run
+}
+
+pub async fn values_come_back_byte_for_byte(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = started_with(&scene, odd()).await;
+    let taken = scene.taken(&acme(), run).await;
+    assert_same(&taken.start.input, &odd(), "a taken run's input");
+    let step = StepRun { output: Some(odd()), item: Some(odd()), ..StepRun::default() };
+    let key = StepKey::item(&name("build"), 0);
+    let mut turn = running(&taken);
+    turn.head.output = Some(odd());
+    turn.steps = vec![(key.clone(), step.clone())];
+    turn.events = vec![Event::new(taken.now, EventKind::StepEventEmitted).with_data(odd())];
+    turn.approvals_opened =
+        vec![interlock_model::approval::Approval { input: odd(), ..approval(run, taken.now) }];
+    let _ = scene.commit(turn).await.unwrap();
+    drop(scene);
+    subject.reopen().await;
+    let store = subject.store();
+    let found = store.run(&acme(), run).await.unwrap().expect("the run is there");
+    assert_same(&found.start.input, &odd(), "a run's input");
+    assert_same(found.head.output.as_ref().expect("it has an output"), &odd(), "a run's output");
+    assert_same(found.steps[&key].output.as_ref().expect("it has an output"), &odd(), "a step's output");
+    assert!(found.steps[&key] == step, "a step comes back whole");
+    let page = PageRequest { limit: 10, after: None };
+    let runs = store.runs(&acme(), &RunFilter::default(), &page).await.unwrap().items;
+    assert_same(&runs[0].start.input, &odd(), "a listed run's input");
+    let asked = store.approvals(&acme(), &page).await.unwrap().items;
+    assert_same(&asked[0].input, &odd(), "an approval's input");
+    let timeline = store.timeline(&acme(), run, 0, 10).await.unwrap();
+    let told = timeline.iter().find_map(|it| it.event.data.as_ref()).expect("the event is told");
+    assert_same(told, &odd(), "an event's data");
+}
+
+pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    // Each part also by itself: an array or a text at the top is a value, too.
+    let mut given = vec![json!({}), json!([]), json!(null), json!(""), json!([[]]), odd()];
+    given.extend(odd().as_object().into_iter().flatten().map(|(_, part)| part.clone()));
+    let run = scene.started(&acme()).await;
+    let mut turn = running(&scene.taken(&acme(), run).await);
+    turn.dispatched = given
+        .iter()
+        .zip(1..)
+        .map(|(input, attempt)| NewJob { input: input.clone(), ..new_job(run, attempt) })
+        .collect();
+    let _ = scene.commit(turn).await.unwrap();
+    let mut claimed = scene.claim(&acme(), 100).await;
+    claimed.sort_by_key(|it| it.job.id.attempt);
+    assert_eq!(claimed.len(), given.len());
+    for (it, input) in claimed.iter().zip(&given) {
+        assert_same(&it.job.input, input, "a claimed job's input");
+        let outcome = JobOutcome::Completed { output: input.clone() };
+        let _ = scene.store.report(&acme(), &it.job.id, it.lease.fence, outcome).await.unwrap();
+        let shown = scene.store.job(&acme(), &it.job.id).await.unwrap().expect("the job is there");
+        assert_same(&shown.job.new.input, input, "a job's input after its end");
+    }
+    let inbox = scene.taken(&acme(), run).await.inbox;
+    assert_eq!(inbox.len(), given.len());
+    for (event, output) in inbox.iter().zip(&given) {
+        let InboxEvent::Job { outcome: JobOutcome::Completed { output: told }, .. } = event else {
+            panic!("a job's result is in the inbox, not {event:?}")
+        };
+        assert_same(told, output, "a job's output");
+    }
+}
+
+pub async fn a_documents_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
+    let mut given: WorkflowDocument = document();
+    given.description = Some("\u{0}\"\\🦀".to_owned());
+    given.timeout_sec = Some(0.1);
+    given.input_schema = Some(odd());
+    let step = given.steps.get_mut(&name("build")).expect("the document has the step");
+    step.input = odd().as_object().cloned();
+    step.output_schema = Some(json!({}));
+    step.timeout_sec = Some(1e300);
+    let version =
+        Scene::with_cap(subject, 1).await.store.save_workflow(&acme(), &deploy(), &given).await.unwrap();
+    subject.reopen().await;
+    let store = subject.store();
+    let listed = store.workflows(&acme(), &PageRequest { limit: 1, after: None }).await.unwrap().items;
+    let found = [
+        store.workflow(&acme(), &deploy()).await.unwrap(),
+        store.workflow_version(&acme(), &deploy(), version).await.unwrap(),
+        listed.into_iter().next(),
+    ];
+    let given = serde_json::to_value(&given).unwrap();
+    for WorkflowVersion { document, .. } in found.into_iter().map(|it| it.expect("the workflow is there")) {
+        assert_same(&serde_json::to_value(&document).unwrap(), &given, "a document");
+    }
+}
+
+pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let odd = format!("\u{0}\"\\\n🦀 {{}} [] %s \u{2028}{}", "long ".repeat(20_000));
+    let (run, claimed) = scene.working(&acme()).await;
+    let failed = JobOutcome::Failed { error: odd.clone(), retryable: false };
+    let job = claimed.job.id;
+    let _ = scene.store.report(&acme(), &job, claimed.lease.fence, failed.clone()).await.unwrap();
+    let taken = scene.taken(&acme(), run).await;
+    assert!(taken.inbox == [InboxEvent::Job { job: job.clone(), outcome: failed }]);
+    let mut turn = idle(&taken);
+    turn.approvals_opened = vec![approval(run, taken.now)];
+    turn.events =
+        vec![Event::new(taken.now, EventKind::StepFailed).of_job(&job).saying(&*odd).with_status(&*odd)];
+    let buried = DeadLetter { reason: odd.clone(), last_error: Some(odd.clone()), ..letter(&job) };
+    turn.buried = vec![buried.clone()];
+    let (asked, told) = (turn.approvals_opened[0].job.clone(), turn.events[0].clone());
+    let _ = scene.commit(turn).await.unwrap();
+    assert!(scene.store.dead_letter(&acme(), &job).await == Ok(Some(buried)));
+    let timeline = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    assert!(timeline.last().is_some_and(|last| last.event == told));
+    let decision = Decision { verdict: Verdict::Approved, by: odd.clone(), reason: Some(odd.clone()) };
+    let _ = scene.store.resolve(&acme(), &asked, decision.clone()).await.unwrap();
+    let _ = scene.store.request_cancel(&acme(), run, &odd).await.unwrap();
+    let expected = [InboxEvent::Approval { job: asked, decision }, InboxEvent::Cancel { by: odd }];
+    assert!(scene.taken(&acme(), run).await.inbox == expected);
+}

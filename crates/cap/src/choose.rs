@@ -1,0 +1,110 @@
+//! Who gets the next jobs: the least loaded, counting what was pushed since the worker last spoke.
+
+use interlock_model::WorkerId;
+
+/// What a worker carries and could carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub(crate) worker: WorkerId,
+    pub(crate) jobs: u32,
+    pub(crate) capacity: u32,
+    /// Decides between equals. Different in every replica, so that two of them do not both choose the first name.
+    pub(crate) preference: u64,
+}
+
+impl Load {
+    pub(crate) fn free(&self) -> u32 {
+        self.capacity.saturating_sub(self.jobs)
+    }
+
+    /// Whether this worker is to be chosen before the other: the fuller one waits, by share of its capacity.
+    fn goes_before(&self, other: &Self) -> bool {
+        let mine = u64::from(self.jobs) * u64::from(other.capacity);
+        let theirs = u64::from(other.jobs) * u64::from(self.capacity);
+        (mine, other.free(), self.preference) < (theirs, self.free(), other.preference)
+    }
+}
+
+/// Jobs for one worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) worker: WorkerId,
+    pub(crate) jobs: usize,
+}
+
+/// Spreads up to `jobs` jobs, one by one, each to whoever is the least loaded then. Nobody gets more than fits; what
+/// fits nobody is left over.
+pub(crate) fn spread(mut loads: Vec<Load>, jobs: usize) -> Vec<Share> {
+    let mut shares: Vec<Share> =
+        loads.iter().map(|load| Share { worker: load.worker.clone(), jobs: 0 }).collect();
+    for _ in 0..jobs {
+        let Some(chosen) = least_loaded(&loads) else { break };
+        loads[chosen].jobs += 1;
+        shares[chosen].jobs += 1;
+    }
+    shares.retain(|share| share.jobs > 0);
+    shares
+}
+
+fn least_loaded(loads: &[Load]) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (position, load) in loads.iter().enumerate().filter(|(_, load)| load.free() > 0) {
+        if best.is_none_or(|best| load.goes_before(&loads[best])) {
+            best = Some(position);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(worker: &str, jobs: u32, capacity: u32) -> Load {
+        Load { worker: worker.parse().unwrap(), jobs, capacity, preference: 0 }
+    }
+
+    fn shares(loads: &[Load], jobs: usize) -> Vec<(String, usize)> {
+        spread(loads.to_vec(), jobs).into_iter().map(|share| (share.worker.to_string(), share.jobs)).collect()
+    }
+
+    fn named(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
+        shares.iter().map(|(worker, jobs)| ((*worker).to_owned(), *jobs)).collect()
+    }
+
+    #[test]
+    fn a_burst_does_not_pile_up_on_one_worker() {
+        let idle = [load("a", 0, 4), load("b", 0, 4), load("c", 0, 4)];
+        assert_eq!(shares(&idle, 6), named(&[("a", 2), ("b", 2), ("c", 2)]));
+    }
+
+    #[test]
+    fn the_least_loaded_by_share_of_its_capacity_comes_first() {
+        let loads = [load("half", 1, 2), load("third", 3, 9), load("full", 4, 4)];
+        assert_eq!(shares(&loads, 1), named(&[("third", 1)]));
+        assert_eq!(shares(&[load("busy", 3, 4), load("idle", 0, 4)], 3), named(&[("idle", 3)]));
+    }
+
+    #[test]
+    fn nobody_gets_more_than_fits() {
+        let loads = [load("a", 3, 4), load("b", 1, 2), load("over", 9, 4)];
+        assert_eq!(shares(&loads, 100), named(&[("a", 1), ("b", 1)]));
+        assert_eq!(shares(&[], 1), named(&[]));
+    }
+
+    #[test]
+    fn among_equals_the_larger_comes_first_and_then_the_preferred() {
+        assert_eq!(shares(&[load("small", 0, 1), load("large", 0, 8)], 1), named(&[("large", 1)]));
+        let preferred = Load { preference: 1, ..load("b", 0, 4) };
+        let other = Load { preference: 2, ..load("a", 0, 4) };
+        assert_eq!(shares(&[other, preferred], 1), named(&[("b", 1)]));
+    }
+
+    #[test]
+    fn unequal_workers_fill_up_evenly() {
+        assert_eq!(
+            shares(&[load("small", 0, 2), load("large", 0, 8)], 5),
+            named(&[("small", 1), ("large", 4)])
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! From a claimed job to a packet on its worker's subject.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use interlock_backend::StoreError;
+use interlock_backend::jobs::Claimed;
+use interlock_model::time::millis;
+use interlock_model::{Fence, JobId, TenantId, Timestamp};
+use tokio::time::timeout;
+
+use crate::edge::Shared;
+use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobRequest, Payload};
+
+/// Why a claimed job did not go out.
+#[derive(Debug, thiserror::Error)]
+enum NotPushed {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("NATS did not take it: {0}")]
+    Nats(String),
+}
+
+/// Jobs that were claimed, could not be pushed, and could not be given back yet.
+#[derive(Debug, Default)]
+pub(crate) struct Returns {
+    waiting: Mutex<Vec<(TenantId, JobId, Fence)>>,
+}
+
+/// Pushes jobs that were claimed for their workers. What does not go out is given back at once: its lease would keep
+/// it from everybody for as long as its step may take.
+pub(crate) async fn push_all(shared: &Shared, returns: &Returns, tenant: &TenantId, claimed: Vec<Claimed>) {
+    if claimed.is_empty() {
+        return;
+    }
+    let sent = join_all(claimed.iter().map(|claimed| send(shared, tenant, claimed))).await;
+    let flushed = match timeout(shared.settings.publish_wait, shared.client.flush()).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it did not answer in time".to_owned()),
+    };
+    for (claimed, sent) in claimed.iter().zip(sent) {
+        match sent.and_then(|()| flushed.clone().map_err(NotPushed::Nats)) {
+            Ok(()) => shared.tally.jobs_pushed.up(),
+            Err(error) => {
+                tracing::warn!(job = %claimed.job.id, worker = %claimed.lease.worker, %error, "a job was not pushed");
+                shared.pushed.take_back(&claimed.job.id);
+                returns.add(tenant, claimed);
+            }
+        }
+    }
+    returns.give_back(shared).await;
+}
+
+async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(), NotPushed> {
+    let job = &claimed.job;
+    shared.mailbox.point(job.id.run, tenant).await?;
+    let pointer = shared.mailbox.put_input(&job.id, &job.input.to_string()).await?;
+    let (subject, packet) = request(shared.control.now(), tenant, claimed, pointer);
+    // Before it goes out: its result may be back before we are.
+    shared.pushed.remember(claimed);
+    let published = timeout(shared.settings.publish_wait, shared.client.publish(subject, packet)).await;
+    match published {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(NotPushed::Nats(error.to_string())),
+        Err(_) => Err(NotPushed::Nats("it did not answer in time".to_owned())),
+    }
+}
+
+/// The packet for a claimed job, and where it goes: to its worker, or to whoever serves the topic if NATS cannot route
+/// to a worker of that name.
+fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: String) -> (String, Bytes) {
+    let (job, lease) = (&claimed.job, &claimed.lease);
+    let labels = [
+        ("run_id", job.id.run.to_string()),
+        ("step_id", job.id.step.to_string()),
+        ("attempt", job.id.attempt.to_string()),
+    ];
+    let left = job.deadline_at.map(|deadline| millis(deadline.since(lease.claimed_at)).max(1));
+    let request = JobRequest {
+        job_id: job.id.to_string(),
+        topic: job.topic.to_string(),
+        context_ptr,
+        workflow_id: job.workflow.to_string(),
+        tenant_id: tenant.to_string(),
+        labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        meta: Some(JobMetadata { tenant_id: tenant.to_string(), ..JobMetadata::default() }),
+        budget: left
+            .map(|left| Budget { deadline_ms: i64::try_from(left).unwrap_or(i64::MAX), ..Budget::default() }),
+        dispatch: Some(dispatch(&job.id, lease.fence, lease.worker.as_str())),
+        ..JobRequest::default()
+    };
+    let subject = wire::direct_subject(lease.worker.as_str()).unwrap_or_else(|| job.topic.to_string());
+    (subject, wire::write(&job.id.run.to_string(), now, Payload::JobRequest(request)))
+}
+
+/// Which dispatch of the job is meant; the attempt of the protocol is our fence.
+pub(crate) fn dispatch(job: &JobId, fence: Fence, worker: &str) -> DispatchIdentity {
+    DispatchIdentity {
+        dispatch_id: job.to_string(),
+        attempt: fence.number(),
+        assigned_worker_id: worker.to_owned(),
+    }
+}
+
+impl Returns {
+    fn add(&self, tenant: &TenantId, claimed: &Claimed) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push((tenant.clone(), claimed.job.id.clone(), claimed.lease.fence));
+    }
+
+    /// Whether some jobs could not be given back yet: nothing more should be claimed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Gives back what waits for it. What the store does not answer about waits for the next time.
+    pub(crate) async fn give_back(&self, shared: &Shared) {
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for (tenant, job, fence) in waiting {
+            match shared.control.give_back(&tenant, &job, fence).await {
+                Ok(()) => shared.tally.jobs_given_back.up(),
+                Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
+                    let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                    waiting.push((tenant, job, fence));
+                }
+                // It has ended otherwise.
+                Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The workers that can be given something now.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use interlock_backend::registry::{RegisteredWorker, Registry};
+use interlock_model::{TenantId, Timestamp, Topic};
+use tokio::time::Instant;
+
+use crate::settings::CapSettings;
+
+/// The live workers that have introduced themselves, as the store knew them a moment ago.
+#[derive(Debug)]
+pub(crate) struct View {
+    seen: Instant,
+    now: Timestamp,
+    workers: Vec<RegisteredWorker>,
+    by_topic: HashMap<Topic, Vec<usize>>,
+}
+
+impl View {
+    /// What can be chosen from. `asked` is when the registry was asked for: an answer that took long is not younger.
+    pub(crate) fn new(registry: Registry, asked: Instant, settings: &CapSettings) -> Self {
+        let now = registry.now;
+        let mut workers = registry.workers;
+        workers.retain(|known| {
+            let has_spoken = settings.push_before_beat || known.beat.is_some();
+            has_spoken && !topics_of(known).is_empty() && now.since(known.last_seen_at) <= settings.silence
+        });
+        let mut by_topic: HashMap<Topic, Vec<usize>> = HashMap::new();
+        for (position, known) in workers.iter().enumerate() {
+            for topic in topics_of(known) {
+                by_topic.entry(topic.clone()).or_default().push(position);
+            }
+        }
+        Self { seen: asked, now, workers, by_topic }
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.seen.elapsed()
+    }
+
+    /// What the store's clock shows now, about.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now + self.age()
+    }
+
+    /// Who may be given this tenant's jobs of this topic.
+    pub(crate) fn serving(&self, tenant: &TenantId, topic: &Topic) -> Vec<&RegisteredWorker> {
+        let positions = self.by_topic.get(topic).into_iter().flatten();
+        positions.map(|&position| &self.workers[position]).filter(|known| may_serve(known, tenant)).collect()
+    }
+
+    /// Every worker that may be given jobs of this tenant.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Vec<&RegisteredWorker> {
+        self.workers.iter().filter(|known| may_serve(known, tenant)).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.workers.is_empty()
+    }
+}
+
+pub(crate) fn topics_of(known: &RegisteredWorker) -> &[Topic] {
+    known.handshake.as_ref().map_or(&[], |handshake| &handshake.topics)
+}
+
+pub(crate) fn all_topics(workers: &[&RegisteredWorker]) -> BTreeSet<Topic> {
+    workers.iter().flat_map(|known| topics_of(known)).cloned().collect()
+}
+
+fn may_serve(known: &RegisteredWorker, tenant: &TenantId) -> bool {
+    let only = known.beat.as_ref().and_then(|beat| beat.tenant.as_ref());
+    only.is_none_or(|only| only == tenant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interlock_backend::registry::{Beat, Handshake};
+
+    fn worker(name: &str, topics: Option<&[&str]>, tenant: Option<&str>, silent: u64) -> RegisteredWorker {
+        let topics = topics.map(|topics| topics.iter().map(|topic| topic.parse().unwrap()).collect());
+        RegisteredWorker {
+            worker: name.parse().unwrap(),
+            handshake: topics.map(|topics| Handshake { topics }),
+            beat: Some(Beat { tenant: tenant.map(|tenant| tenant.parse().unwrap()), ..Beat::default() }),
+            last_seen_at: Timestamp::from_millis(1_000_000 - silent * 1_000),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_may_have_to_speak_before_it_gets_anything() {
+        let silent = RegisteredWorker { beat: None, ..worker("w", Some(&["a"]), None, 0) };
+        let registry = Registry { now: Timestamp::from_millis(1_000_000), workers: vec![silent] };
+        for push_before_beat in [true, false] {
+            let settings = CapSettings { push_before_beat, ..CapSettings::default() };
+            let view = View::new(registry.clone(), Instant::now(), &settings);
+            assert_eq!(view.is_empty(), !push_before_beat);
+        }
+    }
+
+    #[tokio::test]
+    async fn only_live_workers_that_introduced_themselves_are_seen_and_only_by_their_tenant() {
+        let registry = Registry {
+            now: Timestamp::from_millis(1_000_000),
+            workers: vec![
+                worker("everybody", Some(&["a", "b"]), None, 30),
+                worker("silent", Some(&["a"]), None, 31),
+                worker("stranger", None, None, 0),
+                worker("acmes", Some(&["a"]), Some("acme"), 0),
+            ],
+        };
+        let view = View::new(registry, Instant::now(), &CapSettings::default());
+        let names = |tenant: &str, topic: &str| {
+            let found = view.serving(&tenant.parse().unwrap(), &topic.parse().unwrap());
+            found.iter().map(|known| known.worker.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names("acme", "a"), ["everybody", "acmes"]);
+        assert_eq!(names("globex", "a"), ["everybody"]);
+        assert_eq!(names("acme", "b"), ["everybody"]);
+        assert_eq!(names("acme", "c"), Vec::<String>::new());
+        assert_eq!(all_topics(&view.of_tenant(&"globex".parse().unwrap())).len(), 2);
+    }
+}

@@ -1,0 +1,194 @@
+//! A control plane with its edge, on real servers, and looking at it from outside.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_nats::Client;
+use async_trait::async_trait;
+use interlock_backend::clock::SystemClock;
+use interlock_backend::mailbox::Mailbox;
+use interlock_backend::{Bus, Effect, InProcessBus, StoreError, memory};
+use interlock_backend_redis::connect::{ConnectSettings, Connection};
+use interlock_backend_redis::mailbox::RedisMailbox;
+use interlock_cap::{CapSettings, Edge, Parts, Tally};
+use interlock_control::admission::{StartRequest, Started};
+use interlock_control::identity::Identity;
+use interlock_control::service::{Foundation, Roles, run_stages};
+use interlock_control::{Control, Settings};
+use interlock_model::run::Run;
+use interlock_model::{JobId, RunId, TenantId};
+use interlock_servers::{AppendOnly, Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a condition may take to come true.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) const TOPIC: &str = "job.work";
+
+pub(crate) struct Scene {
+    pub(crate) nats: Nats,
+    pub(crate) redis: Redis,
+    pub(crate) control: Arc<Control>,
+    pub(crate) client: Client,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) mailbox: Arc<WatchedMailbox>,
+    /// Stops everything when the scene is over.
+    _shutdown: DropGuard,
+}
+
+/// Everything fast. Silence is long against the heartbeats of the test workers, which beat ten times in it.
+pub(crate) fn fast() -> CapSettings {
+    CapSettings {
+        silence: Duration::from_millis(1_500),
+        poll: Duration::from_millis(100),
+        registry_age_max: Duration::from_millis(20),
+        redelivery_delay: Duration::from_millis(50),
+        ..CapSettings::default()
+    }
+}
+
+impl Scene {
+    pub(crate) async fn open(release: NatsRelease, settings: CapSettings) -> Self {
+        let nats = Nats::start(NatsOptions { release, ..NatsOptions::default() }).await.unwrap();
+        let options = RedisOptions { append_only: AppendOnly::Off, ..RedisOptions::default() };
+        let redis = Redis::start(options).await.unwrap();
+        let connection = Connection::open(ConnectSettings::new(redis.url().parse().unwrap())).await.unwrap();
+        let mailbox = Arc::new(WatchedMailbox {
+            inner: RedisMailbox::new(connection.clone(), connection),
+            readings: Mutex::default(),
+            inputs_to_refuse: AtomicU32::new(0),
+        });
+        let bus: Arc<dyn Bus> = Arc::new(InProcessBus::default());
+        let clock = Arc::new(SystemClock);
+        let foundation = Foundation {
+            store: Arc::new(memory::store(clock.clone())),
+            bus: bus.clone(),
+            clock,
+            identity: Identity::unpredictable(),
+            mailbox: Some(mailbox.clone()),
+        };
+        let control =
+            Control::new(foundation, Settings { poll: Duration::from_millis(50), ..Settings::default() });
+        let shutdown = CancellationToken::new();
+        tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));
+
+        let client = async_nats::connect(nats.url()).await.unwrap();
+        let parts = Parts { control: control.clone(), bus, mailbox: mailbox.clone() };
+        let edge = Edge::prepare(client.clone(), parts, settings).await.unwrap();
+        let tally = edge.tally();
+        tokio::spawn(edge.run(shutdown.clone()));
+        Self { nats, redis, control, client, tally, mailbox, _shutdown: shutdown.drop_guard() }
+    }
+
+    /// Saves a workflow `flow` whose step `work` is as given and goes to [`TOPIC`].
+    pub(crate) async fn save(&self, tenant: &TenantId, step: Value) {
+        let mut work = json!({"type": "worker", "topic": TOPIC});
+        work.as_object_mut().unwrap().extend(step.as_object().unwrap().clone());
+        let document = json!({"id": "flow", "name": "flow", "steps": {"work": work}});
+        self.control.save_workflow(tenant, serde_json::from_value(document).unwrap()).await.unwrap();
+    }
+
+    pub(crate) async fn start(&self, tenant: &TenantId) -> RunId {
+        let request = StartRequest {
+            tenant: tenant.clone(),
+            workflow: "flow".parse().unwrap(),
+            input: json!({}),
+            key: None,
+        };
+        match self.control.start(request).await.unwrap() {
+            Started::New { run, .. } => run,
+            other => panic!("not started: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn run(&self, tenant: &TenantId, run: RunId) -> Run {
+        self.control.store().run(tenant, run).await.unwrap().unwrap()
+    }
+
+    /// The run when it has ended.
+    pub(crate) async fn ended(&self, tenant: &TenantId, run: RunId) -> Run {
+        eventually("the run ends", async || {
+            Some(self.run(tenant, run).await).filter(|run| run.head.status.is_final())
+        })
+        .await
+    }
+}
+
+/// The first `Some`, looked for again and again until the limit.
+pub(crate) async fn eventually<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    eventually(what, async || holds().await.then_some(())).await;
+}
+
+pub(crate) fn acme() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+/// The output of the step `work`.
+pub(crate) fn output(run: &Run) -> Value {
+    let step = run.steps.get(&"work".parse().unwrap()).unwrap();
+    step.output.clone().unwrap_or(Value::Null)
+}
+
+/// A mailbox that remembers when results were read, and that can be told to refuse inputs.
+pub(crate) struct WatchedMailbox {
+    inner: RedisMailbox,
+    readings: Mutex<Vec<Instant>>,
+    inputs_to_refuse: AtomicU32,
+}
+
+impl WatchedMailbox {
+    pub(crate) fn readings(&self) -> Vec<Instant> {
+        self.readings.lock().unwrap().clone()
+    }
+
+    pub(crate) fn refuse_inputs(&self, number: u32) {
+        self.inputs_to_refuse.store(number, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl Mailbox for WatchedMailbox {
+    async fn point(&self, run: RunId, tenant: &TenantId) -> Result<(), StoreError> {
+        self.inner.point(run, tenant).await
+    }
+
+    async fn tenant_of(&self, run: RunId) -> Result<Option<TenantId>, StoreError> {
+        self.inner.tenant_of(run).await
+    }
+
+    async fn put_input(&self, job: &JobId, input: &str) -> Result<String, StoreError> {
+        let left = |left: u32| left.checked_sub(1);
+        if self.inputs_to_refuse.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
+            let reason = "the test said so".to_owned();
+            return Err(StoreError::Unavailable {
+                action: "lay down an input",
+                effect: Effect::NotDone,
+                reason,
+            });
+        }
+        self.inner.put_input(job, input).await
+    }
+
+    async fn result(&self, pointer: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.readings.lock().unwrap().push(Instant::now());
+        self.inner.result(pointer).await
+    }
+
+    async fn forget(&self, run: RunId, jobs: &[JobId]) -> Result<(), StoreError> {
+        self.inner.forget(run, jobs).await
+    }
+}

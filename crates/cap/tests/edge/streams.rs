@@ -1,0 +1,155 @@
+//! Streams and consumer: as asked, or a sentence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{self, Context};
+use interlock_backend::clock::SystemClock;
+use interlock_backend::{InProcessBus, memory};
+use interlock_backend_redis::connect::{ConnectSettings, Connection};
+use interlock_backend_redis::mailbox::RedisMailbox;
+use interlock_cap::streams::{JOBS_STREAM, RESULTS_CONSUMER, SYSTEM_STREAM};
+use interlock_cap::{CapSettings, Edge, Parts, PrepareError};
+use interlock_control::identity::Identity;
+use interlock_control::service::Foundation;
+use interlock_control::{Control, Settings};
+use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
+
+crate::on_both_releases!(
+    streams_are_as_asked,
+    streams_and_a_consumer_that_differ_are_changed,
+    a_stream_that_stores_more_is_somebody_elses,
+    a_stream_that_overlaps_is_told_of,
+    what_nats_cannot_change_is_told_of,
+    a_server_without_jetstream_is_told_what_to_do,
+);
+
+struct Bench {
+    nats: Nats,
+    _redis: Redis,
+    mailbox: Arc<RedisMailbox>,
+}
+
+impl Bench {
+    async fn set_up(release: NatsRelease, jet_stream: bool) -> Self {
+        let nats = Nats::start(NatsOptions { release, jet_stream, user: None }).await.unwrap();
+        let redis = Redis::start(RedisOptions::default()).await.unwrap();
+        let connection = Connection::open(ConnectSettings::new(redis.url().parse().unwrap())).await.unwrap();
+        let mailbox = Arc::new(RedisMailbox::new(connection.clone(), connection));
+        Self { nats, _redis: redis, mailbox }
+    }
+
+    async fn context(&self) -> Context {
+        jetstream::new(async_nats::connect(self.nats.url()).await.unwrap())
+    }
+
+    async fn prepare(&self, settings: CapSettings) -> Result<Edge, PrepareError> {
+        let (clock, bus) = (Arc::new(SystemClock), Arc::new(InProcessBus::default()));
+        let foundation = Foundation {
+            store: Arc::new(memory::store(clock.clone())),
+            bus: bus.clone(),
+            clock,
+            identity: Identity::from_seed(1),
+            mailbox: None,
+        };
+        let control = Control::new(foundation, Settings::default());
+        let client = async_nats::connect(self.nats.url()).await.unwrap();
+        Edge::prepare(client, Parts { control, bus, mailbox: self.mailbox.clone() }, settings).await
+    }
+
+    async fn refusal(&self) -> String {
+        let refused = self.prepare(CapSettings::default()).await;
+        refused.err().expect("it cannot be prepared").to_string()
+    }
+}
+
+async fn streams_are_as_asked(release: NatsRelease) {
+    let bench = Bench::set_up(release, true).await;
+    drop(bench.prepare(CapSettings::default()).await.unwrap());
+    // Again, when all is there.
+    drop(bench.prepare(CapSettings::default()).await.unwrap());
+    let context = bench.context().await;
+    for (name, subjects) in [(SYSTEM_STREAM, &["sys.job.*"][..]), (JOBS_STREAM, &["job.>", "worker.*.jobs"])]
+    {
+        let stream = context.get_stream(name).await.unwrap();
+        let config = &stream.cached_info().config;
+        assert_eq!(config.subjects, subjects);
+        assert_eq!((config.storage, config.retention), (StorageType::File, RetentionPolicy::Limits));
+        assert_eq!((config.discard, config.max_age.as_secs()), (DiscardPolicy::Old, 7 * 24 * 3_600));
+        assert_eq!((config.max_bytes, config.num_replicas), (1 << 30, 1));
+        assert_eq!(config.duplicate_window, Duration::from_mins(2));
+    }
+    let consumer: PullConsumer =
+        context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
+    let config = &consumer.cached_info().config;
+    assert_eq!((config.filter_subject.as_str(), config.ack_policy), ("sys.job.result", AckPolicy::Explicit));
+    assert_eq!((config.max_deliver, config.ack_wait), (100, Duration::from_secs(30)));
+    assert_eq!(config.max_ack_pending, 1_024);
+}
+
+async fn streams_and_a_consumer_that_differ_are_changed(release: NatsRelease) {
+    let bench = Bench::set_up(release, true).await;
+    let context = bench.context().await;
+    let planted = Config {
+        name: SYSTEM_STREAM.to_owned(),
+        subjects: vec!["sys.job.*".to_owned()],
+        ..Config::default()
+    };
+    let stream = context.create_stream(planted).await.unwrap();
+    let planted = pull::Config {
+        durable_name: Some(RESULTS_CONSUMER.to_owned()),
+        filter_subject: "sys.job.result".to_owned(),
+        ack_policy: AckPolicy::Explicit,
+        max_deliver: 7,
+        ..pull::Config::default()
+    };
+    stream.create_consumer(planted).await.unwrap();
+    drop(bench.prepare(CapSettings::default()).await.unwrap());
+    let consumer: PullConsumer =
+        context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
+    assert_eq!(consumer.cached_info().config.max_deliver, 100);
+    let stream = context.get_stream(SYSTEM_STREAM).await.unwrap();
+    assert_eq!(stream.cached_info().config.max_bytes, 1 << 30);
+}
+
+async fn a_stream_that_stores_more_is_somebody_elses(release: NatsRelease) {
+    let bench = Bench::set_up(release, true).await;
+    let planted =
+        Config { name: SYSTEM_STREAM.to_owned(), subjects: vec!["sys.>".to_owned()], ..Config::default() };
+    bench.context().await.create_stream(planted).await.unwrap();
+    let refusal = bench.refusal().await;
+    assert!(refusal.contains("the stream CORDUM_SYS already stores sys.>, as Cordum's does"), "{refusal}");
+    assert!(refusal.contains("nats stream rm CORDUM_SYS"), "{refusal}");
+    let stream = bench.context().await.get_stream(SYSTEM_STREAM).await.unwrap();
+    assert_eq!(stream.cached_info().config.subjects, ["sys.>"], "it is left as it was");
+}
+
+async fn a_stream_that_overlaps_is_told_of(release: NatsRelease) {
+    let bench = Bench::set_up(release, true).await;
+    let planted =
+        Config { name: "OTHER".to_owned(), subjects: vec!["sys.>".to_owned()], ..Config::default() };
+    bench.context().await.create_stream(planted).await.unwrap();
+    let refusal = bench.refusal().await;
+    assert!(refusal.contains("another stream stores subjects of CORDUM_SYS already"), "{refusal}");
+}
+
+async fn what_nats_cannot_change_is_told_of(release: NatsRelease) {
+    let bench = Bench::set_up(release, true).await;
+    let planted = Config {
+        name: JOBS_STREAM.to_owned(),
+        subjects: vec!["job.>".to_owned()],
+        storage: StorageType::Memory,
+        ..Config::default()
+    };
+    bench.context().await.create_stream(planted).await.unwrap();
+    let refusal = bench.refusal().await;
+    assert!(refusal.starts_with("NATS refused the stream CORDUM_JOBS:"), "{refusal}");
+}
+
+async fn a_server_without_jetstream_is_told_what_to_do(release: NatsRelease) {
+    let bench = Bench::set_up(release, false).await;
+    let refusal = bench.refusal().await;
+    assert!(refusal.contains("start nats-server with -js"), "{refusal}");
+}

@@ -1,0 +1,150 @@
+//! A worker of the protocol, written by hand.
+
+use std::time::Duration;
+
+use async_nats::{Client, Subscriber};
+use futures_util::StreamExt as _;
+use interlock_cap::wire::{
+    self, BusPacket, ComponentRole, Handshake, Heartbeat, JobProgress, JobRequest, JobResult, JobStatus,
+    Payload,
+};
+use prost::Message as _;
+use serde_json::Value;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::scene::{Scene, TOPIC};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// How a worker behaves.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    pub(crate) capacity: i32,
+    pub(crate) tenant: Option<&'static str>,
+    pub(crate) every: Duration,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self { capacity: 4, tenant: None, every: Duration::from_millis(100) }
+    }
+}
+
+pub(crate) struct Worker {
+    pub(crate) id: String,
+    client: Client,
+    jobs: Subscriber,
+    _beating: AbortOnDropHandle<()>,
+}
+
+impl Worker {
+    /// A worker that has introduced itself. Dropping it ends its heartbeats.
+    pub(crate) async fn join(scene: &Scene, id: &str, manner: Manner) -> Self {
+        let client = async_nats::connect(scene.nats.url()).await.unwrap();
+        let jobs = client.subscribe(format!("worker.{id}.jobs")).await.unwrap();
+        let handshake = Handshake {
+            component_id: id.to_owned(),
+            role: ComponentRole::Worker.into(),
+            supported_versions: vec![1],
+            ready_topics: vec![TOPIC.to_owned()],
+            ..Handshake::default()
+        };
+        say(&client, wire::HANDSHAKE, id, Payload::Handshake(handshake)).await;
+        let heartbeat = Heartbeat {
+            worker_id: id.to_owned(),
+            max_parallel_jobs: manner.capacity,
+            labels: manner
+                .tenant
+                .map(|tenant| ("tenant".to_owned(), tenant.to_owned()))
+                .into_iter()
+                .collect(),
+            ..Heartbeat::default()
+        };
+        let beating = tokio::spawn(beat(client.clone(), heartbeat, manner.every));
+        Self { id: id.to_owned(), client, jobs, _beating: AbortOnDropHandle::new(beating) }
+    }
+
+    pub(crate) async fn next_job(&mut self) -> JobRequest {
+        let message = timeout(LIMIT, self.jobs.next()).await.expect("a job is pushed").unwrap();
+        let packet = BusPacket::decode(&*message.payload).unwrap();
+        match packet.payload.unwrap() {
+            Payload::JobRequest(request) => request,
+            other => panic!("not a job: {other:?}"),
+        }
+    }
+
+    /// The next job, if one has been pushed already.
+    pub(crate) async fn job_at_hand(&mut self) -> Option<JobRequest> {
+        self.client.flush().await.unwrap();
+        let message = timeout(Duration::from_millis(1), self.jobs.next()).await.ok()??;
+        match BusPacket::decode(&*message.payload).unwrap().payload? {
+            Payload::JobRequest(request) => Some(request),
+            other => panic!("not a job: {other:?}"),
+        }
+    }
+
+    /// Lays the output down and says that the job is done, as the SDK does.
+    pub(crate) async fn succeed(&self, scene: &Scene, job: &JobRequest, output: &Value) {
+        let key = format!("res:{}", job.job_id);
+        scene.redis.command(&["SET", &key, &output.to_string()]).await.unwrap();
+        self.report(JobResult {
+            result_ptr: format!("redis://{key}"),
+            ..self.result(job, JobStatus::Succeeded)
+        })
+        .await;
+    }
+
+    pub(crate) async fn fail(&self, job: &JobRequest, status: JobStatus) {
+        let result = self.result(job, status);
+        self.report(JobResult { error_message: "no luck".to_owned(), ..result }).await;
+    }
+
+    pub(crate) fn result(&self, job: &JobRequest, status: JobStatus) -> JobResult {
+        JobResult {
+            job_id: job.job_id.clone(),
+            status: status.into(),
+            worker_id: self.id.clone(),
+            ..JobResult::default()
+        }
+    }
+
+    pub(crate) async fn report(&self, result: JobResult) {
+        say(&self.client, wire::RESULT, &self.id, Payload::JobResult(result)).await;
+    }
+
+    pub(crate) async fn progress(&self, job: &JobRequest, percent: i32) {
+        let progress = JobProgress {
+            job_id: job.job_id.clone(),
+            percent,
+            message: "on it".to_owned(),
+            ..JobProgress::default()
+        };
+        say(&self.client, wire::PROGRESS, &self.id, Payload::JobProgress(progress)).await;
+    }
+}
+
+async fn beat(client: Client, heartbeat: Heartbeat, every: Duration) {
+    let id = heartbeat.worker_id.clone();
+    let mut ticks = tokio::time::interval(every);
+    // The SDK, too, begins with a pause.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        say(&client, wire::HEARTBEAT, &id, Payload::Heartbeat(heartbeat.clone())).await;
+    }
+}
+
+pub(crate) async fn say(client: &Client, subject: &'static str, sender: &str, payload: Payload) {
+    let packet = BusPacket {
+        trace_id: "trace".to_owned(),
+        sender_id: sender.to_owned(),
+        created_at: Some(prost_types::Timestamp::default()),
+        protocol_version: 1,
+        payload: Some(payload),
+        ..BusPacket::default()
+    };
+    client.publish(subject, packet.encode_to_vec().into()).await.unwrap();
+    // While NATS is away it waits; that is the client's business.
+    let _ = timeout(Duration::from_secs(1), client.flush()).await;
+}

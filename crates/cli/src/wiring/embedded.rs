@@ -1,0 +1,54 @@
+//! One machine: everything is in a folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use interlock_backend::InProcessBus;
+use interlock_backend::clock::SystemClock;
+use interlock_backend_embedded::EmbeddedStore;
+use interlock_control::Control;
+use interlock_control::identity::Identity;
+use interlock_control::service::Foundation;
+
+use super::{Words, refused, stage_settings};
+use crate::config::ServeConfig;
+use crate::exit::Result;
+
+pub(super) struct Ground {
+    store: Arc<EmbeddedStore>,
+}
+
+impl Ground {
+    pub(super) async fn close(self) {
+        self.store.tables().close().await;
+    }
+}
+
+pub(super) async fn build(config: &ServeConfig) -> Result<(Ground, Arc<Control>, Words)> {
+    let store = Arc::new(open(&config.data).await?);
+    let identity = Identity::unpredictable();
+    let foundation = Foundation {
+        store: store.clone(),
+        bus: Arc::new(InProcessBus::default()),
+        clock: Arc::new(SystemClock),
+        instance: identity.instance_id(),
+        identity,
+        mailbox: None,
+    };
+    let words = Words {
+        backend: "embedded".to_owned(),
+        durability: "an answer outlives the process and the loss of power".to_owned(),
+        bus: "in_process".to_owned(),
+        place: format!("embedded, {}", config.data.display()),
+    };
+    Ok((Ground { store }, Control::new(foundation, stage_settings(config)), words))
+}
+
+async fn open(folder: &Path) -> Result<EmbeddedStore> {
+    let folder = folder.to_owned();
+    let settings = interlock_backend_embedded::Settings::default();
+    let opening = tokio::task::spawn_blocking(move || {
+        interlock_backend_embedded::open(&folder, Arc::new(SystemClock), settings)
+    });
+    opening.await.map_err(refused)?.map_err(refused)
+}

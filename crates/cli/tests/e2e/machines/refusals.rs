@@ -1,0 +1,101 @@
+//! What a server refuses to start on, with a sentence and exit code 1.
+
+use std::process::{Command, Output};
+
+use interlock_servers::{Nats, NatsOptions, Redis, RedisCluster, RedisOptions};
+
+use crate::server::BINARY;
+
+fn serve(redis: &str, nats: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
+    command.args(arguments).output().unwrap()
+}
+
+/// It must have ended by itself with this code, and said all of this.
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+}
+
+async fn nats() -> Nats {
+    Nats::start(NatsOptions::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn redis_that_is_not_there() {
+    let nats = nats().await;
+    expect(&serve("redis://127.0.0.1:1", &nats.url(), &[]), 1, &["127.0.0.1:1", "cannot be reached"]);
+}
+
+#[tokio::test]
+async fn a_wrong_password_which_is_not_shown() {
+    let options = RedisOptions { password: Some("right".to_owned()), ..RedisOptions::default() };
+    let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
+    let output = serve(&redis.url().replace("right", "wrong"), &nats.url(), &[]);
+    expect(&output, 1, &["password"]);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("wrong"));
+}
+
+#[tokio::test]
+async fn a_redis_that_evicts() {
+    let options = RedisOptions {
+        arguments: ["--maxmemory-policy", "allkeys-lru"].map(str::to_owned).to_vec(),
+        ..RedisOptions::default()
+    };
+    let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
+    expect(&serve(&redis.url(), &nats.url(), &[]), 1, &["allkeys-lru", "noeviction"]);
+}
+
+#[tokio::test]
+async fn data_of_a_newer_release() {
+    let (redis, nats) = (Redis::start(RedisOptions::default()).await.unwrap(), nats().await);
+    redis.command(&["SET", "sys:schema", "99"]).await.unwrap();
+    expect(&serve(&redis.url(), &nats.url(), &[]), 1, &["newer release"]);
+}
+
+#[tokio::test]
+async fn a_durability_that_the_server_does_not_keep() {
+    let options =
+        RedisOptions { append_only: interlock_servers::AppendOnly::EverySecond, ..RedisOptions::default() };
+    let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
+    expect(&serve(&redis.url(), &nats.url(), &["--durability", "fsync"]), 1, &["appendfsync always"]);
+}
+
+#[tokio::test]
+async fn nats_that_is_not_there() {
+    let redis = Redis::start(RedisOptions::default()).await.unwrap();
+    expect(&serve(&redis.url(), "nats://127.0.0.1:1", &[]), 1, &["NATS at 127.0.0.1:1", "cannot be reached"]);
+}
+
+#[tokio::test]
+async fn nats_without_jetstream() {
+    let redis = Redis::start(RedisOptions::default()).await.unwrap();
+    let nats = Nats::start(NatsOptions { jet_stream: false, ..NatsOptions::default() }).await.unwrap();
+    expect(&serve(&redis.url(), &nats.url(), &[]), 1, &["JetStream"]);
+}
+
+#[tokio::test]
+async fn a_wrong_user_of_nats_who_is_not_shown() {
+    let redis = Redis::start(RedisOptions::default()).await.unwrap();
+    let user = Some(("ada".to_owned(), "right".to_owned()));
+    let nats = Nats::start(NatsOptions { user, ..NatsOptions::default() }).await.unwrap();
+    let output = serve(&redis.url(), &nats.url().replace("right", "wrong"), &[]);
+    expect(&output, 1, &["NATS", "password"]);
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("wrong"));
+}
+
+#[tokio::test]
+async fn a_cluster_without_a_place_for_inputs() {
+    let (cluster, nats) = (RedisCluster::start(3).await.unwrap(), nats().await);
+    expect(&serve(&cluster.url(), &nats.url(), &[]), 1, &["--blob-redis"]);
+}
+
+#[test]
+fn one_of_the_two_alone() {
+    let output = Command::new(BINARY).args(["serve", "--redis", "redis://127.0.0.1:1"]).output().unwrap();
+    expect(&output, 2, &["--nats"]);
+}

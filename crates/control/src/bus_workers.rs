@@ -1,0 +1,91 @@
+//! Workers on the bus: heard, given work on their behalf, and given up. The edge that speaks their protocol changes
+//! nothing in the store but through here.
+
+use std::time::Duration;
+
+use interlock_backend::jobs::{Claim, Claimed};
+use interlock_backend::registry::{Beat, Handshake, Registry};
+use interlock_backend::{PageRequest, StoreError, Wake};
+use interlock_model::dead_letter::DeadLetter;
+use interlock_model::job::JobOutcome;
+use interlock_model::time::millis;
+use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
+
+use crate::service::Control;
+
+/// Tenants of one page, and jobs that one step ends.
+const TENANTS_A_PAGE: usize = 500;
+const JOBS_A_STEP: usize = 500;
+
+impl Control {
+    /// For what is only told to others, such as when a message was made.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Anywhere between half and all of it, so that replicas that fail together do not return together.
+    #[must_use]
+    pub fn jittered(&self, longest: Duration) -> Duration {
+        Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
+    }
+
+    pub async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
+        self.store.introduce(worker, handshake).await
+    }
+
+    pub async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+        self.store.beat(worker, beat).await
+    }
+
+    pub async fn registry(&self) -> Result<Registry, StoreError> {
+        self.store.registry().await
+    }
+
+    pub async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
+        self.store.forget_worker(worker, unless_after).await
+    }
+
+    /// Claims what waits now, for a worker that does not ask by itself.
+    pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
+        self.store.claim(claim).await
+    }
+
+    /// Gives back a job that never reached its worker. It is dispatched again, and its step is charged no retry.
+    pub async fn give_back(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<(), StoreError> {
+        let _ = self.report(tenant, job, fence, JobOutcome::Lost).await?;
+        Ok(())
+    }
+
+    /// Ends what this worker holds, of all tenants: it is gone. Returns how many jobs that were.
+    pub async fn abandon(&self, worker: &WorkerId) -> Result<usize, StoreError> {
+        let mut lost = 0;
+        let mut page = PageRequest { limit: TENANTS_A_PAGE, after: None };
+        loop {
+            let tenants = self.store.tenants(&page).await?;
+            for tenant in &tenants.items {
+                lost += self.abandon_of(tenant, worker).await?;
+            }
+            let Some(next) = tenants.next else { return Ok(lost) };
+            page.after = Some(next);
+        }
+    }
+
+    async fn abandon_of(&self, tenant: &TenantId, worker: &WorkerId) -> Result<usize, StoreError> {
+        let mut lost = 0;
+        loop {
+            let ended = self.store.abandon(tenant, worker, JOBS_A_STEP).await?.len();
+            lost += ended;
+            if ended > 0 {
+                self.wake(Wake::RunReady { tenant: tenant.clone() });
+            }
+            if ended < JOBS_A_STEP {
+                return Ok(lost);
+            }
+        }
+    }
+
+    pub async fn bury(&self, tenant: &TenantId, letter: &DeadLetter) -> Result<(), StoreError> {
+        self.store.bury(tenant, letter).await
+    }
+}
