@@ -22,7 +22,9 @@ impl JobStore for RedisStore {
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         let read = |mut fields: Fields| fields.list()?.each(|item| read_claimed(item.list()?, &claim.worker));
         let claimed = self.ask(claim_call(&claim), read).await?;
-        claimed.iter().for_each(|claimed| self.link.saw_fence(claimed.lease.fence));
+        for claimed in &claimed {
+            self.link.saw_fence(claimed.lease.fence);
+        }
         Ok(claimed)
     }
 

@@ -160,8 +160,14 @@ impl World {
             Arc::new(LossyBus::new(seed, self.scenario.wakeups_lost, self.checker.clone()))
         };
         let identity = Identity::from_seed(Actor::Ids { slot, start }.seed(self.seed));
-        let foundation =
-            Foundation { store: line.clone(), bus, clock: Arc::new(self.clock), instance: identity.instance_id(), identity, mailbox: None };
+        let foundation = Foundation {
+            store: line.clone(),
+            bus,
+            clock: Arc::new(self.clock),
+            instance: identity.instance_id(),
+            identity,
+            mailbox: None,
+        };
         let instance =
             Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));

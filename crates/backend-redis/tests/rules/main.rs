@@ -23,7 +23,7 @@ use interlock_servers::{AppendOnly, Redis, RedisOptions};
 use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const LEASE: Duration = Duration::from_secs(60);
+const LEASE: Duration = Duration::from_mins(1);
 
 async fn server() -> Redis {
     let options = RedisOptions { append_only: AppendOnly::Off, ..RedisOptions::default() };
@@ -95,10 +95,11 @@ async fn started(store: &dyn Store, number: u64, is_begun: bool) -> RunId {
     if store.workflow(&acme(), &deploy()).await.unwrap().is_none() {
         store.save_workflow(&acme(), &deploy(), &document("deploy")).await.unwrap();
     }
-    match store.admit(&request(number, is_begun)).await.unwrap() {
-        Admission::Admitted { run, .. } => run,
-        other => panic!("expected an admission, got {other:?}"),
-    }
+    let admission = store.admit(&request(number, is_begun)).await.unwrap();
+    let Admission::Admitted { run, .. } = admission else {
+        panic!("expected an admission, got {admission:?}")
+    };
+    run
 }
 
 async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {

@@ -68,6 +68,7 @@ impl Scene {
             bus: bus.clone(),
             clock,
             identity: Identity::unpredictable(),
+            instance: "i-test".parse().unwrap(),
             mailbox: Some(mailbox.clone()),
         };
         let control =

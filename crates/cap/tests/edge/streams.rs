@@ -52,6 +52,7 @@ impl Bench {
             bus: bus.clone(),
             clock,
             identity: Identity::from_seed(1),
+            instance: "i-test".parse().unwrap(),
             mailbox: None,
         };
         let control = Control::new(foundation, Settings::default());

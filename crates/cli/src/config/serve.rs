@@ -15,6 +15,9 @@ use serde::Deserialize;
 use super::Environment;
 use crate::exit::{Failure, Result};
 
+/// Every reconnect of NATS is told by us already.
+const LOG_LEVEL_DEFAULT: &str = "info,async_nats=warn";
+
 /// One layer of settings: the flags, the environment or the file. What is absent is left to the layer below.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -259,7 +262,7 @@ impl ServeFlags {
             ),
             admin_key: self.admin_key,
             log_format: self.log_format.unwrap_or(LogFormat::Text),
-            log_level: self.log_level.unwrap_or_else(|| "info".to_owned()),
+            log_level: self.log_level.unwrap_or_else(|| LOG_LEVEL_DEFAULT.to_owned()),
             poll: self.poll_ms.map(duration),
             job_lease: self.job_lease_ms.map(duration),
             run_lease: self.run_lease_ms.map(duration),

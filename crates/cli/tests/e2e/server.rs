@@ -116,11 +116,6 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The same way, over a connection that nobody else uses.
-    pub(crate) fn on_its_own_connection(&self) -> Self {
-        Self { client: client(), ..self.clone() }
-    }
-
     /// None: the server could not be reached, or died before it had answered.
     pub(crate) async fn try_send(
         &self,

@@ -99,8 +99,9 @@ async fn ten_thousand_starts_over_a_thousand_connections_admit_exactly_fifty() {
     let machines = Machines::start(3).await;
     let callers = machines.callers("acme");
     prepare(&callers, 50).await;
+    // Each client has a request in hand all the time, so there are as many connections.
     let connections = (0..1_000).map(|number| {
-        let caller = callers[number % callers.len()].on_its_own_connection();
+        let caller = callers[number % callers.len()].clone();
         tokio::spawn(async move {
             let mut answers = Vec::new();
             for _ in 0..10 {
