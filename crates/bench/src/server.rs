@@ -25,27 +25,28 @@ impl Server {
     pub(crate) async fn interlock(binary: &Path, runs_max: u32) -> Result<Self> {
         let data = TempDir::new()?;
         let mut command = Command::new(binary);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).stderr(Stdio::null());
         let server = Self::start(command, Some(data)).await?;
         prepare(&mut server.connect().await?, "default", runs_max).await?;
         Ok(server)
     }
 
-    /// The binary on these servers, in all its roles.
+    /// The binary on these servers, in all its roles. What it warns of is shown: nobody can look into it afterwards.
     pub(crate) async fn distributed(binary: &Path, redis: &str, nats: &str) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
+        command.args(["--log-level", "warn"]);
         Self::start(command, None).await
     }
 
     pub(crate) async fn empty() -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("--empty-server");
+        command.arg("--empty-server").stderr(Stdio::null());
         Self::start(command, None).await
     }
 
     async fn start(mut command: Command, data: Option<TempDir>) -> Result<Self> {
-        command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        command.stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
         let output = child.stdout.take().context("the output is piped")?;
         let mut lines = BufReader::new(output).lines();

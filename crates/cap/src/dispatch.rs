@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::registry::RegisteredWorker;
-use interlock_backend::{PageRequest, StoreError, Wake};
+use interlock_backend::{Effect, PageRequest, StoreError, Wake};
 use interlock_model::{JobId, TenantId, Topic};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 use crate::choose::{self, Share};
 use crate::edge::Shared;
 use crate::line::{Place, Wanted};
+use crate::lost_claims::{LostClaim, LostClaims};
 use crate::push::{self, Returns};
+use crate::trouble::Trouble;
 use crate::view::{self, View};
 use crate::wire::{self, JobCancel, Payload};
 
@@ -22,6 +24,9 @@ const TURN_MAX: usize = 32;
 
 /// Tenants that one look goes through.
 const TENANTS_A_LOOK: usize = 500;
+
+/// A result that is never there: reading it tells whether the mailbox answers.
+const PROBE: &str = "redis://res:probe";
 
 /// Hears what the bus says until `shutdown`.
 pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
@@ -66,8 +71,7 @@ async fn cancel(shared: &Shared, jobs: &[JobId]) {
 
 /// Pushes what waits until `shutdown`.
 pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
-    let mut dispatcher =
-        Dispatcher { shared: shared.clone(), view: None, returns: Returns::default(), after: None };
+    let mut dispatcher = Dispatcher::new(shared.clone(), shutdown.clone());
     let mut poll = tokio::time::interval(shared.settings.poll);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -90,6 +94,9 @@ struct Dispatcher {
     shared: Arc<Shared>,
     view: Option<View>,
     returns: Returns,
+    lost_claims: LostClaims,
+    trouble: Trouble,
+    shutdown: CancellationToken,
     /// The tenant at which the last look at all of them stopped.
     after: Option<String>,
 }
@@ -104,9 +111,22 @@ enum Served {
 }
 
 impl Dispatcher {
+    fn new(shared: Arc<Shared>, shutdown: CancellationToken) -> Self {
+        Self {
+            shared,
+            view: None,
+            returns: Returns::default(),
+            lost_claims: LostClaims::default(),
+            trouble: Trouble::default(),
+            shutdown,
+            after: None,
+        }
+    }
+
     async fn turn(&mut self, is_poll: bool) -> Result<(), StoreError> {
+        self.lost_claims.settle(&self.shared, &self.returns).await?;
         self.returns.give_back(&self.shared).await;
-        if !self.shared.hearing.is_connected() || !self.returns.is_empty() {
+        if !self.may_claim() || self.trouble.is_there() && !self.seems_over().await {
             return Ok(());
         }
         let looks_at_all = self.shared.line.take_look_at_all();
@@ -118,6 +138,21 @@ impl Dispatcher {
             self.look_at_tenants().await?;
         }
         self.serve_line().await
+    }
+
+    /// Whether what is claimed now can be expected to go out.
+    fn may_claim(&self) -> bool {
+        let can_push = self.shared.hearing.is_connected() && !self.trouble.is_to_be_waited_out();
+        can_push && self.returns.is_empty() && !self.shutdown.is_cancelled()
+    }
+
+    /// After a push has failed: whether the mailbox answers again. NATS is looked at anyway.
+    async fn seems_over(&self) -> bool {
+        let answers = self.shared.mailbox.result(PROBE).await.is_ok();
+        if !answers {
+            self.trouble.failed(self.shared.settings.poll);
+        }
+        answers
     }
 
     async fn refresh(&mut self, now: bool) -> Result<(), StoreError> {
@@ -138,7 +173,9 @@ impl Dispatcher {
         let tenants = self.shared.control.store().tenants(&page).await?;
         self.after = tenants.next;
         for tenant in &tenants.items {
-            self.look_at(&view, tenant).await?;
+            if self.may_claim() {
+                self.look_at(&view, tenant).await?;
+            }
         }
         self.view = Some(view);
         Ok(())
@@ -158,7 +195,7 @@ impl Dispatcher {
             let known = able.into_iter().find(|known| known.worker == chosen.worker);
             let topics = known.map_or(&[][..], view::topics_of);
             untried.retain(|topic| !topics.contains(topic));
-            if self.claim(tenant, &chosen, topics).await? > 0 {
+            if self.claim(view, tenant, &chosen, topics).await? > 0 {
                 for topic in topics {
                     let place = Place { tenant: tenant.clone(), topic: topic.clone() };
                     self.shared.line.ask(place, Wanted::AtLeast(1));
@@ -192,16 +229,18 @@ impl Dispatcher {
 
     async fn serve(&mut self, place: &Place, wanted: Wanted) -> Result<Served, StoreError> {
         self.refresh(false).await?;
-        let Some(view) = &self.view else { return Ok(Served::NoRoom(wanted)) };
+        let Some(view) = self.view.as_ref().filter(|_| self.may_claim()) else {
+            return Ok(Served::NoRoom(wanted));
+        };
         let workers = view.serving(&place.tenant, &place.topic);
         if workers.is_empty() {
             // Whoever serves this topic claims by itself.
             return Ok(Served::Done);
         }
-        let turn = wanted.jobs().min(TURN_MAX);
+        let turn = if self.trouble.is_there() { 1 } else { wanted.jobs().min(TURN_MAX) };
         let mut found = 0;
         for share in self.spread(view, &workers, turn) {
-            let claimed = self.claim(&place.tenant, &share, std::slice::from_ref(&place.topic)).await?;
+            let claimed = self.claim(view, &place.tenant, &share, std::slice::from_ref(&place.topic)).await?;
             found += claimed;
             if claimed < share.jobs {
                 return Ok(Served::Done);
@@ -220,7 +259,13 @@ impl Dispatcher {
     }
 
     /// Claims for the worker and pushes what it got. Returns how many jobs that were.
-    async fn claim(&self, tenant: &TenantId, share: &Share, topics: &[Topic]) -> Result<usize, StoreError> {
+    async fn claim(
+        &self,
+        view: &View,
+        tenant: &TenantId,
+        share: &Share,
+        topics: &[Topic],
+    ) -> Result<usize, StoreError> {
         let claim = Claim {
             tenant: tenant.clone(),
             worker: share.worker.clone(),
@@ -229,9 +274,19 @@ impl Dispatcher {
             jobs_max: share.jobs,
             term: LeaseTerm::UntilDeadline { otherwise: self.shared.settings.lease },
         };
-        let claimed = self.shared.control.claim_now(claim).await?;
+        let from = view.now();
+        let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {
+            if matches!(error, StoreError::Unavailable { effect: Effect::Unknown, .. }) {
+                let (tenant, worker) = (tenant.clone(), share.worker.clone());
+                self.lost_claims.remember(LostClaim { tenant, worker, from, until: view.now() });
+            }
+        })?;
         let jobs = claimed.len();
-        push::push_all(&self.shared, &self.returns, tenant, claimed).await;
+        if jobs > 0 && push::push_all(&self.shared, &self.returns, tenant, claimed).await {
+            self.trouble.over();
+        } else if jobs > 0 {
+            self.trouble.failed(self.shared.settings.poll);
+        }
         Ok(jobs)
     }
 }

@@ -29,11 +29,8 @@ pub(crate) async fn bury(
     shared.control.bury(&spoken.tenant, &letter).await.map_err(|error| Unheld::from_store(&error))?;
     shared.tally.results_buried.up();
     tracing::warn!(job = %spoken.id, deliveries, reason, "a result became a dead letter");
-    let fence = match spoken.held_by(&result.worker_id, result.dispatch.as_ref()) {
-        Ok(fence) => fence,
-        // It ended meanwhile; the letter tells what came of its result.
-        Err(_) => return Ok(()),
-    };
+    // If it ended meanwhile, the letter tells what came of its result.
+    let Ok(fence) = spoken.held_by(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
     let failed = JobOutcome::Failed { error, retryable: true };
     match shared.control.report(&spoken.tenant, &spoken.id, fence, failed).await {

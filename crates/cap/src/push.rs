@@ -29,11 +29,15 @@ pub(crate) struct Returns {
 }
 
 /// Pushes jobs that were claimed for their workers. What does not go out is given back at once: its lease would keep
-/// it from everybody for as long as its step may take.
-pub(crate) async fn push_all(shared: &Shared, returns: &Returns, tenant: &TenantId, claimed: Vec<Claimed>) {
-    if claimed.is_empty() {
-        return;
-    }
+/// it from everybody for as long as its step may take. Returns whether all went out.
+#[must_use]
+pub(crate) async fn push_all(
+    shared: &Shared,
+    returns: &Returns,
+    tenant: &TenantId,
+    claimed: Vec<Claimed>,
+) -> bool {
+    let mut all_went_out = true;
     let sent = join_all(claimed.iter().map(|claimed| send(shared, tenant, claimed))).await;
     let flushed = match timeout(shared.settings.publish_wait, shared.client.flush()).await {
         Ok(Ok(())) => Ok(()),
@@ -46,11 +50,13 @@ pub(crate) async fn push_all(shared: &Shared, returns: &Returns, tenant: &Tenant
             Err(error) => {
                 tracing::warn!(job = %claimed.job.id, worker = %claimed.lease.worker, %error, "a job was not pushed");
                 shared.pushed.take_back(&claimed.job.id);
-                returns.add(tenant, claimed);
+                returns.add(tenant, &claimed.job.id, claimed.lease.fence);
+                all_went_out = false;
             }
         }
     }
     returns.give_back(shared).await;
+    all_went_out
 }
 
 async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(), NotPushed> {
@@ -105,9 +111,9 @@ pub(crate) fn dispatch(job: &JobId, fence: Fence, worker: &str) -> DispatchIdent
 }
 
 impl Returns {
-    fn add(&self, tenant: &TenantId, claimed: &Claimed) {
+    pub(crate) fn add(&self, tenant: &TenantId, job: &JobId, fence: Fence) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push((tenant.clone(), claimed.job.id.clone(), claimed.lease.fence));
+        waiting.push((tenant.clone(), job.clone(), fence));
     }
 
     /// Whether some jobs could not be given back yet: nothing more should be claimed.

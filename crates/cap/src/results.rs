@@ -122,7 +122,7 @@ async fn settle(shared: &Shared, message: Message, shutdown: &CancellationToken)
     match decided {
         Decided::Finished => told(message.double_ack().await),
         Decided::TryAgain => {
-            told(message.ack_with(AckKind::Nak(Some(shared.settings.redelivery_delay))).await)
+            told(message.ack_with(AckKind::Nak(Some(shared.settings.redelivery_delay))).await);
         }
         Decided::LeftOpen => {}
     }

@@ -8,7 +8,7 @@ pub use generated::{BusPacket, bus_packet::Payload};
 
 #[expect(
     clippy::pedantic,
-    clippy::allow_attributes,
+    clippy::large_enum_variant,
     unreachable_pub,
     reason = "generated from the protocol's own files"
 )]

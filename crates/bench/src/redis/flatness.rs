@@ -16,7 +16,7 @@ use crate::load::Measured;
 use crate::report::{RedisMemory, Report};
 use crate::{Arguments, progress};
 
-/// Short and many: few and many take turns, so that what else happens on the machine meets both.
+/// Short and many: few and many take turns, also in who is first, so that what else happens on the machine meets both.
 const ROUNDS: usize = 5;
 const FEW: u64 = 1_000;
 const CLIENTS: usize = 64;
@@ -36,31 +36,38 @@ struct Tenant {
     things: u64,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    few: Tenant,
+    many: Tenant,
+}
+
 pub(crate) async fn measure(arguments: &Arguments, binary: &Path, report: &mut Report) -> Result<()> {
     let pairs = pairs(arguments);
     if pairs.is_empty() {
         return Ok(());
     }
-    let time = arguments.time() * 2 / 5;
     let full = Machines::start(binary).await?;
-    for [_, many] in &pairs {
+    for Pair { many, .. } in &pairs {
         let progress = progress::bar(many.things)?;
         progress.set_message(format!("seeding {}", many.name));
         many.seed(&full, &progress).await?;
         progress.finish_and_clear();
     }
     full.settle().await?;
-    let content = pairs.iter().map(|[_, many]| many.content()).collect::<Vec<_>>().join(" and ");
+    let content = pairs.iter().map(|pair| pair.many.content()).collect::<Vec<_>>().join(" and ");
     report.redis_memory.push(RedisMemory { content, used: full.memory_used().await? });
     let progress = progress::bar((ROUNDS * pairs.len()) as u64)?;
     for round in 0..ROUNDS {
-        for [few, many] in &pairs {
-            progress.set_message(format!("{} beside {}", few.name, many.name));
-            let nearly_empty = Machines::start(binary).await?;
-            few.seed(&nearly_empty, &ProgressBar::hidden()).await?;
-            report.add(few.name, few.measure(&nearly_empty, round, time).await?);
-            drop(nearly_empty);
-            report.add(many.name, many.measure(&full, round, time).await?);
+        for pair in &pairs {
+            progress.set_message(format!("{} beside {}", pair.few.name, pair.many.name));
+            let fresh = Machines::start(binary).await?;
+            pair.few.seed(&fresh, &ProgressBar::hidden()).await?;
+            let mut turns = [(pair.few, &fresh), (pair.many, &full)];
+            turns.rotate_left(round % 2);
+            for (tenant, machines) in turns {
+                report.add(tenant.name, tenant.measure(machines, round, arguments.time() * 2 / 5).await?);
+            }
             progress.inc(1);
         }
     }
@@ -69,16 +76,17 @@ pub(crate) async fn measure(arguments: &Arguments, binary: &Path, report: &mut R
 }
 
 /// Few and many of each thing that is asked for.
-fn pairs(arguments: &Arguments) -> Vec<[Tenant; 2]> {
-    let pair = |few, many, thing, things| {
-        [Tenant { name: few, thing, things: FEW }, Tenant { name: many, thing, things }]
+fn pairs(arguments: &Arguments) -> Vec<Pair> {
+    let pair = |few, many, thing, things| Pair {
+        few: Tenant { name: few, thing, things: FEW },
+        many: Tenant { name: many, thing, things },
     };
     let all = [
         pair("runs-few", "runs-many", Thing::ActiveRuns, arguments.runs_many),
         pair("keys-few", "keys-many", Thing::IdempotencyKeys, arguments.keys_many),
     ];
     let is_wanted =
-        |[few, many]: &[Tenant; 2]| many.things > 0 && !arguments.wanted(&[few.name, many.name]).is_empty();
+        |Pair { few, many }: &Pair| many.things > 0 && !arguments.wanted(&[few.name, many.name]).is_empty();
     all.into_iter().filter(is_wanted).collect()
 }
 

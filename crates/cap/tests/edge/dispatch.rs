@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use interlock_backend::faulty::Faults;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::wire::{self, BusPacket, Payload};
@@ -23,6 +24,7 @@ crate::on_both_releases!(
     a_job_that_no_worker_on_the_bus_serves_waits_for_a_claim,
     a_job_that_could_not_be_pushed_is_pushed_again_and_costs_no_retry,
     a_cancelled_run_is_told_to_its_worker,
+    every_run_ends_although_the_store_loses_requests_and_replies,
 );
 
 /// So seldom that nothing in a test waits for it.
@@ -147,4 +149,46 @@ async fn a_cancelled_run_is_told_to_its_worker(release: NatsRelease) {
     assert_eq!((cancel.job_id, cancel.dispatch), (job.job_id.clone(), job.dispatch.clone()));
     worker.succeed(&scene, &job, &json!("too late")).await;
     until("its result is refused", async || scene.tally.results_refused.get() == 1).await;
+}
+
+async fn every_run_ends_although_the_store_loses_requests_and_replies(release: NatsRelease) {
+    let scene =
+        Scene::open(release, CapSettings { redelivery_delay: Duration::from_millis(20), ..fast() }).await;
+    let mut worker = Worker::join(&scene, "w1", Manner { capacity: 100, ..Manner::default() }).await;
+    scene.save(&acme(), json!({})).await;
+    until("it has spoken", async || spoken(&scene).await == 1).await;
+    let mut runs = Vec::new();
+    for _ in 0..8 {
+        runs.push(scene.start(&acme()).await);
+    }
+    let faults = Faults { requests_lost: 100, replies_lost: 250, ..Faults::NONE };
+    scene.store.set_faults(faults);
+    // A lease is for 15 minutes: a claim whose answer was lost would keep its job for longer than this test waits.
+    let all_ended = async {
+        for run in &runs {
+            eventually("the run ends", async || {
+                let run = scene.control.store().run(&acme(), *run).await.ok()??;
+                run.head.status.is_final().then_some(())
+            })
+            .await;
+        }
+    };
+    let working = async {
+        loop {
+            let job = worker.next_job().await;
+            worker.succeed(&scene, &job, &json!(job.job_id)).await;
+        }
+    };
+    tokio::select! {
+        () = all_ended => {}
+        () = working => unreachable!("it works for ever"),
+    }
+    scene.store.set_faults(Faults::NONE);
+    for run in runs {
+        let ended = scene.ended(&acme(), run).await;
+        assert_eq!(
+            (ended.head.status, ended.steps[&"work".parse().unwrap()].failures),
+            (RunStatus::Succeeded, 0)
+        );
+    }
 }

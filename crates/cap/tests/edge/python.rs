@@ -30,7 +30,7 @@ fn python_worker(scene: &Scene, id: &str) -> Child {
         .unwrap()
 }
 
-fn step(manner: &str, more: Value) -> Value {
+fn step(manner: &str, more: &Value) -> Value {
     let mut step = json!({"input": {"manner": manner, "number": 21}});
     step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     step
@@ -39,7 +39,7 @@ fn step(manner: &str, more: Value) -> Value {
 async fn a_job_ends_with_the_output_of_its_python_worker(release: NatsRelease) {
     let scene = Scene::open(release, fast()).await;
     let _worker = python_worker(&scene, "first");
-    scene.save(&acme(), step("double", json!({}))).await;
+    scene.save(&acme(), step("double", &json!({}))).await;
     let run = scene.start(&acme()).await;
     let run = scene.ended(&acme(), run).await;
     assert_eq!(run.head.status, RunStatus::Succeeded, "{:?}", run.head.error);
@@ -50,7 +50,7 @@ async fn a_python_worker_that_raises_is_tried_again(release: NatsRelease) {
     let scene = Scene::open(release, fast()).await;
     let _worker = python_worker(&scene, "first");
     let retry = json!({"retry": {"max_retries": 1, "initial_backoff_sec": 0}});
-    scene.save(&acme(), step("fail once", retry)).await;
+    scene.save(&acme(), step("fail once", &retry)).await;
     let run = scene.start(&acme()).await;
     let run = scene.ended(&acme(), run).await;
     assert_eq!(run.head.status, RunStatus::Succeeded, "{:?}", run.head.error);
@@ -61,7 +61,7 @@ async fn a_python_worker_that_raises_is_tried_again(release: NatsRelease) {
 async fn a_killed_python_workers_job_goes_to_another_and_its_late_result_is_refused(release: NatsRelease) {
     let scene = Scene::open(release, fast()).await;
     let mut first = python_worker(&scene, "first");
-    scene.save(&acme(), step("hang", json!({}))).await;
+    scene.save(&acme(), step("hang", &json!({}))).await;
     let run = scene.start(&acme()).await;
     eventually("the first worker is at it", async || {
         let registry = scene.control.registry().await.unwrap();

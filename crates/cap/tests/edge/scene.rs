@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_trait::async_trait;
 use interlock_backend::clock::SystemClock;
+use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Effect, InProcessBus, StoreError, memory};
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
@@ -35,6 +36,7 @@ pub(crate) struct Scene {
     pub(crate) client: Client,
     pub(crate) tally: Arc<Tally>,
     pub(crate) mailbox: Arc<WatchedMailbox>,
+    pub(crate) store: Arc<FaultyStore>,
     /// Stops everything when the scene is over.
     _shutdown: DropGuard,
 }
@@ -63,8 +65,10 @@ impl Scene {
         });
         let bus: Arc<dyn Bus> = Arc::new(InProcessBus::default());
         let clock = Arc::new(SystemClock);
+        let memory = Arc::new(memory::store(clock.clone()));
+        let store = Arc::new(FaultyStore::new(memory, 7, Faults::NONE));
         let foundation = Foundation {
-            store: Arc::new(memory::store(clock.clone())),
+            store: store.clone(),
             bus: bus.clone(),
             clock,
             identity: Identity::unpredictable(),
@@ -81,7 +85,7 @@ impl Scene {
         let edge = Edge::prepare(client.clone(), parts, settings).await.unwrap();
         let tally = edge.tally();
         tokio::spawn(edge.run(shutdown.clone()));
-        Self { nats, redis, control, client, tally, mailbox, _shutdown: shutdown.drop_guard() }
+        Self { nats, redis, control, client, tally, mailbox, store, _shutdown: shutdown.drop_guard() }
     }
 
     /// Saves a workflow `flow` whose step `work` is as given and goes to [`TOPIC`].
@@ -99,10 +103,9 @@ impl Scene {
             input: json!({}),
             key: None,
         };
-        match self.control.start(request).await.unwrap() {
-            Started::New { run, .. } => run,
-            other => panic!("not started: {other:?}"),
-        }
+        let started = self.control.start(request).await.unwrap();
+        let Started::New { run, .. } = started else { panic!("not started: {started:?}") };
+        run
     }
 
     pub(crate) async fn run(&self, tenant: &TenantId, run: RunId) -> Run {
@@ -140,7 +143,7 @@ pub(crate) fn acme() -> TenantId {
 
 /// The output of the step `work`.
 pub(crate) fn output(run: &Run) -> Value {
-    let step = run.steps.get(&"work".parse().unwrap()).unwrap();
+    let step = &run.steps[&"work".parse().unwrap()];
     step.output.clone().unwrap_or(Value::Null)
 }
 

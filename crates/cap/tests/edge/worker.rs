@@ -67,21 +67,14 @@ impl Worker {
 
     pub(crate) async fn next_job(&mut self) -> JobRequest {
         let message = timeout(LIMIT, self.jobs.next()).await.expect("a job is pushed").unwrap();
-        let packet = BusPacket::decode(&*message.payload).unwrap();
-        match packet.payload.unwrap() {
-            Payload::JobRequest(request) => request,
-            other => panic!("not a job: {other:?}"),
-        }
+        request(&message)
     }
 
     /// The next job, if one has been pushed already.
     pub(crate) async fn job_at_hand(&mut self) -> Option<JobRequest> {
         self.client.flush().await.unwrap();
         let message = timeout(Duration::from_millis(1), self.jobs.next()).await.ok()??;
-        match BusPacket::decode(&*message.payload).unwrap().payload? {
-            Payload::JobRequest(request) => Some(request),
-            other => panic!("not a job: {other:?}"),
-        }
+        Some(request(&message))
     }
 
     /// Lays the output down and says that the job is done, as the SDK does.
@@ -122,6 +115,12 @@ impl Worker {
         };
         say(&self.client, wire::PROGRESS, &self.id, Payload::JobProgress(progress)).await;
     }
+}
+
+fn request(message: &async_nats::Message) -> JobRequest {
+    let payload = BusPacket::decode(&*message.payload).unwrap().payload;
+    let Some(Payload::JobRequest(request)) = payload else { panic!("not a job: {payload:?}") };
+    request
 }
 
 async fn beat(client: Client, heartbeat: Heartbeat, every: Duration) {

@@ -3,6 +3,7 @@
 mod caps;
 mod kills;
 mod load;
+mod nats_workers;
 mod refusals;
 mod restarts;
 
