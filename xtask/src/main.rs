@@ -80,8 +80,12 @@ fn simulate(arguments: &[String]) -> Result<()> {
 
 fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
-    let mut kills =
-        cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture", "kills::"]);
-    kills.env("INTERLOCK_SOAK_KILLS", "100");
-    run(kills)
+    tools::provide()?;
+    let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
+    // The same tests as in the test command, with more of what they do to the servers.
+    tests.args(["kills::", "restarts::"]);
+    tests.env("INTERLOCK_SOAK_KILLS", "100");
+    tests.env("INTERLOCK_SOAK_REPLICA_KILLS", "30");
+    tests.env("INTERLOCK_SOAK_RESTARTS", "20");
+    run(tests)
 }

@@ -92,7 +92,7 @@ fn look_at_rules(findings: &mut Vec<String>) -> Result<()> {
     let listed: BTreeSet<&str> = suite.lines().filter_map(|line| line.trim().strip_suffix(',')).collect();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
-        if path.ends_with("mod.rs") || path.ends_with("versus_memory.rs") {
+        if path.is_dir() || path.ends_with("mod.rs") || path.ends_with("versus_memory.rs") {
             continue;
         }
         for line in fs::read_to_string(&path)?.lines() {

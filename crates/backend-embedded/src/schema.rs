@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-const MIGRATIONS: &[Migration] = &[create_tables];
+const MIGRATIONS: &[Migration] = &[create_tables, add_registry];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -115,12 +115,24 @@ fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         "workers",
         "api_keys",
     ];
-    for table in TABLES {
-        transaction.execute_batch(&format!(
-            "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
-        ))?;
-    }
-    Ok(())
+    TABLES.iter().try_for_each(|table| create_table(transaction, table))
+}
+
+/// Version 2. A dead letter now tells what kind it is and how often its job was tried.
+fn add_registry(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    create_table(transaction, "registry")?;
+    transaction.execute_batch(
+        "UPDATE dead_letters SET value = json_object(
+            'job', value ->> 'job', 'code', 'worker_lost', 'reason', value ->> 'reason',
+            'attempts', CAST(substr(value ->> 'job', instr(value ->> 'job', '@') + 1) AS INTEGER),
+            'buried_at', value -> 'at')",
+    )
+}
+
+fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
+    transaction.execute_batch(&format!(
+        "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+    ))
 }
 
 #[cfg(test)]
@@ -138,6 +150,23 @@ mod tests {
             let rows: i64 = connection.query_row(&count, [], |row| row.get(0)).unwrap();
             assert_eq!(rows, 0, "{}", table.name());
         }
+    }
+
+    #[test]
+    fn a_dead_letter_of_version_one_is_read_as_one_of_today() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let transaction = connection.transaction().unwrap();
+        create_tables(&transaction).unwrap();
+        let job = "01920000-0000-7000-8000-000000000000:work@10";
+        let letter =
+            format!(r#"{{"job":"{job}","reason":"10 dispatches lost their worker","at":1794700800000}}"#);
+        transaction.execute("INSERT INTO dead_letters VALUES ('acme/j', ?1)", [letter]).unwrap();
+        add_registry(&transaction).unwrap();
+        let value: String =
+            transaction.query_row("SELECT value FROM dead_letters", [], |row| row.get(0)).unwrap();
+        let letter: interlock_model::dead_letter::DeadLetter = serde_json::from_str(&value).unwrap();
+        assert_eq!((letter.job.to_string(), letter.attempts), (job.to_owned(), 10));
+        assert_eq!(letter.buried_at, interlock_model::Timestamp::from_millis(1_794_700_800_000));
     }
 
     #[test]

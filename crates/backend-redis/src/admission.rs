@@ -38,19 +38,19 @@ struct Waiting {
 }
 
 pub(crate) struct Admissions {
-    line: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<Waiting>,
 }
 
 impl Admissions {
     /// The lanes that send what waits, until `stop`.
     pub(crate) fn start(link: &Arc<Link>, stop: &CancellationToken) -> Self {
-        let (line, waiting) = mpsc::channel(WAITING_MAX);
-        let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
+        let (queue, gathering) = mpsc::channel(WAITING_MAX);
+        let gathering = Arc::new(tokio::sync::Mutex::new(gathering));
         for _ in 0..LANES {
-            let lane = run_lane(link.clone(), waiting.clone());
+            let lane = run_lane(link.clone(), gathering.clone());
             tokio::spawn(stop.clone().run_until_cancelled_owned(lane));
         }
-        Self { line }
+        Self { queue }
     }
 
     pub(crate) async fn admit(&self, link: &Link, start: &StartRun) -> Answer {
@@ -58,7 +58,7 @@ impl Admissions {
         let arguments = arguments(link, start);
         let waiting = Waiting { tenant: start.tenant.clone(), arguments, answer };
         let not_done = |reason: &str| unavailable(Effect::NotDone, reason);
-        self.line.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
+        self.queue.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
         answered.await.map_err(|_| unavailable(Effect::Unknown, "the store is being closed"))?
     }
 }
@@ -138,7 +138,8 @@ async fn decide(link: &Link, batch: Vec<Waiting>) {
             }
         }
         Ok(_) => {
-            tell_all(ready, &damaged(name, Unreadable("the answers are not as many as the starts".into())))
+            let wrong = Unreadable("the answers are not as many as the starts".into());
+            tell_all(ready, &damaged(name, wrong));
         }
         Err(error) => tell_all(ready, &error),
     }
@@ -204,10 +205,14 @@ fn put_turn(put: &mut Vec<Vec<u8>>, turn: Option<&FirstTurn>) {
     put.extend(events.iter().map(|event| encode::json(event).written()));
     let dispatched = turn.map_or(&[][..], |turn| &turn.dispatched);
     put.push(dispatched.len().written());
-    dispatched.iter().for_each(|job| encode::put_job(put, job));
+    for job in dispatched {
+        encode::put_job(put, job);
+    }
     let opened = turn.map_or(&[][..], |turn| &turn.approvals_opened);
     put.push(opened.len().written());
-    opened.iter().for_each(|approval| encode::put_approval(put, approval));
+    for approval in opened {
+        encode::put_approval(put, approval);
+    }
 }
 
 fn read(mut fields: Fields) -> Result<Admission, Unreadable> {

@@ -36,11 +36,8 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
             }
             for (at, tenants) in [(look.timer, &mut due.timers), (look.lease, &mut due.leases)] {
                 match at {
-                    Some(at) if at <= now => {
-                        if tenants.len() < limit {
-                            tenants.push(look.tenant.clone());
-                        }
-                    }
+                    Some(at) if at <= now && tenants.len() < limit => tenants.push(look.tenant.clone()),
+                    Some(at) if at <= now => {}
                     Some(at) => next_in = next_in.into_iter().chain([at.since(now)]).min(),
                     None => {}
                 }

@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_loss_is_written_by_the_script_as_the_model_writes_it() {
-        let job: JobId = "01K9Z0000000000000000000AA:build@1".parse().unwrap();
+        let run = interlock_model::RunId::new(Timestamp::from_millis(1_794_700_800_000), [7; 10]);
+        let job: JobId = format!("{run}:build@1").parse().unwrap();
         let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost };
         assert_eq!(encode::json(&event), format!(r#"{{"job":{{"job":"{job}","outcome":"lost"}}}}"#));
     }

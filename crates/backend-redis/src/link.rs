@@ -102,6 +102,8 @@ impl Link {
         let changes = self.connection.store_changes();
         if self.fences.store_changes.swap(changes, Ordering::Relaxed) != changes {
             self.fences.floor.fetch_max(self.fences.seen.load(Ordering::Relaxed), Ordering::Relaxed);
+            // The new store may have lost the list of tenants, too.
+            self.known().listed.clear();
         }
         self.fences.floor.load(Ordering::Relaxed)
     }

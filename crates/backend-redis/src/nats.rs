@@ -66,7 +66,12 @@ pub async fn connect(settings: &NatsSettings) -> Result<Client, NatsError> {
             Event::Disconnected => {
                 tracing::warn!("NATS is away: wake-ups wait for the poll, and results for its return");
             }
-            other => tracing::debug!(%other, "NATS"),
+            Event::LameDuckMode
+            | Event::Draining
+            | Event::Closed
+            | Event::SlowConsumer(_)
+            | Event::ServerError(_)
+            | Event::ClientError(_) => tracing::debug!(%event, "NATS"),
         });
     if let Some(user) = servers.iter().find_map(|server| server.username().map(str::to_owned)) {
         let password = servers.iter().find_map(|server| server.password().map(str::to_owned));
@@ -94,6 +99,7 @@ pub async fn connect(settings: &NatsSettings) -> Result<Client, NatsError> {
 }
 
 /// The address without what must not reach a log.
+#[must_use]
 pub fn shown(url: &str) -> String {
     let hosts = url.split(',').map(|server| server.rsplit(['@', '/']).next().unwrap_or(server).trim());
     hosts.collect::<Vec<_>>().join(",")

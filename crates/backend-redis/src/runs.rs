@@ -49,7 +49,9 @@ impl RedisStore {
             fields.list()?.each(|taken| read_taken(taken.list()?, now))
         });
         let taken = taken.await?;
-        taken.iter().for_each(|taken| self.link.saw_fence(taken.fence));
+        for run in &taken {
+            self.link.saw_fence(run.fence);
+        }
         Ok(taken)
     }
 }
@@ -137,7 +139,7 @@ impl RunStore for RedisStore {
             .with(page.after.as_deref())
             .with(page.limit)
             .with(filter.status.map(interlock_model::run::RunStatus::name))
-            .with(filter.workflow.as_ref().map(|workflow| workflow.as_str()));
+            .with(filter.workflow.as_ref().map(interlock_model::WorkflowId::as_str));
         self.ask(call, |mut fields| {
             let next = fields.optional_text()?;
             let items = fields.list()?.each(|item| {

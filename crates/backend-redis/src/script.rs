@@ -196,11 +196,13 @@ pub(crate) struct Unreadable(pub(crate) String);
 
 impl Fields {
     pub(crate) fn of(script: &'static str, value: Value) -> Result<Self, Unreadable> {
-        match value {
-            Value::Array(values) => Ok(Self { script, values: values.into_iter() }),
-            Value::Nil => Ok(Self { script, values: Vec::new().into_iter() }),
-            other => Err(Unreadable(format!("{script} answered {other:?} where a list was expected"))),
+        if value == Value::Nil {
+            return Ok(Self { script, values: Vec::new().into_iter() });
         }
+        let values = value
+            .into_sequence()
+            .map_err(|other| Unreadable(format!("{script} answered {other:?} where a list was expected")))?;
+        Ok(Self { script, values: values.into_iter() })
     }
 
     pub(crate) fn unreadable(&self, what: &str) -> Unreadable {

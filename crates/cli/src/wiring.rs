@@ -30,7 +30,7 @@ pub(crate) struct Server {
 /// What the control plane of this process stands on.
 enum Ground {
     Embedded(embedded::Ground),
-    Distributed(distributed::Ground),
+    Distributed(Box<distributed::Ground>),
 }
 
 /// What a backend says of itself.
@@ -59,7 +59,7 @@ impl Server {
             }
             Some(machines) => {
                 let (ground, control, words) = distributed::build(config, machines, roles).await?;
-                (Ground::Distributed(ground), control, words)
+                (Ground::Distributed(Box::new(ground)), control, words)
             }
         };
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());

@@ -7,6 +7,10 @@ if not before[1] then
 end
 -- Without a hold the last writer has let go: whoever comes with its fence again is late, too.
 local current = tonumber(before[6] or before[2])
+if is_repeat and tonumber(before[2]) == fence and tonumber(before[1]) == version + 1 then
+  -- Fences are given once: this very turn was written, and only its answer was lost.
+  return { 'ok', redis.call('EXISTS', key('wf:inbox', run)) == 1 and '1' or '0', before[1] }
+end
 if current ~= fence or tonumber(before[2]) >= fence or tonumber(before[1]) ~= version then
   return { 'fenced', integer(current) }
 end

@@ -3,7 +3,7 @@ local run = argument()
 local hash = key('wf:run', run)
 if redis.call('EXISTS', hash) == 0 then
   if is_repeat and redis.call('SISMEMBER', key('wf:runs:deleted'), run) == 1 then
-    return { 'ok' }
+    return { 'ok', redis.call('SMEMBERS', key('wf:run:jobs:deleted', run)) }
   end
   return { 'missing' }
 end
@@ -33,6 +33,11 @@ for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) 
   redis.call('ZREM', key('wf:approvals:open'), approval)
   redis.call('UNLINK', key('wf:approval', approval))
 end
-redis.call('UNLINK', hash, key('wf:steps', run), key('wf:inbox', run), key('wf:timeline', run), key('wf:run:jobs', run),
+redis.call('UNLINK', hash, key('wf:steps', run), key('wf:inbox', run), key('wf:timeline', run),
   key('wf:run:approvals', run))
+if #jobs > 0 then
+  -- For a caller whose answer was lost, and who must still remove what these jobs left elsewhere.
+  redis.call('RENAME', key('wf:run:jobs', run), key('wf:run:jobs:deleted', run))
+  redis.call('PEXPIRE', key('wf:run:jobs:deleted', run), 60000)
+end
 return { 'ok', jobs }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use interlock_backend::jobs::{Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyScope, Role};
+use interlock_backend::runs::{Commit, Committed};
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_model::admission::{Admission, StartRun};
@@ -98,6 +99,32 @@ async fn a_take_whose_reply_was_lost_holds_the_run_under_one_fence() {
 }
 
 #[tokio::test]
+async fn a_commit_whose_reply_was_lost_is_known_to_be_done() {
+    let scene = Scene::new().await;
+    let run = started(&*scene.store, 1, false).await;
+    let taken = scene.store.take(&acme(), run, &name("engine-7"), LEASE).await.unwrap().unwrap();
+    let turn = Commit {
+        tenant: acme(),
+        run,
+        fence: taken.fence,
+        version: taken.head.version,
+        head: taken.head.clone(),
+        steps: Vec::new(),
+        inbox_end: taken.inbox_end,
+        events: Vec::new(),
+        dispatched: Vec::new(),
+        revoked: Vec::new(),
+        approvals_opened: Vec::new(),
+        approvals_withdrawn: Vec::new(),
+        buried: Vec::new(),
+    };
+    scene.lose_reply_to(&taken.fence.to_string());
+    let committed = scene.store.commit(turn.clone()).await.unwrap();
+    assert_eq!(committed, Committed { has_more: false, version: taken.head.version + 1 });
+    assert!(matches!(scene.store.commit(turn).await, Err(StoreError::Fenced { .. })), "once, and not again");
+}
+
+#[tokio::test]
 async fn a_report_whose_reply_was_lost_is_told_to_its_run_once() {
     let scene = Scene::new().await;
     let run = scene.waiting(1).await;
@@ -180,7 +207,8 @@ async fn a_deleted_run_whose_reply_was_lost_is_deleted() {
     let scene = Scene::new().await;
     let run = scene.waiting(1).await;
     scene.lose_reply_to(&run.to_string());
-    assert!(scene.store.delete_run(&acme(), run).await.is_ok());
+    let jobs = scene.store.delete_run(&acme(), run).await.unwrap();
+    assert_eq!(jobs.len(), 1, "its jobs are named, so that what they left elsewhere is removed");
     assert_eq!(scene.store.run(&acme(), run).await, Ok(None));
     assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 0);
 }

@@ -115,7 +115,8 @@ fn micros(millis: f64) -> u64 {
 mod tests {
     use super::*;
 
-    const HEADER: &str = r#""test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms""#;
+    const HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
+                          \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
     #[test]
     fn the_figures_stand_behind_the_command_whatever_is_in_it() {

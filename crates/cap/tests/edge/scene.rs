@@ -75,8 +75,9 @@ impl Scene {
             instance: "i-test".parse().unwrap(),
             mailbox: Some(mailbox.clone()),
         };
-        let control =
-            Control::new(foundation, Settings { poll: Duration::from_millis(50), ..Settings::default() });
+        let short = Duration::from_millis(500);
+        let settings_of_control = Settings { poll: short / 10, run_lease: short, ..Settings::default() };
+        let control = Control::new(foundation, settings_of_control);
         let shutdown = CancellationToken::new();
         tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));
 

@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
     let tenant = settings.tenant.clone();
     let session = || -> Result<Session> { Ok(Session { client: Client::new(settings)?, tenant, output }) };
     match arguments.command {
-        Command::Serve(flags) => serve::run(ServeConfig::resolve(*flags, environment)?).await,
+        Command::Serve(flags) => Box::pin(serve::run(ServeConfig::resolve(*flags, environment)?)).await,
         Command::Completions { shell } => completions::run(shell).map(done),
         Command::Workflow(workflow) => workflow::run(workflow, &session()?).await.map(done),
         Command::Run(run) => run::run(run, &session()?).await,

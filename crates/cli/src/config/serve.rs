@@ -42,7 +42,7 @@ pub(crate) struct ServeFlags {
     /// several hosts of a Cluster with commas
     #[arg(long, value_name = "URL", help_heading = "Many machines")]
     redis: Option<Secret>,
-    /// Where NATS with JetStream is: nats://[user:password@]host:port, or tls://
+    /// Where NATS is, with `JetStream`: nats://[user:password@]host:port, or tls://
     #[arg(long, value_name = "URL", help_heading = "Many machines")]
     nats: Option<Secret>,
     /// A plain Redis for the inputs and results of workers on NATS [default: --redis]

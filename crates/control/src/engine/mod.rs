@@ -17,9 +17,10 @@ pub(crate) use cache::RunCache;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
-/// Advances runs until `shutdown`, then finishes the turns in hand.
+/// Advances runs until `shutdown`, then finishes the turns in hand. `looks`: also looks for ready runs by itself, because
+/// no reconciler of this process does.
 ///
-/// `looks`: also by itself, because no reconciler of this process does. In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
+/// In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
 pub async fn run(control: Arc<Control>, looks: bool, shutdown: CancellationToken) {
     let mut lanes = JoinSet::new();
     if looks {

@@ -58,6 +58,21 @@ pub enum StepKind {
     Notify { input: Template },
 }
 
+impl StepKind {
+    /// Where its jobs are queued, if it has any.
+    #[must_use]
+    pub fn topic(&self) -> Option<&Topic> {
+        match self {
+            Self::Worker { topic, .. } => Some(topic),
+            Self::Approval { .. }
+            | Self::Condition { .. }
+            | Self::Delay(_)
+            | Self::Transform { .. }
+            | Self::Notify { .. } => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct FanOutRule {
     pub items: Expression,

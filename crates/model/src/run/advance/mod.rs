@@ -165,10 +165,7 @@ impl<'a> Machine<'a> {
 
     /// Where the step's jobs are queued.
     fn topic_of(&self, step: &StepId) -> Option<crate::Topic> {
-        match &self.definition(step)?.kind {
-            crate::workflow::StepKind::Worker { topic, .. } => Some(topic.clone()),
-            _ => None,
-        }
+        self.definition(step)?.kind.topic().cloned()
     }
 
     fn status(&self, step: &StepId) -> StepStatus {
