@@ -63,16 +63,15 @@ struct Ears {
 impl Edge {
     /// Makes the streams and begins to listen. An error says in a sentence what the operator can do.
     pub async fn prepare(client: Client, parts: Parts, settings: CapSettings) -> Result<Self, PrepareError> {
-        let jetstream = jetstream::new(client.clone());
-        let consumer = streams::prepare(&jetstream, &settings).await?;
         let ears = Ears {
             handshakes: hear(&client, wire::HANDSHAKE, Some(QUEUE_GROUP)).await?,
             heartbeats: hear(&client, wire::HEARTBEAT, Some(QUEUE_GROUP)).await?,
             progress: hear(&client, wire::PROGRESS, Some(QUEUE_GROUP)).await?,
             results: hear(&client, wire::RESULT, None).await?,
         };
-        let flushed = client.flush().await;
-        flushed.map_err(|error| no_answer("the subscriptions", &error))?;
+        // After the ears: NATS answers in order, so with its answers here it listens for us.
+        let jetstream = jetstream::new(client.clone());
+        let consumer = streams::prepare(&jetstream, &settings).await?;
         let Parts { control, bus, mailbox } = parts;
         let shared = Arc::new(Shared {
             hearing: Hearing::new(client.clone()),

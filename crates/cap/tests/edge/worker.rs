@@ -65,6 +65,11 @@ impl Worker {
         Self { id: id.to_owned(), client, jobs, _beating: AbortOnDropHandle::new(beating) }
     }
 
+    pub(crate) async fn beat_once(&self) {
+        let heartbeat = Heartbeat { worker_id: self.id.clone(), ..Heartbeat::default() };
+        say(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
+    }
+
     pub(crate) async fn next_job(&mut self) -> JobRequest {
         let message = timeout(LIMIT, self.jobs.next()).await.expect("a job is pushed").unwrap();
         request(&message)

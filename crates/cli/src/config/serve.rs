@@ -38,11 +38,11 @@ pub(crate) struct ServeFlags {
     /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
     #[arg(long, value_name = "KEY")]
     admin_key: Option<Secret>,
-    /// Where Redis is: redis://[user:password@]host:port, rediss:// for TLS, redis+sentinel://host:port,…/master, or
+    /// Where Redis is: `redis://[user:password@]host:port`, `rediss://` for TLS, `redis+sentinel://host:port,…/master`, or
     /// several hosts of a Cluster with commas
     #[arg(long, value_name = "URL", help_heading = "Many machines")]
     redis: Option<Secret>,
-    /// Where NATS is, with `JetStream`: nats://[user:password@]host:port, or tls://
+    /// Where NATS is, with `JetStream`: `nats://[user:password@]host:port`, or `tls://`
     #[arg(long, value_name = "URL", help_heading = "Many machines")]
     nats: Option<Secret>,
     /// A plain Redis for the inputs and results of workers on NATS [default: --redis]
