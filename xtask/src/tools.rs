@@ -9,8 +9,9 @@ use crate::command::run;
 use crate::python;
 
 /// Debian packages by the program that is needed of each. `curl`: the README's walk-through is run as it stands there.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("curl", "curl"),
+    ("openssl", "openssl"),
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),

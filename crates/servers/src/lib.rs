@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask test` installs the programs that are started here.
 
+mod certificate;
 mod cluster;
 mod nats;
 mod process;
@@ -11,6 +12,7 @@ mod sentinel;
 mod server;
 mod waiting;
 
+pub use certificate::Certificate;
 pub use cluster::RedisCluster;
 pub use nats::{Nats, NatsOptions, NatsRelease};
 pub use programs::python;

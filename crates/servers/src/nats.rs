@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+use crate::certificate::Certificate;
 use crate::programs;
 use crate::server::{Kind, Server, Started, connect};
 
@@ -23,11 +24,13 @@ pub struct NatsOptions {
     pub jet_stream: bool,
     /// The name and the password that clients must give.
     pub user: Option<(String, String)>,
+    /// Clients must then speak TLS.
+    pub certificate: Option<Certificate>,
 }
 
 impl Default for NatsOptions {
     fn default() -> Self {
-        Self { release: NatsRelease::default(), jet_stream: true, user: None }
+        Self { release: NatsRelease::default(), jet_stream: true, user: None, certificate: None }
     }
 }
 
@@ -114,6 +117,11 @@ impl Kind for NatsOptions {
         }
         if let Some((name, password)) = &self.user {
             arguments.extend(["--user", name, "--pass", password].map(str::to_owned));
+        }
+        if let Some(files) = &self.certificate {
+            arguments.extend(["--tls", "--tlscert"].map(str::to_owned));
+            arguments.push(files.certificate.display().to_string());
+            arguments.extend(["--tlskey".to_owned(), files.key.display().to_string()]);
         }
         arguments.extend(["--name".to_owned(), server_name(folder)]);
         Ok(arguments)

@@ -1,11 +1,9 @@
 //! Redis behind TLS.
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::Command;
 
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
-use interlock_servers::{Redis, RedisOptions};
+use interlock_servers::{Certificate, Redis, RedisOptions};
 use tempfile::TempDir;
 
 use super::{get, refusal, set, settings};
@@ -20,7 +18,7 @@ struct Guarded {
 impl Guarded {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        make_certificate(folder.path());
+        Certificate::make(folder.path()).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = |name: &str| folder.path().join(name).display().to_string();
         let arguments = vec![
@@ -41,17 +39,6 @@ impl Guarded {
         let ca_file = Some(self.folder.path().join("certificate.pem"));
         ConnectSettings { ca_file, ..settings(&format!("rediss://{host}:{port}")) }
     }
-}
-
-fn make_certificate(folder: &Path) {
-    let arguments = "req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out certificate.pem \
-        -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE";
-    let made = Command::new("openssl")
-        .args(arguments.split_ascii_whitespace())
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ struct Bench {
 
 impl Bench {
     async fn set_up(release: NatsRelease, jet_stream: bool) -> Self {
-        let nats = Nats::start(NatsOptions { release, jet_stream, user: None }).await.unwrap();
+        let nats = Nats::start(NatsOptions { release, jet_stream, ..NatsOptions::default() }).await.unwrap();
         let redis = Redis::start(RedisOptions::default()).await.unwrap();
         let connection = Connection::open(ConnectSettings::new(redis.url().parse().unwrap())).await.unwrap();
         let mailbox = Arc::new(RedisMailbox::new(connection.clone(), connection));

@@ -1,6 +1,7 @@
 //! The same binary in many replicas, on a real Redis and a real NATS.
 
 mod caps;
+mod documents;
 mod kills;
 mod load;
 mod nats_workers;
