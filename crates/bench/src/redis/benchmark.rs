@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -23,6 +24,9 @@ const CALIBRATION: u64 = 2_000;
 const REQUESTS_MAX: u64 = 10_000_000;
 /// Far more than any chunk or round takes: a process that hangs is given up.
 const TIME_MAX: Duration = Duration::from_mins(10);
+
+/// How often something was sent by this process.
+static SENDINGS: AtomicU16 = AtomicU16::new(1);
 
 /// A command that makes one new thing each time it is sent, because something in it is random.
 pub(crate) struct Creating {
@@ -63,7 +67,8 @@ pub(crate) async fn measure(
 pub(crate) async fn send(machines: &Machines, creating: &Creating, sending: Sending) -> Result<Measured> {
     let count: Vec<&str> = creating.counted_by.iter().map(String::as_str).collect();
     let before = machines.count(&count).await?;
-    let output = run(machines.redis_port(), &creating.words, sending).await?;
+    let words = numbered(&creating.words, SENDINGS.fetch_add(1, Ordering::Relaxed));
+    let output = run(machines.redis_port(), &words, sending).await?;
     let made = machines.count(&count).await?.saturating_sub(before);
     // Random numbers meet now and then; an answer other than "done" would make far more of a difference.
     ensure!(
@@ -72,6 +77,22 @@ pub(crate) async fn send(machines: &Machines, creating: &Creating, sending: Send
         sending.requests
     );
     read(&output).with_context(|| format!("cannot read what redis-benchmark printed:\n{output}"))
+}
+
+/// `redis-benchmark` draws the same random numbers each time it is started: what it makes would be there already. So the
+/// four characters before each random place, which a dash parts from it, are the number of this sending.
+fn numbered(words: &Words, sending: u16) -> Words {
+    let random = [b"-", &RANDOM[..]].concat();
+    let number = format!("{sending:04x}").into_bytes();
+    let mut words = words.clone();
+    for word in &mut words {
+        for place in 4..word.len().saturating_sub(random.len() - 1).max(4) {
+            if word[place..].starts_with(&random) {
+                word[place - 4..place].copy_from_slice(&number);
+            }
+        }
+    }
+    words
 }
 
 async fn run(port: u16, words: &Words, sending: Sending) -> Result<String> {
@@ -127,6 +148,14 @@ mod tests {
         let measured = read(&csv).unwrap();
         assert!((measured.per_second - 12_345.67).abs() < 1e-6);
         assert_eq!((measured.p50_us, measured.p99_us), (391, 1_007));
+    }
+
+    #[test]
+    fn each_sending_has_its_own_number_before_the_random_places() {
+        let words = vec![b"SET".to_vec(), b"x:abcd-__rand_int__ and 0123-__rand_int__:y".to_vec()];
+        let numbered = numbered(&words, 0x1f);
+        assert_eq!(numbered[0], b"SET");
+        assert_eq!(numbered[1], b"x:001f-__rand_int__ and 001f-__rand_int__:y");
     }
 
     #[test]

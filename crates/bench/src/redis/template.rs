@@ -31,7 +31,7 @@ pub(crate) async fn idempotency_key(machines: &Machines, tenant: &'static str) -
     let sample = format!("{begin}sample");
     let value = machines.command(&["GET", &sample]).await?;
     ensure!(!value.is_empty(), "a start with an idempotency key left nothing at {sample}");
-    let mut words = vec![b"SET".to_vec(), [begin.as_bytes(), RANDOM].concat()];
+    let mut words = vec![b"SET".to_vec(), [begin.as_bytes(), b"0000-", RANDOM].concat()];
     words.push(with_random_run(value.as_bytes(), &run)?);
     // -1: it stays for ever.
     let life: i64 = machines.command(&["PTTL", &sample]).await?.parse()?;
