@@ -83,7 +83,7 @@ fn soak() -> Result<()> {
     tools::provide()?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.
-    tests.args(["kills::", "restarts::"]);
+    tests.args(["kills::", "restarts::", "nats_workers::"]);
     tests.env("INTERLOCK_SOAK_KILLS", "100");
     tests.env("INTERLOCK_SOAK_REPLICA_KILLS", "30");
     tests.env("INTERLOCK_SOAK_RESTARTS", "20");

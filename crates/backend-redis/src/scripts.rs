@@ -11,6 +11,7 @@ macro_rules! shared {
 }
 
 shared! {
+    APPEND = "append";
     CALL = "call";
     FENCE = "fence";
     INBOX = "inbox";
@@ -35,9 +36,9 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FENCE, STATUS, JOBS];
+    ADMIT = "admit" [FENCE, STATUS, JOBS, APPEND];
     TAKE_READY = "take_ready" [FENCE, LOCK];
-    COMMIT = "commit" [FENCE, STATUS, LOCK, SLOTS, JOBS];
+    COMMIT = "commit" [FENCE, STATUS, LOCK, SLOTS, JOBS, APPEND];
     LET_GO = "let_go" [LOCK];
     REQUEST_CANCEL = "request_cancel" [STATUS, INBOX];
     DELETE_RUN = "delete_run" [LOCK, SLOTS];

@@ -158,6 +158,7 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
             }
             Err(Unheld::Refused(reason)) => {
                 shared.tally.results_refused.up();
+                shared.control.count_refused_result();
                 if let Some(kept_back) = shared.quiet.may_warn() {
                     tracing::warn!(%reason, kept_back, "a result was refused");
                 }

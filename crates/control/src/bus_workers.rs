@@ -1,6 +1,7 @@
 //! Workers on the bus: heard, given work on their behalf, and given up. The edge that speaks their protocol changes
 //! nothing in the store but through here.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use interlock_backend::jobs::{Claim, Claimed};
@@ -28,6 +29,17 @@ impl Control {
     #[must_use]
     pub fn jittered(&self, longest: Duration) -> Duration {
         Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
+    }
+
+    /// A result came from the bus under a fence that counts no more.
+    pub fn count_refused_result(&self) {
+        self.results_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many such results there were since the process began.
+    #[must_use]
+    pub fn refused_results(&self) -> u64 {
+        self.results_refused.load(Ordering::Relaxed)
     }
 
     pub async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {

@@ -1,6 +1,7 @@
 //! What all stages of one process share.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
@@ -25,6 +26,8 @@ pub struct Control {
     pub(crate) cached_runs: RunCache,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
+    /// Results from the bus that came under a fence that counts no more.
+    pub(crate) results_refused: AtomicU64,
 }
 
 /// What the control plane stands on.
@@ -49,6 +52,7 @@ impl Control {
             wakeups: Arc::new(Wakeups::default()),
             cached_runs: RunCache::new(settings.cached_runs_max),
             instance,
+            results_refused: AtomicU64::new(0),
             store,
             bus,
             clock,

@@ -67,13 +67,6 @@ local function write_key(start, gate)
   end
 end
 
-local function write_steps(run)
-  for _ = 1, number() do
-    local step, document = argument(), argument()
-    redis.call('HSET', key('wf:steps', run), step, document)
-  end
-end
-
 -- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
 local function write_run(start)
   local run, asked_at = start.run, now
@@ -83,7 +76,7 @@ local function write_run(start)
   end
   -- The documents come without their last number, which is this moment.
   local document = argument() .. integer(asked_at) .. '}'
-  redis.call('RPUSH', key('wf:timeline', run), '{"at":' .. integer(asked_at) .. argument())
+  local admitted = '{"at":' .. integer(asked_at) .. argument()
   write_steps(run)
   local head, status, version, fence, due_at = argument(), argument(), argument(), argument(), argument()
   if turn_at == '' then
@@ -97,9 +90,7 @@ local function write_run(start)
     redis.call('HSET', key('wf:run', run), 'due_at', due_at)
     redis.call('ZADD', key('wf:timers'), due_at, run)
   end
-  for _ = 1, number() do
-    redis.call('RPUSH', key('wf:timeline', run), argument())
-  end
+  append_events(run, { admitted })
   for _ = 1, number() do
     dispatch(run)
   end

@@ -16,13 +16,8 @@ if current ~= fence or tonumber(before[2]) >= fence or tonumber(before[1]) ~= ve
 end
 
 local head, status, due_at, inbox_end = argument(), argument(), argument(), number()
-for _ = 1, number() do
-  local step, document = argument(), argument()
-  redis.call('HSET', key('wf:steps', run), step, document)
-end
-for _ = 1, number() do
-  redis.call('RPUSH', key('wf:timeline', run), argument())
-end
+write_steps(run)
+append_events(run, {})
 for _ = 1, number() do
   dispatch(run)
 end

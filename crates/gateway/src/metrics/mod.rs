@@ -34,10 +34,12 @@ pub(crate) enum FencedWrite {
     Progress,
     Complete,
     Fail,
+    /// From a worker on the bus.
+    BusResult,
 }
 
 impl FencedWrite {
-    const ALL: [Self; 4] = [Self::Heartbeat, Self::Progress, Self::Complete, Self::Fail];
+    const ALL: [Self; 5] = [Self::Heartbeat, Self::Progress, Self::Complete, Self::Fail, Self::BusResult];
 
     fn name(self) -> &'static str {
         match self {
@@ -45,6 +47,7 @@ impl FencedWrite {
             Self::Progress => "progress",
             Self::Complete => "complete",
             Self::Fail => "fail",
+            Self::BusResult => "bus_result",
         }
     }
 }
@@ -135,6 +138,13 @@ impl Metrics {
 
     pub(crate) fn fence_rejected(&self, write: FencedWrite) {
         self.fence_rejections.get_or_create(&WriteLabel { write: write.name() }).inc();
+    }
+
+    /// What the edge on the bus has refused since the process began. It counts by itself; this follows.
+    pub(crate) fn follow_refused_results(&self, refused: u64) {
+        let counter =
+            self.fence_rejections.get_or_create_owned(&WriteLabel { write: FencedWrite::BusResult.name() });
+        counter.inc_by(refused.saturating_sub(counter.get()));
     }
 
     /// Replaces the live runs: the busiest tenants by name, the others together.

@@ -104,6 +104,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Re
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
+    app.metrics.follow_refused_results(app.control.refused_results());
     match usages(&app).await {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.

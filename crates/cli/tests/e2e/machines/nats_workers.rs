@@ -69,10 +69,12 @@ async fn python_works(release: NatsRelease) {
     assert_eq!(output(&flaky), json!({"doubled": 8, "by": "first", "attempt": 2}));
 
     // NATS restarted: the worker and the edge find each other again.
-    machines.nats.kill().await.unwrap();
-    machines.nats.start_again().await.unwrap();
-    let after = caller.start("job", None, &json!({"number": 5})).await.expect(200).text("run_id");
-    assert_eq!(output(&caller.ended(&after).await)["doubled"], 10);
+    for _ in 0..super::restarts::restarts() {
+        machines.nats.kill().await.unwrap();
+        machines.nats.start_again().await.unwrap();
+        let after = caller.start("job", None, &json!({"number": 5})).await.expect(200).text("run_id");
+        assert_eq!(output(&caller.ended(&after).await)["doubled"], 10);
+    }
 
     // What travelled beside the bus goes with the run.
     let left = async || {
@@ -119,6 +121,18 @@ async fn a_paused_python_workers_job_goes_to_another_and_its_late_result_is_refu
     caller.ended(&next).await;
     assert_eq!(caller.run(&run).await, ended);
     assert_eq!(caller.get(&job).await.expect(200).body["state"], "lost");
+    assert_eq!(refused_results(&machines).await, 1, "the late result was refused, and counted");
+}
+
+/// What all replicas together count as refused results of workers on NATS.
+async fn refused_results(machines: &Machines) -> u64 {
+    let mut refused = 0;
+    for replica in &machines.replicas {
+        let text = reqwest::get(format!("{}/metrics", replica.base)).await.unwrap().text().await.unwrap();
+        let line = text.lines().find(|line| line.starts_with("fence_rejections_total{write=\"bus_result\"}"));
+        refused += line.unwrap().rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    }
+    refused
 }
 
 /// Waits until `is_so`, up to a limit.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::load::Load;
 use super::{Machines, replica};
 
-fn restarts() -> usize {
+pub(super) fn restarts() -> usize {
     #[expect(clippy::disallowed_methods, reason = "the soak asks the same test for more")]
     let asked = std::env::var("INTERLOCK_SOAK_RESTARTS");
     asked.ok().and_then(|restarts| restarts.parse().ok()).unwrap_or(2)
