@@ -128,13 +128,13 @@ async fn decide(link: &Link, batch: Vec<Waiting>) {
     let name = call.script.name;
     let answered = link.call_once(call).await.and_then(|value| {
         let fields = Fields::of(name, value).map_err(|error| damaged(name, error))?;
-        fields.each(|fields| read(fields.list()?)).map_err(|error| damaged(name, error))
+        fields.each(|fields| read_answer(fields.list()?)).map_err(|error| damaged(name, error))
     });
     match answered {
         Ok(answers) if answers.len() == ready.len() => {
             for (waiting, answer) in ready.into_iter().zip(answers) {
                 // Whoever has stopped waiting finds out by asking again.
-                let _ = waiting.answer.send(Ok(answer));
+                let _ = waiting.answer.send(answer);
             }
         }
         Ok(_) => {
@@ -215,14 +215,23 @@ fn put_turn(put: &mut Vec<Vec<u8>>, turn: Option<&FirstTurn>) {
     }
 }
 
-fn read(mut fields: Fields) -> Result<Admission, Unreadable> {
+/// One start's answer: what was decided, or that what is kept of its tenant could not be read.
+fn read_answer(mut fields: Fields) -> Result<Answer, Unreadable> {
     let code = fields.text()?;
+    if code == "broken" {
+        let reason = Unreadable(format!("the start could not be decided: {}", fields.text()?));
+        return Ok(Err(damaged(scripts::ADMIT.name, reason)));
+    }
+    read(&code, fields).map(Ok)
+}
+
+fn read(code: &str, mut fields: Fields) -> Result<Admission, Unreadable> {
     let detail = fields.optional_text()?;
     let usage = Usage { runs_active: fields.parsed("count")?, runs_max: fields.parsed("limit")? };
     let parse_run = |fields: &Fields| {
         detail.as_ref().and_then(|run| run.parse().ok()).ok_or_else(|| fields.unreadable("run id"))
     };
-    match code.as_str() {
+    match code {
         "admitted" => Ok(Admission::Admitted { run: parse_run(&fields)?, usage }),
         "key_reused" => Ok(Admission::KeyReused { run: parse_run(&fields)?, usage }),
         "replayed" => {

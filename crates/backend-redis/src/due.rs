@@ -14,6 +14,9 @@ use crate::{scripts, tenants};
 /// Tenants that one script looks at: a few hundred microseconds of the store's time.
 const TENANTS_AT_ONCE: usize = 256;
 
+/// Scripts that are on their way at once.
+const LOOKS_AT_ONCE: usize = 64;
+
 /// What one tenant has to do.
 struct Look {
     tenant: TenantId,
@@ -26,7 +29,11 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
     let all = tenants::all(link).await?;
     // On a Cluster a script stays on one node, and tenants are spread over all of them.
     let at_once = if link.connection().is_cluster() { 1 } else { TENANTS_AT_ONCE };
-    let looks = try_join_all(all.chunks(at_once).map(|some| look_at(link, some))).await?;
+    let mut looks = Vec::with_capacity(all.len().div_ceil(at_once));
+    let chunks: Vec<&[TenantId]> = all.chunks(at_once).collect();
+    for side_by_side in chunks.chunks(LOOKS_AT_ONCE) {
+        looks.extend(try_join_all(side_by_side.iter().map(|some| look_at(link, some))).await?);
+    }
     let mut due = Due::default();
     let mut next_in: Option<Duration> = None;
     for (now, looks) in looks {

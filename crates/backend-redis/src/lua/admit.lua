@@ -132,7 +132,12 @@ local answers = {}
 for index = 1, number() do
   tag = argument()
   local start = read_start()
-  answers[index] = admit(start)
+  -- One tenant's damaged data must not cost the others in this call their answers.
+  local is_done, answer = pcall(admit, start)
+  if not is_done then
+    answer = { 'broken', type(answer) == 'table' and answer.err or tostring(answer) }
+  end
+  answers[index] = answer
   position = start.rows_end
 end
 return answers
