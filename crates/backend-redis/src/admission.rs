@@ -10,7 +10,7 @@ use interlock_model::run::Head;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
 use interlock_model::{TenantId, Timestamp};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::encode;
@@ -25,6 +25,9 @@ const BATCH_MAX: usize = 32;
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Calls on their way at once. While one is decided, the next gathers.
 const LANES: usize = 3;
+
+/// The same on a Cluster, over all of its nodes.
+const CLUSTER_CALLS_MAX: usize = 256;
 
 const ACTION: &str = "admit a run";
 
@@ -45,9 +48,10 @@ impl Admissions {
     /// The lanes that send what waits, until `stop`.
     pub(crate) fn start(link: &Arc<Link>, stop: &CancellationToken) -> Self {
         let (queue, gathering) = mpsc::channel(WAITING_MAX);
+        let calls = Arc::new(Semaphore::new(CLUSTER_CALLS_MAX));
         let gathering = Arc::new(tokio::sync::Mutex::new(gathering));
         for _ in 0..LANES {
-            let lane = run_lane(link.clone(), gathering.clone());
+            let lane = run_lane(link.clone(), gathering.clone(), calls.clone());
             tokio::spawn(stop.clone().run_until_cancelled_owned(lane));
         }
         Self { queue }
@@ -67,13 +71,22 @@ fn unavailable(effect: Effect, reason: &str) -> StoreError {
     StoreError::Unavailable { action: ACTION, effect, reason: reason.to_owned() }
 }
 
-async fn run_lane(link: Arc<Link>, waiting: Arc<tokio::sync::Mutex<mpsc::Receiver<Waiting>>>) {
+async fn run_lane(
+    link: Arc<Link>,
+    waiting: Arc<tokio::sync::Mutex<mpsc::Receiver<Waiting>>>,
+    calls: Arc<Semaphore>,
+) {
     loop {
         let Some(batch) = gather(&waiting).await else { return };
         if link.connection().is_cluster() {
-            // A script stays on one node, and a tenant has one.
+            // A script stays on one node, and a tenant has one. Side by side: a node that hangs keeps only its own.
             for batch in by_tenant(batch) {
-                decide(&link, batch).await;
+                let Ok(permit) = calls.clone().acquire_owned().await else { return };
+                let link = link.clone();
+                tokio::spawn(async move {
+                    decide(&link, batch).await;
+                    drop(permit);
+                });
             }
         } else {
             decide(&link, batch).await;
@@ -222,7 +235,7 @@ fn read_answer(mut fields: Fields) -> Result<Answer, Unreadable> {
         let reason = Unreadable(format!("the start could not be decided: {}", fields.text()?));
         return Ok(Err(damaged(scripts::ADMIT.name, reason)));
     }
-    read(&code, fields).map(Ok)
+    Ok(read(&code, fields).map_err(|error| damaged(scripts::ADMIT.name, error)))
 }
 
 fn read(code: &str, mut fields: Fields) -> Result<Admission, Unreadable> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::runs::Due;
 use interlock_model::{TenantId, Timestamp};
@@ -32,11 +32,18 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
     let mut looks = Vec::with_capacity(all.len().div_ceil(at_once));
     let chunks: Vec<&[TenantId]> = all.chunks(at_once).collect();
     for side_by_side in chunks.chunks(LOOKS_AT_ONCE) {
-        looks.extend(try_join_all(side_by_side.iter().map(|some| look_at(link, some))).await?);
+        looks.extend(join_all(side_by_side.iter().map(|some| look_at(link, some))).await);
+    }
+    // A node that is away does not keep the others' tenants waiting.
+    if let Some(Err(error)) = looks.iter().find(|look| look.is_err()) {
+        if looks.iter().all(Result::is_err) {
+            return Err(error.clone());
+        }
+        tracing::warn!(%error, "some tenants could not be looked at; trying again at the next look");
     }
     let mut due = Due::default();
     let mut next_in: Option<Duration> = None;
-    for (now, looks) in looks {
+    for (now, looks) in looks.into_iter().flatten() {
         for look in looks {
             if look.is_ready && due.ready.len() < limit {
                 due.ready.push(look.tenant.clone());

@@ -12,7 +12,7 @@ use rand::RngExt;
 use redis::Value;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
-use crate::script::{Call, Fields, Header, Missing, Script, Unreadable};
+use crate::script::{Call, Fields, Header, Missing, Unreadable};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
 const SYSTEM_TAG: &str = "{:system}";
@@ -81,6 +81,12 @@ impl Link {
         }
     }
 
+    /// What this process has written itself is in force for it, whatever it knew before.
+    pub(crate) fn wrote_limits(&self, limits: Limits, revision: u64) {
+        let mut known = self.known();
+        (known.limits, known.limits_revision) = (limits, revision);
+    }
+
     pub(crate) fn gone_instances(&self) -> Vec<InstanceId> {
         self.known().gone.clone()
     }
@@ -91,7 +97,7 @@ impl Link {
 
     /// Remembers a fence that this process was given.
     pub(crate) fn saw_fence(&self, fence: Fence) {
-        self.fences.seen.fetch_max(fence.number(), Ordering::Relaxed);
+        self.fences.seen.fetch_max(fence.number(), Ordering::SeqCst);
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -100,12 +106,16 @@ impl Link {
 
     fn fence_floor(&self) -> u64 {
         let changes = self.connection.store_changes();
-        if self.fences.store_changes.swap(changes, Ordering::Relaxed) != changes {
-            self.fences.floor.fetch_max(self.fences.seen.load(Ordering::Relaxed), Ordering::Relaxed);
-            // The new store may have lost the list of tenants, too.
-            self.known().listed.clear();
+        if self.fences.store_changes.load(Ordering::SeqCst) != changes {
+            // The floor first: whoever sees the new number must see it, too.
+            self.fences.floor.fetch_max(self.fences.seen.load(Ordering::SeqCst), Ordering::SeqCst);
+            self.fences.store_changes.store(changes, Ordering::SeqCst);
+            // The new store may have lost the list of tenants and the last limits, too.
+            let mut known = self.known();
+            known.listed.clear();
+            known.limits_revision = 0;
         }
-        self.fences.floor.load(Ordering::Relaxed)
+        self.fences.floor.load(Ordering::SeqCst)
     }
 
     /// Runs a verb. A lost answer is asked for again, under the same request id.
@@ -125,7 +135,7 @@ impl Link {
         let mut attempt = 0;
         loop {
             let error = match self.list_tenant(call).await {
-                Ok(()) => match self.send(call, request, attempt > 0).await {
+                Ok(()) => match self.send(call, request, is_unknown).await {
                     Ok(value) => return Ok(value),
                     Err(error) => error,
                 },
@@ -160,22 +170,20 @@ impl Link {
             request,
             is_repeat,
         };
-        self.evaluate(&header, call).await
-    }
-
-    async fn evaluate(&self, header: &Header<'_>, call: &Call) -> Result<Value, SendError> {
-        let script: &Script = call.script;
-        self.polls.fetch_add(u64::from(call.is_poll), Ordering::Relaxed);
-        let by_hash = header.command(script, &call.arguments, false);
-        match self.connection.send(&by_hash, call.writes).await {
+        match self.evaluate(&header, call, false).await {
+            // A server that has started anew, or a new release of ours: from now on it knows the script.
             Err(SendError { kind: SendErrorKind::NoScript, .. }) => {
-                // A server that has started anew, or a new release of ours: from now on it knows the script.
-                self.polls.fetch_add(u64::from(call.is_poll), Ordering::Relaxed);
-                let in_full = header.command(script, &call.arguments, true);
-                self.connection.send(&in_full, call.writes).await
+                let header = Header { fence_floor: self.fence_floor(), ..header };
+                self.evaluate(&header, call, true).await
             }
             answered => answered,
         }
+    }
+
+    async fn evaluate(&self, header: &Header<'_>, call: &Call, in_full: bool) -> Result<Value, SendError> {
+        self.polls.fetch_add(u64::from(call.is_poll), Ordering::Relaxed);
+        let command = header.command(call.script, &call.arguments, in_full);
+        self.connection.send(&command, call.writes).await
     }
 
     /// Puts the tenant into the list of all, before its first write: whoever looks for work goes through that list.

@@ -172,8 +172,10 @@ impl Header<'_> {
     pub(crate) fn command(&self, script: &Script, arguments: &[Vec<u8>], in_full: bool) -> Cmd {
         let mut command = if in_full { redis::cmd("EVAL") } else { redis::cmd("EVALSHA") };
         command.arg(if in_full { &script.text } else { &script.hash });
-        // One key, for the way to its node: all that a script touches shares its hash tag.
-        command.arg(1).arg(self.key);
+        // One key, for the way to its node: all that a script touches shares its hash tag. And one that is never there:
+        // while a Cluster moves the slot, its keys are on two nodes, and a script that saw half of them would admit
+        // too much. With a key missing, Redis answers TRYAGAIN instead of running it.
+        command.arg(2).arg(self.key).arg(format!("{}wf:never:{}", self.prefix, self.tag));
         command.arg(self.prefix).arg(self.tag).arg(self.lock_prefix);
         command.arg(self.now.written()).arg(self.fence_floor);
         command.arg(self.request).arg(self.is_repeat.written());

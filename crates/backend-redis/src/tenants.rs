@@ -42,7 +42,7 @@ impl TenantStore for RedisStore {
         let call = call.with(limits.runs_max).with(limits.key_retention.map(millis));
         let revision = self.ask(call, |mut fields| fields.parsed("revision")).await?;
         if *scope == LimitScope::System {
-            self.link.learn_limits(limits, revision);
+            self.link.wrote_limits(limits, revision);
         }
         Ok(revision)
     }
@@ -105,6 +105,8 @@ async fn list(link: &Link, after: Option<&str>, limit: usize) -> Result<Vec<Tena
         let effect = interlock_backend::Effect::NotDone;
         StoreError::Unavailable { action: "list tenants", effect, reason: error.reason }
     })?;
-    let read = || Fields::of("tenants", value)?.each(|tenant| tenant.parsed("tenant"));
-    read().map_err(|error| damaged("tenants", error))
+    let read = || Fields::of("tenants", value)?.each(Fields::text);
+    let names = read().map_err(|error| damaged("tenants", error))?;
+    // A name that is none of ours is nobody's tenant.
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }

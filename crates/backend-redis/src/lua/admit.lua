@@ -36,13 +36,16 @@ local function by_key(start, gate)
     return nil
   end
   local record = cjson.decode(value)
+  if type(record) ~= 'table' or type(record.run) ~= 'string' or type(record.fingerprint) ~= 'string' then
+    error('what stands for the idempotency key is not ours')
+  end
   if record.expires_at and now >= record.expires_at then
     return nil
   end
   if record.fingerprint ~= start.fingerprint then
     return refused('key_reused', record.run, gate)
   end
-  if record.run == start.run then
+  if record.run == start.run and redis.call('EXISTS', key('wf:run', start.run)) == 1 then
     return refused('admitted', record.run, gate)
   end
   local status = redis.call('HGET', key('wf:run', record.run), 'status')
@@ -120,12 +123,35 @@ local function admit(start)
   if gate.active >= gate.max then
     return refused('full', '', gate)
   end
-  write_key(start, gate)
-  if not write_run(start) then
-    redis.call('SADD', key('wf:runs:active'), start.run)
+  redis.call('SADD', key('wf:runs:active'), start.run)
+  if write_run(start) then
+    redis.call('SREM', key('wf:runs:active'), start.run)
+  else
     gate.active = gate.active + 1
   end
+  write_key(start, gate)
   return refused('admitted', start.run, gate)
+end
+
+-- Takes back what a start has written that could not be finished, as far as that can be reached.
+local function undo(start)
+  for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
+    redis.pcall('ZREM', key(name), start.run)
+  end
+  for _, name in ipairs({ 'wf:run', 'wf:steps', 'wf:timeline' }) do
+    redis.pcall('UNLINK', key(name, start.run))
+  end
+  redis.pcall('SREM', key('wf:runs:active'), start.run)
+end
+
+-- What Redis itself refuses before anything is written: it is so for all starts of this call.
+local function is_refusal_of_redis(reason)
+  for _, code in ipairs({ 'OOM', 'READONLY', 'MISCONF', 'NOREPLICAS' }) do
+    if string.sub(reason, 1, #code) == code then
+      return true
+    end
+  end
+  return false
 end
 
 local answers = {}
@@ -135,7 +161,12 @@ for index = 1, number() do
   -- One tenant's damaged data must not cost the others in this call their answers.
   local is_done, answer = pcall(admit, start)
   if not is_done then
-    answer = { 'broken', type(answer) == 'table' and answer.err or tostring(answer) }
+    local reason = type(answer) == 'table' and answer.err or tostring(answer)
+    if is_refusal_of_redis(reason) then
+      return redis.error_reply(reason)
+    end
+    undo(start)
+    answer = { 'broken', reason }
   end
   answers[index] = answer
   position = start.rows_end

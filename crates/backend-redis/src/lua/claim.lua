@@ -18,10 +18,9 @@ end
 local function given_before()
   local given = {}
   for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
-    local found = redis.call('HMGET', key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at', 'worker',
-      'request')
-    if found[6] == worker and found[7] == request then
-      given[#given + 1] = found
+    local held = redis.call('HMGET', key('wf:job', job), 'worker', 'request')
+    if held[1] == worker and held[2] == request then
+      given[#given + 1] = redis.call('HMGET', key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at')
     end
   end
   table.sort(given, function(one, other)
@@ -70,16 +69,18 @@ local function lease_out(waiting)
 end
 
 see_worker()
-local claimed = {}
+local claimed, bytes = {}, 0
 if is_repeat then
   claimed = given_before()
 end
 if #claimed == 0 then
   for index, waiting in ipairs(oldest_first()) do
-    if index > jobs_max then
+    if index > jobs_max or bytes > answer_bytes_max then
       break
     end
-    claimed[#claimed + 1] = lease_out(waiting)
+    local leased = lease_out(waiting)
+    bytes = bytes + (leased and #leased[1] or 0)
+    claimed[#claimed + 1] = leased
   end
 end
 return { 'ok', claimed }

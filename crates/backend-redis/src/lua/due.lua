@@ -1,11 +1,18 @@
 -- Where there is something to do now, for each tenant that is asked for: its ready runs, its first timer, its first lease.
+-- A tenant whose data is damaged has nothing to do, and does not keep the others from theirs.
 local function first(name)
-  return redis.call('ZRANGE', key(name), 0, 0, 'WITHSCORES')[2] or false
+  local found = redis.pcall('ZRANGE', key(name), 0, 0, 'WITHSCORES')
+  return not found.err and found[2] or false
+end
+
+local function ready()
+  local count = redis.pcall('ZCARD', key('wf:ready'))
+  return type(count) == 'number' and count or 0
 end
 
 local found = {}
 for index = 1, number() do
   tag = argument()
-  found[index] = { integer(redis.call('ZCARD', key('wf:ready'))), first('wf:timers'), first('wf:leases') }
+  found[index] = { integer(ready()), first('wf:timers'), first('wf:leases') }
 end
 return { 'ok', integer(now), found }

@@ -19,16 +19,18 @@ if after ~= '' then
   from = '(' .. after
 end
 local listed = redis.call('ZRANGE', key('wf:jobs'), from, '-', 'BYLEX', 'REV', 'LIMIT', 0, looked_at_max + 1)
-local items, last = {}, false
+local items, last, bytes = {}, false, 0
 for index, place in ipairs(listed) do
-  if #items == limit or index > looked_at_max then
+  if #items == limit or index > looked_at_max or bytes > answer_bytes_max then
     return { 'ok', last, items }
   end
   last = place
   -- The id stands behind the time and a slash.
   local job = string.sub(place, 17)
   if is_wanted(job) then
-    items[#items + 1] = view_job(job)
+    local item = view_job(job)
+    bytes = bytes + #item[1]
+    items[#items + 1] = item
   end
 end
 return { 'ok', false, items }

@@ -6,15 +6,17 @@ if after ~= '' then
   from = '(' .. after
 end
 local listed = redis.call('ZRANGE', key('wf:runs'), from, '-', 'BYLEX', 'REV', 'LIMIT', 0, looked_at_max + 1)
-local items, last = {}, false
+local items, last, bytes = {}, false, 0
 for index, run in ipairs(listed) do
-  if #items == limit or index > looked_at_max then
+  if #items == limit or index > looked_at_max or bytes > answer_bytes_max then
     return { 'ok', last, items }
   end
   last = run
   local found = redis.call('HMGET', key('wf:run', run), 'status', 'workflow')
   if (status == '' or status == found[1]) and (workflow == '' or workflow == found[2]) then
-    items[#items + 1] = redis.call('HMGET', key('wf:run', run), 'start', 'head')
+    local item = redis.call('HMGET', key('wf:run', run), 'start', 'head')
+    bytes = bytes + #item[1] + #item[2]
+    items[#items + 1] = item
   end
 end
 return { 'ok', false, items }

@@ -17,6 +17,26 @@ local function is_free(run)
   return false, nil
 end
 
+-- What waits, up to a thousand events and a bounded number of bytes; the rest is for the next turn.
+local bytes = 0
+local function read_inbox(run)
+  local events = {}
+  for from = 0, 999, 25 do
+    local some = redis.call('LRANGE', key('wf:inbox', run), from, from + 24)
+    for _, event in ipairs(some) do
+      bytes = bytes + #event
+      events[#events + 1] = event
+      if bytes > answer_bytes_max then
+        return events
+      end
+    end
+    if #some < 25 then
+      return events
+    end
+  end
+  return events
+end
+
 local function take(run)
   local free, fence = is_free(run)
   if not free then
@@ -32,11 +52,12 @@ local function take(run)
     write_lock(run, holder, fence, lease)
     redis.call('HSET', hash, 'lease', integer(fence))
   end
-  local waiting = redis.call('LRANGE', key('wf:inbox', run), 0, 999)
+  local waiting = read_inbox(run)
   local last = 0
   if #waiting > 0 then
     last = tonumber(found[3] or '0') + #waiting
   end
+  bytes = bytes + #found[1] + #found[2]
   return { found[1], found[2], integer(fence), integer(last), waiting }
 end
 
@@ -48,7 +69,7 @@ elseif not redis.call('ZSCORE', key('wf:ready'), named) then
 end
 local taken = {}
 for _, run in ipairs(runs) do
-  if #taken == limit then
+  if #taken == limit or bytes > answer_bytes_max then
     break
   end
   taken[#taken + 1] = take(run)

@@ -1,26 +1,34 @@
 //! Starts that reach Redis in one call.
 
+use std::sync::Arc;
+
 use futures_util::future::join_all;
-use interlock_backend::StoreError;
+use interlock_backend::tenants::LimitScope;
+use interlock_backend::{Effect, Store, StoreError};
 use interlock_model::TenantId;
 use interlock_model::admission::{Admission, StartRun};
 use interlock_model::limit::Limits;
+
+use interlock_servers::Redis;
 
 use super::{acme, deploy, document, name, open, request, server};
 
 /// More than there are lanes, so that most of them meet in one call.
 const STARTS: u64 = 24;
 
-async fn prepared() -> (interlock_servers::Redis, std::sync::Arc<dyn interlock_backend::Store>, TenantId) {
+async fn prepared() -> (Redis, Arc<dyn Store>, TenantId) {
     let (server, globex) = (server().await, name("globex"));
     let store = open(&server.url()).await;
-    for tenant in [&acme(), &globex] {
+    prepare(&*store, &globex).await;
+    (server, store, globex)
+}
+
+async fn prepare(store: &dyn Store, globex: &TenantId) {
+    for tenant in [&acme(), globex] {
         store.save_workflow(tenant, &deploy(), &document("deploy")).await.unwrap();
         let limits = Limits { runs_max: Some(1_000), key_retention: None };
-        let scope = interlock_backend::tenants::LimitScope::Tenant(tenant.clone());
-        store.set_limits(&scope, limits).await.unwrap();
+        store.set_limits(&LimitScope::Tenant(tenant.clone()), limits).await.unwrap();
     }
-    (server, store, globex)
 }
 
 #[tokio::test]
@@ -39,7 +47,15 @@ async fn starts_that_wait_go_out_in_few_calls_and_each_has_its_own_answer() {
 #[tokio::test]
 async fn a_tenant_whose_data_is_damaged_does_not_cost_the_others_their_start() {
     let (server, store, globex) = prepared().await;
-    server.command(&["SET", "wf:run:idempotency:{acme}:deploy:key-7", "no record of ours"]).await.unwrap();
+    for damaged in ["no record of ours", "{}", "[]", r#"{"run":"nope","fingerprint":"f"}"#] {
+        server.command(&["FLUSHALL"]).await.unwrap();
+        prepare(&*store, &globex).await;
+        server.command(&["SET", "wf:run:idempotency:{acme}:deploy:key-7", damaged]).await.unwrap();
+        check_others(&*store, &globex).await;
+    }
+}
+
+async fn check_others(store: &dyn Store, globex: &TenantId) {
     let starts: Vec<StartRun> = (0..STARTS)
         .map(|number| match number {
             7 => request(number, true),
@@ -48,10 +64,21 @@ async fn a_tenant_whose_data_is_damaged_does_not_cost_the_others_their_start() {
         .collect();
     let answers = join_all(starts.iter().map(|start| store.admit(start))).await;
     for (start, answer) in starts.iter().zip(answers) {
-        if start.tenant == globex {
+        if start.tenant == *globex {
             assert!(matches!(answer, Ok(Admission::Admitted { .. })), "{answer:?}");
         } else {
             assert!(matches!(answer, Err(StoreError::Damaged { .. })), "{answer:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_start_that_redis_has_no_room_for_is_certainly_not_done() {
+    let (server, store, _) = prepared().await;
+    let _ = store.admit(&request(1, true)).await.unwrap();
+    server.command(&["CONFIG", "SET", "maxmemory", "1000000"]).await.unwrap();
+    let answer = store.admit(&request(2, true)).await;
+    assert!(matches!(answer, Err(StoreError::Unavailable { effect: Effect::NotDone, .. })), "{answer:?}");
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
+    assert!(matches!(store.admit(&request(2, true)).await, Ok(Admission::Admitted { .. })));
 }

@@ -53,11 +53,15 @@ async fn a_foreign_value_in_the_lock_is_held_and_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
     let run = started(&*store, 1, false).await;
-    for foreign in ["somebody", "{\"owner\":\"somebody\"}", "17", "null", "[]"] {
+    let timeless = r#"{"owner":"op","fence":1,"expires_at":"tomorrow"}"#;
+    for foreign in ["somebody", "{\"owner\":\"somebody\"}", "17", "null", "[]", timeless] {
         server.command(&["SET", &lock_of(run), foreign]).await.unwrap();
         assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None), "{foreign}");
         assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), foreign);
     }
+    server.command(&["DEL", &lock_of(run)]).await.unwrap();
+    server.command(&["HSET", &lock_of(run), "not", "even text"]).await.unwrap();
+    assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None));
     server.command(&["DEL", &lock_of(run)]).await.unwrap();
     assert!(store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().is_some());
 }

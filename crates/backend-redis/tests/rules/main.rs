@@ -3,6 +3,7 @@
 
 mod batches;
 mod cutting;
+mod damage;
 mod fences;
 mod locks;
 mod lost_replies;

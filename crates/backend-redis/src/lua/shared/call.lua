@@ -45,3 +45,6 @@ local function key(name, suffix)
   end
   return prefix .. name .. ':' .. tag
 end
+
+-- An answer stops growing there: Redis does nothing else while it puts one together, and it must arrive in time.
+local answer_bytes_max = 4 * 1024 * 1024

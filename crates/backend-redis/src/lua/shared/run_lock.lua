@@ -1,11 +1,12 @@
 -- The lock on a run, readable by GET: who holds it, under which fence, until when. A value that is not ours is held.
 local function read_lock(run)
-  local value = redis.call('GET', lock_prefix .. run)
+  local value = redis.pcall('GET', lock_prefix .. run)
   if not value then
     return nil
   end
   local is_json, lock = pcall(cjson.decode, value)
-  if is_json and type(lock) == 'table' and lock.owner and type(lock.fence) == 'number' and lock.expires_at then
+  if is_json and type(lock) == 'table' and type(lock.owner) == 'string' and type(lock.fence) == 'number'
+    and type(lock.expires_at) == 'number' then
     return lock
   end
   return { owner = '', token = '', fence = 0, expires_at = math.huge }

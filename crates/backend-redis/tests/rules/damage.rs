@@ -1,0 +1,119 @@
+//! Large, lost and damaged data: what it costs, and whom.
+
+use std::time::Duration;
+
+use interlock_backend::StoreError;
+use interlock_backend::runs::Commit;
+use interlock_backend::tenants::LimitScope;
+use interlock_model::TenantId;
+use interlock_model::admission::{Admission, StartRun};
+use interlock_model::limit::Limits;
+use interlock_model::run::InboxEvent;
+use interlock_servers::RedisCluster;
+
+use super::{LEASE, acme, connect, deploy, document, name, open, request, server, started};
+
+#[tokio::test]
+async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_work() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    started(&*store, 1, false).await;
+    let globex: TenantId = name("globex");
+    store.save_workflow(&globex, &deploy(), &document("deploy")).await.unwrap();
+    let _ = store.admit(&StartRun { tenant: globex.clone(), ..request(2, false) }).await.unwrap();
+    server.command(&["SET", "wf:timers:{acme}", "damaged"]).await.unwrap();
+    let tenants = "sys:tenants:{:system}";
+    server.command(&["ZADD", tenants, "0", "not a tenant's name"]).await.unwrap();
+    let due = store.due(10).await.unwrap();
+    assert!(due.ready.contains(&globex), "{due:?}");
+}
+
+#[tokio::test]
+async fn a_large_inbox_is_taken_in_parts() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    let connection = connect(&server.url()).await;
+    let large = InboxEvent::Cancel { by: "x".repeat(1 << 20) };
+    let large = serde_json::to_string(&large).unwrap();
+    for _ in 0..12 {
+        let mut push = redis::cmd("RPUSH");
+        push.arg(format!("wf:inbox:{{acme}}:{run}")).arg(&large);
+        connection.send(&push, true).await.unwrap();
+    }
+    let mut events = 0;
+    for _ in 0..12 {
+        let Some(taken) = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap() else { break };
+        assert!((1..12).contains(&taken.inbox.len()), "{} at once", taken.inbox.len());
+        events += taken.inbox.len();
+        let turn = Commit {
+            tenant: acme(),
+            run,
+            fence: taken.fence,
+            version: taken.head.version,
+            head: taken.head,
+            steps: Vec::new(),
+            inbox_end: taken.inbox_end,
+            events: Vec::new(),
+            dispatched: Vec::new(),
+            revoked: Vec::new(),
+            approvals_opened: Vec::new(),
+            approvals_withdrawn: Vec::new(),
+            buried: Vec::new(),
+        };
+        if !store.commit(turn).await.unwrap().has_more {
+            break;
+        }
+    }
+    assert_eq!(events, 12);
+}
+
+#[tokio::test]
+async fn limits_that_are_written_after_the_store_was_emptied_are_in_force() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let limit = |runs_max| Limits { runs_max: Some(runs_max), key_retention: None };
+    for runs_max in [5, 6, 7] {
+        store.set_limits(&LimitScope::System, limit(runs_max)).await.unwrap();
+    }
+    server.command(&["FLUSHALL"]).await.unwrap();
+    store.set_limits(&LimitScope::System, limit(1)).await.unwrap();
+    assert_eq!(store.effective_limits(&acme()).await.unwrap().runs_max, 1);
+}
+
+#[tokio::test]
+async fn no_start_is_admitted_too_much_while_a_cluster_moves_its_slot() {
+    let cluster = RedisCluster::start(3).await.unwrap();
+    let store = open(&cluster.url()).await;
+    for number in 0..3 {
+        started(&*store, number, false).await;
+    }
+    let limits = Limits { runs_max: Some(3), key_retention: None };
+    store.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    let slot = cluster.command_on(0, &["CLUSTER", "KEYSLOT", "{acme}"]).await.unwrap();
+    let nodes = cluster.urls().len();
+    let mut from = 0;
+    while cluster.command_on(from, &["EXISTS", "wf:tenant:{acme}"]).await.is_err() {
+        from += 1;
+    }
+    let to = (from + 1) % nodes;
+    let id = async |node| cluster.command_on(node, &["CLUSTER", "MYID"]).await.unwrap();
+    cluster.command_on(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from).await]).await.unwrap();
+    cluster.command_on(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to).await]).await.unwrap();
+    let url = cluster.urls().swap_remove(to);
+    let port = url.rsplit(':').next().unwrap();
+    // The tenant and the definition have moved; the set of its live runs has not.
+    for key in ["wf:tenant:{acme}", "wf:def:{acme}:deploy"] {
+        cluster.command_on(from, &["MIGRATE", "127.0.0.1", port, key, "0", "5000"]).await.unwrap();
+    }
+    for number in 20..24 {
+        match store.admit(&request(number, false)).await {
+            Err(StoreError::Unavailable { .. }) | Ok(Admission::AtCapacity { .. }) => {}
+            other => panic!("three are live under a cap of three: {other:?}"),
+        }
+    }
+    tokio::time::timeout(Duration::from_secs(10), cluster.command_on(from, &["PING"]))
+        .await
+        .unwrap()
+        .unwrap();
+}
