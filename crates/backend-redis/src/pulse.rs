@@ -48,7 +48,8 @@ pub(crate) async fn follow(mut heard: broadcast::Receiver<Wake>, link: Arc<Link>
 
 /// Says that this process lives, and learns what is new.
 pub(crate) async fn beat(link: &Link, instance: &InstanceId) -> Result<(), StoreError> {
-    let call = Call::global(&scripts::PULSE, "beat", true).polling();
+    // It waits for no replica: a pulse that is lost is followed by the next.
+    let call = Call::global(&scripts::PULSE, "beat", false).polling();
     let call = call.with(instance.as_str()).with(millis(GONE_AFTER));
     let name = call.script.name;
     let fields = link.call(call).await?;

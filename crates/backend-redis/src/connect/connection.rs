@@ -39,10 +39,11 @@ struct Shared {
 }
 
 /// How many replicas must have a write, and how long they may take.
-#[derive(Clone, Copy)]
 struct ReplicaWait {
     number: u32,
     limit: Duration,
+    /// Its own connection for what waits for no replica: WAIT stops everything behind it on the same one.
+    unwaited: Lane,
 }
 
 impl Connection {
@@ -56,7 +57,10 @@ impl Connection {
             tracing::warn!("{warning}");
         }
         let replicas = match settings.durability {
-            Durability::Replicas(number) => Some(ReplicaWait { number, limit: settings.replica_wait() }),
+            Durability::Replicas(number) => {
+                let unwaited = open_lane(&settings).await?;
+                Some(ReplicaWait { number, limit: settings.replica_wait(), unwaited })
+            }
             Durability::AsConfigured | Durability::Fsync => None,
         };
         let shared = Shared {
@@ -74,14 +78,16 @@ impl Connection {
 
     /// One command, one answer. `writes`: it may change something; the chosen durability is then waited for.
     pub async fn send(&self, command: &Cmd, writes: bool) -> Result<Value, SendError> {
-        match (&self.shared.lane, self.shared.replicas) {
-            (Lane::Master { link, .. }, wait) => {
+        match (self.lane(writes), self.shared.replicas.as_ref().filter(|_| writes)) {
+            (Lane::Master { link, .. }, Some(wait)) => {
                 let live = self.live(link).await?;
                 self.count(1);
-                match wait.filter(|_| writes) {
-                    Some(wait) => self.send_to_replicas(&live, command, wait).await,
-                    None => live.send(command).await.map_err(|error| self.explain(&error)),
-                }
+                self.send_to_replicas(&live, command, wait).await
+            }
+            (Lane::Master { link, .. }, None) => {
+                let live = self.live(link).await?;
+                self.count(1);
+                live.send(command).await.map_err(|error| self.explain(&error))
             }
             (Lane::Cluster(cluster), _) => {
                 self.count(1);
@@ -95,7 +101,7 @@ impl Connection {
         if commands.is_empty() {
             return Vec::new();
         }
-        match &self.shared.lane {
+        match self.lane(false) {
             Lane::Master { link, .. } => self.send_pipeline(link, commands).await.unwrap_or_else(|error| {
                 std::iter::repeat_with(|| Err(error.clone())).take(commands.len()).collect()
             }),
@@ -151,6 +157,13 @@ impl Connection {
         &self.shared.lock_prefix
     }
 
+    fn lane(&self, writes: bool) -> &Lane {
+        match &self.shared.replicas {
+            Some(replicas) if !writes => &replicas.unwaited,
+            Some(_) | None => &self.shared.lane,
+        }
+    }
+
     async fn live(&self, link: &Link) -> Result<Live, SendError> {
         link.live().await.ok_or_else(|| SendError {
             effect: Effect::NotDone,
@@ -179,7 +192,7 @@ impl Connection {
         &self,
         live: &Live,
         command: &Cmd,
-        wait: ReplicaWait,
+        wait: &ReplicaWait,
     ) -> Result<Value, SendError> {
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());

@@ -50,6 +50,15 @@ async fn a_write_is_acknowledged_when_a_replica_has_it_and_unknown_when_none_has
     assert_eq!((error.effect, error.kind), (Effect::Unknown, SendErrorKind::Lost));
     assert_eq!(error.reason, "written, but only 0 of 1 replicas have it");
     assert_eq!(get(&connection, "c").await.unwrap().as_deref(), Some("1"), "the master has it");
+    // What waits for no replica goes its own way meanwhile: no read queues behind a WAIT.
+    let writing = tokio::spawn({
+        let connection = connection.clone();
+        async move { futures_util::future::join_all((0..4).map(|_| set(&connection, "e", "1"))).await }
+    });
+    assert_eq!(get(&connection, "b").await.unwrap().as_deref(), Some("1"));
+    assert!(!writing.is_finished(), "the writes still wait for their replica");
+    writing.await.unwrap();
+
     replica.resume().unwrap();
     until("the replica catches up", async || set(&connection, "d", "1").await.is_ok()).await;
 }
