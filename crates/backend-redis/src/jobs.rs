@@ -17,6 +17,34 @@ use crate::script::{Call, Fields, Unreadable};
 use crate::store::RedisStore;
 use crate::{encode, scripts};
 
+impl RedisStore {
+    /// Extends a lease, for its own term or for another.
+    async fn extend(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        term: Option<LeaseTerm>,
+    ) -> Result<Heartbeat, StoreError> {
+        let (term, is_until_deadline) = term.map(written_term).unzip();
+        let call = Call::write(&scripts::HEARTBEAT, "extend a job's lease", tenant)
+            .of("job", job)
+            .under(fence)
+            .with(job.to_string())
+            .with(fence.number())
+            .with(term)
+            .with(is_until_deadline);
+        self.ask(call, |mut fields| {
+            if fields.is_empty() {
+                return Ok(Heartbeat::CancelRequested);
+            }
+            let lease = read_duration(&mut fields)?;
+            Ok(Heartbeat::Extended { lease, expires_at: fields.time()? })
+        })
+        .await
+    }
+}
+
 #[async_trait]
 impl JobStore for RedisStore {
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
@@ -29,16 +57,17 @@ impl JobStore for RedisStore {
     }
 
     async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
-        let call =
-            Call::write(&scripts::HEARTBEAT, "extend a job's lease", tenant).of("job", job).under(fence);
-        self.ask(call.with(job.to_string()).with(fence.number()), |mut fields| {
-            if fields.is_empty() {
-                return Ok(Heartbeat::CancelRequested);
-            }
-            let lease = read_duration(&mut fields)?;
-            Ok(Heartbeat::Extended { lease, expires_at: fields.time()? })
-        })
-        .await
+        self.extend(tenant, job, fence, None).await
+    }
+
+    async fn hold(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        term: LeaseTerm,
+    ) -> Result<Heartbeat, StoreError> {
+        self.extend(tenant, job, fence, Some(term)).await
     }
 
     async fn progress(
@@ -116,18 +145,23 @@ impl JobStore for RedisStore {
     }
 }
 
+/// Milliseconds, and whether the step's deadline comes before them.
+fn written_term(term: LeaseTerm) -> (u64, bool) {
+    match term {
+        LeaseTerm::For(term) => (millis(term), false),
+        LeaseTerm::UntilDeadline { otherwise } => (millis(otherwise), true),
+    }
+}
+
 /// A worker's request as `lua/claim.lua` reads it.
 fn claim_call(claim: &Claim) -> Call {
-    let (term, is_until_deadline) = match claim.term {
-        LeaseTerm::For(term) => (term, false),
-        LeaseTerm::UntilDeadline { otherwise } => (otherwise, true),
-    };
+    let (term, is_until_deadline) = written_term(claim.term);
     Call::write(&scripts::CLAIM, "claim jobs", &claim.tenant)
         .with(claim.worker.as_str())
         .with(encode::json(&claim.topics))
         .with(encode::json(&claim.capabilities))
         .with(claim.jobs_max)
-        .with(millis(term))
+        .with(term)
         .with(is_until_deadline)
         .with_list(claim.topics.iter(), |call, topic| call.push(topic.as_str()))
 }

@@ -20,7 +20,7 @@ use rand::{RngExt, SeedableRng};
 use crate::approvals::ApprovalStore;
 use crate::dead_letters::DeadLetterStore;
 use crate::history::HistoryStore;
-use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
@@ -160,6 +160,7 @@ pass_on!(RunStore {
 pass_on!(JobStore {
     claim(claim: Claim) -> Vec<Claimed>;
     heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat;
+    hold(tenant: &TenantId, job: &JobId, fence: Fence, term: LeaseTerm) -> Heartbeat;
     progress(tenant: &TenantId, job: &JobId, fence: Fence, progress: Progress) -> ();
     report(tenant: &TenantId, job: &JobId, fence: Fence, outcome: JobOutcome) -> Report;
     cancel_job(tenant: &TenantId, job: &JobId, by: &str) -> JobState;

@@ -90,6 +90,15 @@ pub trait JobStore: Send + Sync {
     /// Extends the lease. A lease that has run out cannot be revived.
     async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError>;
 
+    /// The same, for another term from now on.
+    async fn hold(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        term: LeaseTerm,
+    ) -> Result<Heartbeat, StoreError>;
+
     async fn progress(
         &self,
         tenant: &TenantId,

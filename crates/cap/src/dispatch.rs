@@ -161,7 +161,8 @@ impl Dispatcher {
             let asked = Instant::now();
             self.view = None;
             let registry = self.shared.control.registry().await?;
-            self.view = Some(View::new(registry, asked, settings));
+            let connected = self.shared.hearing.reconnected_for();
+            self.view = Some(View::new(registry, asked, connected, settings));
         }
         Ok(())
     }
@@ -272,7 +273,8 @@ impl Dispatcher {
             topics: topics.to_vec(),
             capabilities: Vec::new(),
             jobs_max: share.jobs,
-            term: LeaseTerm::UntilDeadline { otherwise: self.shared.settings.lease },
+            // Only until it has gone out: should this process die before that, nobody else would know.
+            term: LeaseTerm::For(self.shared.settings.publish_lease),
         };
         let from = view.now();
         let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {

@@ -63,10 +63,11 @@ struct Ears {
 impl Edge {
     /// Makes the streams and begins to listen. An error says in a sentence what the operator can do.
     pub async fn prepare(client: Client, parts: Parts, settings: CapSettings) -> Result<Self, PrepareError> {
+        let group = settings.shared_name(QUEUE_GROUP);
         let ears = Ears {
-            handshakes: hear(&client, wire::HANDSHAKE, Some(QUEUE_GROUP)).await?,
-            heartbeats: hear(&client, wire::HEARTBEAT, Some(QUEUE_GROUP)).await?,
-            progress: hear(&client, wire::PROGRESS, Some(QUEUE_GROUP)).await?,
+            handshakes: hear(&client, wire::HANDSHAKE, Some(&group)).await?,
+            heartbeats: hear(&client, wire::HEARTBEAT, Some(&group)).await?,
+            progress: hear(&client, wire::PROGRESS, Some(&group)).await?,
             results: hear(&client, wire::RESULT, None).await?,
         };
         // After the ears: NATS answers in order, so with its answers here it listens for us.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
-use interlock_backend::jobs::Claimed;
+use interlock_backend::jobs::{Claimed, LeaseTerm};
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
 use tokio::time::timeout;
@@ -44,9 +44,13 @@ pub(crate) async fn push_all(
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("it did not answer in time".to_owned()),
     };
+    let mut gone_out = Vec::new();
     for (claimed, sent) in claimed.iter().zip(sent) {
         match sent.and_then(|()| flushed.clone().map_err(NotPushed::Nats)) {
-            Ok(()) => shared.tally.jobs_pushed.up(),
+            Ok(()) => {
+                shared.tally.jobs_pushed.up();
+                gone_out.push(hand_over(shared, tenant, claimed));
+            }
             Err(error) => {
                 tracing::warn!(job = %claimed.job.id, worker = %claimed.lease.worker, %error, "a job was not pushed");
                 shared.pushed.take_back(&claimed.job.id);
@@ -55,8 +59,21 @@ pub(crate) async fn push_all(
             }
         }
     }
+    join_all(gone_out).await;
     returns.give_back(shared).await;
     all_went_out
+}
+
+/// Makes the lease the worker's. Should that fail, the job is dispatched again when the short lease ends, and the first
+/// worker's result is refused: work done twice, counted once.
+async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
+    let term = LeaseTerm::UntilDeadline { otherwise: shared.settings.lease };
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    match shared.control.hold(tenant, job, fence, term).await {
+        // A quick worker has reported already.
+        Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
+        Err(error) => tracing::warn!(%job, %error, "a pushed job keeps its short lease"),
+    }
 }
 
 async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(), NotPushed> {

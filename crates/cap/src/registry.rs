@@ -51,7 +51,7 @@ async fn introduce(shared: &Shared, message: Message) {
         Ok(read) => read,
         Err(reason) => return shared.passed_over(wire::HANDSHAKE, &reason),
     };
-    match shared.control.introduce(&worker, &handshake).await {
+    match start_anew(shared, &worker, &handshake).await {
         Ok(()) => {
             tracing::info!(%worker, topics = handshake.topics.len(), left_out, "a worker on NATS introduced itself");
             // Its jobs may wait already.
@@ -59,6 +59,20 @@ async fn introduce(shared: &Shared, message: Message) {
         }
         Err(error) => unwritten(shared, &worker, &error),
     }
+}
+
+/// Workers introduce themselves when they start: what one held before is with nobody any more.
+async fn start_anew(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
+    let registry = shared.control.registry().await?;
+    let was_here = registry.workers.iter().any(|known| known.worker == *worker && known.handshake.is_some());
+    if was_here {
+        let lost = shared.control.abandon(worker).await?;
+        if lost > 0 {
+            shared.tally.jobs_abandoned.add(lost);
+            tracing::warn!(%worker, lost, "a worker has started anew; the jobs of its former life go to others");
+        }
+    }
+    shared.control.introduce(worker, handshake).await
 }
 
 async fn beat(shared: &Shared, message: Message) {

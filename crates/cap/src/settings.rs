@@ -33,10 +33,25 @@ pub struct CapSettings {
     pub push_before_beat: bool,
     /// How long NATS has to take a dispatch.
     pub publish_wait: Duration,
+    /// How long a claimed job is ours to push. After that it is dispatched anew.
+    pub publish_lease: Duration,
+    /// Whose workers these are, where several installations share a NATS: part of the names of what replicas share.
+    pub installation: String,
     pub stream_replicas: usize,
     /// How large each stream may become; the oldest messages make room.
     pub stream_bytes_max: i64,
     pub stream_age_max: Duration,
+}
+
+impl CapSettings {
+    /// The name of something that the replicas of one installation share.
+    pub(crate) fn shared_name(&self, name: &str) -> String {
+        if self.installation.is_empty() {
+            return name.to_owned();
+        }
+        // Names of consumers have no dots.
+        format!("{name}-{}", self.installation.replace('.', "_"))
+    }
 }
 
 impl Default for CapSettings {
@@ -55,6 +70,8 @@ impl Default for CapSettings {
             default_capacity: 4,
             push_before_beat: true,
             publish_wait: Duration::from_secs(5),
+            publish_lease: Duration::from_secs(15),
+            installation: String::new(),
             stream_replicas: 1,
             stream_bytes_max: 1 << 30,
             stream_age_max: Duration::from_hours(7 * 24),

@@ -80,7 +80,7 @@ fn stream_config(settings: &CapSettings, name: &str, subjects: &[&str]) -> strea
 
 fn consumer_config(settings: &CapSettings) -> pull::Config {
     pull::Config {
-        durable_name: Some(RESULTS_CONSUMER.to_owned()),
+        durable_name: Some(settings.shared_name(RESULTS_CONSUMER)),
         filter_subject: wire::RESULT.to_owned(),
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
@@ -120,9 +120,9 @@ fn refuse_foreign(asked: &stream::Config, found: &stream::Config) -> Result<(), 
 }
 
 async fn prepare_consumer(context: &Context, asked: &pull::Config) -> Result<PullConsumer, PrepareError> {
-    let what = format!("the consumer {RESULTS_CONSUMER} of {SYSTEM_STREAM}");
-    let found: Result<PullConsumer, _> =
-        context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await;
+    let name = asked.durable_name.as_deref().unwrap_or(RESULTS_CONSUMER);
+    let what = format!("the consumer {name} of {SYSTEM_STREAM}");
+    let found: Result<PullConsumer, _> = context.get_consumer_from_stream(name, SYSTEM_STREAM).await;
     let is_as_asked =
         |found: &PullConsumer| consumer_differences(asked, &found.cached_info().config).is_empty();
     if !found.as_ref().is_ok_and(is_as_asked) {
@@ -131,7 +131,7 @@ async fn prepare_consumer(context: &Context, asked: &pull::Config) -> Result<Pul
         made.map_err(|error| PrepareError::Refused { what: what.clone(), reason: error.to_string() })?;
     }
     let found: PullConsumer = context
-        .get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM)
+        .get_consumer_from_stream(name, SYSTEM_STREAM)
         .await
         .map_err(|error| no_answer(&what, &error))?;
     agree(&what, consumer_differences(asked, &found.cached_info().config))?;

@@ -20,12 +20,19 @@ pub(crate) struct View {
 
 impl View {
     /// What can be chosen from. `asked` is when the registry was asked for: an answer that took long is not younger.
-    pub(crate) fn new(registry: Registry, asked: Instant, settings: &CapSettings) -> Self {
+    /// `connected` is how long NATS is back, if it was away: who has not been heard since is not back yet.
+    pub(crate) fn new(
+        registry: Registry,
+        asked: Instant,
+        connected: Option<Duration>,
+        settings: &CapSettings,
+    ) -> Self {
         let now = registry.now;
+        let heard_within = connected.map_or(settings.silence, |connected| connected.min(settings.silence));
         let mut workers = registry.workers;
         workers.retain(|known| {
             let has_spoken = settings.push_before_beat || known.beat.is_some();
-            has_spoken && !topics_of(known).is_empty() && now.since(known.last_seen_at) <= settings.silence
+            has_spoken && !topics_of(known).is_empty() && now.since(known.last_seen_at) <= heard_within
         });
         let mut by_topic: HashMap<Topic, Vec<usize>> = HashMap::new();
         for (position, known) in workers.iter().enumerate() {
@@ -95,9 +102,20 @@ mod tests {
         let registry = Registry { now: Timestamp::from_millis(1_000_000), workers: vec![silent] };
         for push_before_beat in [true, false] {
             let settings = CapSettings { push_before_beat, ..CapSettings::default() };
-            let view = View::new(registry.clone(), Instant::now(), &settings);
+            let view = View::new(registry.clone(), Instant::now(), None, &settings);
             assert_eq!(view.is_empty(), !push_before_beat);
         }
+    }
+
+    #[tokio::test]
+    async fn after_nats_was_away_a_worker_must_be_heard_again() {
+        let now = Timestamp::from_millis(1_000_000);
+        let workers = vec![worker("back", Some(&["a"]), None, 1), worker("not-back", Some(&["a"]), None, 4)];
+        let registry = Registry { now, workers };
+        let connected = Some(Duration::from_secs(2));
+        let view = View::new(registry, Instant::now(), connected, &CapSettings::default());
+        let found = view.serving(&"acme".parse().unwrap(), &"a".parse().unwrap());
+        assert_eq!(found.iter().map(|known| known.worker.as_str()).collect::<Vec<_>>(), ["back"]);
     }
 
     #[tokio::test]
@@ -111,7 +129,7 @@ mod tests {
                 worker("acmes", Some(&["a"]), Some("acme"), 0),
             ],
         };
-        let view = View::new(registry, Instant::now(), &CapSettings::default());
+        let view = View::new(registry, Instant::now(), None, &CapSettings::default());
         let names = |tenant: &str, topic: &str| {
             let found = view.serving(&tenant.parse().unwrap(), &topic.parse().unwrap());
             found.iter().map(|known| known.worker.to_string()).collect::<Vec<_>>()

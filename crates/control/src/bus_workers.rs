@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use interlock_backend::jobs::{Claim, Claimed};
+use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
 use interlock_backend::registry::{Beat, Handshake, Registry};
 use interlock_backend::{PageRequest, StoreError, Wake};
 use interlock_model::dead_letter::DeadLetter;
@@ -61,6 +61,18 @@ impl Control {
     /// Claims what waits now, for a worker that does not ask by itself.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         self.store.claim(claim).await
+    }
+
+    /// The job has gone out to its worker: from now on it is the worker's for as long as its step may take.
+    pub async fn hold(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        term: LeaseTerm,
+    ) -> Result<(), StoreError> {
+        let _ = self.store.hold(tenant, job, fence, term).await?;
+        Ok(())
     }
 
     /// Gives back a job that never reached its worker. It is dispatched again, and its step is charged no retry.

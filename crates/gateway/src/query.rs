@@ -49,7 +49,13 @@ impl Parameters {
     }
 
     pub(crate) fn limit(&self) -> Result<usize, Refusal> {
-        let Some(text) = self.text("limit")? else { return Ok(LIMIT_DEFAULT as usize) };
+        let is_given = self.0.iter().any(|(name, _)| name == "limit");
+        let text = match self.text("limit")? {
+            Some(text) => text,
+            // A bound that was meant and got lost on the way is not the default.
+            None if is_given => "",
+            None => return Ok(LIMIT_DEFAULT as usize),
+        };
         let limit = text.parse::<u32>().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
         limit.map(|limit| limit as usize).ok_or_else(|| {
             let text: String = text.chars().take(40).collect();

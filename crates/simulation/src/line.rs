@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
 use interlock_backend::dead_letters::DeadLetterStore;
 use interlock_backend::history::HistoryStore;
-use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
@@ -148,6 +148,8 @@ watched!(JobStore {
         checker.claimed(&tenant, answer.as_deref().unwrap_or_default());
     };
     heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat
+        => |checker, answer| checker.heartbeat(job, fence, answer);
+    hold(tenant: &TenantId, job: &JobId, fence: Fence, term: LeaseTerm) -> Heartbeat
         => |checker, answer| checker.heartbeat(job, fence, answer);
     progress(tenant: &TenantId, job: &JobId, fence: Fence, progress: Progress) -> ()
         => |checker, answer| checker.progress(job, fence, answer);

@@ -1,5 +1,5 @@
--- Extends a lease. A worker that is too busy to claim is seen by this.
-local job, fence = argument(), number()
+-- Extends a lease, for its own term or for another from now on. A worker that is too busy to claim is seen by this.
+local job, fence, term, is_until_deadline = argument(), number(), argument(), argument() == '1'
 local word, found = standing(job, fence)
 if not word then
   return found
@@ -10,11 +10,19 @@ if word == 'ended' then
   end
   return { 'fenced', found.fence }
 end
-local expires_at = integer(now + found.ttl)
-redis.call('HSET', key('wf:job', job), 'expires_at', expires_at)
+local ttl = found.ttl
+if term ~= '' then
+  ttl = tonumber(term)
+  local deadline = redis.call('HGET', key('wf:job', job), 'deadline_at')
+  if is_until_deadline and deadline and deadline ~= '' then
+    ttl = math.max(tonumber(deadline) - now, 1000)
+  end
+end
+local expires_at = integer(now + ttl)
+redis.call('HSET', key('wf:job', job), 'ttl', integer(ttl), 'expires_at', expires_at)
 redis.call('ZADD', key('wf:leases'), expires_at, job)
 local seen_at = redis.call('HGET', key('wf:worker', found.worker), 'last_seen_at')
 if seen_at and now - tonumber(seen_at) >= 1000 then
   redis.call('HSET', key('wf:worker', found.worker), 'last_seen_at', integer(now))
 end
-return { 'ok', integer(found.ttl), expires_at }
+return { 'ok', integer(ttl), expires_at }

@@ -231,6 +231,27 @@ pub async fn a_lease_until_the_deadline_ends_with_the_step(subject: &mut dyn Sub
     assert_eq!(expired, [timed.job.id.clone(), late.job.id.clone()]);
 }
 
+pub async fn a_held_job_may_be_held_for_another_term(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let (_, held) = scene.working(&acme()).await;
+    let (job, fence) = (&held.job.id, held.lease.fence);
+    let term = LeaseTerm::UntilDeadline { otherwise: LEASE * 10 };
+    let longer = scene.store.hold(&acme(), job, fence, term).await.unwrap();
+    assert!(matches!(longer, Heartbeat::Extended { lease, .. } if lease == LEASE * 10), "{longer:?}");
+    subject.elapse(LEASE * 5).await;
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
+    let beat = scene.store.heartbeat(&acme(), job, fence).await.unwrap();
+    assert!(matches!(beat, Heartbeat::Extended { lease, .. } if lease == LEASE * 10), "it is the term now");
+    let shorter = scene.store.hold(&acme(), job, fence, LeaseTerm::For(LEASE)).await.unwrap();
+    assert!(matches!(shorter, Heartbeat::Extended { lease, .. } if lease == LEASE));
+    subject.elapse(LEASE * 2).await;
+    let late = scene.store.hold(&acme(), job, fence, term).await;
+    assert!(
+        matches!(late, Err(StoreError::Fenced { .. })),
+        "what has run out cannot be held again: {late:?}"
+    );
+}
+
 pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;

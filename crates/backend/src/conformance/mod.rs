@@ -129,6 +129,7 @@ macro_rules! conformance_suite {
                 the_late_worker_is_refused_on_every_call,
                 a_worker_that_is_gone_loses_its_jobs,
                 a_lease_until_the_deadline_ends_with_the_step,
+                a_held_job_may_be_held_for_another_term,
                 a_result_is_recorded_once,
                 a_guessed_fence_is_refused,
                 a_cancelled_job_is_told_to_stop,
@@ -166,7 +167,7 @@ macro_rules! conformance_suite {
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,
                 a_beat_keeps_the_handshake_and_tells_when,
                 a_worker_that_only_beats_is_not_introduced,
-                introducing_again_forgets_the_last_beat,
+                introducing_again_keeps_the_last_beat,
                 a_worker_is_forgotten_unless_it_has_spoken_since,
                 workers_on_the_bus_are_known_after_a_reopening,
             }

@@ -21,7 +21,7 @@ use super::scene::{
     acme, approval, claim, deploy, document, ending, globex, holder, idle, name, new_job, running,
 };
 use crate::clock::ManualClock;
-use crate::jobs::{Claim, Progress};
+use crate::jobs::{Claim, LeaseTerm, Progress};
 use crate::runs::{RunFilter, Taken};
 use crate::tenants::LimitScope;
 use crate::{PageRequest, Store, StoreError, memory};
@@ -244,7 +244,12 @@ impl Walk {
         let Some((tenant, job, fence)) = Self::pick(&mut self.random, &self.jobs) else { return };
         let fence = if self.random.random_bool(0.1) { Fence::new(fence.number() + 1) } else { fence };
         match self.random.random_range(0..6) {
-            0 | 1 => drop(same!(self, heartbeat(&tenant, &job, fence))),
+            0 => drop(same!(self, heartbeat(&tenant, &job, fence))),
+            1 => {
+                let otherwise = Duration::from_millis(self.random.random_range(100..900));
+                let term = LeaseTerm::UntilDeadline { otherwise };
+                drop(same!(self, hold(&tenant, &job, fence, term)));
+            }
             2 => {
                 let progress = Progress { percent: 10, message: None };
                 let _ = same!(self, progress(&tenant, &job, fence, progress.clone()));

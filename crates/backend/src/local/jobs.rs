@@ -10,7 +10,7 @@ use super::commit::end_job;
 use super::rows;
 use super::tables::{Changes, Decision, Pick, Table, View, read};
 use super::{history, inbox, runs, slots, workers};
-use crate::jobs::{Heartbeat, JobView, Progress, Report};
+use crate::jobs::{Heartbeat, JobView, LeaseTerm, Progress, Report};
 use crate::{Page, PageRequest, StoreError};
 
 /// Rows that one page of a filtered list may look at.
@@ -29,6 +29,7 @@ pub(super) fn heartbeat(
     now: Timestamp,
     (id, job): (&TenantId, &JobId),
     fence: Fence,
+    term: Option<LeaseTerm>,
 ) -> Result<Decision<Heartbeat>, StoreError> {
     match standing(view, now, (id, job), fence)? {
         Standing::Ended(end) => match end.cause {
@@ -37,7 +38,14 @@ pub(super) fn heartbeat(
         },
         Standing::Held(lease) => {
             let mut changes = Changes::default();
-            let extended = JobLease { expires_at: now + lease.ttl, ..lease.clone() };
+            let ttl = match term {
+                None => lease.ttl,
+                Some(term) => {
+                    let held: Option<Job> = read(view, Table::Jobs, &rows::job(id, job))?;
+                    term.of(held.and_then(|held| held.new.deadline_at), now)
+                }
+            };
+            let extended = JobLease { ttl, expires_at: now + ttl, ..lease.clone() };
             changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
             changes.mark(Table::JobExpiries, rows::expiry(id, extended.expires_at, job));
             changes.put(Table::JobLeases, rows::job(id, job), &extended);

@@ -25,8 +25,12 @@ fn introduce(
     worker: &WorkerId,
     handshake: Handshake,
 ) -> Result<Decision<()>, StoreError> {
-    // Whoever introduces itself has started anew: what it said before is over.
-    hear(view, worker, |_| Entry { handshake: Some(handshake), beat: None, last_seen_at: now })
+    // What it last said about itself stays until it says something else: above all which tenant it serves.
+    hear(view, worker, |known| Entry {
+        handshake: Some(handshake),
+        beat: known.and_then(|entry| entry.beat),
+        last_seen_at: now,
+    })
 }
 
 fn hear_beat(

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
-use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Progress, Report};
+use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
@@ -177,7 +177,20 @@ impl<E: Executor> JobStore for LocalStore<E> {
 
     async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide = move |view: &dyn View, now| jobs::heartbeat(view, now, (&tenant, &job), fence);
+        let decide = move |view: &dyn View, now| jobs::heartbeat(view, now, (&tenant, &job), fence, None);
+        self.write("extend a job's lease", decide).await
+    }
+
+    async fn hold(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        fence: Fence,
+        term: LeaseTerm,
+    ) -> Result<Heartbeat, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        let decide =
+            move |view: &dyn View, now| jobs::heartbeat(view, now, (&tenant, &job), fence, Some(term));
         self.write("extend a job's lease", decide).await
     }
 

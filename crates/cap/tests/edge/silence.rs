@@ -3,19 +3,23 @@
 use std::time::Duration;
 
 use async_nats::connection::State;
+use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
 use interlock_model::run::RunStatus;
 use interlock_servers::NatsRelease;
 use serde_json::json;
 
-use crate::scene::{Scene, acme, fast, output, until};
+use crate::scene::{Scene, TOPIC, acme, fast, output, until};
 use crate::worker::{Manner, Worker};
 
 crate::on_both_releases!(
     a_silent_workers_job_goes_to_another_and_its_late_result_is_refused,
     a_worker_that_comes_back_needs_no_new_introduction,
     a_worker_that_stays_away_is_forgotten,
+    a_worker_that_starts_anew_has_lost_what_it_held,
+    a_pushed_job_is_its_workers_for_as_long_as_its_step_may_take,
+    a_job_whose_push_was_never_finished_is_dispatched_again,
     an_outage_of_nats_costs_no_job,
     a_consumer_that_vanished_is_made_again,
 );
@@ -38,6 +42,54 @@ async fn a_silent_workers_job_goes_to_another_and_its_late_result_is_refused(rel
     let run = scene.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!("right")));
     assert_eq!((run.steps[&"work".parse().unwrap()].losses, scene.tally.jobs_abandoned.get()), (1, 1));
+}
+
+async fn a_worker_that_starts_anew_has_lost_what_it_held(release: NatsRelease) {
+    let scene = Scene::open(release, CapSettings { silence: Duration::from_mins(10), ..fast() }).await;
+    scene.save(&acme(), json!({})).await;
+    let mut former = Worker::join(&scene, "w", Manner { tenant: Some("acme"), ..Manner::default() }).await;
+    let run = scene.start(&acme()).await;
+    assert_eq!(former.next_job().await.job_id, format!("{run}:work@1"));
+    drop(former);
+    // Killed, and started again under the same name before anybody missed it.
+    let mut again = Worker::join(&scene, "w", Manner::default()).await;
+    let job = again.next_job().await;
+    assert_eq!(job.job_id, format!("{run}:work@2"));
+    again.succeed(&scene, &job, &json!("ok")).await;
+    assert_eq!(output(&scene.ended(&acme(), run).await), json!("ok"));
+}
+
+async fn a_pushed_job_is_its_workers_for_as_long_as_its_step_may_take(release: NatsRelease) {
+    let lease = Duration::from_mins(7);
+    let scene = Scene::open(release, CapSettings { lease, ..fast() }).await;
+    scene.save(&acme(), json!({})).await;
+    let mut worker = Worker::join(&scene, "w", Manner::default()).await;
+    scene.start(&acme()).await;
+    let job = worker.next_job().await.job_id.parse().unwrap();
+    until("the lease is the worker's", async || {
+        let view = scene.control.store().job(&acme(), &job).await.unwrap().unwrap();
+        view.lease.is_some_and(|held| held.ttl == lease)
+    })
+    .await;
+}
+
+/// As if the process had died between the claim and the push: a claim of the edge, and nothing after it.
+async fn a_job_whose_push_was_never_finished_is_dispatched_again(release: NatsRelease) {
+    let settings = CapSettings { publish_lease: Duration::from_millis(500), ..fast() };
+    let scene = Scene::open(release, settings.clone()).await;
+    scene.save(&acme(), json!({})).await;
+    let run = scene.start(&acme()).await;
+    let claim = Claim {
+        tenant: acme(),
+        worker: "w".parse().unwrap(),
+        topics: vec![TOPIC.parse().unwrap()],
+        capabilities: Vec::new(),
+        jobs_max: 1,
+        term: LeaseTerm::For(settings.publish_lease),
+    };
+    assert_eq!(scene.control.claim_now(claim).await.unwrap().len(), 1);
+    let mut worker = Worker::join(&scene, "w", Manner::default()).await;
+    assert_eq!(worker.next_job().await.job_id, format!("{run}:work@2"));
 }
 
 async fn a_worker_that_comes_back_needs_no_new_introduction(release: NatsRelease) {

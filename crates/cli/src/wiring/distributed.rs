@@ -6,7 +6,7 @@ use interlock_backend::Bus;
 use interlock_backend::clock::SystemClock;
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::bus::NatsBus;
-use interlock_backend_redis::connect::{Address, ConnectSettings, Connection};
+use interlock_backend_redis::connect::{Address, ConnectSettings, Connection, PREFIX_DEFAULT};
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
 use interlock_cap::{CapSettings, Edge, Parts};
@@ -61,7 +61,7 @@ pub(super) async fn build(
     let control = Control::new(foundation, stage_settings(config));
     let edge = if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
-        Some(Edge::prepare(client, parts, cap_settings(machines)).await.map_err(refused)?)
+        Some(Edge::prepare(client, parts, cap_settings(machines, &prefix)).await.map_err(refused)?)
     } else {
         None
     };
@@ -109,9 +109,10 @@ fn connect_settings(machines: &Machines, url: &Secret, flag: &str) -> Result<Con
     })
 }
 
-fn cap_settings(machines: &Machines) -> CapSettings {
+fn cap_settings(machines: &Machines, prefix: &str) -> CapSettings {
     let default = CapSettings::default();
     CapSettings {
+        installation: if prefix == PREFIX_DEFAULT { String::new() } else { prefix.to_owned() },
         silence: machines.worker_silence.unwrap_or(default.silence),
         lease: machines.worker_lease.unwrap_or(default.lease),
         redelivery_delay: machines.redelivery_delay.unwrap_or(default.redelivery_delay),

@@ -68,6 +68,7 @@ async fn bad_parameters_are_refused_and_unknown_ones_passed_over() {
         "status=nope",
         "workflow_id=a%20b",
         "limit=0",
+        "limit=",
         "cursor=!",
         "cursor=zz",
         "limit=1&limit=2",
