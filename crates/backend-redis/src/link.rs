@@ -1,6 +1,6 @@
 //! From a call to an answer: the way to the scripts, with what one process knows of the store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,9 @@ const SYSTEM_TAG: &str = "{:system}";
 
 /// How often a call whose answer was lost is asked again, under the same request id.
 const REPEATS_MAX: u32 = 2;
+
+/// Holds in doubt that are remembered; older ones end with their lease.
+const DOUBTFUL_HOLDS_MAX: usize = 256;
 
 /// The longest pause before asking again, doubled each time.
 const PAUSE_BASE: Duration = Duration::from_millis(25);
@@ -42,6 +45,9 @@ struct Known {
     gone: Vec<InstanceId>,
     /// Tenants that are certainly in the list of all.
     listed: BTreeSet<TenantId>,
+    /// Holds that this process may have without knowing: by the token of a take, or by the fence of a commit, whose
+    /// answer was lost for good.
+    doubtful_holds: VecDeque<String>,
 }
 
 /// Fences never go back, also when the store comes back as another one that has forgotten the last of them.
@@ -87,6 +93,19 @@ impl Link {
         (known.limits, known.limits_revision) = (limits, revision);
     }
 
+    /// Remembers a hold that nobody in this process will let go of: whoever takes the run next may pass over it.
+    pub(crate) fn doubt_hold(&self, mark: String) {
+        let mut known = self.known();
+        if known.doubtful_holds.len() == DOUBTFUL_HOLDS_MAX {
+            known.doubtful_holds.pop_front();
+        }
+        known.doubtful_holds.push_back(mark);
+    }
+
+    pub(crate) fn doubtful_holds(&self) -> Vec<String> {
+        self.known().doubtful_holds.iter().cloned().collect()
+    }
+
     pub(crate) fn gone_instances(&self) -> Vec<InstanceId> {
         self.known().gone.clone()
     }
@@ -120,8 +139,12 @@ impl Link {
 
     /// Runs a verb. A lost answer is asked for again, under the same request id.
     pub(crate) async fn call(&self, call: Call) -> Result<Fields, StoreError> {
-        let request = new_request();
-        let value = self.run(&call, &request, REPEATS_MAX).await?;
+        self.call_as(call, &new_request()).await
+    }
+
+    /// The same, under a request id that the caller knows.
+    pub(crate) async fn call_as(&self, call: Call, request: &str) -> Result<Fields, StoreError> {
+        let value = self.run(&call, request, REPEATS_MAX).await?;
         judge(&call, value)
     }
 
@@ -213,7 +236,8 @@ impl Link {
     }
 }
 
-fn new_request() -> String {
+/// A name for one call, so that it can be asked again.
+pub(crate) fn new_request() -> String {
     format!("{:016x}", rand::rng().random::<u64>())
 }
 

@@ -13,6 +13,7 @@ use interlock_model::run::{Head, InboxEvent, Run};
 use interlock_model::time::millis;
 use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp};
 
+use crate::link::{damaged, new_request};
 use crate::script::{Call, Fields, Unreadable};
 use crate::store::RedisStore;
 use crate::{due, encode, scripts};
@@ -43,12 +44,17 @@ impl RedisStore {
             .with(millis(lease))
             .with(limit)
             .with(named.map(|run| run.to_string()))
-            .with_list(gone.iter(), |call, gone| call.push(gone.as_str()));
-        let taken = self.ask(call, |mut fields| {
-            let now = fields.time()?;
-            fields.list()?.each(|taken| read_taken(taken.list()?, now))
+            .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
+            .with_list(self.link.doubtful_holds().into_iter(), |call, mark| call.push(mark));
+        let request = new_request();
+        let name = call.script.name;
+        let answered = self.link.call_as(call, &request).await.inspect_err(|error| {
+            // What it may have taken would otherwise be nobody's until the lease ends.
+            if is_in_doubt(error) {
+                self.link.doubt_hold(request.clone());
+            }
         });
-        let taken = taken.await?;
+        let taken = read_all_taken(answered?).map_err(|error| damaged(name, error))?;
         for run in &taken {
             self.link.saw_fence(run.fence);
         }
@@ -83,16 +89,25 @@ impl RunStore for RedisStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.ask(commit_call(&commit), |mut fields| {
+        let committed = self.ask(commit_call(&commit), |mut fields| {
             let has_more = fields.text()? == "1";
             Ok(Committed { has_more, version: fields.parsed("version")? })
+        });
+        committed.await.inspect_err(|error| {
+            if is_in_doubt(error) {
+                self.link.doubt_hold(commit.fence.to_string());
+            }
         })
-        .await
     }
 
     async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError> {
         let call = Call::write(&scripts::LET_GO, "let go of a run", tenant);
-        self.ask(call.with(run.to_string()).with(fence.number()), |_| Ok(())).await
+        let let_go = self.ask(call.with(run.to_string()).with(fence.number()), |_| Ok(()));
+        let_go.await.inspect_err(|error| {
+            if is_in_doubt(error) {
+                self.link.doubt_hold(fence.to_string());
+            }
+        })
     }
 
     async fn request_cancel(
@@ -204,6 +219,16 @@ fn commit_call(commit: &Commit) -> Call {
             call.push(letter.job.to_string());
             call.push(encode::json(letter));
         })
+}
+
+/// Whether the store did not answer, so that a hold may be left behind.
+fn is_in_doubt(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unavailable { .. })
+}
+
+fn read_all_taken(mut fields: Fields) -> Result<Vec<Taken>, Unreadable> {
+    let now = fields.time()?;
+    fields.list()?.each(|taken| read_taken(taken.list()?, now))
 }
 
 fn read_taken(mut fields: Fields, now: Timestamp) -> Result<Taken, Unreadable> {

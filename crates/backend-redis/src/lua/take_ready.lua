@@ -4,11 +4,19 @@ local gone = {}
 for _ = 1, number() do
   gone[argument()] = true
 end
+-- Holds of this very process that nobody in it knows of: the answer to the take, or to the commit, was lost for good.
+local doubtful = {}
+for _ = 1, number() do
+  doubtful[argument()] = true
+end
 
 -- Whether the run may be taken, and the fence of a hold that this very request was given before.
 local function is_free(run)
   local lock = read_lock(run)
   if not lock or lock.expires_at <= now or gone[lock.owner] then
+    return true, nil
+  end
+  if lock.owner == holder and (doubtful[lock.token] or doubtful[integer(lock.fence)]) then
     return true, nil
   end
   if is_repeat and lock.token == request then

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::runs::Commit;
 use interlock_backend::tenants::LimitScope;
 use interlock_model::TenantId;
 use interlock_model::admission::{Admission, StartRun};
@@ -11,7 +10,7 @@ use interlock_model::limit::Limits;
 use interlock_model::run::InboxEvent;
 use interlock_servers::RedisCluster;
 
-use super::{LEASE, acme, connect, deploy, document, name, open, request, server, started};
+use super::{LEASE, acme, connect, deploy, document, idle, name, open, request, server, started};
 
 #[tokio::test]
 async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_work() {
@@ -46,21 +45,7 @@ async fn a_large_inbox_is_taken_in_parts() {
         let Some(taken) = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap() else { break };
         assert!((1..12).contains(&taken.inbox.len()), "{} at once", taken.inbox.len());
         events += taken.inbox.len();
-        let turn = Commit {
-            tenant: acme(),
-            run,
-            fence: taken.fence,
-            version: taken.head.version,
-            head: taken.head,
-            steps: Vec::new(),
-            inbox_end: taken.inbox_end,
-            events: Vec::new(),
-            dispatched: Vec::new(),
-            revoked: Vec::new(),
-            approvals_opened: Vec::new(),
-            approvals_withdrawn: Vec::new(),
-            buried: Vec::new(),
-        };
+        let turn = idle(&taken);
         if !store.commit(turn).await.unwrap().has_more {
             break;
         }

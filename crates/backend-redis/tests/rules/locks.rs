@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::ManualClock;
-use interlock_backend::runs::Commit;
 use interlock_model::{InstanceId, RunId, Timestamp};
 
-use super::{LEASE, acme, name, open, open_on, server, started, until};
+use super::{LEASE, acme, idle, name, open, open_on, server, started, until};
 
 fn lock_of(run: RunId) -> String {
     format!("cordum:wf:run:lock:{run}")
@@ -29,21 +28,7 @@ async fn a_taken_run_shows_its_holder_and_nothing_after_the_commit() {
     let left: i64 = server.command(&["PTTL", &lock_of(run)]).await.unwrap().parse().unwrap();
     assert!((1..=60_000).contains(&left), "the lock ends by itself, in {left} ms");
 
-    let turn = Commit {
-        tenant: acme(),
-        run,
-        fence: taken.fence,
-        version: taken.head.version,
-        head: taken.head,
-        steps: Vec::new(),
-        inbox_end: taken.inbox_end,
-        events: Vec::new(),
-        dispatched: Vec::new(),
-        revoked: Vec::new(),
-        approvals_opened: Vec::new(),
-        approvals_withdrawn: Vec::new(),
-        buried: Vec::new(),
-    };
+    let turn = idle(&taken);
     let _ = store.commit(turn).await.unwrap();
     assert_eq!(server.command(&["EXISTS", &lock_of(run)]).await.unwrap(), "0");
 }

@@ -15,7 +15,9 @@ use interlock_servers::Redis;
 use serde_json::json;
 
 use super::cutting::CuttingProxy;
-use super::{LEASE, acme, claim, deploy, document, name, open, request, server, started};
+use super::{
+    LEASE, acme, claim, deploy, document, idle, name, open, open_impatient, request, server, started, until,
+};
 
 /// A store whose replies can be lost.
 struct Scene {
@@ -103,21 +105,7 @@ async fn a_commit_whose_reply_was_lost_is_known_to_be_done() {
     let scene = Scene::new().await;
     let run = started(&*scene.store, 1, false).await;
     let taken = scene.store.take(&acme(), run, &name("engine-7"), LEASE).await.unwrap().unwrap();
-    let turn = Commit {
-        tenant: acme(),
-        run,
-        fence: taken.fence,
-        version: taken.head.version,
-        head: taken.head.clone(),
-        steps: Vec::new(),
-        inbox_end: taken.inbox_end,
-        events: Vec::new(),
-        dispatched: Vec::new(),
-        revoked: Vec::new(),
-        approvals_opened: Vec::new(),
-        approvals_withdrawn: Vec::new(),
-        buried: Vec::new(),
-    };
+    let turn = idle(&taken);
     scene.lose_reply_to(&taken.fence.to_string());
     let committed = scene.store.commit(turn.clone()).await.unwrap();
     assert_eq!(committed, Committed { has_more: false, version: taken.head.version + 1 });
@@ -228,4 +216,53 @@ async fn a_key_whose_reply_was_lost_is_created_once() {
     let kept = scene.store.create_key(key.clone()).await.unwrap();
     assert_eq!(scene.store.api_keys().await, Ok(vec![kept]));
     assert!(matches!(scene.store.create_key(key).await, Err(StoreError::Conflict(_))));
+}
+
+/// A store whose server hangs for longer than anybody waits, and then does what it was told.
+async fn hang(server: &Redis, call: impl Future<Output = ()>) {
+    server.pause().unwrap();
+    call.await;
+    server.resume().unwrap();
+    until("the server is back", async || server.command(&["PING"]).await.is_ok()).await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_without_anybody_knowing_is_taken_again_at_once() {
+    let server = server().await;
+    let store = open_impatient(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    let engine: InstanceId = name("instance-1");
+    // From now on the server knows the script, and runs it when it wakes.
+    let taken = store.take(&acme(), run, &engine, LEASE).await.unwrap().unwrap();
+    store.let_go(&acme(), run, taken.fence).await.unwrap();
+    hang(&server, async {
+        let lost = store.take(&acme(), run, &engine, LEASE).await;
+        assert!(matches!(lost, Err(StoreError::Unavailable { effect: Effect::Unknown, .. })), "{lost:?}");
+    })
+    .await;
+    until("the take was done in the end", async || {
+        server.command(&["EXISTS", &format!("cordum:wf:run:lock:{run}")]).await.unwrap() == "1"
+    })
+    .await;
+    assert_eq!(store.take(&acme(), run, &name("instance-2"), LEASE).await, Ok(None), "it is held");
+    let taken = store.take(&acme(), run, &engine, LEASE).await.unwrap();
+    assert!(taken.is_some(), "by us, who did not know of it");
+}
+
+#[tokio::test]
+async fn a_run_whose_commit_got_no_answer_is_taken_again_at_once() {
+    let server = server().await;
+    let store = open_impatient(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    let engine: InstanceId = name("instance-1");
+    let taken = store.take(&acme(), run, &engine, LEASE).await.unwrap().unwrap();
+    // The definition says nothing about this version: the turn is refused, and the hold stays.
+    let turn = Commit { version: taken.head.version + 7, ..idle(&taken) };
+    hang(&server, async {
+        let lost = store.commit(turn).await;
+        assert!(matches!(lost, Err(StoreError::Unavailable { .. })), "{lost:?}");
+    })
+    .await;
+    let again = store.take(&acme(), run, &engine, LEASE).await.unwrap().expect("nobody else lets go of it");
+    assert!(again.fence > taken.fence);
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use interlock_backend::Store;
 use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
+use interlock_backend::runs::{Commit, Taken};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
@@ -39,6 +40,14 @@ async fn connect(url: &str) -> Connection {
 /// A store on the server's own clock, as in production.
 async fn open(url: &str) -> Arc<dyn Store> {
     Arc::new(RedisStore::open(connect(url).await, name("instance-1")).await.unwrap())
+}
+
+/// One that waits for no answer longer than a moment.
+async fn open_impatient(url: &str) -> Arc<dyn Store> {
+    let settings = ConnectSettings::new(url.parse().unwrap());
+    let settings = ConnectSettings { response_timeout: Duration::from_millis(150), ..settings };
+    let connection = Connection::open(settings).await.unwrap();
+    Arc::new(RedisStore::open(connection, name("instance-1")).await.unwrap())
 }
 
 async fn open_on(url: &str, instance: &str, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
@@ -102,6 +111,25 @@ async fn started(store: &dyn Store, number: u64, is_begun: bool) -> RunId {
         panic!("expected an admission, got {admission:?}")
     };
     run
+}
+
+/// A turn that changes nothing.
+fn idle(taken: &Taken) -> Commit {
+    Commit {
+        tenant: taken.start.tenant.clone(),
+        run: taken.start.run,
+        fence: taken.fence,
+        version: taken.head.version,
+        head: taken.head.clone(),
+        steps: Vec::new(),
+        inbox_end: taken.inbox_end,
+        events: Vec::new(),
+        dispatched: Vec::new(),
+        revoked: Vec::new(),
+        approvals_opened: Vec::new(),
+        approvals_withdrawn: Vec::new(),
+        buried: Vec::new(),
+    }
 }
 
 async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {

@@ -7,6 +7,7 @@ mod commands;
 mod folder;
 mod idempotency;
 mod kills;
+mod load;
 mod machines;
 mod paused_worker;
 mod server;

@@ -6,8 +6,8 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
-use super::load::Load;
 use super::{Machines, replica};
+use crate::load::Load;
 use crate::server::Server;
 
 fn kills() -> usize {

@@ -3,7 +3,6 @@
 mod caps;
 mod documents;
 mod kills;
-mod load;
 mod nats_workers;
 mod refusals;
 mod restarts;

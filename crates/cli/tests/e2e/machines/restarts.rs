@@ -5,8 +5,8 @@ use std::time::Duration;
 use interlock_servers::{Nats, NatsOptions, NatsRelease, Sentinel};
 use serde_json::json;
 
-use super::load::Load;
 use super::{Machines, replica};
+use crate::load::Load;
 
 pub(super) fn restarts() -> usize {
     #[expect(clippy::disallowed_methods, reason = "the soak asks the same test for more")]

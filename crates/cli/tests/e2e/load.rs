@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::server::{Caller, LIMIT};
+use super::server::{Caller, LIMIT};
 
 pub(crate) const CAP: usize = 3;
 const STARTERS: usize = 8;
@@ -105,6 +105,7 @@ impl Load {
         self.stopped.store(false, Ordering::SeqCst);
         let worker = tokio::spawn(keep_working(self.clone(), WORKERS));
         let ledger = std::mem::take(&mut *self.ledger.lock().unwrap());
+        assert!(ledger.acknowledged.len() > 20, "the load was real: {}", ledger.acknowledged.len());
         for (key, run) in &ledger.acknowledged {
             self.check_run(key, run).await;
         }
@@ -195,6 +196,6 @@ async fn keep_counting(load: Arc<Load>) {
             load.live_max.fetch_max(live as u64, Ordering::SeqCst);
             load.samples.fetch_add(1, Ordering::SeqCst);
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
