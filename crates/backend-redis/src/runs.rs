@@ -45,7 +45,7 @@ impl RedisStore {
             .with(limit)
             .with(named.map(|run| run.to_string()))
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
-            .with_list(self.link.doubtful_holds().into_iter(), |call, mark| call.push(mark));
+            .with_list(self.link.doubtful_holds().into_iter(), Call::push);
         let request = new_request();
         let name = call.script.name;
         let answered = self.link.call_as(call, &request).await.inspect_err(|error| {
