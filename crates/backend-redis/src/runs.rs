@@ -155,15 +155,11 @@ impl RunStore for RedisStore {
             .with(page.limit)
             .with(filter.status.map(interlock_model::run::RunStatus::name))
             .with(filter.workflow.as_ref().map(interlock_model::WorkflowId::as_str));
-        self.ask(call, |mut fields| {
-            let next = fields.optional_text()?;
-            let items = fields.list()?.each(|item| {
-                let mut item = item.list()?;
-                Ok(RunSummary { start: item.json("start")?, head: item.json("head")? })
-            })?;
-            Ok(Page { items, next })
-        })
-        .await
+        let read = |item: &mut Fields| {
+            let mut item = item.list()?;
+            Ok(RunSummary { start: item.json("start")?, head: item.json("head")? })
+        };
+        self.ask(call, |fields| fields.page(read)).await
     }
 
     async fn active_runs(&self, tenant: &TenantId, limit: usize) -> Result<Vec<RunId>, StoreError> {

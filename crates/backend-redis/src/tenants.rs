@@ -67,30 +67,33 @@ impl TenantStore for RedisStore {
     }
 
     async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
-        let mut items = list(&self.link, page.after.as_deref(), page.limit.saturating_add(1)).await?;
-        let has_more = items.len() > page.limit;
-        items.truncate(page.limit);
-        let next = items.last().filter(|_| has_more).map(ToString::to_string);
-        Ok(Page { items, next })
+        let mut names = list(&self.link, page.after.as_deref(), page.limit.saturating_add(1)).await?;
+        let has_more = names.len() > page.limit;
+        names.truncate(page.limit);
+        Ok(Page { items: tenants_of(&names), next: names.pop().filter(|_| has_more) })
     }
 }
 
 /// Every tenant, by name.
 pub(crate) async fn all(link: &Link) -> Result<Vec<TenantId>, StoreError> {
-    let mut tenants: Vec<TenantId> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
     loop {
         link.count_poll();
-        let last = tenants.last().map(ToString::to_string);
-        let page = list(link, last.as_deref(), PAGE).await?;
+        let page = list(link, names.last().map(String::as_str), PAGE).await?;
         let is_last = page.len() < PAGE;
-        tenants.extend(page);
+        names.extend(page);
         if is_last {
-            return Ok(tenants);
+            return Ok(tenants_of(&names));
         }
     }
 }
 
-async fn list(link: &Link, after: Option<&str>, limit: usize) -> Result<Vec<TenantId>, StoreError> {
+/// A name that is none of ours is nobody's tenant.
+fn tenants_of(names: &[String]) -> Vec<TenantId> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+async fn list(link: &Link, after: Option<&str>, limit: usize) -> Result<Vec<String>, StoreError> {
     let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
     let mut command = redis::cmd("ZRANGE");
     command
@@ -106,7 +109,5 @@ async fn list(link: &Link, after: Option<&str>, limit: usize) -> Result<Vec<Tena
         StoreError::Unavailable { action: "list tenants", effect, reason: error.reason }
     })?;
     let read = || Fields::of("tenants", value)?.each(Fields::text);
-    let names = read().map_err(|error| damaged("tenants", error))?;
-    // A name that is none of ours is nobody's tenant.
-    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    read().map_err(|error| damaged("tenants", error))
 }

@@ -45,7 +45,7 @@ local function by_key(start, gate)
   if record.fingerprint ~= start.fingerprint then
     return refused('key_reused', record.run, gate)
   end
-  if record.run == start.run and redis.call('EXISTS', key('wf:run', start.run)) == 1 then
+  if record.run == start.run then
     return refused('admitted', record.run, gate)
   end
   local status = redis.call('HGET', key('wf:run', record.run), 'status')
@@ -123,6 +123,7 @@ local function admit(start)
   if gate.active >= gate.max then
     return refused('full', '', gate)
   end
+  start.is_begun = true
   redis.call('SADD', key('wf:runs:active'), start.run)
   if write_run(start) then
     redis.call('SREM', key('wf:runs:active'), start.run)
@@ -133,8 +134,12 @@ local function admit(start)
   return refused('admitted', start.run, gate)
 end
 
--- Takes back what a start has written that could not be finished, as far as that can be reached.
+-- Takes back what this call has written of a start that could not be finished, as far as that can be reached. A run that
+-- an earlier call has made is not touched.
 local function undo(start)
+  if not start.is_begun then
+    return
+  end
   for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
     redis.pcall('ZREM', key(name), start.run)
   end

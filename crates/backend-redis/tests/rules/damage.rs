@@ -28,6 +28,34 @@ async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_wor
 }
 
 #[tokio::test]
+async fn a_name_that_is_no_tenants_does_not_hide_the_tenants_behind_it() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    // A whole page of names, one of them nobody's, before the tenant that has something to do.
+    let names: Vec<String> =
+        (0..999).map(|number| format!("a{number:03}")).chain(["a!".to_owned()]).collect();
+    let mut listing = vec!["ZADD", "sys:tenants:{:system}"];
+    listing.extend(names.iter().flat_map(|name| ["0", name.as_str()]));
+    server.command(&listing).await.unwrap();
+    let zeta: TenantId = name("zeta");
+    store.save_workflow(&zeta, &deploy(), &document("deploy")).await.unwrap();
+    let _ = store.admit(&StartRun { tenant: zeta.clone(), ..request(1, false) }).await.unwrap();
+    assert_eq!(store.due(10).await.unwrap().ready, [zeta]);
+}
+
+#[tokio::test]
+async fn a_repeat_that_cannot_be_decided_takes_nothing_back() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let run = started(&*store, 1, true).await;
+    server.command(&["SET", "wf:run:idempotency:{acme}:deploy:key-1", "damaged since"]).await.unwrap();
+    let repeat = StartRun { is_repeat: true, ..request(1, true) };
+    assert!(matches!(store.admit(&repeat).await, Err(StoreError::Damaged { .. })));
+    assert!(store.run(&acme(), run).await.unwrap().is_some(), "the run that was admitted is still there");
+    assert_eq!(store.usage(&acme()).await.unwrap().runs_active, 1);
+}
+
+#[tokio::test]
 async fn a_large_inbox_is_taken_in_parts() {
     let server = server().await;
     let store = open(&server.url()).await;
