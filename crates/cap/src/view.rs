@@ -28,7 +28,9 @@ impl View {
         settings: &CapSettings,
     ) -> Self {
         let now = registry.now;
-        let heard_within = connected.map_or(settings.silence, |connected| connected.min(settings.silence));
+        // Half of what costs a worker its jobs: nobody pushes to it any more when they are taken from it.
+        let trusted = settings.silence / 2;
+        let heard_within = connected.map_or(trusted, |connected| connected.min(trusted));
         let mut workers = registry.workers;
         workers.retain(|known| {
             let has_spoken = settings.push_before_beat || known.beat.is_some();
@@ -123,8 +125,8 @@ mod tests {
         let registry = Registry {
             now: Timestamp::from_millis(1_000_000),
             workers: vec![
-                worker("everybody", Some(&["a", "b"]), None, 30),
-                worker("silent", Some(&["a"]), None, 31),
+                worker("everybody", Some(&["a", "b"]), None, 15),
+                worker("silent", Some(&["a"]), None, 16),
                 worker("stranger", None, None, 0),
                 worker("acmes", Some(&["a"]), Some("acme"), 0),
             ],
