@@ -1,10 +1,11 @@
-//! Real Redis and NATS servers for tests: each on a free port, in a folder of its own, gone with its guard.
+//! Real Redis, NATS and Postgres servers for tests: each on a free port, in a folder of its own, gone with its guard.
 //!
 //! `cargo xtask test` installs the programs that are started here.
 
 mod certificate;
 mod cluster;
 mod nats;
+mod postgres;
 mod process;
 mod programs;
 mod redis;
@@ -15,6 +16,7 @@ mod waiting;
 pub use certificate::Certificate;
 pub use cluster::RedisCluster;
 pub use nats::{Nats, NatsOptions, NatsRelease};
+pub use postgres::Postgres;
 pub use programs::python;
 pub use redis::{AppendOnly, Redis, RedisOptions};
 pub use sentinel::Sentinel;

@@ -101,6 +101,8 @@ impl Nats {
 }
 
 impl Kind for NatsOptions {
+    const LAST_SIGNAL: &str = "KILL";
+
     fn program(&self) -> Result<PathBuf> {
         match self.release {
             NatsRelease::Debian => programs::installed("nats-server"),

@@ -15,6 +15,15 @@ pub(crate) fn newest_nats_server() -> Result<PathBuf> {
     provided("nats-server")
 }
 
+/// The folder with the programs of the newest Postgres. Debian keeps one for each version, none of them on the `PATH`.
+pub(crate) fn newest_postgres() -> Result<PathBuf> {
+    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().filter_map(Result::ok);
+    let numbers = versions.filter_map(|version| version.file_name().to_str()?.parse::<u32>().ok());
+    let newest = numbers.map(|number| (number, PathBuf::from(format!("/usr/lib/postgresql/{number}/bin"))));
+    let newest = newest.filter(|(_, folder)| folder.join("initdb").is_file()).max();
+    newest.map(|(_, folder)| folder).with_context(|| format!("there is no PostgreSQL here; {ADVICE}"))
+}
+
 /// A program on the `PATH`, or in `/usr/sbin`, which the `PATH` of most users lacks.
 pub(crate) fn installed(program: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

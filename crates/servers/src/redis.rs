@@ -133,6 +133,8 @@ pub(crate) enum Mode {
 }
 
 impl Kind for Settings {
+    const LAST_SIGNAL: &str = "KILL";
+
     fn program(&self) -> Result<PathBuf> {
         programs::installed("redis-server")
     }

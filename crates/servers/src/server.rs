@@ -1,4 +1,4 @@
-//! What Redis and NATS have in common: a port, a folder, and a process that can be killed and started again.
+//! What all servers have in common: a port, a folder, and a process that can be killed and started again.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,6 +24,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// One kind of server: how to start it, and how to tell that it is ready.
 pub(crate) trait Kind: Send + Sync {
+    /// What ends it, by name.
+    const LAST_SIGNAL: &str;
+
     fn program(&self) -> Result<PathBuf>;
 
     /// Writes into `folder` what the server reads when it starts, and gives its arguments.
@@ -109,7 +112,7 @@ impl<K: Kind> Server<K> {
     /// Starts the process, and keeps it only if it becomes ready.
     async fn launch(&mut self) -> Result<()> {
         let folder = self.folder.path();
-        let mut process = Process::spawn(&self.program, &self.arguments, folder)?;
+        let mut process = Process::spawn(&self.program, &self.arguments, folder, K::LAST_SIGNAL)?;
         let started = Started { port: self.port, pid: process.pid(), folder };
         let kind = &self.kind;
         let ready = until("the server is ready", || {
@@ -149,7 +152,7 @@ fn free_port() -> Result<u16> {
     free.next().with_context(|| format!("none of {PORT_CHOICES_MAX} ports in {PORTS:?} is free"))
 }
 
-/// Both servers end with this in their log, which the error quotes, when they cannot bind.
+/// All of them end with this in their log, which the error quotes, when they cannot bind.
 fn is_about_a_taken_port(error: &anyhow::Error) -> bool {
     format!("{error:#}").to_lowercase().contains("address already in use")
 }
@@ -158,6 +161,7 @@ fn is_about_a_taken_port(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use crate::nats::NatsOptions;
+    use crate::postgres::Cluster;
     use crate::redis::{Mode, RedisOptions, Settings};
 
     /// What comes of starting a server on the port of another one.
@@ -175,6 +179,8 @@ mod tests {
         let error = start_twice([settings(), settings()]).await.unwrap_err();
         assert!(is_about_a_taken_port(&error), "{error:#}");
         let error = start_twice([NatsOptions::default(), NatsOptions::default()]).await.unwrap_err();
+        assert!(is_about_a_taken_port(&error), "{error:#}");
+        let error = start_twice([Cluster::here().unwrap(), Cluster::here().unwrap()]).await.unwrap_err();
         assert!(is_about_a_taken_port(&error), "{error:#}");
     }
 }

@@ -4,6 +4,7 @@
 
 mod caps;
 mod commands;
+mod fences;
 mod folder;
 mod idempotency;
 mod kills;

@@ -5,16 +5,16 @@ use std::process::Command;
 
 use super::server::{BINARY, Server};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there")
 }
 
-fn read(file: &str) -> String {
+pub(crate) fn read(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).expect("the document is there")
 }
 
 /// The blocks of `document` that are fenced as `kind`.
-fn blocks(document: &str, kind: &str) -> Vec<String> {
+pub(crate) fn blocks(document: &str, kind: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<String> = None;
     for line in document.lines() {
@@ -32,7 +32,7 @@ fn blocks(document: &str, kind: &str) -> Vec<String> {
 }
 
 /// Runs lines in the root of the checkout, with the binary under test and its server in place of the documented ones.
-fn run(server: &Server, lines: &str) -> (bool, String) {
+pub(crate) fn run(server: &Server, lines: &str) -> (bool, String) {
     let folder = Path::new(BINARY).parent().expect("the binary stands in a folder");
     let lines = lines.replace("$PWD/target/release", &folder.display().to_string());
     let lines = lines.replace("http://127.0.0.1:8081", &server.base);

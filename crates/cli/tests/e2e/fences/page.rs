@@ -1,0 +1,51 @@
+//! The page on fences says what the examples do.
+
+use std::net::TcpListener;
+
+use interlock_servers::Postgres;
+
+use super::super::server::Server;
+use super::super::walk_through::{blocks, read, run};
+
+const PAGE: &str = "docs/concepts/fences.md";
+
+#[test]
+fn the_page_shows_the_statements_of_the_example() {
+    let shown = blocks(&read(PAGE), "sql");
+    let statements = ["table.sql", "take.sql", "write.sql"];
+    let statements = statements.map(|file| read(&format!("examples/fences/postgres/{file}")));
+    assert_eq!(shown[1..], statements);
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_keep_a_report_in_three_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("state"));
+    let postgres = Postgres::start().await.unwrap();
+    let port = free_port();
+    let commands = blocks(&read(PAGE), "sh walk-through").join("\n");
+    let commands = commands.replace("127.0.0.1:8090", &format!("127.0.0.1:{port}"));
+    let commands = commands.replace("service.db 8090", &format!("service.db {port}"));
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let commands =
+        commands.replace("/tmp/reports", &place("reports")).replace("/tmp/service", &place("service"));
+    let around = format!(
+        "export PATH=\"$PWD/target/release:{}:$PATH\" DATABASE_URL='{}'\n",
+        postgres.programs().display(),
+        postgres.url()
+    );
+
+    let (worked, told) = run(&server, &format!("{around}{commands}"));
+
+    assert!(worked, "{told}");
+    assert!(told.contains("succeeded"), "{told}");
+    // From the table, from the service, and from the file.
+    assert_eq!(told.matches(r#"{"text":"the quick brown fox"}"#).count(), 3, "{told}");
+    assert!(told.contains("ETag: \"2\""), "{told}");
+}
+
+/// Below the ports that the kernel gives to clients.
+fn free_port() -> u16 {
+    let mut ports = std::iter::repeat_with(|| rand::random_range(30_000..32_000));
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("one of them is free")
+}
