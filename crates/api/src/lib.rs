@@ -2,7 +2,8 @@
 //!
 //! Server and clients read the same types, so that they cannot drift apart. Requests refuse fields that they do not
 //! know; answers may grow. Absent values of runs, steps and jobs are written as `null`, so that a typed client sees
-//! every field. With the feature `client` there is also a [`client::Client`] and a [`worker::Worker`] loop.
+//! every field. With the feature `client` there is also a [`client::Client`], a [`worker::Worker`] loop and a
+//! [guard](lock_guard) for work under a lock.
 
 pub mod approvals;
 pub mod dead_letters;
@@ -10,6 +11,7 @@ pub mod history;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
+pub mod locks;
 pub mod page;
 pub mod problem;
 pub mod runs;
@@ -23,6 +25,10 @@ pub mod workflows;
 pub mod client;
 #[cfg(feature = "client")]
 pub mod events;
+#[cfg(feature = "client")]
+mod lease;
+#[cfg(feature = "client")]
+pub mod lock_guard;
 #[cfg(feature = "client")]
 pub mod worker;
 

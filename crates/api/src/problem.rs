@@ -35,6 +35,8 @@ pub enum Code {
     IdempotencyKeyReused,
     /// The cap is reached.
     MaxConcurrentRuns,
+    /// The tenant holds as many locks, or stands in as many lines, as it may.
+    LockQuota,
     /// A bug of ours.
     InternalError,
     /// Not answering in time; known not to be done.
@@ -48,7 +50,7 @@ pub enum Code {
 
 impl Code {
     /// Every code that this server sends.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::InvalidRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -63,6 +65,7 @@ impl Code {
         Self::UnsupportedMediaType,
         Self::IdempotencyKeyReused,
         Self::MaxConcurrentRuns,
+        Self::LockQuota,
         Self::InternalError,
         Self::GateUnavailable,
         Self::OutcomeUnknown,
@@ -81,7 +84,7 @@ impl Code {
             Self::PayloadTooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::IdempotencyKeyReused => 422,
-            Self::MaxConcurrentRuns => 429,
+            Self::MaxConcurrentRuns | Self::LockQuota => 429,
             Self::InternalError | Self::Unrecognized => 500,
             Self::GateUnavailable | Self::OutcomeUnknown => 503,
         }
@@ -104,6 +107,7 @@ impl Code {
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::MaxConcurrentRuns => "max_concurrent_runs",
+            Self::LockQuota => "lock_quota",
             Self::InternalError => "internal_error",
             Self::GateUnavailable => "gate_unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
@@ -129,6 +133,7 @@ impl Code {
             Self::UnsupportedMediaType => "The body must be JSON",
             Self::IdempotencyKeyReused => "The idempotency key was used for another payload",
             Self::MaxConcurrentRuns => "The tenant's cap on runs is reached",
+            Self::LockQuota => "The tenant has as much of locks as it may",
             Self::InternalError => "Something went wrong inside",
             Self::GateUnavailable => "Not answering in time; nothing was done",
             Self::OutcomeUnknown => "The outcome is unknown",
@@ -147,20 +152,21 @@ pub struct Problem {
     pub code: Code,
     /// One sentence for people.
     pub error: String,
-    /// `max_concurrent_runs`: the cap.
+    /// `max_concurrent_runs`, `lock_quota`: the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// `max_concurrent_runs`: the live runs. `stale_fence`: the store's fence.
+    /// `max_concurrent_runs`: the live runs. `lock_quota`: the locks, or places in line. `stale_fence`: the store's
+    /// fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
-    /// `stale_fence`: the fence that was presented.
+    /// `stale_fence`: the fence that was presented, or that the presented token had; 0 if none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<u64>,
     /// `idempotency_key_reused`: the run that the key started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// 429 and 503: when to come back.
+    /// 429, 503 and `lock_held`: when to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// `outcome_unknown`: whether a retry with the same key is safe.
@@ -197,6 +203,12 @@ impl Problem {
             held_ms: None,
             position: None,
         }
+    }
+
+    /// The same problem, in another sentence.
+    pub fn say(&mut self, error: impl Into<String>) {
+        self.error = error.into();
+        self.detail.clone_from(&self.error);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_model::job::JobState;
+use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use serde::Serialize;
@@ -108,6 +109,18 @@ pub(crate) fn step_status() -> Object {
 
 pub(crate) fn job_state() -> Object {
     names(&JOB_STATES).build()
+}
+
+pub(crate) fn lock_mode() -> Object {
+    names(&[LockMode::Exclusive, LockMode::Shared]).build()
+}
+
+pub(crate) fn lock_kind() -> Object {
+    names(&[LockKind::PerItem, LockKind::PerLoop, LockKind::PerRun, LockKind::User]).build()
+}
+
+pub(crate) fn lock_release() -> Object {
+    names(&[ReleaseMode::Explicit, ReleaseMode::Expiry]).build()
 }
 
 /// A run's status in the answer to its start, where the run may be gone already.

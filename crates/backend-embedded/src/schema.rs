@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-const MIGRATIONS: &[Migration] = &[create_tables, add_registry];
+const MIGRATIONS: &[Migration] = &[create_tables, add_registry, add_locks];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -127,6 +127,13 @@ fn add_registry(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
             'attempts', CAST(substr(value ->> 'job', instr(value ->> 'job', '@') + 1) AS INTEGER),
             'buried_at', value -> 'at')",
     )
+}
+
+/// Version 3.
+fn add_locks(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    const TABLES: [&str; 6] =
+        ["locks", "lock_line", "lock_history", "lock_listing", "lock_sweeps", "lock_tallies"];
+    TABLES.iter().try_for_each(|table| create_table(transaction, table))
 }
 
 fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {

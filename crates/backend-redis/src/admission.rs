@@ -166,7 +166,7 @@ fn tell_all(batch: Vec<Waiting>, error: &StoreError) {
 
 /// A start as the script reads it. See `lua/admit.lua`.
 fn arguments(link: &Link, start: &StartRun) -> Vec<Vec<u8>> {
-    let (system, _) = link.system_limits();
+    let (system, _) = link.known().system_limits();
     let rows = rows(start);
     let mut put = Vec::with_capacity(rows.len() + 10);
     put.push(format!("{{{}}}", start.tenant).written());

@@ -51,7 +51,7 @@ impl JobStore for RedisStore {
         let read = |mut fields: Fields| fields.list()?.each(|item| read_claimed(item.list()?, &claim.worker));
         let claimed = self.ask(claim_call(&claim), read).await?;
         for claimed in &claimed {
-            self.link.saw_fence(claimed.lease.fence);
+            self.link.known().saw_fence(claimed.lease.fence);
         }
         Ok(claimed)
     }

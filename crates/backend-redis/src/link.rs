@@ -1,18 +1,17 @@
-//! From a call to an answer: the way to the scripts, with what one process knows of the store.
+//! From a call to an answer: the way to the scripts.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_backend::{Effect, StoreError};
-use interlock_model::limit::Limits;
-use interlock_model::{Clock, Fence, InstanceId, TenantId};
+use interlock_model::{Clock, Fence, TenantId};
 use rand::RngExt;
 use redis::Value;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
-use crate::script::{Call, Fields, Header, Missing, Unreadable};
+use crate::known::Known;
+use crate::script::{Call, Fields, Header, Home, Missing, Unreadable};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
 const SYSTEM_TAG: &str = "{:system}";
@@ -20,53 +19,30 @@ const SYSTEM_TAG: &str = "{:system}";
 /// How often a call whose answer was lost is asked again, under the same request id.
 const REPEATS_MAX: u32 = 2;
 
-/// Holds in doubt that are remembered; older ones end with their lease.
-const DOUBTFUL_HOLDS_MAX: usize = 256;
-
 /// The longest pause before asking again, doubled each time.
 const PAUSE_BASE: Duration = Duration::from_millis(25);
 
-/// What a process keeps of the store beside the connection. Nothing in it decides; the scripts do.
+/// The connection, and what this process knows of the store beside it.
 pub(crate) struct Link {
     connection: Connection,
     /// A test's clock; none for the store's own, which is the only one in production.
     clock: Option<Arc<dyn Clock>>,
-    known: Mutex<Known>,
-    fences: Fences,
+    known: Known,
     polls: AtomicU64,
-}
-
-/// What was last heard of the system.
-#[derive(Debug, Default)]
-struct Known {
-    limits: Limits,
-    limits_revision: u64,
-    /// Instances that were not heard of for too long: their locks hold no more.
-    gone: Vec<InstanceId>,
-    /// Tenants that are certainly in the list of all.
-    listed: BTreeSet<TenantId>,
-    /// Holds that this process may have without knowing: by the token of a take, or by the fence of a commit, whose
-    /// answer was lost for good.
-    doubtful_holds: VecDeque<String>,
-}
-
-/// Fences never go back, also when the store comes back as another one that has forgotten the last of them.
-#[derive(Debug, Default)]
-struct Fences {
-    seen: AtomicU64,
-    floor: AtomicU64,
-    store_changes: AtomicU64,
 }
 
 impl Link {
     pub(crate) fn new(connection: Connection, clock: Option<Arc<dyn Clock>>) -> Self {
-        let fences =
-            Fences { store_changes: AtomicU64::new(connection.store_changes()), ..Fences::default() };
-        Self { connection, clock, known: Mutex::default(), fences, polls: AtomicU64::new(0) }
+        let known = Known::new(connection.store_changes());
+        Self { connection, clock, known, polls: AtomicU64::new(0) }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    pub(crate) fn known(&self) -> &Known {
+        &self.known
     }
 
     /// Commands that were sent to get something done: looks at whether there is something to do are not among them.
@@ -74,67 +50,8 @@ impl Link {
         self.connection.commands_sent().saturating_sub(self.polls.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn system_limits(&self) -> (Limits, u64) {
-        let known = self.known();
-        (known.limits, known.limits_revision)
-    }
-
-    pub(crate) fn learn_limits(&self, limits: Limits, revision: u64) {
-        let mut known = self.known();
-        // An answer that was overtaken must not undo a newer one.
-        if revision >= known.limits_revision {
-            (known.limits, known.limits_revision) = (limits, revision);
-        }
-    }
-
-    /// What this process has written itself is in force for it, whatever it knew before.
-    pub(crate) fn wrote_limits(&self, limits: Limits, revision: u64) {
-        let mut known = self.known();
-        (known.limits, known.limits_revision) = (limits, revision);
-    }
-
-    /// Remembers a hold that nobody in this process will let go of: whoever takes the run next may pass over it.
-    pub(crate) fn doubt_hold(&self, mark: String) {
-        let mut known = self.known();
-        if known.doubtful_holds.len() == DOUBTFUL_HOLDS_MAX {
-            known.doubtful_holds.pop_front();
-        }
-        known.doubtful_holds.push_back(mark);
-    }
-
-    pub(crate) fn doubtful_holds(&self) -> Vec<String> {
-        self.known().doubtful_holds.iter().cloned().collect()
-    }
-
-    pub(crate) fn gone_instances(&self) -> Vec<InstanceId> {
-        self.known().gone.clone()
-    }
-
-    pub(crate) fn learn_gone(&self, gone: Vec<InstanceId>) {
-        self.known().gone = gone;
-    }
-
-    /// Remembers a fence that this process was given.
-    pub(crate) fn saw_fence(&self, fence: Fence) {
-        self.fences.seen.fetch_max(fence.number(), Ordering::SeqCst);
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn fence_floor(&self) -> u64 {
-        let changes = self.connection.store_changes();
-        if self.fences.store_changes.load(Ordering::SeqCst) != changes {
-            // The floor first: whoever sees the new number must see it, too.
-            self.fences.floor.fetch_max(self.fences.seen.load(Ordering::SeqCst), Ordering::SeqCst);
-            self.fences.store_changes.store(changes, Ordering::SeqCst);
-            // The new store may have lost the list of tenants and the last limits, too.
-            let mut known = self.known();
-            known.listed.clear();
-            known.limits_revision = 0;
-        }
-        self.fences.floor.load(Ordering::SeqCst)
+        self.known.fence_floor(self.connection.store_changes())
     }
 
     /// Runs a verb. A lost answer is asked for again, under the same request id.
@@ -175,18 +92,17 @@ impl Link {
     }
 
     async fn send(&self, call: &Call, request: &str, is_repeat: bool) -> Result<Value, SendError> {
-        let tag =
-            call.tenant.as_ref().map_or_else(|| SYSTEM_TAG.to_owned(), |tenant| format!("{{{tenant}}}"));
         let (prefix, locks) = (self.connection.key_prefix(), self.connection.lock_prefix());
+        let tag = match &call.home {
+            Home::Tenant(tenant) => format!("{{{tenant}}}"),
+            Home::System => SYSTEM_TAG.to_owned(),
+            Home::Stage(stage) => format!("{{{locks}{}}}", stage.key()),
+        };
         let header = Header {
             key: &format!("{prefix}wf:tenant:{tag}"),
             prefix,
-            // On a Cluster a script may only touch keys of its own node.
-            lock_prefix: &if self.connection.is_cluster() {
-                format!("{locks}wf:run:lock:{tag}:")
-            } else {
-                format!("{locks}wf:run:lock:")
-            },
+            lock_prefix: locks,
+            is_cluster: self.connection.is_cluster(),
             tag: &tag,
             now: self.clock.as_ref().map(|clock| clock.now().as_millis()),
             fence_floor: self.fence_floor(),
@@ -211,18 +127,20 @@ impl Link {
 
     /// Puts the tenant into the list of all, before its first write: whoever looks for work goes through that list.
     async fn list_tenant(&self, call: &Call) -> Result<(), SendError> {
-        let Some(tenant) = call.tenant.as_ref().filter(|_| call.writes) else { return Ok(()) };
-        self.list_tenant_once(tenant).await
+        match &call.home {
+            Home::Tenant(tenant) if call.writes => self.list_tenant_once(tenant).await,
+            Home::Tenant(_) | Home::System | Home::Stage(_) => Ok(()),
+        }
     }
 
     pub(crate) async fn list_tenant_once(&self, tenant: &TenantId) -> Result<(), SendError> {
-        if self.known().listed.contains(tenant) {
+        if self.known.is_listed(tenant) {
             return Ok(());
         }
         let mut command = redis::cmd("ZADD");
         command.arg(self.system_key("sys:tenants")).arg(0).arg(tenant.as_str());
         self.connection.send(&command, true).await?;
-        self.known().listed.insert(tenant.clone());
+        self.known.listed(tenant);
         Ok(())
     }
 
@@ -257,10 +175,15 @@ fn judge(call: &Call, value: Value) -> Result<Fields, StoreError> {
         ("ok", _) => Ok(fields),
         ("missing", Missing::Thing { what, id }) => Err(StoreError::NotFound { what, id: id.clone() }),
         ("fenced", _) => {
-            let current = fields.fence().map_err(|error| damaged(name, error))?;
-            Err(StoreError::Fenced { held: call.held, current })
+            let read = |mut fields: Fields| Ok((fields.fence()?, fields.optional("fence")?.map(Fence::new)));
+            let (current, held) = read(fields).map_err(|error| damaged(name, error))?;
+            Err(StoreError::Fenced { held: held.unwrap_or(call.held), current })
         }
         ("conflict", _) => Err(StoreError::Conflict(fields.text().map_err(|error| damaged(name, error))?)),
+        ("damaged", _) => {
+            let reason = fields.text().map_err(|error| damaged(name, error))?;
+            Err(damaged(name, Unreadable(reason)))
+        }
         (other, _) => Err(damaged(name, Unreadable(format!("{name} answered {other}")))),
     }
 }

@@ -59,10 +59,10 @@ pub(crate) async fn beat(link: &Link, instance: &InstanceId) -> Result<(), Store
 fn learn(link: &Link, mut fields: Fields, ours: &InstanceId) -> Result<(), Unreadable> {
     let _now = fields.time()?;
     let gone: Vec<InstanceId> = fields.list()?.each(|gone| gone.parsed("instance"))?;
-    link.learn_gone(gone.into_iter().filter(|gone| gone != ours).collect());
+    link.known().learn_gone(gone.into_iter().filter(|gone| gone != ours).collect());
     let mut limits = fields.list()?;
     let (limits, revision) = read_limits(&mut limits)?;
-    link.learn_limits(limits, revision);
+    link.known().learn_limits(limits, revision);
     Ok(())
 }
 

@@ -5,12 +5,28 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use interlock_backend::StoreError;
 use interlock_backend::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry, RegistryStore};
-use interlock_model::{Timestamp, WorkerId};
+use interlock_model::lock::{LockName, StageLock};
+use interlock_model::{Fence, Timestamp, WorkerId};
 use serde::de::DeserializeOwned;
 
-use crate::script::{Call, Fields, Unreadable};
+use crate::script::{Call, Fields, Home, Unreadable};
 use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::{encode, locks, scripts};
+
+/// Under whose lock the snapshot is written.
+const SNAPSHOT_WRITER: StageLock = StageLock::SnapshotWriter;
+
+impl RedisStore {
+    /// Where people look for the snapshot. On a Cluster it must be on the node of its writer's lock.
+    fn snapshot_key(&self) -> String {
+        let connection = self.link.connection();
+        let name = format!("{}sys:workers:snapshot", connection.key_prefix());
+        if connection.is_cluster() {
+            return format!("{name}:{{{}{}}}", connection.lock_prefix(), SNAPSHOT_WRITER.key());
+        }
+        name
+    }
+}
 
 #[async_trait]
 impl RegistryStore for RedisStore {
@@ -28,6 +44,19 @@ impl RegistryStore for RedisStore {
 
     async fn registry(&self) -> Result<Registry, StoreError> {
         self.ask(Call::global(&scripts::REGISTRY, "list workers on the bus", false), read_registry).await
+    }
+
+    async fn save_snapshot(&self, fence: Fence, snapshot: &str) -> Result<(), StoreError> {
+        let writer = LockName::Stage(SNAPSHOT_WRITER);
+        let call = locks::call(&scripts::SAVE_SNAPSHOT, "save the snapshot of the workers", &writer);
+        let call = call.under(fence).with(self.snapshot_key()).with(fence.number()).with(snapshot);
+        self.ask(call, |_| Ok(())).await
+    }
+
+    async fn snapshot(&self) -> Result<Option<String>, StoreError> {
+        let action = "read the snapshot of the workers";
+        let call = Call::new(&scripts::SNAPSHOT, action, Home::Stage(SNAPSHOT_WRITER)).reading();
+        self.ask(call.with(self.snapshot_key()), |mut fields| fields.optional_text()).await
     }
 
     async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {

@@ -38,25 +38,25 @@ impl RedisStore {
         (holder, lease): (&InstanceId, Duration),
         limit: usize,
     ) -> Result<Vec<Taken>, StoreError> {
-        let gone = self.link.gone_instances();
+        let gone = self.link.known().gone_instances();
         let call = Call::write(&scripts::TAKE_READY, "take runs", tenant)
             .with(holder.as_str())
             .with(millis(lease))
             .with(limit)
             .with(named.map(|run| run.to_string()))
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
-            .with_list(self.link.doubtful_holds().into_iter(), Call::push);
+            .with_list(self.link.known().doubtful_holds().into_iter(), Call::push);
         let request = new_request();
         let name = call.script.name;
         let answered = self.link.call_as(call, &request).await.inspect_err(|error| {
             // What it may have taken would otherwise be nobody's until the lease ends.
             if is_in_doubt(error) {
-                self.link.doubt_hold(request.clone());
+                self.link.known().doubt_hold(request.clone());
             }
         });
         let taken = read_all_taken(answered?).map_err(|error| damaged(name, error))?;
         for run in &taken {
-            self.link.saw_fence(run.fence);
+            self.link.known().saw_fence(run.fence);
         }
         Ok(taken)
     }
@@ -95,9 +95,21 @@ impl RunStore for RedisStore {
         });
         committed.await.inspect_err(|error| {
             if is_in_doubt(error) {
-                self.link.doubt_hold(commit.fence.to_string());
+                self.link.known().doubt_hold(commit.fence.to_string());
             }
         })
+    }
+
+    async fn keep_run(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        fence: Fence,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        let call = Call::write(&scripts::KEEP_RUN, "keep a run", tenant).of("run", run).under(fence);
+        let call = call.with(run.to_string()).with(fence.number()).with(millis(lease));
+        self.ask(call, |_| Ok(())).await
     }
 
     async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError> {
@@ -105,7 +117,7 @@ impl RunStore for RedisStore {
         let let_go = self.ask(call.with(run.to_string()).with(fence.number()), |_| Ok(()));
         let_go.await.inspect_err(|error| {
             if is_in_doubt(error) {
-                self.link.doubt_hold(fence.to_string());
+                self.link.known().doubt_hold(fence.to_string());
             }
         })
     }
@@ -169,7 +181,7 @@ impl RunStore for RedisStore {
 
     async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError> {
         let (runs_active, limits, _) = self.gate(tenant).await?;
-        Ok(Usage { runs_active, runs_max: limits.under(self.link.system_limits().0).runs_max })
+        Ok(Usage { runs_active, runs_max: limits.under(self.link.known().system_limits().0).runs_max })
     }
 
     async fn due(&self, limit: usize) -> Result<Due, StoreError> {

@@ -1,5 +1,6 @@
 //! Scripts, and how they are called: by hash, with a header that says for whom, when and under which request.
 
+use interlock_model::lock::StageLock;
 use interlock_model::{Fence, TenantId};
 use redis::{Cmd, Value};
 
@@ -31,6 +32,16 @@ pub(crate) enum Missing {
     },
 }
 
+/// Whose keys a script touches. All of them share one hash tag.
+pub(crate) enum Home {
+    Tenant(TenantId),
+    /// What belongs to no tenant.
+    System,
+    /// A lock of our own stages, whose key has a name that people know and thus no tag: the name itself is the tag of
+    /// all that belongs to it.
+    Stage(StageLock),
+}
+
 /// One call of a verb.
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
@@ -40,8 +51,7 @@ pub(crate) struct Call {
     pub(crate) writes: bool,
     /// Whether it is only a look at whether there is something to do.
     pub(crate) is_poll: bool,
-    /// The tenant, or none for what belongs to all.
-    pub(crate) tenant: Option<TenantId>,
+    pub(crate) home: Home,
     pub(crate) missing: Missing,
     /// The fence that the caller holds.
     pub(crate) held: Fence,
@@ -49,13 +59,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    fn new(script: &'static Script, action: &'static str, tenant: Option<TenantId>) -> Self {
+    pub(crate) fn new(script: &'static Script, action: &'static str, home: Home) -> Self {
         Self {
             script,
             action,
             writes: true,
             is_poll: false,
-            tenant,
+            home,
             missing: Missing::Never,
             held: Fence::NONE,
             arguments: Vec::new(),
@@ -63,16 +73,16 @@ impl Call {
     }
 
     pub(crate) fn write(script: &'static Script, action: &'static str, tenant: &TenantId) -> Self {
-        Self::new(script, action, Some(tenant.clone()))
+        Self::new(script, action, Home::Tenant(tenant.clone()))
     }
 
     pub(crate) fn read(script: &'static Script, action: &'static str, tenant: &TenantId) -> Self {
-        Self { writes: false, ..Self::new(script, action, Some(tenant.clone())) }
+        Self { writes: false, ..Self::new(script, action, Home::Tenant(tenant.clone())) }
     }
 
     /// A verb on what belongs to no tenant.
     pub(crate) fn global(script: &'static Script, action: &'static str, writes: bool) -> Self {
-        Self { writes, ..Self::new(script, action, None) }
+        Self { writes, ..Self::new(script, action, Home::System) }
     }
 
     /// What the script's `missing` means.
@@ -83,6 +93,10 @@ impl Call {
     /// The fence that the script's `fenced` refuses.
     pub(crate) fn under(self, held: Fence) -> Self {
         Self { held, ..self }
+    }
+
+    pub(crate) fn reading(self) -> Self {
+        Self { writes: false, ..self }
     }
 
     pub(crate) fn polling(self) -> Self {
@@ -160,6 +174,8 @@ pub(crate) struct Header<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) tag: &'a str,
     pub(crate) lock_prefix: &'a str,
+    /// On a Cluster a script may only touch keys of its own node, so that its locks carry the tag, too.
+    pub(crate) is_cluster: bool,
     /// In milliseconds; none for the server's own.
     pub(crate) now: Option<u64>,
     pub(crate) fence_floor: u64,
@@ -178,7 +194,7 @@ impl Header<'_> {
         command.arg(2).arg(self.key).arg(format!("{}wf:never:{}", self.prefix, self.tag));
         command.arg(self.prefix).arg(self.tag).arg(self.lock_prefix);
         command.arg(self.now.written()).arg(self.fence_floor);
-        command.arg(self.request).arg(self.is_repeat.written());
+        command.arg(self.request).arg(self.is_repeat.written()).arg(self.is_cluster.written());
         for argument in arguments {
             command.arg(argument.as_slice());
         }

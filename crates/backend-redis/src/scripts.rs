@@ -13,11 +13,16 @@ macro_rules! shared {
 shared! {
     APPEND = "append";
     CALL = "call";
+    FAILURES = "failures";
     FENCE = "fence";
     INBOX = "inbox";
+    JOB_LOCK = "job_lock";
     JOB_VIEW = "job_view";
     JOBS = "jobs";
     LOCK = "run_lock";
+    LOCK_RECORD = "lock_record";
+    LOCK_VIEW = "lock_view";
+    LOCKS = "locks";
     LOSSES = "losses";
     ORDER = "order";
     PAGE = "page";
@@ -25,6 +30,7 @@ shared! {
     SLOTS = "slots";
     STANDING = "standing";
     STATUS = "status";
+    VISIBLE = "visible";
 }
 
 macro_rules! scripts {
@@ -36,12 +42,13 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FENCE, STATUS, JOBS, APPEND];
-    TAKE_READY = "take_ready" [FENCE, LOCK];
-    COMMIT = "commit" [FENCE, STATUS, LOCK, SLOTS, JOBS, APPEND];
-    LET_GO = "let_go" [LOCK];
+    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND];
+    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK];
+    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
+    KEEP_RUN = "keep_run" [VISIBLE, LOCK];
+    LET_GO = "let_go" [VISIBLE, LOCK];
     REQUEST_CANCEL = "request_cancel" [STATUS, INBOX];
-    DELETE_RUN = "delete_run" [LOCK, SLOTS];
+    DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK];
     RIPEN = "ripen" [];
     RUN = "run" [];
     RUNS = "runs" [];
@@ -52,13 +59,13 @@ scripts! {
     SET_LIMITS = "set_limits" [];
     SYSTEM_LIMITS = "system_limits" [];
 
-    CLAIM = "claim" [FENCE, ORDER];
-    HEARTBEAT = "heartbeat" [FENCE, STANDING];
+    CLAIM = "claim" [FENCE, ORDER, VISIBLE, JOB_LOCK];
+    HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
-    REPORT = "report" [FENCE, INBOX, JOBS, STANDING];
-    CANCEL_JOB = "cancel_job" [FENCE, INBOX, JOBS];
-    EXPIRE = "expire" [FENCE, INBOX, JOBS, LOSSES];
-    ABANDON = "abandon" [FENCE, INBOX, JOBS, LOSSES, ORDER];
+    REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
+    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
+    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];
     RESOLVE = "resolve" [INBOX];
@@ -82,4 +89,14 @@ scripts! {
     BEAT = "beat" [REGISTERED];
     REGISTRY = "registry" [];
     FORGET_WORKER = "forget_worker" [];
+    SAVE_SNAPSHOT = "save_snapshot" [FAILURES, LOCK_RECORD];
+    SNAPSHOT = "snapshot" [];
+
+    ACQUIRE_LOCK = "acquire_lock" [FAILURES, FENCE, VISIBLE, LOCK_RECORD, LOCKS];
+    RENEW_LOCK = "renew_lock" [FAILURES, FENCE, VISIBLE, LOCK_RECORD, LOCKS];
+    RELEASE_LOCK = "release_lock" [FAILURES, FENCE, VISIBLE, LOCK_RECORD, LOCKS];
+    WITHDRAW_LOCK = "withdraw_lock" [FAILURES, FENCE, VISIBLE, LOCK_RECORD, LOCKS];
+    LOCK_DETAIL = "lock" [FAILURES, LOCK_RECORD, LOCK_VIEW];
+    LOCK_LIST = "locks" [FAILURES, LOCK_RECORD, LOCK_VIEW, PAGE];
+    LOCK_HISTORY = "lock_history" [FAILURES, LOCK_RECORD];
 }

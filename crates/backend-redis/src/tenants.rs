@@ -42,7 +42,7 @@ impl TenantStore for RedisStore {
         let call = call.with(limits.runs_max).with(limits.key_retention.map(millis));
         let revision = self.ask(call, |mut fields| fields.parsed("revision")).await?;
         if *scope == LimitScope::System {
-            self.link.wrote_limits(limits, revision);
+            self.link.known().wrote_limits(limits, revision);
         }
         Ok(revision)
     }
@@ -63,7 +63,7 @@ impl TenantStore for RedisStore {
 
     async fn effective_limits(&self, tenant: &TenantId) -> Result<EffectiveLimits, StoreError> {
         let (_, limits, _) = self.gate(tenant).await?;
-        Ok(limits.under(self.link.system_limits().0))
+        Ok(limits.under(self.link.known().system_limits().0))
     }
 
     async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {

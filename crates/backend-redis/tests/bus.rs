@@ -67,6 +67,19 @@ async fn each_hears_the_other_and_itself_once(release: NatsRelease) {
 }
 
 #[tokio::test]
+async fn whose_turn_it_is_is_heard_at_once_where_it_was_said_and_soon_elsewhere() {
+    let server = server(NatsRelease::Debian).await;
+    let (one, other) = (bus(&server, "i-1", true).await, bus(&server, "i-2", false).await);
+    let (mut at_one, mut at_other) = (one.subscribe(), other.subscribe());
+    acquaint(&one, &mut at_other, Wake::KeysChanged).await;
+    while at_one.try_recv().is_ok() {}
+    let turn = Wake::LockTurn { request: "request/1".parse().unwrap() };
+    one.wake(turn.clone());
+    assert_eq!(at_one.try_recv(), Ok(turn.clone()), "no way over NATS");
+    while heard(&mut at_other).await != turn {}
+}
+
+#[tokio::test]
 async fn two_processes_hear_each_other_on_nats_of_debian() {
     each_hears_the_other_and_itself_once(NatsRelease::Debian).await;
 }

@@ -1,6 +1,6 @@
 //! The bus wakes. It never carries the truth, so a lost or doubled wake-up costs time and nothing else.
 
-use interlock_model::{JobId, RunId, TenantId, Topic, WorkflowId};
+use interlock_model::{JobId, LockRequest, RunId, TenantId, Topic, WorkflowId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
@@ -22,6 +22,8 @@ pub enum Wake {
     LimitsChanged,
     /// API keys were created or revoked.
     KeysChanged,
+    /// It is this request's turn to take the lock that it waits for.
+    LockTurn { request: LockRequest },
 }
 
 pub trait Bus: Send + Sync {

@@ -11,9 +11,13 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
+use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
+use interlock_model::{
+    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
+    WorkflowId,
+};
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -22,6 +26,7 @@ use crate::dead_letters::DeadLetterStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
+use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
@@ -44,6 +49,9 @@ pub struct Faults {
 impl Faults {
     pub const NONE: Self = Self { requests_lost: 0, replies_lost: 0, delayed: 0, delay_max: Duration::ZERO };
 }
+
+/// How many times as long as other calls one that cannot be taken back may be on its way.
+const HELD_UP: u32 = 8;
 
 /// A store behind a bad line.
 pub struct FaultyStore {
@@ -99,20 +107,42 @@ impl FaultyStore {
         action: &'static str,
         call: impl Future<Output = Result<R, StoreError>>,
     ) -> Result<R, StoreError> {
+        self.fate().befall(action, call).await
+    }
+
+    /// The same for a call that cannot be taken back: once it was made it arrives, even if nobody waits for its answer
+    /// any more. It may be held up for longer, as by a process that stands still after its last look at the clock.
+    async fn send<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        call: impl Future<Output = Result<R, StoreError>> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let fate = self.fate();
+        let fate = Fate { before: fate.before.map(|wait| wait * HELD_UP), ..fate };
+        let sent = tokio::spawn(fate.befall(action, call));
+        sent.await.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))
+    }
+}
+
+impl Fate {
+    async fn befall<R>(
+        self,
+        action: &'static str,
+        call: impl Future<Output = Result<R, StoreError>>,
+    ) -> Result<R, StoreError> {
         let unavailable =
             |effect, reason: &str| Err(StoreError::Unavailable { action, effect, reason: reason.to_owned() });
-        let fate = self.fate();
-        if let Some(wait) = fate.before {
+        if let Some(wait) = self.before {
             tokio::time::sleep(wait).await;
         }
-        if let Some(Loss::Request(effect)) = fate.loss {
+        if let Some(Loss::Request(effect)) = self.loss {
             return unavailable(effect, "the request was lost");
         }
         let answer = call.await;
-        if let Some(wait) = fate.after {
+        if let Some(wait) = self.after {
             tokio::time::sleep(wait).await;
         }
-        if let Some(Loss::Reply) = fate.loss {
+        if let Some(Loss::Reply) = self.loss {
             return unavailable(Effect::Unknown, "the reply was lost");
         }
         answer
@@ -120,9 +150,16 @@ impl FaultyStore {
 }
 
 macro_rules! pass_on {
-    ($trait:ident { $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty;)* }) => {
+    ($trait:ident {
+        $(=> $sent:ident($given:ident: $what:ty) -> $told:ty;)?
+        $($verb:ident($($name:ident: $type:ty),*) -> $answer:ty;)*
+    }) => {
         #[async_trait]
         impl $trait for FaultyStore {
+            $(async fn $sent(&self, $given: $what) -> Result<$told, StoreError> {
+                let store = self.store.clone();
+                self.send(stringify!($sent), async move { store.$sent($given).await }).await
+            })?
             $(async fn $verb(&self, $($name: $type),*) -> Result<$answer, StoreError> {
                 self.call(stringify!($verb), self.store.$verb($($name),*)).await
             })*
@@ -142,10 +179,11 @@ impl Glance for FaultyStore {
 }
 
 pass_on!(RunStore {
+    => commit(commit: Commit) -> Committed;
     admit(start: &StartRun) -> Admission;
     take_ready(tenant: &TenantId, holder: &InstanceId, lease: Duration, limit: usize) -> Vec<Taken>;
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>;
-    commit(commit: Commit) -> Committed;
+    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> ();
     let_go(tenant: &TenantId, run: RunId, fence: Fence) -> ();
     request_cancel(tenant: &TenantId, run: RunId, by: &str) -> CancelRequest;
     delete_run(tenant: &TenantId, run: RunId) -> Vec<JobId>;
@@ -186,7 +224,20 @@ pass_on!(RegistryStore {
     introduce(worker: &WorkerId, handshake: &Handshake) -> ();
     beat(worker: &WorkerId, beat: &Beat) -> ();
     registry() -> Registry;
+    save_snapshot(fence: Fence, snapshot: &str) -> ();
+    snapshot() -> Option<String>;
     forget_worker(worker: &WorkerId, unless_after: Timestamp) -> ();
+});
+
+pass_on!(LockStore {
+    acquire(acquire: &Acquire) -> Turn<Acquired>;
+    renew(lock: &LockName, token: &LockToken, ttl: Duration) -> Turn<Grant>;
+    release(lock: &LockName, token: &LockToken) -> Turn<()>;
+    withdraw(lock: &LockName, request: &LockRequest, call: &LockToken) -> Turn<()>;
+    force_release(forced: &ForcedRelease) -> Turn<()>;
+    lock(lock: &LockName) -> Option<LockDetail>;
+    locks(tenant: &TenantId, page: &PageRequest) -> Page<LockView>;
+    lock_history(lock: &LockName, page: &PageRequest) -> Page<LockEvent>;
 });
 
 pass_on!(HistoryStore {

@@ -12,6 +12,7 @@ pub mod history;
 pub mod jobs;
 pub mod keys;
 pub mod local;
+pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
@@ -42,6 +43,7 @@ pub trait Store:
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
+    + locks::LockStore
     + registry::RegistryStore
     + runs::Glance
     + runs::RunStore
@@ -57,6 +59,7 @@ impl<T> Store for T where
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore
+        + locks::LockStore
         + registry::RegistryStore
         + runs::Glance
         + runs::RunStore

@@ -1,7 +1,7 @@
 //! Workers on the bus, as they last spoke. They serve every tenant, or the one that they name.
 
 use async_trait::async_trait;
-use interlock_model::{TenantId, Timestamp, Topic, WorkerId};
+use interlock_model::{Fence, TenantId, Timestamp, Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -53,6 +53,10 @@ pub trait RegistryStore: Send + Sync {
     async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError>;
     /// By name.
     async fn registry(&self) -> Result<Registry, StoreError>;
+    /// Writes down who is there, for people and programs that read the store itself. Only the live holder of the
+    /// snapshot writer's lock may, under its fence.
+    async fn save_snapshot(&self, fence: Fence, snapshot: &str) -> Result<(), StoreError>;
+    async fn snapshot(&self) -> Result<Option<String>, StoreError>;
     /// Removes a worker, unless it has spoken after `unless_after`.
     async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError>;
 }

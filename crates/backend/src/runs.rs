@@ -131,6 +131,15 @@ pub trait RunStore: Send + Sync {
     /// gives its slot back here.
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
 
+    /// Keeps a taken run for `lease` from now on. Refused once the hold has run out or is another's.
+    async fn keep_run(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        fence: Fence,
+        lease: Duration,
+    ) -> Result<(), StoreError>;
+
     /// Lets go of a run without having changed it.
     async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError>;
 

@@ -6,6 +6,7 @@ mod connection;
 mod empty_server;
 mod group_commit;
 mod load;
+mod locks;
 mod memory;
 mod progress;
 mod redis;
@@ -28,6 +29,7 @@ use report::Report;
     name = "cargo xtask bench",
     about = "Measure starts, refusals, runs and memory beside their ceilings"
 )]
+#[expect(clippy::struct_excessive_bools, reason = "they are flags of a command line")]
 struct Arguments {
     /// How long each measurement lasts.
     #[arg(long, default_value_t = 5.0)]
@@ -41,6 +43,12 @@ struct Arguments {
     /// Measure one gateway on a real Redis and a real NATS, beside redis-benchmark.
     #[arg(long)]
     redis: bool,
+    /// Measure one lock and many who want it, over three replicas on a real Redis and a real NATS.
+    #[arg(long, conflicts_with = "redis")]
+    locks: bool,
+    /// How many want the lock.
+    #[arg(long, default_value_t = 1_000, requires = "locks")]
+    contenders: usize,
     /// Active runs to compare 1,000 with; 0 leaves it out.
     #[arg(long, default_value_t = 1_000_000, requires = "redis")]
     runs_many: u64,
@@ -81,6 +89,10 @@ fn main() -> Result<()> {
     if arguments.redis {
         let report = runtime(1)?.block_on(redis::measure(&arguments, &binary))?;
         return report.print(&targets::redis(&report), arguments.json);
+    }
+    if arguments.locks {
+        let report = runtime(1)?.block_on(locks::measure(&arguments, &binary))?;
+        return report.print(&targets::locks(&report), arguments.json);
     }
     let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
     report.print(&targets::embedded(&report), arguments.json)

@@ -16,6 +16,14 @@ pub(crate) struct Report {
     rounds: BTreeMap<&'static str, Vec<Measured>>,
     pub(crate) memory: Option<Memory>,
     pub(crate) redis_memory: Vec<RedisMemory>,
+    pub(crate) commands: Vec<Commands>,
+}
+
+/// Commands that the gateways sent to Redis for each grant of a lock.
+#[derive(Debug)]
+pub(crate) struct Commands {
+    pub(crate) name: &'static str,
+    pub(crate) per_grant: f64,
 }
 
 /// What a Redis server said of itself.
@@ -41,6 +49,12 @@ impl Report {
     /// The median rate; not a number if it was not measured.
     pub(crate) fn rate(&self, name: &str) -> f64 {
         self.median(name).map_or(f64::NAN, |measured| measured.per_second)
+    }
+
+    /// The most commands for each grant of any round; not a number if there was none.
+    pub(crate) fn commands_per_grant(&self, name: &str) -> f64 {
+        let rounds = self.commands.iter().filter(|commands| commands.name == name);
+        rounds.map(|commands| commands.per_grant).fold(f64::NAN, f64::max)
     }
 
     pub(crate) fn print(&self, targets: &[Target], as_json: bool) -> Result<()> {
@@ -69,6 +83,10 @@ impl Report {
             let rows = self.redis_memory.iter().map(|it| json!({"content": it.content, "used": it.used}));
             all["redis_memory"] = rows.collect();
         }
+        if !self.commands.is_empty() {
+            let rows = self.commands.iter().map(|it| json!({"name": it.name, "per_grant": it.per_grant}));
+            all["commands"] = rows.collect();
+        }
         all
     }
 
@@ -85,7 +103,9 @@ impl Report {
         bounds.set_header(["target", "value", "bound", "met"]);
         bounds.add_rows(targets.iter().map(Target::row));
         let memory = self.redis_memory.iter().map(|it| format!("Redis used {} with {}", it.used, it.content));
-        let parts = [measured.to_string(), bounds.to_string()].into_iter().chain(memory);
+        let commands = self.commands.iter();
+        let commands = commands.map(|it| format!("{:.1} commands for each grant: {}", it.per_grant, it.name));
+        let parts = [measured.to_string(), bounds.to_string()].into_iter().chain(memory).chain(commands);
         parts.collect::<Vec<_>>().join("\n")
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::locks;
 use crate::report::Report;
 
 /// A figure beside what it should be.
@@ -81,6 +82,22 @@ pub(crate) fn redis(report: &Report) -> Vec<Target> {
         flat("starts with many / few idempotency keys", "keys-many", "keys-few"),
     ];
     targets.into_iter().filter(|target| !target.value.is_nan()).collect()
+}
+
+pub(crate) fn locks(report: &Report) -> Vec<Target> {
+    let p50 = |name| report.median(name).map_or(0, |measured| measured.p50_us);
+    // Rates are per grant: a second of them, beside a second of one who is alone.
+    let total = 1.0 / (report.rate(locks::IN_LINE) * locks::seconds_alone(p50(locks::PAIR)));
+    let hand_off = ratio(p50(locks::HAND_OFF), p50(locks::UNCONTENDED));
+    vec![
+        Target { name: "contenders' time / alone", value: total, bound: Bound::AtMost(3.0) },
+        Target {
+            name: "commands per grant",
+            value: report.commands_per_grant(locks::IN_LINE),
+            bound: Bound::AtMost(10.0),
+        },
+        Target { name: "hand-off p50 / acquire p50", value: hand_off, bound: Bound::AtMost(3.0) },
+    ]
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds and bytes of a benchmark are far below 2^52")]

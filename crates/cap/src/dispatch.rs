@@ -43,6 +43,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
                 | Wake::RunChanged { .. }
                 | Wake::WorkflowChanged { .. }
                 | Wake::LimitsChanged
+                | Wake::LockTurn { .. }
                 | Wake::KeysChanged,
             ) => {}
             Err(RecvError::Lagged(_)) => shared.line.look_at_all(),
@@ -276,7 +277,7 @@ impl Dispatcher {
             // Only until it has gone out: should this process die before that, nobody else would know.
             term: LeaseTerm::For(self.shared.settings.publish_lease),
         };
-        let from = view.now();
+        let (from, asked_at) = (view.now(), Instant::now());
         let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {
             if matches!(error, StoreError::Unavailable { effect: Effect::Unknown, .. }) {
                 let (tenant, worker) = (tenant.clone(), share.worker.clone());
@@ -284,7 +285,7 @@ impl Dispatcher {
             }
         })?;
         let jobs = claimed.len();
-        if jobs > 0 && push::push_all(&self.shared, &self.returns, tenant, claimed).await {
+        if jobs > 0 && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await {
             self.trouble.over();
         } else if jobs > 0 {
             self.trouble.failed(self.shared.settings.poll);

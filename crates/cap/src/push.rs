@@ -6,9 +6,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claimed, LeaseTerm};
+use interlock_control::locks::{Loss, Term};
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::edge::Shared;
 use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobRequest, Payload};
@@ -20,6 +21,8 @@ enum NotPushed {
     Store(#[from] StoreError),
     #[error("NATS did not take it: {0}")]
     Nats(String),
+    #[error(transparent)]
+    Lost(#[from] Loss),
 }
 
 /// Jobs that were claimed, could not be pushed, and could not be given back yet.
@@ -28,17 +31,18 @@ pub(crate) struct Returns {
     waiting: Mutex<Vec<(TenantId, JobId, Fence)>>,
 }
 
-/// Pushes jobs that were claimed for their workers. What does not go out is given back at once: its lease would keep
-/// it from everybody for as long as its step may take. Returns whether all went out.
+/// Pushes jobs that were claimed for their workers by a call made at `asked_at`. What does not go out is given back at
+/// once: its lease would keep it from everybody for as long as it lasts. Returns whether all went out.
 #[must_use]
 pub(crate) async fn push_all(
     shared: &Shared,
     returns: &Returns,
     tenant: &TenantId,
     claimed: Vec<Claimed>,
+    asked_at: Instant,
 ) -> bool {
     let mut all_went_out = true;
-    let sent = join_all(claimed.iter().map(|claimed| send(shared, tenant, claimed))).await;
+    let sent = join_all(claimed.iter().map(|claimed| send_held(shared, tenant, claimed, asked_at))).await;
     let flushed = match timeout(shared.settings.publish_wait, shared.client.flush()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
@@ -74,6 +78,19 @@ async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
         Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
         Err(error) => tracing::warn!(%job, %error, "a pushed job keeps its short lease"),
     }
+}
+
+/// Sends under the lock on the job, which is renewed while that takes, and gives up before another can have the job.
+async fn send_held(
+    shared: &Shared,
+    tenant: &TenantId,
+    claimed: &Claimed,
+    asked_at: Instant,
+) -> Result<(), NotPushed> {
+    let failures_max = shared.control.settings().locks.job().failures_max.unwrap_or(u32::MAX);
+    let term = Term { asked_at, ttl: claimed.lease.ttl, failures_max };
+    let lock = shared.control.job_lock(tenant, &claimed.job.id, claimed.lease.fence, term);
+    lock.guard(send(shared, tenant, claimed)).await?
 }
 
 async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(), NotPushed> {

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::commands::{approval, dlq, jobs, keys, limits, run, worker, workers, workflow};
+use crate::commands::{approval, dlq, drill, jobs, keys, limits, locks, run, worker, workers, workflow};
 use crate::config::ServeFlags;
 
 const EXAMPLES: &str = "\
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// How many runs a tenant may have at once
     #[command(subcommand)]
     Limits(limits::Limits),
+    /// Take, keep and give back locks; see who holds them
+    #[command(subcommand, visible_alias = "lock")]
+    Locks(locks::Locks),
     /// API keys
     #[command(subcommand)]
     Keys(keys::Keys),
@@ -77,6 +80,11 @@ pub(crate) enum Command {
     /// Jobs that were given up on
     #[command(subcommand)]
     Dlq(dlq::Dlq),
+    /// Pause a holder past its lease, and show that its late writes are refused
+    #[command(after_help = drill::EXAMPLES)]
+    Drill(drill::Drill),
+    #[command(hide = true)]
+    DrillParty(drill::DrillParty),
     /// What the server says of itself
     Status,
     /// A script that teaches your shell these commands

@@ -8,7 +8,7 @@ use interlock_api::client::Settings;
 
 use crate::arguments::ConnectionFlags;
 
-pub(crate) use serve::{LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags};
+pub(crate) use serve::{LockChoices, LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags};
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";
 
@@ -36,10 +36,15 @@ impl Environment {
     }
 }
 
+/// The gateway that was named, if one was.
+pub(crate) fn gateway(flags: &ConnectionFlags, environment: &Environment) -> Option<String> {
+    flags.gateway.clone().or_else(|| environment.first(&["INTERLOCK_GATEWAY", "CORDUM_GATEWAY"]))
+}
+
 /// How to reach the gateway, and as whom. The names of Cordum are for people who come from there.
 pub(crate) fn connection(flags: &ConnectionFlags, environment: &Environment) -> Settings {
     let given = |flag: &Option<String>, names: &[&str]| flag.clone().or_else(|| environment.first(names));
-    let gateway = given(&flags.gateway, &["INTERLOCK_GATEWAY", "CORDUM_GATEWAY"]);
+    let gateway = gateway(flags, environment);
     let tenant_names = ["INTERLOCK_TENANT_ID", "INTERLOCK_TENANT", "CORDUM_TENANT_ID"];
     Settings {
         api_key: given(&flags.api_key, &["INTERLOCK_API_KEY", "CORDUM_API_KEY"]),

@@ -4,16 +4,20 @@ mod distributed;
 mod embedded;
 
 use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use interlock_backend::clock::SystemClock;
+pub(crate) use interlock_backend_redis::connect::PREFIX_DEFAULT;
 use interlock_control::keys::KeyRing;
 use interlock_control::service::{self, Roles};
 use interlock_control::{Control, settings};
 use interlock_gateway::{Deployment, Gateway};
+use interlock_model::lock::{Inventory, LockLimits, Timings};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Role, ServeConfig};
+use crate::config::{LockChoices, Role, ServeConfig};
 use crate::exit::{Failure, Result};
 
 /// A server that holds its folder and its address, and does not work yet.
@@ -80,6 +84,11 @@ impl Server {
         Ok(Self { ground, control, keys, roles, gateway, place })
     }
 
+    /// Where it serves, if it serves HTTP.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.gateway.as_ref().map(Gateway::local_address)
+    }
+
     /// Works until `shutdown`; then finishes what is in hand, from the outside in, and lets go of the ground.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
         let Self { mut ground, control, keys, roles, gateway, place: _ } = self;
@@ -112,10 +121,32 @@ impl Server {
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
     let default = settings::Settings::default();
+    let run_lease = config.run_lease.unwrap_or(default.run_lease);
     settings::Settings {
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
-        run_lease: config.run_lease.unwrap_or(default.run_lease),
+        run_lease,
+        lock_limits: lock_limits(&config.locks, default.lock_limits),
+        lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
+        lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
+        locks: Inventory::new(Timings { run_lease, ..timings(&config.locks, default.locks.timings()) }),
+        ..default
+    }
+}
+
+fn lock_limits(chosen: &LockChoices, default: LockLimits) -> LockLimits {
+    let or = |chosen: Option<NonZeroU32>, default| chosen.map_or(default, NonZeroU32::get);
+    LockLimits {
+        held_max: or(chosen.held_max, default.held_max),
+        waiting_max: or(chosen.waiting_max, default.waiting_max),
+        line_max: or(chosen.line_max, default.line_max),
+    }
+}
+
+fn timings(chosen: &LockChoices, default: Timings) -> Timings {
+    Timings {
+        reconcile_every: chosen.reconcile_every.unwrap_or(default.reconcile_every),
+        snapshot_every: chosen.snapshot_every.unwrap_or(default.snapshot_every),
         ..default
     }
 }
@@ -138,10 +169,12 @@ fn deployment(config: &ServeConfig, words: Words) -> Deployment {
         Role::Engine => "engine",
         Role::Scheduler => "scheduler",
     };
+    let prefix = config.machines.as_ref().and_then(|machines| machines.prefix.as_ref());
     Deployment {
         roles: config.roles.iter().map(|known| role(known).to_owned()).collect(),
         backend: words.backend,
         durability: words.durability,
         bus: words.bus,
+        prefix: prefix.map_or_else(|| PREFIX_DEFAULT.to_owned(), Clone::clone),
     }
 }

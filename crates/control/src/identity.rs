@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use interlock_model::{InstanceId, RunId, Timestamp};
+use interlock_model::{InstanceId, LockRequest, LockToken, RunId, Timestamp};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -37,6 +37,23 @@ impl Identity {
     pub fn instance_id(&self) -> InstanceId {
         let number: u64 = self.draw(RngExt::random);
         format!("i-{number:016x}").parse().expect("hexadecimal digits make a name")
+    }
+
+    /// The name of one call for a lock, which is its token if it is granted.
+    #[must_use]
+    pub fn lock_token(&self) -> LockToken {
+        format!("t-{}", self.unguessable()).parse().expect("hexadecimal digits make a token")
+    }
+
+    /// A request for a lock that its client did not name.
+    #[must_use]
+    pub fn lock_request(&self) -> LockRequest {
+        format!("r-{}", self.unguessable()).parse().expect("hexadecimal digits make a request id")
+    }
+
+    fn unguessable(&self) -> String {
+        let number: u128 = self.draw(RngExt::random);
+        format!("{number:032x}")
     }
 
     /// Secret bytes of a new key.

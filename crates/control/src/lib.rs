@@ -8,6 +8,7 @@ pub mod engine;
 pub mod identity;
 pub mod keys;
 pub mod limits;
+pub mod locks;
 pub mod reconcile;
 pub mod results;
 pub mod runs;

@@ -5,11 +5,14 @@ use std::sync::atomic::AtomicU64;
 
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
+use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
 
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
+use crate::locks::RunLocks;
+use crate::reconcile::ticking;
 use crate::settings::Settings;
 use crate::wakeups::Wakeups;
 
@@ -24,6 +27,7 @@ pub struct Control {
     pub(crate) definitions: Definitions,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) cached_runs: RunCache,
+    pub(crate) run_locks: RunLocks,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -51,6 +55,7 @@ impl Control {
             definitions: Definitions::new(settings.definitions_max),
             wakeups: Arc::new(Wakeups::default()),
             cached_runs: RunCache::new(settings.cached_runs_max),
+            run_locks: RunLocks::default(),
             instance,
             results_refused: AtomicU64::new(0),
             store,
@@ -109,8 +114,12 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
     stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
     if roles.engine {
         stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
+        stages.spawn(ticking::run(control.clone(), StageLock::EngineReconciler, shutdown.clone()));
     }
     if roles.scheduler {
+        for stage in [StageLock::Reconciler, StageLock::PendingReplayer, StageLock::SnapshotWriter] {
+            stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
+        }
         stages.spawn(crate::reconcile::run(control, shutdown));
     }
     while let Some(ended) = stages.join_next().await {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use interlock_model::lock::{Inventory, LockLimits};
+
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -30,6 +32,14 @@ pub struct Settings {
     /// The shortest and the longest that a refused client is told to wait.
     pub retry_after_min: Duration,
     pub retry_after_max: Duration,
+    /// What a tenant may have of locks.
+    pub lock_limits: LockLimits,
+    /// A waiter for a lock that has not looked for so long is gone. Those in line look three times as often.
+    pub lock_silence: Duration,
+    /// How often the first in line looks by itself, should a wake-up be lost.
+    pub lock_poll: Duration,
+    /// The numbers of every lock of our own.
+    pub locks: Inventory,
 }
 
 impl Default for Settings {
@@ -48,6 +58,10 @@ impl Default for Settings {
             admission_repeats_max: 3,
             retry_after_min: Duration::from_secs(1),
             retry_after_max: Duration::from_mins(1),
+            lock_limits: LockLimits::default(),
+            lock_silence: Duration::from_secs(10),
+            lock_poll: Duration::from_secs(1),
+            locks: Inventory::default(),
         }
     }
 }

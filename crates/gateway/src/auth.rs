@@ -32,7 +32,7 @@ pub(crate) enum Permission {
     /// Look at workflows, runs and their history.
     ReadRuns,
     ReadJobs,
-    /// Look at approvals, dead letters, workers and limits.
+    /// Look at approvals, dead letters, workers, locks and limits.
     ReadRest,
     Start,
     /// Claim jobs and report on them.
@@ -40,6 +40,10 @@ pub(crate) enum Permission {
     Approve,
     Cancel,
     DeleteLetters,
+    /// Take locks, renew and release them.
+    Lock,
+    /// Take a lock away from its holder.
+    ForceRelease,
     /// Create and delete workflows, delete runs, set limits, make keys.
     Administer,
 }
@@ -52,11 +56,18 @@ impl Permission {
             Role::Operator => {
                 matches!(
                     self,
-                    P::ReadRuns | P::ReadJobs | P::ReadRest | P::Approve | P::Cancel | P::DeleteLetters
+                    P::ReadRuns
+                        | P::ReadJobs
+                        | P::ReadRest
+                        | P::Approve
+                        | P::Cancel
+                        | P::DeleteLetters
+                        | P::Lock
+                        | P::ForceRelease
                 )
             }
             Role::Starter => matches!(self, P::ReadRuns | P::Start),
-            Role::Worker => matches!(self, P::Work | P::ReadJobs),
+            Role::Worker => matches!(self, P::Work | P::ReadJobs | P::Lock),
             Role::Viewer => matches!(self, P::ReadRuns | P::ReadJobs | P::ReadRest),
         }
     }
@@ -65,12 +76,14 @@ impl Permission {
         match self {
             Self::ReadRuns => "read workflows and runs",
             Self::ReadJobs => "read jobs",
-            Self::ReadRest => "read approvals, dead letters, workers and limits",
+            Self::ReadRest => "read approvals, dead letters, workers, locks and limits",
             Self::Start => "start runs",
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
             Self::DeleteLetters => "delete dead letters",
+            Self::Lock => "take or release locks",
+            Self::ForceRelease => "take a lock away from its holder",
             Self::Administer => "change workflows, limits or keys, or delete runs",
         }
     }

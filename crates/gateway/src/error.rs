@@ -11,6 +11,7 @@ use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
 use interlock_control::definitions::SaveError;
 use interlock_control::keys::KeyError;
+use interlock_model::Resource;
 use interlock_model::time::millis;
 
 /// What every sentence about a store that does not answer begins with: clients look for it.
@@ -75,8 +76,8 @@ impl Refusal {
     }
 }
 
-/// When to come back after a store that did not answer: a second or two, not all at once.
-fn spread() -> Duration {
+/// When to come back where nothing better is known: in a second or two, not all at once.
+pub(crate) fn spread() -> Duration {
     Duration::from_millis(rand::random_range(1_000..=2_000))
 }
 
@@ -154,6 +155,35 @@ impl Refusal {
                 .retry_after(retry_after)
                 .with(|problem| problem.retry_with_same_key = Some(has_key)),
             StartError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl Refusal {
+    /// Why nothing was done to a lock. Whether a retry is safe depends on whether it can be recognized.
+    pub(crate) fn of_lock(error: StoreError, resource: &Resource, has_name: bool) -> Self {
+        match error {
+            StoreError::Fenced { held, current } => {
+                let sentence = format!(
+                    "this token does not hold {resource}: its fence was {held}, and the last grant's is {current}"
+                );
+                Self::from(error).with(|problem| problem.say(sentence))
+            }
+            StoreError::Unavailable { effect: Effect::Unknown, .. } => {
+                let sentence = if has_name {
+                    "the store's answer was lost; repeat the same call, with the same request_id or token, to know"
+                } else {
+                    "the store's answer was lost; with a request_id the call could be repeated to know what came of it"
+                };
+                Self::from(error).with(|problem| {
+                    problem.say(sentence);
+                    problem.retry_with_same_key = Some(has_name);
+                })
+            }
+            StoreError::Unavailable { effect: Effect::NotDone, .. }
+            | StoreError::NotFound { .. }
+            | StoreError::Conflict(_)
+            | StoreError::Damaged { .. } => error.into(),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod auth;
 mod body;
+mod bounds;
 mod connection;
 mod convert;
 mod cursor;

@@ -9,8 +9,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, events, history, jobs, keys, limits, runs, starts, status, workers,
-    workflows,
+    approvals, claims, dead_letters, events, history, jobs, keys, limits, locks, runs, starts, status,
+    workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -53,6 +53,13 @@ pub fn document() -> utoipa::openapi::OpenApi {
         limits::put,
         limits::get,
         limits::effective,
+        locks::acquire,
+        locks::renew,
+        locks::release,
+        locks::force_release,
+        locks::list,
+        locks::history,
+        locks::inventory,
         workers::list,
         workers::get,
         keys::create,

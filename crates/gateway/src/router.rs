@@ -59,6 +59,7 @@ fn all(app: &App) -> Routes {
         routes::approvals::register,
         routes::dead_letters::register,
         routes::limits::register,
+        routes::locks::register,
         routes::workers::register,
         routes::keys::register,
         routes::status::register,

@@ -31,6 +31,8 @@ pub struct Deployment {
     pub backend: String,
     pub durability: String,
     pub bus: String,
+    /// What the keys of locks begin with.
+    pub prefix: String,
 }
 
 pub(crate) type App = Arc<Shared>;
@@ -119,8 +121,9 @@ pub(crate) mod tests {
         };
         let control = Control::new(parts, interlock_control::Settings::default());
         let keys = KeyRing::load(&control, None).await.unwrap();
-        let [backend, durability, bus] = ["memory", "none", "in process"].map(str::to_owned);
-        let deployment = Deployment { roles: Vec::new(), backend, durability, bus };
+        let [backend, durability, bus, prefix] =
+            ["memory", "none", "in process", "cordum"].map(str::to_owned);
+        let deployment = Deployment { roles: Vec::new(), backend, durability, bus, prefix };
         Shared::new(Foundation { control, keys, clock, deployment }, Settings::default(), true)
     }
 

@@ -33,6 +33,10 @@ fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
         && bytes.iter().all(allowed)
 }
 
+fn is_visible(text: &str) -> bool {
+    (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $rule:literal, $valid:expr) => {
         $(#[$doc])*
@@ -138,7 +142,36 @@ name!(
     IdempotencyKey,
     "idempotency key",
     "1 to 255 visible ASCII characters",
-    |text| (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+    is_visible
+);
+
+name!(
+    /// What a lock of a tenant is on.
+    Resource,
+    "resource",
+    "1 to 255 visible ASCII characters",
+    is_visible
+);
+name!(
+    /// Who takes a lock, in the holder's own words. It proves nothing.
+    LockOwner,
+    "owner",
+    "1 to 255 bytes of text without control characters",
+    |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control)
+);
+name!(
+    /// Proof of one hold on a lock.
+    LockToken,
+    "token",
+    "1 to 255 visible ASCII characters",
+    is_visible
+);
+name!(
+    /// One request for a lock. Asked again with the same id, it is the same request.
+    LockRequest,
+    "request id",
+    "1 to 255 visible ASCII characters",
+    is_visible
 );
 
 /// A run. Unique everywhere; sorts by the time of its start.

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod job;
 pub mod lease;
 pub mod limit;
+pub mod lock;
 pub mod retry;
 pub mod run;
 pub mod step;
@@ -21,8 +22,8 @@ pub mod time;
 pub mod workflow;
 
 pub use ids::{
-    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, RunId, StepId, StepKey, TenantId, Topic,
-    WorkerId, WorkflowId,
+    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LockOwner, LockRequest, LockToken, Resource,
+    RunId, StepId, StepKey, TenantId, Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

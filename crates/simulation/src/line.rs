@@ -13,6 +13,7 @@ use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
+use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView};
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
 use interlock_backend::runs::{
     CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
@@ -27,9 +28,13 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
+use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
+use interlock_model::{
+    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
+    WorkflowId,
+};
 use tokio::sync::mpsc;
 
 use crate::checker::{Asked, Checker, Shared, Turn};
@@ -122,6 +127,7 @@ watched!(RunStore {
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>
         => |checker, answer| checker.taken(answer.iter().flatten(), lease);
     commit(commit: Commit) -> Committed, turn = Turn::of(&commit) => |checker, answer| checker.committed(&turn, answer);
+    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> () => |_, _| {};
     let_go(tenant: &TenantId, run: RunId, fence: Fence) -> () => |checker, answer| {
         if answer.is_ok() {
             checker.let_go(run, fence);
@@ -186,7 +192,20 @@ watched!(RegistryStore {
     introduce(worker: &WorkerId, handshake: &Handshake) -> () => |_, _| {};
     beat(worker: &WorkerId, beat: &Beat) -> () => |_, _| {};
     registry() -> Registry => |_, _| {};
+    save_snapshot(fence: Fence, snapshot: &str) -> () => |_, _| {};
+    snapshot() -> Option<String> => |_, _| {};
     forget_worker(worker: &WorkerId, unless_after: Timestamp) -> () => |_, _| {};
+});
+
+watched!(LockStore {
+    acquire(acquire: &Acquire) -> locks::Turn<Acquired> => |_, _| {};
+    renew(lock: &LockName, token: &LockToken, ttl: Duration) -> locks::Turn<Grant> => |_, _| {};
+    release(lock: &LockName, token: &LockToken) -> locks::Turn<()> => |_, _| {};
+    withdraw(lock: &LockName, request: &LockRequest, call: &LockToken) -> locks::Turn<()> => |_, _| {};
+    force_release(forced: &ForcedRelease) -> locks::Turn<()> => |_, _| {};
+    lock(lock: &LockName) -> Option<LockDetail> => |_, _| {};
+    locks(tenant: &TenantId, page: &PageRequest) -> Page<LockView> => |_, _| {};
+    lock_history(lock: &LockName, page: &PageRequest) -> Page<LockEvent> => |_, _| {};
 });
 
 watched!(HistoryStore {

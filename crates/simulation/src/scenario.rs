@@ -5,6 +5,7 @@ use std::time::Duration;
 use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
 use interlock_model::limit::Limits;
+use interlock_model::lock::{Inventory, Timings};
 use interlock_model::{TenantId, WorkflowId};
 
 use crate::Bug;
@@ -40,18 +41,19 @@ impl Scenario {
         let tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let is_deaf = planted == Some(Bug::WakeupLostForEver);
+        let faults = faults(&mut dice);
         Self {
             instances: dice.weighted(2, &[(25, 3)], 100),
             workers: tenants.len() + 1,
             tenants,
             clients: dice.weighted(2, &[(40, 3)], 100),
             actions: dice.between(3, 5),
-            faults: faults(&mut dice),
+            faults,
             wakeups_lost: if is_deaf { 60 } else { dice.weighted(0, &[(30, 10), (30, 40)], 100) },
             has_shared_bus: dice.percent(50),
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
-            settings: settings(is_deaf),
+            settings: settings(is_deaf, faults),
         }
     }
 }
@@ -86,10 +88,18 @@ fn faults(dice: &mut Dice) -> Faults {
     }
 }
 
-fn settings(is_deaf: bool) -> Settings {
-    let poll = if is_deaf { Duration::from_hours(24) } else { Duration::from_secs(1) };
+fn settings(is_deaf: bool, faults: Faults) -> Settings {
+    let (poll, every) = if is_deaf {
+        (Duration::from_hours(24), Duration::from_hours(24))
+    } else {
+        (Duration::from_secs(1), Duration::from_secs(5))
+    };
+    // A deaf world has nobody who looks by himself, on one replica or on all.
+    let timings = Timings { reconcile_every: every, snapshot_every: every, ..Timings::default() };
     Settings {
-        run_lease: Duration::from_secs(2),
+        locks: Inventory::new(timings),
+        // Short enough that a turn often outlasts it.
+        run_lease: (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2)),
         take_max: 2,
         engine_lanes: 2,
         poll,

@@ -1,7 +1,8 @@
 //! A typed client of the HTTP interface: one method for each endpoint, one file for each noun.
 //!
 //! A client is cheap to clone and shares its connections. It never retries by itself: whether a repetition is safe is
-//! known to the caller alone. (The [worker loop](crate::worker) and the [event reader](crate::events) do, as theirs are.)
+//! known to the caller alone. (The [worker loop](crate::worker), the [event reader](crate::events) and the
+//! [guard of locks](crate::lock_guard) do, as theirs are.)
 
 mod approvals;
 mod dead_letters;
@@ -9,6 +10,7 @@ mod error;
 mod jobs;
 mod keys;
 mod limits;
+mod locks;
 mod paths;
 mod runs;
 mod status;

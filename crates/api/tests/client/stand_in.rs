@@ -21,6 +21,8 @@ pub(crate) enum Answer {
     /// Written as it stands, and then the connection ends.
     Events(&'static str),
     HangUp,
+    /// Nothing, for as long as the client listens.
+    Silence,
 }
 
 pub(crate) struct StandIn {
@@ -80,6 +82,12 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Request {
 async fn write(stream: &mut BufReader<TcpStream>, answer: Answer) {
     let text = match answer {
         Answer::HangUp => return,
+        Answer::Silence => {
+            let mut unread = [0];
+            // Nothing comes but the end.
+            let _gone = stream.read(&mut unread).await;
+            return;
+        }
         Answer::Events(text) => {
             format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{text}")
         }

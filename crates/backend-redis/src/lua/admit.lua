@@ -149,16 +149,6 @@ local function undo(start)
   redis.pcall('SREM', key('wf:runs:active'), start.run)
 end
 
--- What Redis itself refuses before anything is written: it is so for all starts of this call.
-local function is_refusal_of_redis(reason)
-  for _, code in ipairs({ 'OOM', 'READONLY', 'MISCONF', 'NOREPLICAS' }) do
-    if string.sub(reason, 1, #code) == code then
-      return true
-    end
-  end
-  return false
-end
-
 local answers = {}
 for index = 1, number() do
   tag = argument()
@@ -166,7 +156,7 @@ for index = 1, number() do
   -- One tenant's damaged data must not cost the others in this call their answers.
   local is_done, answer = pcall(admit, start)
   if not is_done then
-    local reason = type(answer) == 'table' and answer.err or tostring(answer)
+    local reason = reason_of(answer)
     if is_refusal_of_redis(reason) then
       return redis.error_reply(reason)
     end

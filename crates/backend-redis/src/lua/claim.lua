@@ -1,6 +1,7 @@
 -- Gives waiting jobs to a worker, oldest first over all of its topics, each under a new lease with a larger fence.
 local worker, topics, capabilities = argument(), argument(), argument()
 local jobs_max, term, is_until_deadline = number(), number(), argument() == '1'
+local passed_over_max = 1000
 
 -- A worker that asks ten times a second is written down once.
 local function see_worker()
@@ -29,15 +30,25 @@ local function given_before()
   return given
 end
 
--- The jobs that wait for this worker. A topic that was named twice shows its jobs once.
-local function oldest_first()
-  local waiting, known = {}, {}
+local queues = {}
+-- A topic that was named twice shows its jobs once.
+local function read_topics()
+  local known = {}
   for _ = 1, number() do
     local topic = argument()
     if not known[topic] then
       known[topic] = true
-      local queue = key('wf:queue', topic)
-      for _, place in ipairs(redis.call('ZRANGE', queue, '-', '+', 'BYLEX', 'LIMIT', 0, jobs_max)) do
+      queues[#queues + 1] = key('wf:queue', topic)
+    end
+  end
+end
+
+-- The first so many of each queue, without those that cannot be had.
+local function oldest_first(limit, passed_over)
+  local waiting = {}
+  for _, queue in ipairs(queues) do
+    for _, place in ipairs(redis.call('ZRANGE', queue, '-', '+', 'BYLEX', 'LIMIT', 0, limit)) do
+      if not passed_over[place] then
         waiting[#waiting + 1] = { place = place, queue = queue }
       end
     end
@@ -48,13 +59,14 @@ local function oldest_first()
   return waiting
 end
 
+-- The lease, or nothing and whether the job stays where it is: somebody else's lock is on it.
 local function lease_out(waiting)
   local job = string.sub(waiting.place, 17)
   local hash = key('wf:job', job)
   local found = redis.call('HMGET', hash, 'job', 'deadline_at')
-  redis.call('ZREM', waiting.queue, waiting.place)
   if not found[1] then
-    return nil
+    redis.call('ZREM', waiting.queue, waiting.place)
+    return nil, false
   end
   local ttl = term
   if is_until_deadline and found[2] and found[2] ~= '' then
@@ -62,25 +74,50 @@ local function lease_out(waiting)
     ttl = math.max(tonumber(found[2]) - now, 1000)
   end
   local fence, expires_at = integer(mint_fence()), integer(now + ttl)
+  if not take_job_lock(job, { worker, request, fence, expires_at }, ttl) then
+    return nil, true
+  end
+  redis.call('ZREM', waiting.queue, waiting.place)
   redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
     'claimed_at', integer(now), 'request', request)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  return { found[1], fence, integer(ttl), expires_at, integer(now) }
+  return { found[1], fence, integer(ttl), expires_at, integer(now) }, false
+end
+
+local claimed, bytes = {}, 0
+-- Leases out what it can get, and how many it had to pass over.
+local function lease_out_all(limit, passed_over)
+  local passed = 0
+  for _, waiting in ipairs(oldest_first(limit, passed_over)) do
+    if #claimed >= jobs_max or bytes > answer_bytes_max then
+      break
+    end
+    local leased, is_locked = lease_out(waiting)
+    if is_locked then
+      passed_over[waiting.place] = true
+      passed = passed + 1
+    else
+      bytes = bytes + (leased and #leased[1] or 0)
+      claimed[#claimed + 1] = leased
+    end
+  end
+  return passed
 end
 
 see_worker()
-local claimed, bytes = {}, 0
+read_topics()
 if is_repeat then
   claimed = given_before()
 end
 if #claimed == 0 then
-  for index, waiting in ipairs(oldest_first()) do
-    if index > jobs_max or bytes > answer_bytes_max then
+  -- Who was passed over stands in front of others that can be had; a bounded number of them is looked past.
+  local passed_over, limit = {}, jobs_max
+  while limit <= jobs_max + passed_over_max do
+    local passed = lease_out_all(limit, passed_over)
+    if passed == 0 then
       break
     end
-    local leased = lease_out(waiting)
-    bytes = bytes + (leased and #leased[1] or 0)
-    claimed[#claimed + 1] = leased
+    limit = limit + passed
   end
 end
 return { 'ok', claimed }

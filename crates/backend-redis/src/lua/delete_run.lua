@@ -20,11 +20,15 @@ end
 
 local jobs = redis.call('SMEMBERS', key('wf:run:jobs', run))
 for _, job in ipairs(jobs) do
-  local found = redis.call('HMGET', key('wf:job', job), 'topic', 'created_at')
+  local found = redis.call('HMGET', key('wf:job', job), 'topic', 'created_at', 'worker', 'request', 'fence',
+    'expires_at')
   local place = sortable(tonumber(found[2])) .. '/' .. job
   redis.call('ZREM', key('wf:queue', found[1]), place)
   redis.call('ZREM', key('wf:jobs'), place)
   redis.call('ZREM', key('wf:leases'), job)
+  if found[5] then
+    release_job_lock(job, { found[3], found[4], found[5], found[6] })
+  end
   redis.call('HDEL', key('wf:dead_letters'), job)
   redis.call('ZREM', key('wf:dead_letters:index'), job)
   redis.call('UNLINK', key('wf:job', job))

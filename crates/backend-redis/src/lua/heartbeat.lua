@@ -21,6 +21,8 @@ end
 local expires_at = integer(now + ttl)
 redis.call('HSET', key('wf:job', job), 'ttl', integer(ttl), 'expires_at', expires_at)
 redis.call('ZADD', key('wf:leases'), expires_at, job)
+local lease = { found.worker, found.token, integer(fence), found.expires_at }
+extend_job_lock(job, lease, { found.worker, found.token, integer(fence), expires_at }, ttl)
 local seen_at = redis.call('HGET', key('wf:worker', found.worker), 'last_seen_at')
 if seen_at and now - tonumber(seen_at) >= 1000 then
   redis.call('HSET', key('wf:worker', found.worker), 'last_seen_at', integer(now))

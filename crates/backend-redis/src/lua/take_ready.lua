@@ -57,7 +57,7 @@ local function take(run)
   end
   if not fence then
     fence = mint_fence()
-    write_lock(run, holder, fence, lease)
+    write_lock(run, { owner = holder, token = request, fence = fence }, lease)
     redis.call('HSET', hash, 'lease', integer(fence))
   end
   local waiting = read_inbox(run)

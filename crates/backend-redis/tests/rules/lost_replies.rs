@@ -20,21 +20,21 @@ use super::{
 };
 
 /// A store whose replies can be lost.
-struct Scene {
-    store: Arc<dyn Store>,
+pub(crate) struct Scene {
+    pub(crate) store: Arc<dyn Store>,
     proxy: CuttingProxy,
     _server: Redis,
 }
 
 impl Scene {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let server = server().await;
         let proxy = CuttingProxy::before(server.port()).await;
         Self { store: open(&proxy.url()).await, proxy, _server: server }
     }
 
     /// Loses the reply to the next request with `mark` in it.
-    fn lose_reply_to(&self, mark: &str) {
+    pub(crate) fn lose_reply_to(&self, mark: &str) {
         self.proxy.lose_reply_to(mark);
     }
 
@@ -219,7 +219,7 @@ async fn a_key_whose_reply_was_lost_is_created_once() {
 }
 
 /// A store whose server hangs for longer than anybody waits, and then does what it was told.
-async fn hang(server: &Redis, call: impl Future<Output = ()>) {
+pub(crate) async fn hang(server: &Redis, call: impl Future<Output = ()>) {
     server.pause().unwrap();
     call.await;
     server.resume().unwrap();

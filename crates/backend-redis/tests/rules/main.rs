@@ -1,13 +1,20 @@
 //! What only Redis can get wrong: names that others read, replies that are lost, stores that come back empty.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod asking;
 mod batches;
 mod cutting;
 mod damage;
 mod fences;
-mod locks;
+mod job_locks;
+mod lock_damage;
+mod lock_quotas;
+mod lock_replies;
 mod lost_replies;
 mod names;
+mod run_locks;
+mod stage_locks;
+mod user_locks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

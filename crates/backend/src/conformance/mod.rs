@@ -9,6 +9,9 @@ pub mod fences;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
+pub mod lines;
+mod lock_scene;
+pub mod locks;
 pub mod registry;
 pub mod runs;
 mod scene;
@@ -108,6 +111,7 @@ macro_rules! conformance_suite {
                 a_run_that_ends_gives_its_slot_back_once,
                 what_comes_during_a_turn_is_left_for_the_next,
                 letting_go_leaves_the_run_to_others,
+                a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept,
                 a_due_run_ripens_and_not_before_its_time,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
@@ -170,6 +174,31 @@ macro_rules! conformance_suite {
                 introducing_again_keeps_the_last_beat,
                 a_worker_is_forgotten_unless_it_has_spoken_since,
                 workers_on_the_bus_are_known_after_a_reopening,
+            }
+            locks::{
+                a_free_lock_is_granted_and_nobody_else_gets_it,
+                the_same_request_gives_the_same_grant_and_the_owners_name_does_not,
+                the_token_re_enters_under_the_same_fence_and_a_stale_one_does_not,
+                fences_of_a_lock_only_grow,
+                a_renewal_extends_from_now_and_cannot_revive,
+                a_release_is_done_once_and_may_be_said_again,
+                sharers_hold_together_and_exclude_the_others,
+                an_operator_ends_the_hold_that_is_meant_and_no_other,
+                the_history_tells_every_hold_and_its_end,
+                held_locks_are_listed_newest_first_page_by_page,
+                a_lock_is_shown_with_its_line,
+                requests_at_once_are_granted_one_at_a_time,
+                a_stages_lock_is_one_for_all_and_survives_a_reopening,
+                only_the_live_snapshot_writer_writes_the_snapshot,
+            }
+            lines::{
+                the_line_is_served_first_come_first_served,
+                sharers_do_not_overtake_whoever_waits_alone,
+                a_waiter_that_is_gone_does_not_block_the_line,
+                a_hold_that_runs_out_makes_room_for_the_first_in_line,
+                withdrawing_leaves_the_line_and_ends_an_unheard_grant,
+                a_late_withdrawal_does_not_end_what_a_retry_was_told_of,
+                quotas_bound_what_a_tenant_has_of_locks,
             }
             workflows::{
                 saving_again_makes_the_next_version_and_keeps_the_old,

@@ -85,6 +85,27 @@ pub async fn what_comes_during_a_turn_is_left_for_the_next(subject: &mut dyn Sub
     assert_eq!(scene.take(&acme(), run).await, None);
 }
 
+pub async fn a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    subject.elapse(LEASE - Duration::from_millis(1)).await;
+    scene.store.keep_run(&acme(), run, taken.fence, LEASE).await.unwrap();
+    subject.elapse(LEASE - Duration::from_millis(1)).await;
+    assert!(scene.take(&acme(), run).await.is_none(), "it is kept");
+    subject.elapse(Duration::from_millis(1)).await;
+    let late = scene.store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
+    let next = scene.taken(&acme(), run).await;
+    let late = scene.store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: next.fence }));
+    let _ = scene.commit(idle(&next)).await.unwrap();
+    let done = scene.store.keep_run(&acme(), run, next.fence, LEASE).await;
+    assert_eq!(done, Err(StoreError::Fenced { held: next.fence, current: next.fence }), "it was let go of");
+    let nowhere = scene.store.keep_run(&acme(), scene.fresh_run(), next.fence, LEASE).await;
+    assert!(matches!(nowhere, Err(StoreError::NotFound { .. })), "{nowhere:?}");
+}
+
 pub async fn letting_go_leaves_the_run_to_others(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;

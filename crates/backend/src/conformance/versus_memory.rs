@@ -38,6 +38,9 @@ macro_rules! same {
 }
 
 mod giving_up;
+mod locks;
+
+use locks::LockWalk;
 
 /// What the sequence has seen so far and may ask for again, stale or not.
 struct Walk {
@@ -49,6 +52,7 @@ struct Walk {
     jobs: Vec<(TenantId, JobId, Fence)>,
     approvals: Vec<(TenantId, JobId)>,
     taken: Vec<Taken>,
+    locks: LockWalk,
     attempt: u32,
     log: Vec<String>,
 }
@@ -70,6 +74,7 @@ pub async fn every_answer_equals_the_references(
         jobs: Vec::new(),
         approvals: Vec::new(),
         taken: Vec::new(),
+        locks: LockWalk::default(),
         attempt: 1,
         log: vec![format!("seed {seed}")],
     };
@@ -106,6 +111,9 @@ impl Walk {
     }
 
     async fn step(&mut self) {
+        if self.random.random_bool(0.25) {
+            return self.lock_something().await;
+        }
         match self.random.random_range(0..100) {
             0..4 => self.save_or_delete_workflow().await,
             4..8 => self.set_limits().await,
@@ -118,7 +126,7 @@ impl Walk {
             83..86 => self.cancel_or_delete().await,
             86..90 => self.reconcile().await,
             90..93 => self.give_up().await,
-            93..96 => self.hear_of_a_worker().await,
+            93..95 => self.hear_of_a_worker().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
     }
@@ -196,6 +204,11 @@ impl Walk {
     async fn turn(&mut self) {
         let Some(taken) = Self::pick(&mut self.random, &self.taken) else { return };
         let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
+        if self.random.random_bool(0.1) {
+            let lease = Duration::from_millis(self.random.random_range(1..900));
+            let _ = same!(self, keep_run(&tenant, run, taken.fence, lease));
+            return;
+        }
         if self.random.random_bool(0.1) {
             let _ = same!(self, let_go(&tenant, run, taken.fence));
             return;

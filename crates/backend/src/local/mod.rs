@@ -14,6 +14,7 @@ mod history;
 mod inbox;
 mod jobs;
 mod keys;
+mod locks;
 mod registry;
 mod rows;
 mod runs;

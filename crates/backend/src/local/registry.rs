@@ -1,12 +1,13 @@
 //! Workers on the bus.
 
 use async_trait::async_trait;
-use interlock_model::{Timestamp, WorkerId};
+use interlock_model::lock::{LockName, StageLock};
+use interlock_model::{Fence, Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::rows;
 use super::store::LocalStore;
 use super::tables::{Changes, Decision, Executor, Pick, Table, View, parse, read};
+use super::{locks, rows};
 use crate::StoreError;
 use crate::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry, RegistryStore};
 
@@ -83,6 +84,22 @@ fn forget(view: &dyn View, worker: &WorkerId, unless_after: Timestamp) -> Result
     Ok(Decision { answer: (), changes })
 }
 
+fn save_snapshot(
+    view: &dyn View,
+    now: Timestamp,
+    fence: Fence,
+    snapshot: &str,
+) -> Result<Decision<()>, StoreError> {
+    let writer = LockName::Stage(StageLock::SnapshotWriter);
+    let current = locks::fence_in_force(view, now, &writer)?;
+    if current.is_live && current.fence == fence {
+        let mut changes = Changes::default();
+        changes.put(Table::System, rows::WORKERS_SNAPSHOT, &snapshot);
+        return Ok(Decision { answer: (), changes });
+    }
+    Err(StoreError::Fenced { held: fence, current: current.fence })
+}
+
 #[async_trait]
 impl<E: Executor> RegistryStore for LocalStore<E> {
     async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
@@ -99,6 +116,19 @@ impl<E: Executor> RegistryStore for LocalStore<E> {
 
     async fn registry(&self) -> Result<Registry, StoreError> {
         self.read("list workers on the bus", move |view, now| look(view, now)).await
+    }
+
+    async fn save_snapshot(&self, fence: Fence, snapshot: &str) -> Result<(), StoreError> {
+        let snapshot = snapshot.to_owned();
+        let decide = move |view: &dyn View, now| save_snapshot(view, now, fence, &snapshot);
+        self.write("save the snapshot of the workers", decide).await
+    }
+
+    async fn snapshot(&self) -> Result<Option<String>, StoreError> {
+        self.read("read the snapshot of the workers", move |view, _| {
+            read(view, Table::System, rows::WORKERS_SNAPSHOT)
+        })
+        .await
     }
 
     async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {

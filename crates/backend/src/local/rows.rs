@@ -3,8 +3,11 @@
 use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId};
 use serde::{Deserialize, Serialize};
 
-/// The one row of [`System`](super::Table::System).
+/// The row of [`System`](super::Table::System) with the limits.
 pub(super) const SYSTEM_LIMITS: &str = "limits";
+
+/// The row of [`System`](super::Table::System) that says which workers are there.
+pub(super) const WORKERS_SNAPSHOT: &str = "workers_snapshot";
 
 /// The system's limits as a row.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]

@@ -12,21 +12,16 @@ use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{ApiKeyId, Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
+use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp, WorkerId, WorkflowId};
 
 use super::slots::Gate;
-use super::tables::{Decision, Executor, Table, View, read};
-use super::{
-    admit, approvals, claim, commit, expiry, history, jobs, keys, rows, runs, take, tenants, workers,
-    workflows,
-};
+use super::tables::{Decision, Executor, View};
+use super::{admit, approvals, claim, commit, expiry, history, jobs, runs, take, tenants, workflows};
 use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
-use crate::keys::{ApiKey, KeyStore};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
-use crate::workers::{WorkerRecord, WorkerStore};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
 use crate::{Page, PageRequest, StoreError};
 
@@ -111,6 +106,18 @@ impl<E: Executor> RunStore for LocalStore<E> {
 
     async fn commit(&self, turn: Commit) -> Result<Committed, StoreError> {
         self.write("commit a run", move |view, now| commit::commit(view, now, turn)).await
+    }
+
+    async fn keep_run(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        fence: Fence,
+        lease: Duration,
+    ) -> Result<(), StoreError> {
+        let tenant = tenant.clone();
+        let decide = move |view: &dyn View, now| take::keep(view, now, (&tenant, run), fence, lease);
+        self.write("keep a run", decide).await
     }
 
     async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError> {
@@ -291,22 +298,6 @@ impl<E: Executor> HistoryStore for LocalStore<E> {
 }
 
 #[async_trait]
-impl<E: Executor> KeyStore for LocalStore<E> {
-    async fn create_key(&self, key: ApiKey) -> Result<ApiKey, StoreError> {
-        self.write("create a key", move |view, now| keys::create(view, now, key)).await
-    }
-
-    async fn revoke_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
-        let id = id.clone();
-        self.write("revoke a key", move |view, _| keys::revoke(view, &id)).await
-    }
-
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.read("list keys", move |view, _| keys::all(view)).await
-    }
-}
-
-#[async_trait]
 impl<E: Executor> TenantStore for LocalStore<E> {
     async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
         let scope = scope.clone();
@@ -326,19 +317,6 @@ impl<E: Executor> TenantStore for LocalStore<E> {
     async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
         let page = page.clone();
         self.read("list tenants", move |view, _| tenants::list(view, &page)).await
-    }
-}
-
-#[async_trait]
-impl<E: Executor> WorkerStore for LocalStore<E> {
-    async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
-        let (tenant, page) = (tenant.clone(), page.clone());
-        self.read("list workers", move |view, _| workers::list(view, &tenant, &page)).await
-    }
-
-    async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
-        let key = rows::worker(tenant, worker);
-        self.read("read a worker", move |view, _| read(view, Table::Workers, &key)).await
     }
 }
 

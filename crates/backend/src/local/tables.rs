@@ -65,10 +65,22 @@ pub enum Table {
     ApiKeys,
     /// `worker` → a worker on the bus, as it last spoke.
     Registry,
+    /// `home/lock` → who holds it. A home is a tenant, or the control plane itself.
+    Locks,
+    /// `home/lock/place` → who waits for it.
+    LockLine,
+    /// `home/lock/number` → what happened to it.
+    LockHistory,
+    /// `home/time/lock` for each lock that is held, by since when.
+    LockListing,
+    /// `home/time/lock` for each lock, by when nothing of it is alive any more, or all of it can be forgotten.
+    LockSweeps,
+    /// `home` → how many locks it holds and waits for.
+    LockTallies,
 }
 
 impl Table {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 33] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -96,6 +108,12 @@ impl Table {
         Self::Workers,
         Self::ApiKeys,
         Self::Registry,
+        Self::Locks,
+        Self::LockLine,
+        Self::LockHistory,
+        Self::LockListing,
+        Self::LockSweeps,
+        Self::LockTallies,
     ];
 
     #[must_use]
@@ -128,6 +146,12 @@ impl Table {
             Self::Workers => "workers",
             Self::ApiKeys => "api_keys",
             Self::Registry => "registry",
+            Self::Locks => "locks",
+            Self::LockLine => "lock_line",
+            Self::LockHistory => "lock_history",
+            Self::LockListing => "lock_listing",
+            Self::LockSweeps => "lock_sweeps",
+            Self::LockTallies => "lock_tallies",
         }
     }
 }

@@ -80,6 +80,27 @@ fn free_run(
     Ok(Some(Taken { start, head, inbox, inbox_end, fence: Fence::NONE, now }))
 }
 
+pub(super) fn keep(
+    view: &dyn View,
+    now: Timestamp,
+    (tenant, run): (&TenantId, RunId),
+    fence: Fence,
+    lease: Duration,
+) -> Result<Decision<()>, StoreError> {
+    let key = rows::run(tenant, run);
+    let Some(head) = read::<Head>(view, Table::Heads, &key)? else {
+        return Err(StoreError::not_found("run", run));
+    };
+    let held: Option<RunLease> = read(view, Table::RunLeases, &key)?;
+    let current = held.as_ref().map_or(head.fence, |held| held.fence);
+    let Some(held) = held.filter(|held| held.fence == fence && now < held.expires_at) else {
+        return Err(StoreError::Fenced { held: fence, current });
+    };
+    let mut changes = Changes::default();
+    changes.put(Table::RunLeases, key, &RunLease { expires_at: now + lease, ..held });
+    Ok(Decision { answer: (), changes })
+}
+
 pub(super) fn let_go(
     view: &dyn View,
     tenant: &TenantId,

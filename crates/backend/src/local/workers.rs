@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use super::rows;
 use super::runs::{fill_page, page_end};
-use super::tables::{Changes, Pick, Table, View, read};
+use super::store::LocalStore;
+use super::tables::{Changes, Executor, Pick, Table, View, read};
 use crate::jobs::Claim;
-use crate::workers::WorkerRecord;
+use crate::workers::{WorkerRecord, WorkerStore};
 use crate::{Page, PageRequest, StoreError};
 
 /// A worker that asks ten times a second is written down once.
@@ -56,14 +58,23 @@ pub(super) fn heard(
     Ok(())
 }
 
-pub(super) fn list(
-    view: &dyn View,
-    id: &TenantId,
-    page: &PageRequest,
-) -> Result<Page<WorkerRecord>, StoreError> {
+fn list(view: &dyn View, id: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
     let until = page_end(id, page);
     let limit = page.limit.saturating_add(1);
     let rows = view.scan(Table::Workers, &rows::of_tenant(id), &until, Pick::Last(limit))?;
     let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
     fill_page(keys, page.limit, |key| read(view, Table::Workers, key))
+}
+
+#[async_trait]
+impl<E: Executor> WorkerStore for LocalStore<E> {
+    async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
+        let (tenant, page) = (tenant.clone(), page.clone());
+        self.read("list workers", move |view, _| list(view, &tenant, &page)).await
+    }
+
+    async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
+        let key = rows::worker(tenant, worker);
+        self.read("read a worker", move |view, _| read(view, Table::Workers, &key)).await
+    }
 }

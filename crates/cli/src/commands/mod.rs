@@ -3,9 +3,12 @@
 pub(crate) mod approval;
 mod completions;
 pub(crate) mod dlq;
+pub(crate) mod drill;
+mod group;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod limits;
+pub(crate) mod locks;
 mod pages;
 pub(crate) mod run;
 mod serve;
@@ -42,10 +45,16 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Approval(approval) => approval::run(approval, &session()?).await.map(done),
         Command::Worker(worker) => worker::run(worker, session()?).await,
         Command::Limits(limits) => limits::run(limits, &session()?).await.map(done),
+        Command::Locks(locks) => locks::run(locks, output, session).await,
         Command::Keys(keys) => keys::run(keys, &session()?).await.map(done),
         Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
         Command::Dlq(dlq) => dlq::run(dlq, &session()?).await.map(done),
+        Command::Drill(drill) => {
+            let way = drill::Way::new(&arguments.connection, environment);
+            Box::pin(drill::run(drill, way, output)).await
+        }
+        Command::DrillParty(party) => drill::party(party).await,
         Command::Status => status::run(&session()?).await.map(done),
     }
 }

@@ -36,18 +36,18 @@ fn abandon() -> ! {
 }
 
 /// The signals that ask us to stop.
-struct Stops {
+pub(super) struct Stops {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Stops {
-    fn listen() -> Result<Self> {
+    pub(super) fn listen() -> Result<Self> {
         let listen = |kind| signal(kind).map_err(Failure::local("listen for signals"));
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) {
+    pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -102,6 +102,27 @@ pub(crate) struct ServeFlags {
     /// How long a shutdown waits for what is in hand
     #[arg(long, value_name = "MS", help_heading = "Times")]
     shutdown_grace_ms: Option<u64>,
+    /// Locks that one tenant may hold at once [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Locks")]
+    locks_per_tenant_max: Option<NonZeroU32>,
+    /// Requests of one tenant that may stand in line for locks [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Locks")]
+    lock_waiters_per_tenant_max: Option<NonZeroU32>,
+    /// Requests that may stand in the line of one lock [default: 2000]
+    #[arg(long, value_name = "N", help_heading = "Locks")]
+    lock_line_max: Option<NonZeroU32>,
+    /// A request in line whose process was not heard of for so long is gone
+    #[arg(long, value_name = "MS", help_heading = "Locks")]
+    lock_silence_ms: Option<NonZeroU64>,
+    /// How often the first in line looks by itself, should a wake-up be lost
+    #[arg(long, value_name = "MS", help_heading = "Locks")]
+    lock_poll_ms: Option<NonZeroU64>,
+    /// How often each reconciling loop ticks; its lock holds twice as long
+    #[arg(long, value_name = "MS", help_heading = "Locks")]
+    reconcile_ms: Option<NonZeroU64>,
+    /// How often the snapshot of the workers is written; its lock holds twice as long
+    #[arg(long, value_name = "MS", help_heading = "Locks")]
+    snapshot_ms: Option<NonZeroU64>,
 }
 
 /// What a process can do. All of it, or a part.
@@ -157,6 +178,19 @@ pub(crate) struct ServeConfig {
     pub(crate) header_timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) shutdown_grace: Option<Duration>,
+    pub(crate) locks: LockChoices,
+}
+
+/// What is chosen about locks.
+#[derive(Debug, Clone)]
+pub(crate) struct LockChoices {
+    pub(crate) held_max: Option<NonZeroU32>,
+    pub(crate) waiting_max: Option<NonZeroU32>,
+    pub(crate) line_max: Option<NonZeroU32>,
+    pub(crate) silence: Option<Duration>,
+    pub(crate) poll: Option<Duration>,
+    pub(crate) reconcile_every: Option<Duration>,
+    pub(crate) snapshot_every: Option<Duration>,
 }
 
 /// Redis and NATS, and what is chosen about them.
@@ -248,12 +282,22 @@ impl ServeFlags {
             header_timeout_ms: self.header_timeout_ms.or(under.header_timeout_ms),
             idle_timeout_ms: self.idle_timeout_ms.or(under.idle_timeout_ms),
             shutdown_grace_ms: self.shutdown_grace_ms.or(under.shutdown_grace_ms),
+            locks_per_tenant_max: self.locks_per_tenant_max.or(under.locks_per_tenant_max),
+            lock_waiters_per_tenant_max: self
+                .lock_waiters_per_tenant_max
+                .or(under.lock_waiters_per_tenant_max),
+            lock_line_max: self.lock_line_max.or(under.lock_line_max),
+            lock_silence_ms: self.lock_silence_ms.or(under.lock_silence_ms),
+            lock_poll_ms: self.lock_poll_ms.or(under.lock_poll_ms),
+            reconcile_ms: self.reconcile_ms.or(under.reconcile_ms),
+            snapshot_ms: self.snapshot_ms.or(under.snapshot_ms),
         }
     }
 
     fn with_defaults(self) -> Result<ServeConfig> {
         Ok(ServeConfig {
             machines: self.machines()?,
+            locks: self.locks(),
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(
@@ -271,6 +315,18 @@ impl ServeFlags {
             idle_timeout: self.idle_timeout_ms.map(duration),
             shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
         })
+    }
+
+    fn locks(&self) -> LockChoices {
+        LockChoices {
+            held_max: self.locks_per_tenant_max,
+            waiting_max: self.lock_waiters_per_tenant_max,
+            line_max: self.lock_line_max,
+            silence: self.lock_silence_ms.map(duration),
+            poll: self.lock_poll_ms.map(duration),
+            reconcile_every: self.reconcile_ms.map(duration),
+            snapshot_every: self.snapshot_ms.map(duration),
+        }
     }
 
     fn machines(&self) -> Result<Option<Machines>> {

@@ -4,11 +4,13 @@
 
 mod caps;
 mod commands;
+mod drill;
 mod fences;
 mod folder;
 mod idempotency;
 mod kills;
 mod load;
+mod locks;
 mod machines;
 mod paused_worker;
 mod server;

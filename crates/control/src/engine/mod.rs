@@ -9,6 +9,7 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::Taken;
 use interlock_model::{RunId, TenantId};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -67,29 +68,27 @@ async fn look(control: Arc<Control>, shutdown: CancellationToken) {
 /// line: one tenant's storm does not keep the others waiting.
 async fn advance_some(control: &Arc<Control>, tenant: &TenantId) {
     let (lease, limit) = (control.settings.run_lease, control.settings.take_max);
+    let asked_at = Instant::now();
     match control.store.take_ready(tenant, &control.instance, lease, limit).await {
         Ok(taken) => {
             if taken.len() == limit {
                 control.wakeups.remember_ready(tenant.clone());
             }
             let mut turns: JoinSet<()> =
-                taken.into_iter().map(|run| advance_to_the_end(control.clone(), run)).collect();
+                taken.into_iter().map(|run| advance_to_the_end(control.clone(), run, asked_at)).collect();
             while turns.join_next().await.is_some() {}
         }
         Err(error) => warn!(%tenant, %error, "cannot take runs; trying again at the next look"),
     }
 }
 
-async fn advance_to_the_end(control: Arc<Control>, taken: Taken) {
+async fn advance_to_the_end(control: Arc<Control>, taken: Taken, asked_at: Instant) {
     let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
-    match control.turn(taken).await {
-        Ok(false) => {}
-        Ok(true) => {
-            if let Err(error) = control.drive(&tenant, run).await {
-                warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
-            }
-        }
-        Err(error) => warn!(%tenant, %run, %error, "a turn was not made; the run stays ready"),
+    let advance = async {
+        if control.turn(taken, asked_at).await? { control.drive_alone(&tenant, run).await } else { Ok(()) }
+    };
+    if let Err(error) = control.run_locks.alone(run, advance).await {
+        warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
     }
 }
 
@@ -97,12 +96,18 @@ async fn advance_to_the_end(control: Arc<Control>, taken: Taken) {
 const TURNS_IN_A_ROW_MAX: usize = 16;
 
 impl Control {
-    /// Advances this run now, unless somebody else does. Whoever holds it sees what was posted.
+    /// Advances this run now, after whoever of this process is at it, unless another replica does. Whoever holds it sees
+    /// what was posted.
     pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+        self.run_locks.alone(run, self.drive_alone(tenant, run)).await
+    }
+
+    async fn drive_alone(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
         for _ in 0..TURNS_IN_A_ROW_MAX {
+            let asked_at = Instant::now();
             let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease).await?;
             let Some(taken) = taken else { return Ok(()) };
-            if !self.turn(taken).await? {
+            if !self.turn(taken, asked_at).await? {
                 return Ok(());
             }
         }

@@ -7,22 +7,30 @@ use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Command, advance};
 use interlock_model::{RunId, StepKey, TenantId, Topic};
-use tracing::error;
+use tokio::time::Instant;
+use tracing::{error, warn};
 
+use crate::locks::{Lease as _, RunLock};
 use crate::service::Control;
 
 impl Control {
-    /// Advances a taken run and lets go of it. Whether more has come for it meanwhile.
-    pub(super) async fn turn(&self, taken: Taken) -> Result<bool, StoreError> {
-        let (tenant, run, fence) = (taken.start.tenant.clone(), taken.start.run, taken.fence);
-        match self.try_turn(taken).await {
-            Ok(has_more) => Ok(has_more),
+    /// Advances a run that was taken, and asked for at `asked_at`, and lets go of it. Whether more has come for it
+    /// meanwhile.
+    pub(super) async fn turn(&self, taken: Taken, asked_at: Instant) -> Result<bool, StoreError> {
+        let lock = RunLock::of(self, &taken, asked_at);
+        let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
+        match lock.guard(self.try_turn(taken)).await {
+            Ok(Ok(has_more)) => Ok(has_more),
             // Somebody else has the run: what we decided is void, and what they do is right.
-            Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => {
+            Ok(Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => Ok(false),
+            Ok(Err(error)) => {
                 // The lease would end by itself, later. Failing at this, too, changes nothing.
-                let _ = self.store.let_go(&tenant, run, fence).await;
+                lock.release().await;
                 Err(error)
+            }
+            Err(loss) => {
+                warn!(%tenant, %run, %loss, "a turn was dropped; whoever has the run next makes it");
+                Ok(false)
             }
         }
     }

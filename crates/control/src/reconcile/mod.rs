@@ -1,7 +1,16 @@
 //! Reconcilers: they take no input, may run at any time and any number of times, and tell what they did.
+//!
+//! The loop of this file runs on every replica and looks at what is due. Those of [`ticking`] go through everything,
+//! slowly, on one replica at a time: what they find was missed.
 
 mod due_timers;
+mod every_tenant;
+mod lost_jobs;
+mod snapshot;
 mod stale_jobs;
+mod standing_runs;
+pub mod ticking;
+mod waiting_jobs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::service::Control;
+pub use lost_jobs::LostJobs;
+pub use snapshot::Snapshot;
+pub use standing_runs::StandingRuns;
+pub use waiting_jobs::WaitingJobs;
 
 /// What one look did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,6 +5,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod keys;
+pub(crate) mod locks;
 pub(crate) mod runs;
 
 use interlock_api::Page;

@@ -36,10 +36,25 @@ pub(crate) enum FencedWrite {
     Fail,
     /// From a worker on the bus.
     BusResult,
+    /// Asked for again with a token.
+    LockAcquire,
+    LockRenew,
+    LockRelease,
+    LockForceRelease,
 }
 
 impl FencedWrite {
-    const ALL: [Self; 5] = [Self::Heartbeat, Self::Progress, Self::Complete, Self::Fail, Self::BusResult];
+    const ALL: [Self; 9] = [
+        Self::Heartbeat,
+        Self::Progress,
+        Self::Complete,
+        Self::Fail,
+        Self::BusResult,
+        Self::LockAcquire,
+        Self::LockRenew,
+        Self::LockRelease,
+        Self::LockForceRelease,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -48,6 +63,10 @@ impl FencedWrite {
             Self::Complete => "complete",
             Self::Fail => "fail",
             Self::BusResult => "bus_result",
+            Self::LockAcquire => "lock_acquire",
+            Self::LockRenew => "lock_renew",
+            Self::LockRelease => "lock_release",
+            Self::LockForceRelease => "lock_force_release",
         }
     }
 }

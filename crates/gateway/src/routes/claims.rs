@@ -18,6 +18,7 @@ use interlock_model::{Fence, JobId, WorkerId};
 use super::Answer;
 use crate::auth::{Caller, Permission};
 use crate::body::Payload;
+use crate::bounds::{bounded, bounded_text};
 use crate::convert;
 use crate::error::Refusal;
 use crate::metrics::FencedWrite;
@@ -90,22 +91,6 @@ fn within_bounds(
         term: LeaseTerm::For(lease),
     };
     Ok((claim, Duration::from_millis(wait_ms)))
-}
-
-fn bounded(name: &str, number: u64, (low, high): (u64, u64)) -> Result<(), Refusal> {
-    if (low..=high).contains(&number) {
-        Ok(())
-    } else {
-        Err(Refusal::invalid(format!("{name}: {number} is out of bounds; from {low} to {high}")))
-    }
-}
-
-fn bounded_text(name: &str, text: &str, chars_max: usize) -> Result<(), Refusal> {
-    if text.chars().count() <= chars_max {
-        Ok(())
-    } else {
-        Err(Refusal::invalid(format!("{name} is too long: at most {chars_max} characters")))
-    }
 }
 
 /// Says that the worker lives, and asks whether the result is still wanted.

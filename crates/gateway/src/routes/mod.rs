@@ -8,6 +8,7 @@ pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod limits;
+pub(crate) mod locks;
 pub(crate) mod runs;
 pub(crate) mod starts;
 pub(crate) mod status;

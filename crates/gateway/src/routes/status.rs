@@ -15,6 +15,7 @@ use interlock_api::status::{
 };
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
+use interlock_model::lock::LockLimits;
 use interlock_model::time::millis;
 use serde_json::{Value, json};
 
@@ -73,6 +74,12 @@ fn policies(app: &Shared) -> BTreeMap<String, Value> {
         ("retry_after_ms".to_owned(), {
             json!({"min": millis(settings.retry_after_min), "max": millis(settings.retry_after_max)})
         }),
+        ("lock_limits".to_owned(), {
+            let LockLimits { held_max, waiting_max, line_max } = settings.lock_limits;
+            json!({"locks_per_tenant_max": held_max, "lock_waiters_per_tenant_max": waiting_max, "lock_line_max": line_max})
+        }),
+        ("lock_silence_ms".to_owned(), json!(millis(settings.lock_silence))),
+        ("lock_poll_ms".to_owned(), json!(millis(settings.lock_poll))),
     ])
 }
 

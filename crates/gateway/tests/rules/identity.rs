@@ -120,6 +120,9 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
     let letter = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1";
     let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0});
     let config = json!({"scope": "org", "data": {"limits": {}}});
+    let lock = json!({"resource": "r", "owner": "o", "ttl_ms": 1_000, "request_id": "same"});
+    let held = json!({"resource": "r", "token": "t"});
+    let forced = json!({"resource": "r", "expect_token": "t", "reason": "why not"});
     vec![
         ("GET", "/api/v1/workflows", Value::Null, &["operator", "starter", "viewer"]),
         ("POST", "/api/v1/workflows", one_step("x"), &[]),
@@ -152,6 +155,13 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
         ("GET", "/api/v1/dlq", Value::Null, &["operator", "viewer"]),
         ("GET", letter, Value::Null, &["operator", "viewer"]),
         ("DELETE", letter, Value::Null, &["operator"]),
+        ("POST", "/api/v1/locks/acquire", lock, &["operator", "worker"]),
+        ("POST", "/api/v1/locks/release", held, &["operator", "worker"]),
+        ("POST", "/api/v1/locks/force-release", forced, &["operator"]),
+        ("GET", "/api/v1/locks", Value::Null, &["operator", "viewer"]),
+        ("GET", "/api/v1/locks?resource=r", Value::Null, &["operator", "viewer"]),
+        ("GET", "/api/v1/locks/history?resource=r", Value::Null, &["operator", "viewer"]),
+        ("GET", "/api/v1/locks/inventory", Value::Null, &["operator", "viewer"]),
         ("GET", "/api/v1/keys", Value::Null, &[]),
         ("POST", "/api/v1/keys", json!({"name": "x", "role": "viewer", "tenant": "acme"}), &[]),
         ("GET", "/api/v1/status", Value::Null, &["operator", "starter", "worker", "viewer"]),

@@ -8,6 +8,7 @@ mod dead_letters;
 mod events;
 mod identity;
 mod lists;
+mod locks;
 mod server;
 mod shutdown;
 mod slow_clients;

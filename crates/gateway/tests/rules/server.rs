@@ -38,18 +38,38 @@ pub(crate) fn one_step(id: &str) -> Value {
     json!({"id": id, "name": id, "steps": {"build": {"type": "worker", "topic": "build", "input": {"n": "${input.n}"}}}})
 }
 
+/// Nobody looks by themselves in time: whoever waits must be woken.
+pub(crate) fn patient() -> settings::Settings {
+    settings::Settings {
+        claim_poll: PATIENCE * 3,
+        lock_poll: PATIENCE * 3,
+        lock_silence: PATIENCE * 9,
+        ..settings::Settings::default()
+    }
+}
+
+pub(crate) fn empty_store() -> Arc<dyn Store> {
+    Arc::new(memory::store(Arc::new(SystemClock)))
+}
+
 pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
+    foundation_on(empty_store(), patient(), bootstrap).await
+}
+
+async fn foundation_on(
+    store: Arc<dyn Store>,
+    settings: settings::Settings,
+    bootstrap: Option<&str>,
+) -> Foundation {
     let clock = Arc::new(SystemClock);
     let parts = service::Foundation {
-        store: Arc::new(memory::store(clock.clone())),
+        store,
         bus: Arc::new(InProcessBus::default()),
         clock: clock.clone(),
         identity: Identity::unpredictable(),
         instance: "i-1".parse().expect("a name"),
         mailbox: None,
     };
-    // Nobody looks by themselves in time: whoever waits must be woken.
-    let settings = settings::Settings { claim_poll: PATIENCE * 3, ..settings::Settings::default() };
     let control = Control::new(parts, settings);
     let keys = KeyRing::load(&control, bootstrap).await.unwrap();
     let deployment = Deployment {
@@ -57,6 +77,7 @@ pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
         backend: "memory".to_owned(),
         durability: "none".to_owned(),
         bus: "in process".to_owned(),
+        prefix: "cordum".to_owned(),
     };
     Foundation { control, keys, clock, deployment }
 }
@@ -80,7 +101,15 @@ impl Server {
     }
 
     pub(crate) async fn with(settings: Settings, bootstrap: Option<&str>) -> Result<Self, BindError> {
-        let foundation = foundation(bootstrap).await;
+        Self::bound(settings, foundation(bootstrap).await)
+    }
+
+    /// On this store, with stages that behave like this.
+    pub(crate) async fn on(store: Arc<dyn Store>, stages: settings::Settings) -> Self {
+        Self::bound(local(), foundation_on(store, stages, None).await).unwrap()
+    }
+
+    fn bound(settings: Settings, foundation: Foundation) -> Result<Self, BindError> {
         let (shutdown, stages) = (CancellationToken::new(), CancellationToken::new());
         let control = foundation.control.clone();
         let store = control.store().clone();

@@ -20,7 +20,8 @@ pub(crate) async fn exchange(server: &Server, bytes: &[u8]) -> Answer {
 #[tokio::test]
 async fn an_unknown_path_is_not_found() {
     let server = Server::start().await;
-    for path in ["/", "/api/v1", "/api/v1/nope", "/api/v1/locks", "/api/v1/dlq/", "/api/v1/workflows/", "//"]
+    for path in
+        ["/", "/api/v1", "/api/v1/nope", "/api/v1/lockers", "/api/v1/dlq/", "/api/v1/workflows/", "//"]
     {
         server.get(path).send().await.problem(404, "not_found");
     }

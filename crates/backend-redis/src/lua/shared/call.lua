@@ -1,15 +1,16 @@
 -- What every script begins with: who is asked for, and what time it is.
 --
--- ARGV: 1 prefix of all keys, 2 the tenant's hash tag, 3 prefix of run locks, 4 the time in milliseconds (empty: the
--- server's own), 5 the fence that the next one must exceed, 6 the id of this request, 7 whether it was asked before.
--- What follows is the verb's own and is read with argument().
+-- ARGV: 1 prefix of all keys, 2 the hash tag of the tenant, or of what belongs to none, 3 prefix of locks that people
+-- read, 4 the time in milliseconds (empty: the server's own), 5 the fence that the next one must exceed, 6 the id of
+-- this request, 7 whether it was asked before, 8 whether this is a Cluster. What follows is the verb's own and is read
+-- with argument().
 --
 -- Documents are opaque here: Lua would round their numbers and turn empty lists into objects. What a script must know
 -- of them stands in fields beside them. A number leaves only through integer(): '..' and cjson keep 14 digits.
 local prefix, tag, lock_prefix = ARGV[1], ARGV[2], ARGV[3]
 local fence_floor = tonumber(ARGV[5])
-local request, is_repeat = ARGV[6], ARGV[7] == '1'
-local position = 7
+local request, is_repeat, is_cluster = ARGV[6], ARGV[7] == '1', ARGV[8] == '1'
+local position = 8
 
 local function argument()
   position = position + 1

@@ -20,13 +20,15 @@ end
 -- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open.
 local function end_job(job, cause)
   local hash = key('wf:job', job)
-  local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker')
+  local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
+    'expires_at')
   if not found[1] or found[2] then
     return false
   end
   local fence = integer(mint_fence())
   if found[4] then
     redis.call('ZREM', key('wf:leases'), job)
+    release_job_lock(job, { found[5], found[6], found[4], found[7] })
     redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request')
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', found[4], 'end_fence', fence,
       'end_worker', found[5])

@@ -1,6 +1,6 @@
 -- The lock on a run, readable by GET: who holds it, under which fence, until when. A value that is not ours is held.
 local function read_lock(run)
-  local value = redis.pcall('GET', lock_prefix .. run)
+  local value = redis.pcall('GET', lock_key('wf:run:lock', run))
   if not value then
     return nil
   end
@@ -12,20 +12,14 @@ local function read_lock(run)
   return { owner = '', token = '', fence = 0, expires_at = math.huge }
 end
 
-local function write_lock(run, owner, fence, lease)
-  local value = '{"owner":"' .. owner .. '","token":"' .. request .. '","fence":' .. integer(fence)
-    .. ',"expires_at":' .. integer(now + lease) .. '}'
-  if is_own_clock then
-    redis.call('SET', lock_prefix .. run, value, 'PX', integer(lease))
-  else
-    -- Redis would let it end by another clock than the one that is asked.
-    redis.call('SET', lock_prefix .. run, value)
-  end
+local function write_lock(run, lock, lease)
+  local value = lease_text(lock.owner, lock.token, integer(lock.fence), integer(now + lease))
+  show(lock_key('wf:run:lock', run), value, lease)
 end
 
 local function release_lock(run, fence)
   local lock = read_lock(run)
   if lock and lock.fence == fence then
-    redis.call('DEL', lock_prefix .. run)
+    redis.call('DEL', lock_key('wf:run:lock', run))
   end
 end

@@ -2,7 +2,7 @@
 -- and the refusal: anything but the latest fence is stale.
 local function standing(job, fence)
   local found = redis.call('HMGET', key('wf:job', job), 'created_at', 'end_cause', 'end_held', 'end_fence', 'fence',
-    'expires_at', 'ttl', 'worker')
+    'expires_at', 'ttl', 'worker', 'request')
   if not found[1] then
     return nil, { 'missing' }
   end
@@ -22,5 +22,5 @@ local function standing(job, fence)
     -- Its time is over, though nobody has noticed yet: the next fence is already somebody else's.
     return nil, { 'fenced', integer(next_fence()) }
   end
-  return 'held', { ttl = tonumber(found[7]), worker = found[8] }
+  return 'held', { ttl = tonumber(found[7]), worker = found[8], token = found[9], expires_at = found[6] }
 end

@@ -7,11 +7,12 @@ use std::process::{ExitStatus, Stdio};
 
 use interlock_api::jobs::ClaimedJob;
 use interlock_api::worker::Outcome;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::commands::group::Group;
 
 /// What the server takes as a body.
 const OUTPUT_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -65,29 +66,8 @@ fn spawn(command: &[OsString], job: &ClaimedJob) -> std::io::Result<(Child, Grou
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    Ok((child, Group { leader }))
-}
-
-/// A process group. Dropping it kills every process in it.
-struct Group {
-    leader: Option<Pid>,
-}
-
-impl Group {
-    /// The leader has ended by itself and its number may be given to another.
-    fn disarm(&mut self) {
-        self.leader = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(leader) = self.leader {
-            // If it is gone already, that is what was wanted.
-            let _gone = kill_process_group(leader, Signal::KILL);
-        }
-    }
+    let group = Group::of(&child);
+    Ok((child, group))
 }
 
 /// A command that does not care for its input may close it or end before it is written.

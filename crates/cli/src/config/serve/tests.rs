@@ -76,3 +76,17 @@ fn a_time_of_zero_is_refused_wherever_it_stands() {
     assert!(ServeFlags::of_environment(&environment(&[("INTERLOCK_POLL_MS", "0")])).is_err());
     assert!(ServeFlags::of_file("shutdown_grace_ms = 0").is_ok());
 }
+
+#[test]
+fn what_is_chosen_about_locks_comes_from_every_layer() {
+    let file = file("lock_line_max = 1\nlocks_per_tenant_max = 2\nlock_silence_ms = 3\nsnapshot_ms = 4\n");
+    let path = file.path().to_str().unwrap();
+    let found = environment(&[("INTERLOCK_LOCK_SILENCE_MS", "30"), ("INTERLOCK_LOCK_POLL_MS", "40")]);
+    let given = flags(&["--lock-line-max", "10", "--reconcile-ms", "50", "--config", path]);
+    let locks = ServeConfig::resolve(given, &found).unwrap().locks;
+    assert_eq!((locks.line_max, locks.held_max), (NonZeroU32::new(10), NonZeroU32::new(2)));
+    assert_eq!(locks.waiting_max, None);
+    let times = [locks.silence, locks.poll, locks.reconcile_every, locks.snapshot_every];
+    assert_eq!(times, [30, 40, 50, 4].map(|time| Some(Duration::from_millis(time))));
+    assert!(ServeFlags::of_file("lock_line_max = 0").is_err());
+}

@@ -1,14 +1,12 @@
 //! One cap over all replicas.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use super::Machines;
+use super::monitor::Monitor;
 use crate::server::{Answer, Caller};
 
 async fn prepare(callers: &[Caller], cap: u32) {
@@ -24,30 +22,6 @@ async fn storm(callers: &[Caller], starts: usize, key: Option<&str>) -> Vec<Answ
 
 fn count(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status.as_u16() == status).count()
-}
-
-/// Everything that Redis is told to do from now on, also inside of scripts.
-struct Monitor(TcpStream);
-
-impl Monitor {
-    async fn begin(port: u16) -> Self {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        stream.write_all(b"MONITOR\r\n").await.unwrap();
-        let mut ok = [0; 5];
-        stream.read_exact(&mut ok).await.unwrap();
-        assert_eq!(&ok, b"+OK\r\n");
-        Self(stream)
-    }
-
-    /// What was seen up to a command that only this test sends.
-    async fn read_until(mut self, mark: &str) -> String {
-        let mut seen = Vec::new();
-        while !String::from_utf8_lossy(&seen).contains(mark) {
-            let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_buf(&mut seen)).await;
-            assert!(read.expect("Redis goes on telling").unwrap() > 0);
-        }
-        String::from_utf8_lossy(&seen).into_owned()
-    }
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 mod caps;
 mod documents;
+mod drill;
 mod kills;
+mod locks;
+mod monitor;
 mod nats_workers;
 mod refusals;
 mod restarts;
@@ -31,8 +34,20 @@ impl Machines {
     pub(crate) async fn start_on(replicas: usize, release: NatsRelease) -> Self {
         let redis = Redis::start(RedisOptions::default()).await.unwrap();
         let nats = Nats::start(NatsOptions { release, ..NatsOptions::default() }).await.unwrap();
-        let started = (0..replicas).map(|_| replica(&redis.url(), &nats.url(), &[])).collect();
-        Self { redis, nats, replicas: started }
+        Self { redis, nats, replicas: Vec::new() }.with_replicas(replicas, &[])
+    }
+
+    /// With replicas that are started with these arguments.
+    pub(crate) async fn start_with(replicas: usize, arguments: &[&str]) -> Self {
+        Self::start(0).await.with_replicas(replicas, arguments)
+    }
+
+    /// So many more.
+    pub(crate) fn with_replicas(mut self, replicas: usize, arguments: &[&str]) -> Self {
+        let start = |_| replica(&self.redis.url(), &self.nats.url(), arguments);
+        let started: Vec<_> = (0..replicas).map(start).collect();
+        self.replicas.extend(started);
+        self
     }
 
     /// Another replica.

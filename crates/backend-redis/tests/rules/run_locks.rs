@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_backend::StoreError;
 use interlock_backend::clock::ManualClock;
 use interlock_model::{InstanceId, RunId, Timestamp};
 
+use super::asking::{ends_within, shown};
 use super::{LEASE, acme, idle, name, open, open_on, server, started, until};
 
 fn lock_of(run: RunId) -> String {
@@ -49,6 +51,29 @@ async fn a_foreign_value_in_the_lock_is_held_and_left_alone() {
     assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None));
     server.command(&["DEL", &lock_of(run)]).await.unwrap();
     assert!(store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_kept_run_shows_its_new_end_and_keeps_owner_token_and_fence() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let run = started(&*store, 1, false).await;
+    let taken = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().unwrap();
+    let before = shown(&server, &lock_of(run)).await;
+    store.keep_run(&acme(), run, taken.fence, LEASE * 2).await.unwrap();
+    let after = shown(&server, &lock_of(run)).await;
+    for field in ["owner", "token", "fence"] {
+        assert_eq!(before[field], after[field], "{field}");
+    }
+    assert!(after["expires_at"].as_u64() > before["expires_at"].as_u64());
+    assert!(!ends_within(&server, &lock_of(run), LEASE).await);
+    assert!(ends_within(&server, &lock_of(run), LEASE * 2).await);
+
+    // What is not ours is neither extended nor replaced, and the hold is over.
+    server.command(&["SET", &lock_of(run), "somebody"]).await.unwrap();
+    let refused = store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    assert_eq!(refused, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
+    assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), "somebody");
 }
 
 #[tokio::test]

@@ -1,0 +1,21 @@
+-- What happened to a lock, newest first. Every event has a number; those before `before` are told.
+local before, limit = number(), number()
+return decide(function(lock)
+  local grants, kept = overdue(lock), redis.call('LLEN', lock.history)
+  local items, bytes = {}, 0
+  local at = math.min(before, lock.events + #grants + 1) - 1
+  while at > lock.events - kept do
+    if #items == limit or bytes > answer_bytes_max then
+      return { 'ok', #items > 0 and integer(at + 1), items }
+    end
+    local event
+    if at > lock.events then
+      local grant = grants[at - lock.events]
+      event = event_of(grant, grant.expires_at, expired)
+    else
+      event = redis.call('LINDEX', lock.history, at - lock.events - 1)
+    end
+    items[#items + 1], bytes, at = event, bytes + #event, at - 1
+  end
+  return { 'ok', false, items }
+end)

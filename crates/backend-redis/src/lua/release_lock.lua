@@ -1,0 +1,18 @@
+-- Ends a hold, by its holder or by an operator. Ended the same way before, it is fine: only the answer was lost.
+local token, ending = argument(), argument()
+return decide(function(lock)
+  local grant = live_grant(lock, token)
+  if not grant then
+    local ended = not read_grant(lock, token) and redis.call('HGET', lock.hash, 'e:' .. token)
+    if not ended or string.match(ended, '^%d+ %d+ (.*)$') ~= ending then
+      return refusal(lock, token)
+    end
+  end
+  purge(lock)
+  if grant then
+    end_hold(lock, grant, now, ending)
+  end
+  local turn = whose_turn(lock)
+  save(lock)
+  return { 'ok', turn }
+end)

@@ -1,0 +1,27 @@
+-- The lock on a job, readable by GET. The lease in the job's own hash is the truth, and this tells it: what an operator
+-- deletes is written again with the next heartbeat, what somebody else has written is neither changed nor deleted.
+--
+-- Takes the lock for a lease that begins. Not if there is any value: each dispatch is a job of its own, so that it is
+-- somebody else's, who does not want the job to be given out.
+local function take_job_lock(job, lease, lasts)
+  local name, value = lock_key('scheduler:job', job), lease_text(unpack(lease))
+  if is_own_clock then
+    return redis.call('SET', name, value, 'NX', 'PX', integer(math.max(lasts, 1)))
+  end
+  return redis.call('SET', name, value, 'NX')
+end
+
+local function extend_job_lock(job, before, after, lasts)
+  local name = lock_key('scheduler:job', job)
+  local value = redis.pcall('GET', name)
+  if not value or value == lease_text(unpack(before)) then
+    show(name, lease_text(unpack(after)), lasts)
+  end
+end
+
+local function release_job_lock(job, lease)
+  local name = lock_key('scheduler:job', job)
+  if redis.pcall('GET', name) == lease_text(unpack(lease)) then
+    redis.call('DEL', name)
+  end
+end

@@ -1,0 +1,31 @@
+-- Locks as they are shown: what has run out is left out, though nobody has written it down yet.
+local function live_holders(lock)
+  local holders = {}
+  for _, token in ipairs(redis.call('ZRANGE', lock.order, 0, -1)) do
+    local text = redis.call('HGET', lock.hash, 'h:' .. token) or damaged('hold')
+    if now < decoded(text, grant_fields, 'hold').expires_at then
+      holders[#holders + 1] = text
+    end
+  end
+  return holders
+end
+
+local function waiting_for(lock)
+  return integer(redis.call('ZCOUNT', lock.silences, '(' .. integer(now), '+inf'))
+end
+
+-- The first so many of the line.
+local function live_line(lock, limit)
+  local line, from = {}, 0
+  repeat
+    local some = redis.call('ZRANGE', lock.line, from, from + limit - 1)
+    for _, asked in ipairs(some) do
+      local text = redis.call('HGET', lock.hash, 'w:' .. asked) or damaged('waiter')
+      if #line < limit and now < decoded(text, waiter_fields, 'waiter').alive_until then
+        line[#line + 1] = text
+      end
+    end
+    from = from + limit
+  until #line == limit or #some < limit
+  return line
+end

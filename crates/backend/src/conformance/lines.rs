@@ -1,0 +1,138 @@
+//! Waiting for a lock: first come, first served, and who is gone does not block the others.
+
+use std::time::Duration;
+
+use interlock_model::lock::{LockEnd, LockLimits, LockName};
+
+use super::Subject;
+use super::lock_scene::{
+    SILENCE, TTL, acquire, ask, door, granted, history, in_line, refused, shared, waiting, whose,
+};
+use super::scene::{acme, globex, name};
+use crate::locks::{Acquire, Acquired, Busy, LockQuota};
+
+pub async fn the_line_is_served_first_come_first_served(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &ask(&door(), "ann")).await;
+    let bob = waiting(ask(&door(), "bob"));
+    let cid = waiting(ask(&door(), "cid"));
+    assert_eq!(in_line(&store, &bob).await.position, 1);
+    assert_eq!(in_line(&store, &cid).await.position, 2);
+    assert_eq!(in_line(&store, &bob).await.position, 1, "asking again keeps the place");
+    assert_eq!(refused(&store, &ask(&door(), "dan")).await.position, 3);
+    let released = store.release(&door(), &ann.token).await.unwrap();
+    assert_eq!(released.next, whose("bob"), "the first, and nobody else");
+    // It is bob's turn: nobody overtakes, though the lock is free.
+    let overtaking = acquire(&store, &ask(&door(), "dan")).await;
+    assert!(matches!(overtaking.answer, Acquired::Refused(Busy { holder: None, .. })), "{overtaking:?}");
+    assert_eq!(overtaking.next, whose("bob"), "who finds a free lock wakes whose turn it is");
+    let cid_again = acquire(&store, &cid).await;
+    assert!(matches!(cid_again.answer, Acquired::Waiting(_)), "{cid_again:?}");
+    assert_eq!(cid_again.next, whose("bob"));
+    let bob = granted(&store, &bob).await;
+    assert_eq!(store.release(&door(), &bob.token).await.unwrap().next, whose("cid"));
+    granted(&store, &cid).await;
+}
+
+pub async fn sharers_do_not_overtake_whoever_waits_alone(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &shared(&door(), "ann")).await;
+    in_line(&store, &waiting(ask(&door(), "writer"))).await;
+    let (bob, cid) = (waiting(shared(&door(), "bob")), waiting(shared(&door(), "cid")));
+    assert_eq!(in_line(&store, &bob).await.position, 2, "the writer would wait for ever otherwise");
+    assert_eq!(in_line(&store, &cid).await.position, 3);
+    assert_eq!(store.release(&door(), &ann.token).await.unwrap().next, whose("writer"));
+    let writer = granted(&store, &waiting(ask(&door(), "writer"))).await;
+    assert_eq!(store.release(&door(), &writer.token).await.unwrap().next, whose("bob"));
+    let bob = acquire(&store, &bob).await;
+    assert!(matches!(bob.answer, Acquired::Granted(_)), "{bob:?}");
+    assert_eq!(bob.next, whose("cid"), "one sharer passes the turn on to the next");
+    assert_eq!(acquire(&store, &cid).await.next, None);
+}
+
+pub async fn a_waiter_that_is_gone_does_not_block_the_line(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &Acquire { ttl: SILENCE * 10, ..ask(&door(), "ann") }).await;
+    in_line(&store, &waiting(ask(&door(), "gone"))).await;
+    subject.elapse(Duration::from_millis(600)).await;
+    let bob = waiting(ask(&door(), "bob"));
+    assert_eq!(in_line(&store, &bob).await.position, 2);
+    assert_eq!(store.release(&door(), &ann.token).await.unwrap().next, whose("gone"));
+    let blocked = in_line(&store, &bob).await;
+    assert_eq!(blocked.may_change_in, Some(Duration::from_millis(400)), "then the first is gone");
+    subject.elapse(Duration::from_millis(400)).await;
+    granted(&store, &bob).await;
+    // Whoever comes back late stands at the end of the line.
+    assert_eq!(in_line(&store, &waiting(ask(&door(), "gone"))).await.position, 1);
+}
+
+pub async fn a_hold_that_runs_out_makes_room_for_the_first_in_line(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &ask(&door(), "ann")).await;
+    let bob = waiting(ask(&door(), "bob"));
+    assert_eq!(in_line(&store, &bob).await.may_change_in, Some(TTL));
+    subject.elapse(TTL - Duration::from_millis(1)).await;
+    assert_eq!(in_line(&store, &bob).await.may_change_in, Some(Duration::from_millis(1)));
+    subject.elapse(Duration::from_millis(1)).await;
+    let bob = granted(&store, &bob).await;
+    assert!(bob.fence > ann.fence && bob.acquired_at == ann.expires_at);
+}
+
+pub async fn withdrawing_leaves_the_line_and_ends_an_unheard_grant(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let (ann, bob) = (ask(&door(), "ann"), waiting(ask(&door(), "bob")));
+    granted(&store, &ann).await;
+    in_line(&store, &bob).await;
+    let _ = store.withdraw(&door(), &bob.request, &bob.call).await.unwrap();
+    assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 1, "the line is empty");
+    in_line(&store, &bob).await;
+    let withdrawn = store.withdraw(&door(), &ann.request, &ann.call).await.unwrap();
+    assert_eq!(withdrawn.next, whose("bob"));
+    assert_eq!(history(&store, &door()).await[0].end, Some(LockEnd::Withdrawn));
+    granted(&store, &bob).await;
+    let nothing = LockName::Of(acme(), name("never"));
+    assert!(store.withdraw(&nothing, &ann.request, &ann.call).await.is_ok(), "there is nothing to leave");
+}
+
+pub async fn a_late_withdrawal_does_not_end_what_a_retry_was_told_of(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let first = ask(&door(), "ann");
+    let retry = Acquire { call: name("retry"), ..first.clone() };
+    let held = granted(&store, &first).await;
+    granted(&store, &retry).await;
+    let _ = store.withdraw(&door(), &first.request, &first.call).await.unwrap();
+    assert!(store.renew(&door(), &held.token, TTL).await.is_ok(), "the retry has it");
+    let waiter = waiting(ask(&door(), "bob"));
+    in_line(&store, &waiter).await;
+    in_line(&store, &Acquire { call: name("bob-again"), ..waiter.clone() }).await;
+    let _ = store.withdraw(&door(), &waiter.request, &waiter.call).await.unwrap();
+    assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 2, "bob still waits");
+}
+
+pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let limits = LockLimits { held_max: 2, waiting_max: 3, line_max: 2 };
+    let bounded = |lock: &str, who: &str| Acquire { limits, ..ask(&LockName::Of(acme(), name(lock)), who) };
+    let first = granted(&store, &bounded("one", "ann")).await;
+    granted(&store, &bounded("two", "ann-2")).await;
+    let third = acquire(&store, &bounded("three", "ann-3")).await.answer;
+    assert_eq!(third, Acquired::OverQuota { what: LockQuota::Held, limit: 2 });
+    for who in ["bob", "cid"] {
+        in_line(&store, &waiting(bounded("one", who))).await;
+    }
+    let full = acquire(&store, &waiting(bounded("one", "dan"))).await.answer;
+    assert!(matches!(full, Acquired::Refused(Busy { is_line_full: true, position: 3, .. })), "{full:?}");
+    in_line(&store, &waiting(bounded("two", "dan"))).await;
+    let many = acquire(&store, &waiting(bounded("two", "eve"))).await.answer;
+    assert_eq!(many, Acquired::OverQuota { what: LockQuota::Waiting, limit: 3 });
+    // What a tenant has does not count for another, and what ended makes room.
+    let theirs = LockName::Of(globex(), name("three"));
+    granted(&store, &Acquire { limits, ..ask(&theirs, "eve") }).await;
+    let _ = store.release(&LockName::Of(acme(), name("one")), &first.token).await.unwrap();
+    granted(&store, &bounded("three", "ann-3")).await;
+    subject.elapse(SILENCE).await;
+    let one = LockLimits { held_max: 1, ..limits };
+    granted(&store, &Acquire { limits: one, ..ask(&theirs, "fay") }).await;
+    granted(&store, &bounded("four", "ann-4")).await;
+    granted(&store, &bounded("five", "ann-5")).await;
+}

@@ -1,0 +1,75 @@
+//! What the rules about locks act with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_model::LockRequest;
+use interlock_model::lock::{Grant, LockEvent, LockLimits, LockMode, LockName};
+
+use super::scene::{acme, name};
+use crate::locks::{Acquire, Acquired, Busy, Turn};
+use crate::{PageRequest, Store};
+
+pub(super) const TTL: Duration = Duration::from_millis(400);
+pub(super) const SILENCE: Duration = Duration::from_millis(1_000);
+
+pub(super) fn door() -> LockName {
+    LockName::Of(acme(), name("deploy/prod:eu%1"))
+}
+
+/// A request by the owner of the same name; each call of a request has its own number.
+pub(super) fn ask(lock: &LockName, who: &str) -> Acquire {
+    Acquire {
+        lock: lock.clone(),
+        owner: name(who),
+        mode: LockMode::Exclusive,
+        ttl: TTL,
+        request: name(&format!("request-of-{who}")),
+        call: name(&format!("call-of-{who}")),
+        held: None,
+        stay: None,
+        limits: LockLimits::default(),
+    }
+}
+
+pub(super) fn shared(lock: &LockName, who: &str) -> Acquire {
+    Acquire { mode: LockMode::Shared, ..ask(lock, who) }
+}
+
+pub(super) fn waiting(acquire: Acquire) -> Acquire {
+    Acquire { stay: Some(SILENCE), ..acquire }
+}
+
+pub(super) async fn acquire(store: &Arc<dyn Store>, acquire: &Acquire) -> Turn<Acquired> {
+    store.acquire(acquire).await.expect("the store is up")
+}
+
+pub(super) async fn granted(store: &Arc<dyn Store>, asked: &Acquire) -> Grant {
+    match acquire(store, asked).await.answer {
+        Acquired::Granted(grant) => grant,
+        other => panic!("expected a grant, got {other:?}"),
+    }
+}
+
+pub(super) async fn refused(store: &Arc<dyn Store>, asked: &Acquire) -> Busy {
+    match acquire(store, asked).await.answer {
+        Acquired::Refused(busy) => busy,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+pub(super) async fn in_line(store: &Arc<dyn Store>, asked: &Acquire) -> Busy {
+    match acquire(store, asked).await.answer {
+        Acquired::Waiting(busy) => busy,
+        other => panic!("expected a place in line, got {other:?}"),
+    }
+}
+
+pub(super) async fn history(store: &Arc<dyn Store>, lock: &LockName) -> Vec<LockEvent> {
+    let page = PageRequest { limit: 500, after: None };
+    store.lock_history(lock, &page).await.expect("the store is up").items
+}
+
+pub(super) fn whose(request: &str) -> Option<LockRequest> {
+    Some(name(&format!("request-of-{request}")))
+}

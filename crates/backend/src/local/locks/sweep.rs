@@ -1,0 +1,38 @@
+//! What nobody touches any more: ended, and much later forgotten, a few at a time, by whoever asks for a lock.
+
+use interlock_model::Timestamp;
+use interlock_model::lock::LockName;
+
+use super::super::rows;
+use super::super::tables::{Changes, Pick, Table, View, read};
+use super::place::{Place, SYSTEM};
+use super::record::{Lock, Tally};
+use crate::StoreError;
+use crate::locks::SWEEP_MAX;
+
+/// Sweeps the home of `except`, which is the caller's own to look after, and counts what is there then.
+pub(super) fn sweep(
+    view: &dyn View,
+    now: Timestamp,
+    changes: &mut Changes,
+    except: &LockName,
+) -> Result<Tally, StoreError> {
+    let place = Place::of(except);
+    let mut tally: Tally = read(view, Table::LockTallies, place.home())?.unwrap_or_default();
+    let until = format!("{}/{:015}", place.home(), now.as_millis() + 1);
+    let rows = view.scan(Table::LockSweeps, &format!("{}/", place.home()), &until, Pick::First(SWEEP_MAX))?;
+    for row in rows {
+        let tenant = if place.home() == SYSTEM { None } else { place.home().parse().ok() };
+        let Some(name) = Place::lock(tenant.as_ref(), rows::last_part(&row.key)) else { continue };
+        if name == *except {
+            continue;
+        }
+        let lock = Lock::load(view, &name, now, tally)?;
+        if lock.is_at_rest() && !lock.has_changed() {
+            lock.forget(changes)?;
+        } else {
+            tally = lock.save(changes);
+        }
+    }
+    Ok(tally)
+}

@@ -1,0 +1,88 @@
+//! One who takes a lock.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::replicas::Replicas;
+use crate::connection::Connection;
+use crate::load::{Measured, micros, run};
+
+pub(super) struct LockClient {
+    connection: Connection,
+    owner: String,
+}
+
+/// Longer than any measurement: nothing here is about holds that run out.
+const TTL_MS: u64 = 60_000;
+const WAIT_MS: u64 = 60_000;
+
+impl LockClient {
+    pub(super) async fn connect(replicas: &Replicas, number: usize) -> Result<Self> {
+        Ok(Self { connection: replicas.connect(number).await?, owner: format!("client-{number}") })
+    }
+
+    /// The token, once it is this client's turn.
+    pub(super) async fn acquire(&mut self, resource: &str) -> Result<String> {
+        let token = self.ask(resource, WAIT_MS).await?;
+        token.with_context(|| format!("{resource} was not granted in {WAIT_MS} ms"))
+    }
+
+    /// The token, if the lock is free.
+    pub(super) async fn try_acquire(&mut self, resource: &str) -> Result<Option<String>> {
+        self.ask(resource, 0).await
+    }
+
+    async fn ask(&mut self, resource: &str, wait_ms: u64) -> Result<Option<String>> {
+        let asked = json!({
+            "resource": resource, "owner": self.owner, "mode": "exclusive", "ttl_ms": TTL_MS, "wait_ms": wait_ms,
+        });
+        let path = "/api/v1/locks/acquire";
+        let (status, body) = self.connection.send(Method::POST, path, Bytes::from(asked.to_string())).await?;
+        match status {
+            StatusCode::OK => {
+                let grant: Value = serde_json::from_slice(&body)?;
+                Ok(Some(grant["token"].as_str().context("a grant has a token")?.to_owned()))
+            }
+            StatusCode::CONFLICT => Ok(None),
+            other => bail!("{path} answered {other}: {}", String::from_utf8_lossy(&body)),
+        }
+    }
+
+    pub(super) async fn release(&mut self, resource: &str, token: &str) -> Result<()> {
+        let body = json!({"resource": resource, "token": token});
+        self.connection.call(Method::POST, "/api/v1/locks/release", &body).await?;
+        Ok(())
+    }
+}
+
+/// One client and a lock that nobody else wants: how long it takes to get it, and to get it and give it back.
+pub(super) async fn uncontended(replicas: &Replicas, time: Duration) -> Result<(Measured, Measured)> {
+    let mut client = LockClient::connect(replicas, 0).await?;
+    let (mut acquires, mut pairs) = (Vec::new(), Vec::new());
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        let began = Instant::now();
+        let token = client.acquire("alone").await?;
+        acquires.push(micros(began));
+        client.release("alone", &token).await?;
+        pairs.push(micros(began));
+    }
+    Ok((told(acquires, time).await?, told(pairs, time).await?))
+}
+
+/// What was measured one by one, as a load of one client.
+pub(super) async fn told(times: Vec<u64>, time: Duration) -> Result<Measured> {
+    let count = times.len();
+    let measured = run(1, time, |_, _| {
+        let times = times.clone();
+        async move { Ok(times) }
+    })
+    .await?;
+    #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
+    let per_second = count as f64 / time.as_secs_f64();
+    Ok(Measured { per_second, ..measured })
+}

@@ -1,0 +1,100 @@
+//! `interlock locks run`: a command that runs while its lock is held, and no longer.
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use clap::Args;
+use interlock_api::lock_guard::{Guarded, LockSpec};
+use interlock_api::locks::LockGrant;
+use rustix::process::Signal;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Wanted;
+use crate::commands::Session;
+use crate::commands::group::Group;
+use crate::exit::{Exit, Failure, Result};
+use crate::output::say;
+
+pub(crate) const EXAMPLES: &str = "\
+The lock is renewed while the command runs, and released when it ends. When it may be lost, the command is
+killed with all its children. In its environment the command finds INTERLOCK_FENCE and INTERLOCK_LOCK_TOKEN:
+give the fence to whatever it writes to. Ends with 0 if the command did, and with 1 otherwise.
+
+Example:
+  interlock locks run deploy --wait-ms 60000 -- ./deploy.sh";
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// The command, with its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(super) async fn run(run: Run, session: Session) -> Result<Exit> {
+    let Run { wanted, command } = run;
+    let spec = LockSpec {
+        owner: wanted.owner(),
+        resource: wanted.resource,
+        mode: wanted.mode,
+        ttl: Duration::from_millis(wanted.ttl_ms),
+        wait: Duration::from_millis(wanted.wait_ms),
+        request: wanted.request_id,
+    };
+    let resource = spec.resource.clone();
+    match session.client.with_lock(spec, |grant| async move { execute(&command, &grant).await }).await {
+        Guarded::Done(ended) => Ok(told(ended?)),
+        Guarded::Lost { loss, value: None, .. } => {
+            say(&format!("the command was killed, because {resource} was lost: {loss}"));
+            Ok(Exit::Refused)
+        }
+        Guarded::Lost { loss, value: Some(_), .. } => {
+            say(&format!("{resource} had been lost when the command ended: {loss}"));
+            Ok(Exit::Refused)
+        }
+        Guarded::NotAcquired(error) => Err(error.into()),
+        Guarded::Unknown(error) => {
+            say(&format!("whether {resource} was granted is not known; the command was not run"));
+            Err(Failure::from(error))
+        }
+    }
+}
+
+/// Runs the command to its end. Dropped, it kills it with all its children.
+async fn execute(command: &[OsString], grant: &LockGrant) -> Result<ExitStatus> {
+    let (program, arguments) = command.split_first().expect("the arguments require a command");
+    let name = program.to_string_lossy().into_owned();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env("INTERLOCK_FENCE", grant.fence.to_string())
+        .env("INTERLOCK_LOCK_TOKEN", grant.token.to_string())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| Failure::Usage(format!("could not run {name}: {error}")))?;
+    let mut group = Group::of(&child);
+    let listen = |kind| signal(kind).map_err(Failure::local("listen for signals"));
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    loop {
+        // The command is not in our group, so what is meant for it is passed on.
+        tokio::select! {
+            ended = child.wait() => {
+                group.disarm();
+                return ended.map_err(Failure::local("wait for the command"));
+            }
+            _ = interrupt.recv() => group.signal(Signal::INT),
+            _ = terminate.recv() => group.signal(Signal::TERM),
+        }
+    }
+}
+
+fn told(ended: ExitStatus) -> Exit {
+    if ended.success() {
+        return Exit::Done;
+    }
+    say(&format!("the command ended with {ended}"));
+    Exit::Refused
+}

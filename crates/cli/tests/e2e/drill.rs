@@ -1,0 +1,285 @@
+//! The drill: what it finds on a server that keeps its promise, and on one that does not; and that it leaves nothing behind.
+
+mod liar;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::server::{BINARY, Caller, LIMIT, Server, signal};
+use super::walk_through::{blocks, read};
+use liar::Liar;
+
+/// Everything that is written late.
+const LATE: [&str; 7] = [
+    "lock_renew",
+    "ledger_write",
+    "lock_release",
+    "job_heartbeat",
+    "job_progress",
+    "job_fail",
+    "job_complete",
+];
+
+/// A place for a drill, in which everything can be seen that it leaves behind.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("drill").args(arguments).env("TMPDIR", self.0.path()).env_remove("INTERLOCK_GATEWAY");
+        command
+    }
+
+    pub(crate) fn drill(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn begin(&self, arguments: &[&str]) -> Child {
+        self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The processes that were started here, each with the letter of its state.
+    fn processes(&self) -> Vec<(u32, char)> {
+        let mark = format!("TMPDIR={}\0", self.0.path().display());
+        let state = |process: &Path| {
+            let environment = fs::read(process.join("environ")).ok()?;
+            let is_ours = String::from_utf8_lossy(&environment).contains(&mark);
+            let stat = fs::read_to_string(process.join("stat")).ok().filter(|_| is_ours)?;
+            let state = stat.rsplit(") ").next()?.chars().next()?;
+            Some((process.file_name()?.to_str()?.parse().ok()?, state))
+        };
+        fs::read_dir("/proc").unwrap().filter_map(|entry| state(&entry.ok()?.path())).collect()
+    }
+
+    pub(crate) fn expect_empty(&self) {
+        assert_eq!(self.processes(), []);
+        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 0);
+    }
+}
+
+/// The report of a drill that must have ended with this code.
+pub(crate) fn report(output: &Output, code: i32) -> Value {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+    assert_eq!(output.status.code(), Some(code), "{report:#} {told}");
+    report
+}
+
+/// Who and what of the rows with this verdict.
+fn rows(report: &Value, verdict: &str) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["verdict"] == verdict);
+    rows.map(|row| (text(&row["who"]), text(&row["what"]))).collect()
+}
+
+fn row(who: &str, what: &str) -> (String, String) {
+    (who.to_owned(), what.to_owned())
+}
+
+/// Every late write was refused, and everything else is as it must be.
+pub(crate) fn expect_held(report: &Value) {
+    assert_eq!(report["verdict"], "held", "{report:#}");
+    let fine = rows(report, "ok");
+    assert_eq!(fine.len(), report["rows"].as_array().unwrap().len());
+    for what in LATE {
+        assert!(fine.contains(&row("holder_late", what)), "{what}: {report:#}");
+    }
+    assert!(report["paused_ms"].as_u64() >= report["ttl_ms"].as_u64(), "{report:#}");
+}
+
+/// The tenant has nothing that a drill makes.
+pub(crate) async fn expect_no_traces(caller: &Caller) {
+    for list in ["/workflow-runs", "/workflows", "/locks", "/jobs"] {
+        assert_eq!(caller.get(list).await.expect(200).body["items"], json!([]), "{list}");
+    }
+}
+
+async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let limit = Instant::now() + LIMIT;
+    while !is_so().await {
+        assert!(Instant::now() < limit, "it did not come to that in time: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn on_a_server_of_its_own_every_late_write_is_refused_and_nothing_is_left() {
+    let place = Place::new();
+    let report = report(&place.drill(&["--json"]), 0);
+    expect_held(&report);
+    assert_eq!((&report["backend"], &report["guarded"]), (&json!("embedded"), &json!(true)));
+    place.expect_empty();
+}
+
+#[tokio::test]
+async fn a_server_that_is_named_is_taken_and_left_as_it_was() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let named = ["--gateway", &server.base, "--tenant", "acme"];
+    let output = place.drill(&named);
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("held: after a pause of"), "{told}");
+    let late: Vec<_> = told.lines().filter(|line| line.starts_with("holder, late")).collect();
+    assert_eq!(late.len(), LATE.len(), "{told}");
+    assert!(late.iter().all(|line| line.ends_with("  ok") && line.contains("refused")), "{told}");
+    assert!(!told.contains('\u{1b}') && output.stderr.is_empty(), "{output:?}");
+    expect_no_traces(&server.caller("acme")).await;
+    place.expect_empty();
+}
+
+#[test]
+fn without_a_comparison_of_fences_the_late_write_is_found_and_named() {
+    let place = Place::new();
+    let found = report(&place.drill(&["--unguarded", "--json"]), 1);
+    assert_eq!(found["verdict"], "broken");
+    assert_eq!(
+        rows(&found, "broken"),
+        [row("holder_late", "ledger_write"), row("afterwards", "ledger_order")],
+        "{found:#}"
+    );
+    assert_eq!(rows(&found, "unknown"), []);
+    place.expect_empty();
+}
+
+/// What the drill finds on a server that lies about this, and on no other call.
+async fn found_of(lie: liar::Lie) -> Vec<(String, String)> {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let liar = Liar::start(&server.base, lie).await;
+    let arguments = ["--gateway", &liar.base, "--json"].map(str::to_owned);
+    let drill = tokio::task::spawn_blocking(move || {
+        let output = place.drill(&arguments.each_ref().map(String::as_str));
+        place.expect_empty();
+        output
+    });
+    let found = report(&drill.await.unwrap(), 1);
+    assert_eq!(found["verdict"], "broken");
+    rows(&found, "broken")
+}
+
+#[tokio::test]
+async fn a_late_completion_that_is_taken_is_found_and_named() {
+    let lie = |path: &str, status, code: &str| {
+        (path.ends_with("/complete") && code == "stale_fence")
+            .then_some((200, json!({})))
+            .filter(|_| status == 409)
+    };
+    assert_eq!(found_of(lie).await, [row("holder_late", "job_complete")]);
+}
+
+#[tokio::test]
+async fn a_late_renewal_that_is_taken_is_found_and_named() {
+    let lie = |path: &str, status, code: &str| {
+        (path.ends_with("/locks/renew") && code == "stale_fence")
+            .then_some((200, json!({})))
+            .filter(|_| status == 409)
+    };
+    assert_eq!(found_of(lie).await, [row("holder_late", "lock_renew")]);
+}
+
+#[tokio::test]
+async fn a_live_holder_who_is_refused_is_found_and_named() {
+    let lie = |path: &str, status: u16, _: &str| {
+        let refusal = json!({"type": "urn:interlock:error:stale_fence", "title": "", "status": 409, "detail": "",
+            "code": "stale_fence", "error": "stale"});
+        (path.ends_with("/progress") && status == 200).then_some((409, refusal))
+    };
+    assert_eq!(found_of(lie).await, [row("holder_live", "job_progress"), row("contender", "job_progress")]);
+}
+
+#[tokio::test]
+async fn one_that_is_interrupted_ends_its_processes_and_removes_its_traces() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let caller = server.caller("acme");
+    for name in ["INT", "TERM"] {
+        // A lease that outlasts the test: what is gone afterwards was given back.
+        let drill =
+            place.begin(&["--gateway", &server.base, "--tenant", "acme", "--ttl-ms", "30000", "--json"]);
+        until("the holder has the lock and the job", async || {
+            let locks = caller.get("/locks").await.body["items"].as_array().unwrap().len();
+            let jobs = caller.get("/jobs?state=running").await.body["items"].as_array().unwrap().len();
+            (locks, jobs) == (1, 1)
+        })
+        .await;
+        signal(drill.id(), name);
+        let told = report(&drill.wait_with_output().unwrap(), 3);
+        assert_eq!((&told["verdict"], &told["reason"]), (&json!("unknown"), &json!("it was interrupted")));
+        expect_no_traces(&caller).await;
+        place.expect_empty();
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_killed_takes_its_processes_along_even_a_paused_one() {
+    let place = Place::new();
+    let mut drill = place.begin(&["--ttl-ms", "30000"]);
+    until("the holder is paused", async || place.processes().iter().any(|(_, state)| *state == 'T')).await;
+    assert_eq!(place.processes().len(), 3, "the drill with its server, the holder and the contender");
+    drill.kill().unwrap();
+    drill.wait().unwrap();
+    until("all processes are gone", async || place.processes().is_empty()).await;
+}
+
+#[test]
+fn where_it_cannot_look_it_does_not_judge() {
+    let place = Place::new();
+    let nowhere = ["--gateway", "http://127.0.0.1:1", "--json"];
+    let nobody = ["--redis", "redis://127.0.0.1:1", "--nats", "nats://127.0.0.1:1", "--json"];
+    for arguments in [&nowhere[..], &nobody[..]] {
+        let told = report(&place.drill(arguments), 3);
+        assert_eq!((&told["verdict"], &told["rows"]), (&json!("unknown"), &json!([])));
+        assert!(told["reason"].as_str().unwrap().contains("127.0.0.1:1"), "{told}");
+    }
+    place.expect_empty();
+}
+
+#[test]
+fn what_contradicts_itself_is_wrong_usage() {
+    let place = Place::new();
+    for line in [
+        "--redis redis://127.0.0.1:1",
+        "--nats nats://127.0.0.1:1",
+        "--gateway http://127.0.0.1:1 --redis redis://127.0.0.1:1 --nats nats://127.0.0.1:1",
+        "--gateway nonsense",
+        "--ttl-ms 10",
+        "--ttl-ms 60000",
+    ] {
+        let output = place.drill(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+    }
+    place.expect_empty();
+}
+
+/// A print without what differs from drill to drill.
+fn timeless(text: &str) -> Vec<String> {
+    let mask = |word: &str| {
+        if word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit()) { "#" } else { word }.to_owned()
+    };
+    let line = |line: &str| line.split_whitespace().map(mask).collect::<Vec<_>>().join(" ");
+    text.lines().map(line).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_page_about_the_drill_shows_what_it_prints() {
+    let place = Place::new();
+    let page = read("docs/operating/drill.md");
+    let shown = blocks(&page, "text");
+    let printed = place.drill(&[]);
+    assert_eq!(timeless(&shown[0]), timeless(&String::from_utf8(printed.stdout).unwrap()));
+    let printed = place.drill(&["--unguarded"]);
+    let printed = timeless(&String::from_utf8(printed.stdout).unwrap());
+    for line in timeless(&shown[1]) {
+        assert!(printed.contains(&line), "{line:?} is not in {printed:#?}");
+    }
+}

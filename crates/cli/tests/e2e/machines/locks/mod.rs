@@ -1,0 +1,61 @@
+//! Locks over many replicas.
+
+mod contenders;
+mod histories;
+mod inventory;
+mod runbook;
+
+use serde_json::{Value, json};
+
+use crate::server::{Answer, Caller};
+
+/// Asks for `resource`, standing in line for up to `wait_ms`.
+async fn acquire(caller: &Caller, resource: &str, owner: &str, wait_ms: u64) -> Answer {
+    let asked = json!({
+        "resource": resource, "owner": owner, "mode": "exclusive", "ttl_ms": 30_000, "wait_ms": wait_ms,
+        "request_id": format!("request-of-{owner}"),
+    });
+    caller.post("/locks/acquire", asked).await
+}
+
+async fn release(caller: &Caller, resource: &str, token: &str) -> Answer {
+    caller.post("/locks/release", json!({"resource": resource, "token": token})).await
+}
+
+/// Everything that the store has written down of a lock, the oldest first.
+async fn history(caller: &Caller, resource: &str) -> Vec<Value> {
+    let mut events = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let path = format!("/locks/history?resource={resource}&limit=500{cursor}");
+        let page = caller.get(&path).await.expect(200).body;
+        events.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    events.reverse();
+    events
+}
+
+/// The owners of the holds, in order. Fails if two held at once, or a fence did not grow.
+fn holds_one_at_a_time(events: &[Value]) -> Vec<String> {
+    let mut owners = Vec::new();
+    let mut held: Option<&Value> = None;
+    let mut fence = 0;
+    for event in events {
+        if event["event"] == "granted" {
+            assert_eq!(held, None, "granted while it was held: {event}");
+            assert!(event["fence"].as_u64().unwrap() > fence, "a fence did not grow: {event}");
+            fence = event["fence"].as_u64().unwrap();
+            held = Some(&event["token"]);
+            owners.push(event["owner"].as_str().unwrap().to_owned());
+        } else {
+            assert_eq!(held, Some(&event["token"]), "ended without being held: {event}");
+            held = None;
+        }
+    }
+    assert_eq!(held, None, "everybody has given it back");
+    owners
+}

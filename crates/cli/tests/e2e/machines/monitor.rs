@@ -1,0 +1,44 @@
+//! Everything that Redis is told to do, also inside of scripts.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+pub(super) struct Monitor(TcpStream);
+
+impl Monitor {
+    /// What is done from now on.
+    pub(super) async fn begin(port: u16) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(b"MONITOR\r\n").await.unwrap();
+        let mut ok = [0; 5];
+        stream.read_exact(&mut ok).await.unwrap();
+        assert_eq!(&ok, b"+OK\r\n");
+        Self(stream)
+    }
+
+    /// What was seen up to a command that only this test sends.
+    pub(super) async fn read_until(mut self, mark: &str) -> String {
+        let mut seen = Vec::new();
+        while !String::from_utf8_lossy(&seen).contains(mark) {
+            let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_buf(&mut seen)).await;
+            assert!(read.expect("Redis goes on telling").unwrap() > 0);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    }
+
+    /// The keys that were set up to that command, with their values.
+    pub(super) async fn writes_until(self, mark: &str) -> Vec<(String, String)> {
+        let seen = self.read_until(mark).await;
+        let words = |line: &str| -> Vec<String> {
+            // Words stand in quotes; what is in them is escaped as in JSON, but for bytes that are no text.
+            let line = line.split_once("] ").map_or("", |(_, rest)| rest);
+            let words = serde_json::Deserializer::from_str(line).into_iter::<String>();
+            words.map_while(Result::ok).collect()
+        };
+        let set = seen.lines().map(words).filter(|words| words.len() > 2);
+        let set = set.filter(|words| words[0].eq_ignore_ascii_case("set"));
+        set.map(|mut words| (std::mem::take(&mut words[1]), std::mem::take(&mut words[2]))).collect()
+    }
+}

@@ -1,0 +1,155 @@
+//! A lock on a run: first among the tasks of this process, then, by the store's lease, among the replicas.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use interlock_backend::runs::Taken;
+use interlock_model::{Fence, RunId, TenantId};
+
+use super::lease::{Lease, Loss, Renewal, Term, guarded};
+use crate::service::Control;
+
+/// The runs that tasks of this process are at. A run stands here only while somebody is at it, or waits for it.
+#[derive(Debug, Default)]
+pub(crate) struct RunLocks {
+    runs: Mutex<HashMap<RunId, Local>>,
+}
+
+#[derive(Debug, Default)]
+struct Local {
+    lock: Arc<tokio::sync::Mutex<()>>,
+    tasks: usize,
+}
+
+impl RunLocks {
+    /// Runs `work` when nobody else of this process is at the run, first come, first served.
+    pub(crate) async fn alone<T>(&self, run: RunId, work: impl Future<Output = T>) -> T {
+        let presence = Presence::enter(self, run);
+        let _held = presence.lock.lock().await;
+        work.await
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// One task at, or waiting for, a run. The last to leave takes the entry with it.
+struct Presence<'a> {
+    locks: &'a RunLocks,
+    run: RunId,
+    lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl<'a> Presence<'a> {
+    fn enter(locks: &'a RunLocks, run: RunId) -> Self {
+        let mut runs = locks.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let local = runs.entry(run).or_default();
+        local.tasks += 1;
+        Self { locks, run, lock: local.lock.clone() }
+    }
+}
+
+impl Drop for Presence<'_> {
+    fn drop(&mut self) {
+        let mut runs = self.locks.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(local) = runs.get_mut(&self.run) {
+            local.tasks -= 1;
+            if local.tasks == 0 {
+                runs.remove(&self.run);
+            }
+        }
+    }
+}
+
+/// The store's lease on a run that was taken for one turn. The commit of the turn ends it.
+pub(crate) struct RunLock<'a> {
+    control: &'a Control,
+    tenant: TenantId,
+    run: RunId,
+    fence: Fence,
+    term: Term,
+}
+
+impl<'a> RunLock<'a> {
+    pub(crate) fn of(control: &'a Control, taken: &Taken, asked_at: tokio::time::Instant) -> Self {
+        let ttl = control.settings.run_lease;
+        let failures_max = control.settings.locks.run().failures_max.unwrap_or(u32::MAX);
+        Self {
+            control,
+            tenant: taken.start.tenant.clone(),
+            run: taken.start.run,
+            fence: taken.fence,
+            term: Term { asked_at, ttl, failures_max },
+        }
+    }
+
+    /// Makes the turn, which is dropped once another replica may have the run.
+    pub(crate) async fn guard<T>(&self, turn: impl Future<Output = T>) -> Result<T, Loss> {
+        guarded(self, self.term, &self.control.identity, turn).await
+    }
+}
+
+impl Lease for RunLock<'_> {
+    async fn renew(&self) -> Renewal {
+        let ttl = self.term.ttl;
+        let kept = self.control.store.keep_run(&self.tenant, self.run, self.fence, ttl).await;
+        Renewal::of(kept.map(|()| ttl))
+    }
+
+    /// Gives the run back without having changed it.
+    async fn release(self) {
+        let _ = self.control.store.let_go(&self.tenant, self.run, self.fence).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt as _;
+    use interlock_model::Timestamp;
+
+    use super::*;
+
+    fn run(number: u8) -> RunId {
+        RunId::new(Timestamp::ZERO, [number; 10])
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_of_one_process_are_at_a_run_one_after_the_other_as_they_came() {
+        let (locks, order) = (RunLocks::default(), Mutex::new(Vec::new()));
+        let at_it = |number: u32| {
+            let order = &order;
+            locks.alone(run(1), async move {
+                order.lock().unwrap().push((number, "begins"));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                order.lock().unwrap().push((number, "ends"));
+            })
+        };
+        tokio::join!(
+            at_it(1),
+            at_it(2),
+            locks.alone(run(2), async { order.lock().unwrap().push((3, "aside")) })
+        );
+        let told = order.lock().unwrap().clone();
+        assert_eq!(told, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_nobody_is_at_leaves_nothing_behind_however_its_tasks_ended() {
+        let locks = RunLocks::default();
+        {
+            let mut first = Box::pin(locks.alone(run(1), std::future::pending::<()>()));
+            let mut second = Box::pin(locks.alone(run(1), std::future::ready(())));
+            assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+            assert_eq!(locks.len(), 1);
+            drop(first);
+            assert_eq!(locks.len(), 1, "somebody still waits for it");
+            second.await;
+        }
+        assert_eq!(locks.len(), 0);
+    }
+}

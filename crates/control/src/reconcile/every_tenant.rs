@@ -1,0 +1,27 @@
+//! All tenants, a page at a time.
+
+use interlock_backend::{PageRequest, StoreError};
+use interlock_model::TenantId;
+
+use crate::service::Control;
+
+const TENANTS_A_PAGE: usize = 500;
+
+/// Where a walk through the tenants is.
+pub(super) struct EveryTenant {
+    next: Option<PageRequest>,
+}
+
+impl EveryTenant {
+    pub(super) fn from_the_first() -> Self {
+        Self { next: Some(PageRequest { limit: TENANTS_A_PAGE, after: None }) }
+    }
+
+    /// The next of them; none after the last.
+    pub(super) async fn next_page(&mut self, control: &Control) -> Result<Option<Vec<TenantId>>, StoreError> {
+        let Some(page) = self.next.take() else { return Ok(None) };
+        let found = control.store.tenants(&page).await?;
+        self.next = found.next.map(|after| PageRequest { limit: TENANTS_A_PAGE, after: Some(after) });
+        Ok(Some(found.items))
+    }
+}

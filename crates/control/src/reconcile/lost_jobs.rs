@@ -1,0 +1,41 @@
+//! The slow look for jobs whose lease has run out, through every tenant.
+
+use interlock_backend::StoreError;
+
+use super::every_tenant::EveryTenant;
+use super::{ROWS_MAX, stale_jobs};
+use crate::service::Control;
+
+/// What one look found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LostJobs {
+    pub tenants: usize,
+    /// Tenants that could not be looked at this time.
+    pub tenants_failed: usize,
+    /// Jobs that the quick look had missed.
+    pub jobs_lost: usize,
+}
+
+/// Steps that one tenant is given at a look; the rest waits for the next.
+const STEPS_MAX: usize = 20;
+
+pub(super) async fn look(control: &Control) -> Result<LostJobs, StoreError> {
+    let mut found = LostJobs::default();
+    let mut tenants = EveryTenant::from_the_first();
+    while let Some(page) = tenants.next_page(control).await? {
+        for tenant in &page {
+            found.tenants += 1;
+            for _ in 0..STEPS_MAX {
+                let Ok(lost) = stale_jobs::expire(control, tenant).await else {
+                    found.tenants_failed += 1;
+                    break;
+                };
+                found.jobs_lost += lost;
+                if lost < ROWS_MAX {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(found)
+}

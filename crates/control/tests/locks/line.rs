@@ -1,0 +1,131 @@
+//! One process's line to a store that several share: it can be cut, slowed down, and says what went over it.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use interlock_backend::StoreError;
+use interlock_backend::local::{Decide, Decision, Executor, LocalStore, View};
+use interlock_backend::memory::MemoryStore;
+use interlock_model::Timestamp;
+use tokio::time::{Instant, sleep};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Cut {
+    #[default]
+    Open,
+    /// What is asked never arrives, and nothing is ever answered.
+    RequestsVanish,
+    /// What is asked is done, and never answered.
+    AnswersVanish,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slow {
+    request: Duration,
+    answer: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Wire {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    cut: Cut,
+    /// How long requests and their answers are on their way, by what they do; everything else takes no time.
+    slow: Vec<(&'static str, Slow)>,
+    done: Vec<(&'static str, Instant)>,
+}
+
+impl Wire {
+    pub(crate) fn cut(&self, cut: Cut) {
+        self.state.lock().unwrap().cut = cut;
+    }
+
+    /// From now on requests to do `action` take so long to arrive.
+    pub(crate) fn slow_down(&self, action: &'static str, request: Duration) {
+        self.slow_down_both(action, request, Duration::ZERO);
+    }
+
+    /// The same, and the answers so long to come back.
+    pub(crate) fn slow_down_both(&self, action: &'static str, request: Duration, answer: Duration) {
+        self.state.lock().unwrap().slow.push((action, Slow { request, answer }));
+    }
+
+    /// When the store did `action` for this process.
+    pub(crate) fn done(&self, action: &str) -> Vec<Instant> {
+        let state = self.state.lock().unwrap();
+        state.done.iter().filter(|(done, _)| *done == action).map(|(_, at)| *at).collect()
+    }
+
+    async fn arrive(&self, action: &'static str) {
+        sleep_unless_zero(self.slow(action).request).await;
+        if self.state.lock().unwrap().cut == Cut::RequestsVanish {
+            pending::<()>().await;
+        }
+    }
+
+    async fn answer(&self, action: &'static str) {
+        let is_lost = {
+            let mut state = self.state.lock().unwrap();
+            state.done.push((action, Instant::now()));
+            state.cut == Cut::AnswersVanish
+        };
+        if is_lost {
+            pending::<()>().await;
+        }
+        sleep_unless_zero(self.slow(action).answer).await;
+    }
+
+    fn slow(&self, action: &str) -> Slow {
+        let state = self.state.lock().unwrap();
+        state.slow.iter().rev().find(|(slow, _)| *slow == action).map(|(_, slow)| *slow).unwrap_or_default()
+    }
+}
+
+/// A call that takes no time is done within one poll.
+async fn sleep_unless_zero(time: Duration) {
+    if time > Duration::ZERO {
+        sleep(time).await;
+    }
+}
+
+pub(crate) struct Line {
+    memory: Arc<MemoryStore>,
+    wire: Arc<Wire>,
+}
+
+/// The store, as a process sees it over `wire`.
+pub(crate) fn store_over(wire: Arc<Wire>, memory: Arc<MemoryStore>) -> LocalStore<Line> {
+    LocalStore::new(Line { memory, wire })
+}
+
+impl Executor for Line {
+    async fn write<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.wire.arrive(action).await;
+        let answer = self.memory.tables().write(action, decide).await;
+        self.wire.answer(action).await;
+        answer
+    }
+
+    async fn read<R: Send + 'static>(
+        &self,
+        action: &'static str,
+        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        self.wire.arrive(action).await;
+        let answer = self.memory.tables().read(action, look).await;
+        self.wire.answer(action).await;
+        answer
+    }
+
+    fn peek<R>(&self, _: &Decide<'_, R>) -> Option<R> {
+        None
+    }
+}

@@ -1,0 +1,12 @@
+//! Locks that tell the truth: what holders, waiters and loops are told, and when. Tests of a known failure of other
+//! lock services bear its number (`l3_…`).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cancelling;
+mod holders;
+mod line;
+mod loops;
+mod runs;
+mod scene;
+mod waiters;

@@ -1,0 +1,113 @@
+//! The lock on a run: first among the tasks of a process, then among the replicas.
+
+use std::time::Duration;
+
+use interlock_backend::runs::RunStore as _;
+use interlock_control::Control;
+use interlock_control::admission::{StartRequest, Started};
+use interlock_control::service::{Roles, run_stages};
+use interlock_model::RunId;
+use interlock_model::run::RunStatus;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::line::Cut;
+use crate::scene::{Process, Scene};
+
+/// Starts a run of one step, whose job waits for a worker.
+pub(crate) async fn start_a_run(control: &Control) -> RunId {
+    let (tenant, workflow) = ("acme".parse().unwrap(), "job".parse().unwrap());
+    let document =
+        json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
+    control.save_workflow(&tenant, serde_json::from_value(document).unwrap()).await.unwrap();
+    let start = StartRequest { tenant, workflow, input: json!({}), key: None };
+    let started = control.start(start).await.unwrap();
+    let Started::New { run, .. } = started else { panic!("not started: {started:?}") };
+    run
+}
+
+fn engine(process: &Process) -> tokio_util::sync::DropGuard {
+    let shutdown = CancellationToken::new();
+    let roles = Roles { engine: true, scheduler: false };
+    tokio::spawn(run_stages(process.control.clone(), roles, shutdown.clone()));
+    shutdown.drop_guard()
+}
+
+async fn status(scene: &Scene, run: RunId) -> (RunStatus, u64) {
+    let found = scene.store.run(&"acme".parse().unwrap(), run).await.unwrap().unwrap();
+    (found.head.status, found.head.version)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_lease_is_lost_is_dropped_and_never_counts() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.process(1), scene.process(2));
+    let run = start_a_run(&slow.control).await;
+    let (_, version) = status(&scene, run).await;
+    let tenant = "acme".parse().unwrap();
+    // The line falls silent while the commit is on its way.
+    slow.wire.slow_down("commit a run", Duration::from_secs(1));
+    let began = Instant::now();
+    let cut = async {
+        sleep(Duration::from_millis(500)).await;
+        slow.wire.cut(Cut::RequestsVanish);
+    };
+    let cancel = tokio::time::timeout(Duration::from_mins(2), slow.control.cancel_run(&tenant, run, "me"));
+    let take_over = async {
+        sleep(Duration::from_secs(31)).await;
+        let _engine = engine(&other);
+        other.control.cancel_run(&tenant, run, "me").await.unwrap();
+    };
+    let (_, (), ()) = tokio::join!(cancel, cut, take_over);
+    assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1), "one turn counts");
+    assert!(slow.wire.done("commit a run").is_empty());
+    assert_eq!(other.wire.done("commit a run").len(), 1);
+    let took_over =
+        other.wire.done("take a run").into_iter().chain(other.wire.done("take runs")).min().unwrap();
+    assert!(took_over - began >= scene.settings.run_lease);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_takes_longer_than_its_lease_keeps_the_run() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.process(1), scene.process(2));
+    let run = start_a_run(&slow.control).await;
+    let tenant = "acme".parse().unwrap();
+    slow.wire.slow_down("commit a run", Duration::from_secs(100));
+    let _engine = engine(&other);
+    let began = Instant::now();
+    slow.control.cancel_run(&tenant, run, "me").await.unwrap();
+    assert_eq!(status(&scene, run).await.0, RunStatus::Cancelled);
+    assert!(began.elapsed() >= Duration::from_secs(100));
+    assert!(other.wire.done("commit a run").is_empty(), "nobody else had the run meanwhile");
+    let kept = slow.wire.done("keep a run").len();
+    assert!((9..=11).contains(&kept), "{kept} renewals in ten thirds of the lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_of_the_usual_length_asks_the_store_for_nothing_more() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let run = start_a_run(&process.control).await;
+    process.control.cancel_run(&"acme".parse().unwrap(), run, "me").await.unwrap();
+    assert_eq!(process.wire.done("commit a run").len(), 1);
+    assert!(process.wire.done("keep a run").is_empty() && process.wire.done("let go of a run").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_a_run_that_its_own_process_is_at_waits_there_and_does_not_ask_the_store() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let run = start_a_run(&process.control).await;
+    let tenant = "acme".parse().unwrap();
+    process.wire.slow_down("commit a run", Duration::from_secs(2));
+    let mut cancels: Vec<_> =
+        (0..50).map(|_| Box::pin(process.control.cancel_run(&tenant, run, "me"))).collect();
+    for cancel in &mut cancels {
+        assert!(futures_util::poll!(cancel.as_mut()).is_pending());
+    }
+    assert_eq!(process.wire.done("take a run").len(), 1);
+    futures_util::future::try_join_all(cancels).await.unwrap();
+    assert_eq!(process.wire.done("commit a run").len(), 2, "all that waited was taken in one more turn");
+}

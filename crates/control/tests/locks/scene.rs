@@ -1,0 +1,134 @@
+//! Processes on one store, on a clock that only goes when everybody waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::clock::RuntimeClock;
+use interlock_backend::faulty::{Faults, FaultyStore};
+use interlock_backend::locks::{Acquired, LockStore as _};
+use interlock_backend::memory::{self, MemoryStore};
+use interlock_backend::{Bus, InProcessBus, Store, Wake};
+use interlock_control::identity::Identity;
+use interlock_control::locks::{AskForLock, Term};
+use interlock_control::service::Foundation;
+use interlock_control::{Control, Settings};
+use interlock_model::Timestamp;
+use interlock_model::lock::{Grant, LockMode, LockName};
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::line::{Wire, store_over};
+
+pub(crate) struct Scene {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) bus: Arc<QuietBus>,
+    pub(crate) settings: Settings,
+    clock: RuntimeClock,
+}
+
+pub(crate) struct Process {
+    pub(crate) control: Arc<Control>,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) faulty: Arc<FaultyStore>,
+    listening: AbortHandle,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+impl Scene {
+    pub(crate) fn new() -> Self {
+        Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: false })
+    }
+
+    /// Nobody is ever told that it is its turn.
+    pub(crate) fn where_turns_are_lost() -> Self {
+        Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: true })
+    }
+
+    fn on(bus: QuietBus) -> Self {
+        let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+        let store = Arc::new(memory::store(Arc::new(clock)));
+        Self { store, bus: Arc::new(bus), settings: Settings::default(), clock }
+    }
+
+    /// A process with a line of its own to the store.
+    pub(crate) fn process(&self, seed: u64) -> Process {
+        let wire = Arc::new(Wire::default());
+        let line: Arc<dyn Store> = Arc::new(store_over(wire.clone(), self.store.clone()));
+        let faulty = Arc::new(FaultyStore::new(line, seed, Faults::NONE));
+        let foundation = Foundation {
+            store: faulty.clone(),
+            bus: self.bus.clone(),
+            clock: Arc::new(self.clock),
+            identity: Identity::from_seed(seed),
+            instance: format!("i-{seed}").parse().unwrap(),
+            mailbox: None,
+        };
+        let control = Control::new(foundation, self.settings.clone());
+        let listen = control.wakeups().clone().listen(self.bus.clone(), CancellationToken::new());
+        let listening = tokio::spawn(listen).abort_handle();
+        Process { control, wire, faulty, listening }
+    }
+
+    pub(crate) async fn holder(&self, name: &LockName) -> Option<Grant> {
+        self.store.lock(name).await.unwrap().and_then(|lock| lock.view.holders.first().cloned())
+    }
+}
+
+impl Process {
+    /// Asks, and waits for its turn if need be.
+    pub(crate) async fn acquire(&self, ask: AskForLock) -> Grant {
+        let acquired = self.control.acquire_lock(ask, &CancellationToken::new()).await.unwrap();
+        let Acquired::Granted(grant) = acquired else { panic!("not granted: {acquired:?}") };
+        grant
+    }
+}
+
+pub(crate) fn lock(resource: &str) -> LockName {
+    LockName::Of("acme".parse().unwrap(), resource.parse().unwrap())
+}
+
+/// Somebody who waits for as long as it takes.
+pub(crate) fn ask(resource: &str, owner: &str, ttl: Duration) -> AskForLock {
+    AskForLock {
+        lock: lock(resource),
+        owner: owner.parse().unwrap(),
+        mode: LockMode::Exclusive,
+        ttl,
+        wait: Duration::from_hours(24),
+        request: None,
+        held: None,
+    }
+}
+
+pub(crate) fn term(asked_at: Instant, ttl: Duration) -> Term {
+    Term { asked_at, ttl, failures_max: 3 }
+}
+
+/// The bus of all processes, which may lose every word of a turn.
+pub(crate) struct QuietBus {
+    bus: InProcessBus,
+    loses_turns: bool,
+}
+
+impl Bus for QuietBus {
+    fn wake(&self, wake: Wake) {
+        if !(self.loses_turns && matches!(wake, Wake::LockTurn { .. })) {
+            self.bus.wake(wake);
+        }
+    }
+
+    fn subscribe(&self) -> broadcast::Receiver<Wake> {
+        self.bus.subscribe()
+    }
+
+    fn is_connected(&self) -> bool {
+        true
+    }
+}

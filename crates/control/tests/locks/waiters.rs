@@ -1,0 +1,231 @@
+//! Who waits in line is served as it came, woken alone, and never for ever.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use interlock_backend::faulty::Faults;
+use interlock_backend::locks::{Acquire, Acquired, LockStore as _};
+use interlock_backend::{Bus as _, PageRequest, Wake};
+use interlock_control::locks::AskForLock;
+use interlock_model::lock::{LockEnd, LockLimits, LockMode};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::scene::{Process, Scene, ask, lock};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Who got the lock, and when.
+type Grants = Arc<Mutex<Vec<(usize, Instant)>>>;
+
+/// Waiters that come one after the other, hold for `hold`, and give back.
+fn stand_in_line(processes: &[Arc<Process>], waiters: usize, hold: Duration) -> (JoinSet<()>, Grants) {
+    let (mut tasks, grants) = (JoinSet::new(), Grants::default());
+    for number in 0..waiters {
+        let (process, grants) = (processes[number % processes.len()].clone(), grants.clone());
+        tasks.spawn(async move {
+            sleep(MILLISECOND * u32::try_from(number).unwrap()).await;
+            let grant = process.acquire(ask("db", &format!("w-{number}"), MINUTE)).await;
+            grants.lock().unwrap().push((number, Instant::now()));
+            sleep(hold).await;
+            process.control.release_lock(&lock("db"), &grant.token).await.unwrap();
+        });
+    }
+    (tasks, grants)
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_three_processes_are_served_as_they_came() {
+    let scene = Scene::new();
+    let processes: Vec<_> = (1..=3).map(|seed| Arc::new(scene.process(seed))).collect();
+    let began = Instant::now();
+    let (tasks, grants) = stand_in_line(&processes, 100, Duration::from_millis(10));
+    tasks.join_all().await;
+    let order: Vec<_> = grants.lock().unwrap().iter().map(|(number, _)| *number).collect();
+    assert_eq!(order, (0..100).collect::<Vec<_>>());
+    // Each hold, and no waiting for anybody's poll between them.
+    assert!(began.elapsed() <= Duration::from_millis(1_010), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_when_every_wake_up_is_lost_the_line_goes_on_at_the_poll() {
+    let scene = Scene::where_turns_are_lost();
+    let processes: Vec<_> = (1..=3).map(|seed| Arc::new(scene.process(seed))).collect();
+    let (tasks, grants) = stand_in_line(&processes, 20, Duration::from_secs(5));
+    tasks.join_all().await;
+    let grants = grants.lock().unwrap().clone();
+    let order: Vec<_> = grants.iter().map(|(number, _)| *number).collect();
+    assert_eq!(order, (0..20).collect::<Vec<_>>());
+    for pair in grants.windows(2) {
+        let (free_at, got_at) = (pair[0].1 + Duration::from_secs(5), pair[1].1);
+        let waited = got_at - free_at;
+        assert!(waited <= scene.settings.lock_poll + MILLISECOND, "{} waited {waited:?}", pair[1].0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l7_holds_shorter_than_the_poll_cost_at_most_the_poll_of_those_further_back() {
+    let scene = Scene::where_turns_are_lost();
+    let process = Arc::new(scene.process(1));
+    let (tasks, grants) = stand_in_line(&[process], 20, MILLISECOND);
+    tasks.join_all().await;
+    let grants = grants.lock().unwrap().clone();
+    for pair in grants.windows(2) {
+        let waited = pair[1].1 - pair[0].1;
+        assert!(
+            waited <= scene.settings.lock_silence / 3 + MILLISECOND * 3,
+            "{} waited {waited:?}",
+            pair[1].0
+        );
+    }
+}
+
+/// Somebody who stood in line once, and was never heard of again.
+async fn gone(scene: &Scene) {
+    let asked = Acquire {
+        lock: lock("db"),
+        owner: "gone".parse().unwrap(),
+        mode: LockMode::Exclusive,
+        ttl: MINUTE,
+        request: "gone".parse().unwrap(),
+        call: "t-gone".parse().unwrap(),
+        held: None,
+        stay: Some(scene.settings.lock_silence),
+        limits: LockLimits::default(),
+    };
+    assert!(matches!(scene.store.acquire(&asked).await.unwrap().answer, Acquired::Waiting(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_a_waiter_that_is_gone_does_not_block_the_line_for_longer_than_its_silence_and_a_poll() {
+    for is_heard in [true, false] {
+        let scene = if is_heard { Scene::new() } else { Scene::where_turns_are_lost() };
+        let process = scene.process(1);
+        let holder = process.acquire(ask("db", "holder", MINUTE)).await;
+        gone(&scene).await;
+        let gone_at = Instant::now();
+        let release = async {
+            sleep(MILLISECOND).await;
+            process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+        };
+        let (_, ()) = tokio::join!(process.acquire(ask("db", "alive", MINUTE)), release);
+        let (waited, settings) = (gone_at.elapsed(), &scene.settings);
+        assert!(waited <= settings.lock_silence + settings.lock_poll, "{waited:?}");
+        assert!(waited >= settings.lock_silence, "nobody is passed over while it may be alive");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn l6_a_call_that_vanishes_with_its_process_is_passed_over() {
+    let scene = Scene::new();
+    let (process, dying) = (scene.process(1), scene.process(2));
+    let holder = process.acquire(ask("db", "holder", MINUTE)).await;
+    let never = CancellationToken::new();
+    let mut lost = Box::pin(dying.control.acquire_lock(ask("db", "lost", MINUTE), &never));
+    assert!(futures_util::poll!(lost.as_mut()).is_pending());
+    // Killed: nothing of it is ever run again, not even its end.
+    std::mem::forget(lost);
+    let began = Instant::now();
+    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    process.acquire(ask("db", "alive", MINUTE)).await;
+    let bound = scene.settings.lock_silence + scene.settings.lock_poll;
+    assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn l1_who_was_counted_as_gone_is_not_told_that_it_holds_what_another_holds() {
+    let scene = Scene::new();
+    let (process, paused) = (scene.process(1), scene.process(2));
+    let holder = process.acquire(ask("db", "holder", MINUTE)).await;
+    let never = CancellationToken::new();
+    let mut stopped = Box::pin(paused.control.acquire_lock(ask("db", "stopped", MINUTE), &never));
+    assert!(futures_util::poll!(stopped.as_mut()).is_pending());
+    // For longer than its silence nobody runs it; meanwhile the line has gone on without it.
+    sleep(scene.settings.lock_silence + MILLISECOND).await;
+    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    let other = process.acquire(ask("db", "other", MINUTE)).await;
+    let woken_at = Instant::now();
+    let Acquired::Granted(late) = stopped.await.unwrap() else { panic!("it waits for long enough") };
+    assert!(woken_at.elapsed() >= MINUTE, "it got the lock while another held it");
+    assert!(late.fence > other.fence);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_the_first_in_line_and_nobody_else() {
+    let scene = Scene::new();
+    let process = Arc::new(scene.process(1));
+    let holder = process.acquire(ask("db", "holder", MINUTE)).await;
+    let (tasks, grants) = stand_in_line(std::slice::from_ref(&process), 5, MINUTE * 2);
+    sleep(Duration::from_millis(10)).await;
+    let mut heard = scene.bus.subscribe();
+    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    sleep(Duration::from_millis(10)).await;
+    let turns =
+        std::iter::from_fn(|| heard.try_recv().ok()).filter(|wake| matches!(wake, Wake::LockTurn { .. }));
+    assert_eq!(turns.count(), 1);
+    assert_eq!(grants.lock().unwrap().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
+    drop(tasks);
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_share_get_in_one_after_the_other_at_once_up_to_the_first_who_does_not() {
+    let scene = Scene::new();
+    let process = Arc::new(scene.process(1));
+    let holder = process.acquire(ask("db", "holder", MINUTE)).await;
+    let in_at = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = JoinSet::new();
+    for (number, mode) in
+        [LockMode::Shared, LockMode::Shared, LockMode::Shared, LockMode::Exclusive].iter().enumerate()
+    {
+        let asked = AskForLock { mode: *mode, ..ask("db", &format!("w-{number}"), MINUTE) };
+        let (process, in_at) = (process.clone(), in_at.clone());
+        tasks.spawn(async move {
+            sleep(MILLISECOND * u32::try_from(number).unwrap()).await;
+            let grant = process.acquire(asked).await;
+            in_at.lock().unwrap().push((number, Instant::now()));
+            sleep(Duration::from_secs(20)).await;
+            process.control.release_lock(&lock("db"), &grant.token).await.unwrap();
+        });
+    }
+    sleep(Duration::from_millis(10)).await;
+    let released_at = Instant::now();
+    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    tasks.join_all().await;
+    let in_at: Vec<_> =
+        in_at.lock().unwrap().iter().map(|(number, at)| (*number, *at - released_at)).collect();
+    let seconds = |number| Duration::from_secs(number);
+    assert_eq!(in_at, [(0, seconds(0)), (1, seconds(0)), (2, seconds(0)), (3, seconds(20))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_out_goes_to_the_first_in_line_at_that_moment_without_a_word() {
+    let scene = Scene::where_turns_are_lost();
+    let (process, dead) = (scene.process(1), scene.process(2));
+    let _ = dead.acquire(ask("db", "dead", Duration::from_millis(4_321))).await;
+    let began = Instant::now();
+    let _ = process.acquire(ask("db", "next", MINUTE)).await;
+    let (waited, lease) = (began.elapsed(), Duration::from_millis(4_321));
+    assert!(waited >= lease && waited <= lease + MILLISECOND * 2, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l15_a_grant_that_nobody_heard_of_is_given_back_long_before_its_lease_ends() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let slow = Faults { delayed: 1_000, delay_max: Duration::from_millis(100), ..Faults::NONE };
+    process.faulty.set_faults(slow);
+    let never = CancellationToken::new();
+    let mut unheard = Box::pin(process.control.acquire_lock(ask("db", "hasty", MINUTE * 60), &never));
+    while scene.holder(&lock("db")).await.is_none() {
+        assert!(futures_util::poll!(unheard.as_mut()).is_pending(), "its answer is still on its way");
+        sleep(MILLISECOND).await;
+    }
+    drop(unheard);
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(scene.holder(&lock("db")).await, None);
+    let page = PageRequest { limit: 1, after: None };
+    let last = scene.store.lock_history(&lock("db"), &page).await.unwrap().items.remove(0);
+    assert_eq!(last.end, Some(LockEnd::Withdrawn));
+}
