@@ -11,7 +11,7 @@ use crate::locks::{Acquire, Acquired, Busy, Turn};
 use crate::{PageRequest, Store};
 
 pub(super) const TTL: Duration = Duration::from_millis(400);
-pub(super) const SILENCE: Duration = Duration::from_millis(1_000);
+pub(super) const SILENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn door() -> LockName {
     LockName::Of(acme(), name("deploy/prod:eu%1"))
@@ -70,6 +70,7 @@ pub(super) async fn history(store: &Arc<dyn Store>, lock: &LockName) -> Vec<Lock
     store.lock_history(lock, &page).await.expect("the store is up").items
 }
 
-pub(super) fn whose(request: &str) -> Option<LockRequest> {
-    Some(name(&format!("request-of-{request}")))
+/// Whose turn it is said to be, if it is the turn of the owner of this name.
+pub(super) fn whose(owner: &str) -> LockRequest {
+    name(&format!("request-of-{owner}"))
 }

@@ -89,9 +89,9 @@ pub async fn a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept(subject: &mut 
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
-    subject.elapse(LEASE - Duration::from_millis(1)).await;
+    subject.elapse(LEASE.saturating_sub(Duration::from_millis(1))).await;
     scene.store.keep_run(&acme(), run, taken.fence, LEASE).await.unwrap();
-    subject.elapse(LEASE - Duration::from_millis(1)).await;
+    subject.elapse(LEASE.saturating_sub(Duration::from_millis(1))).await;
     assert!(scene.take(&acme(), run).await.is_none(), "it is kept");
     subject.elapse(Duration::from_millis(1)).await;
     let late = scene.store.keep_run(&acme(), run, taken.fence, LEASE).await;

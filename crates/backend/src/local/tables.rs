@@ -65,7 +65,7 @@ pub enum Table {
     ApiKeys,
     /// `worker` → a worker on the bus, as it last spoke.
     Registry,
-    /// `home/lock` → who holds it. A home is a tenant, or the control plane itself.
+    /// `home/lock` → who holds it. A home is a tenant; a lock of the control plane itself has one of its own.
     Locks,
     /// `home/lock/place` → who waits for it.
     LockLine,

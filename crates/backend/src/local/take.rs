@@ -91,13 +91,13 @@ pub(super) fn keep(
     let Some(head) = read::<Head>(view, Table::Heads, &key)? else {
         return Err(StoreError::not_found("run", run));
     };
-    let held: Option<RunLease> = read(view, Table::RunLeases, &key)?;
-    let current = held.as_ref().map_or(head.fence, |held| held.fence);
-    let Some(held) = held.filter(|held| held.fence == fence && now < held.expires_at) else {
+    let kept: Option<RunLease> = read(view, Table::RunLeases, &key)?;
+    let current = kept.as_ref().map_or(head.fence, |kept| kept.fence);
+    let Some(kept) = kept.filter(|kept| kept.fence == fence && now < kept.expires_at) else {
         return Err(StoreError::Fenced { held: fence, current });
     };
     let mut changes = Changes::default();
-    changes.put(Table::RunLeases, key, &RunLease { expires_at: now + lease, ..held });
+    changes.put(Table::RunLeases, key, &RunLease { expires_at: now + lease, ..kept });
     Ok(Decision { answer: (), changes })
 }
 

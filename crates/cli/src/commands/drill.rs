@@ -24,13 +24,13 @@ Two processes of its own, a holder and a contender, take turns at a job, a lock,
 is written under the lock's fence. The holder is paused past its lease (SIGSTOP), the contender
 takes over and writes, the holder goes on and writes, too. Every late write must be refused, and
 no write of whoever holds. Without --gateway or --redis it starts a server of its own in a
-temporary folder. It leaves nothing behind.
+temporary folder. It leaves nothing behind. On a server with keys it needs an admin's.
 
 Exit codes: 0 held; 1 broken, see the table; 3 it could not be told.
 
 Examples:
   interlock drill
-  interlock drill --gateway http://127.0.0.1:8081   # on a server that is there; wants an admin's key
+  interlock drill --gateway http://127.0.0.1:8081   # on a server that is there
   interlock drill --redis redis://127.0.0.1:6379 --nats nats://127.0.0.1:4222
   interlock drill --unguarded                       # what happens where nobody compares fences";
 
@@ -113,14 +113,15 @@ async fn conduct(drill: &Drill, plan: &Plan, way: Way, stops: &mut Stops) -> Res
     // What was typed wins over what the environment says.
     let mut report = if drill.redis.is_some() || !way.is_named {
         spinner.tell("starting a server");
+        let data = folder.path().join("data");
         let server = tokio::select! {
-            server = OwnServer::build(drill, &folder.path().join("data")) => server?,
+            server = OwnServer::build(drill, &data) => server?,
             () = stops.next() => return Ok(Report::not_begun(plan, "it was interrupted".to_owned())),
         };
         let setting = setting(server.connection(way.connection));
-        server.serve_while(drill::run(plan, &setting, &progress, stops.next())).await?
+        server.serve_while(Box::pin(drill::run(plan, &setting, &progress, stops.next()))).await?
     } else {
-        drill::run(plan, &setting(way.connection), &progress, stops.next()).await?
+        Box::pin(drill::run(plan, &setting(way.connection), &progress, stops.next())).await?
     };
     drop(spinner);
     let path = folder.path().display().to_string();

@@ -11,8 +11,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::server::{BINARY, Caller, LIMIT, Server, signal};
-use super::walk_through::{blocks, read};
+use super::walk_through::{self, blocks, read};
 use liar::Liar;
+
+pub(crate) const PAGE: &str = "docs/operating/drill.md";
+
+/// Where the commands of a page are found.
+const PATH: &str = "export PATH=\"$PWD/target/release:$PATH\"\n";
 
 /// Everything that is written late.
 const LATE: [&str; 7] = [
@@ -24,6 +29,22 @@ const LATE: [&str; 7] = [
     "job_fail",
     "job_complete",
 ];
+
+/// Takes in the orphans of the drill, as the first process of a container does: without it, the kernel wakes those that
+/// are paused.
+const REAPER: &str = "\
+import ctypes, subprocess, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+subprocess.Popen(sys.argv[1:])
+sys.stdin.read()";
+
+#[derive(Debug, PartialEq)]
+struct Found {
+    pid: u32,
+    is_paused: bool,
+    command: String,
+}
 
 /// A place for a drill, in which everything can be seen that it leaves behind.
 pub(crate) struct Place(TempDir);
@@ -47,17 +68,18 @@ impl Place {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The processes that were started here, each with the letter of its state.
-    fn processes(&self) -> Vec<(u32, char)> {
+    /// The processes that were started here.
+    fn processes(&self) -> Vec<Found> {
         let mark = format!("TMPDIR={}\0", self.0.path().display());
-        let state = |process: &Path| {
+        let found = |process: &Path| {
             let environment = fs::read(process.join("environ")).ok()?;
             let is_ours = String::from_utf8_lossy(&environment).contains(&mark);
             let stat = fs::read_to_string(process.join("stat")).ok().filter(|_| is_ours)?;
-            let state = stat.rsplit(") ").next()?.chars().next()?;
-            Some((process.file_name()?.to_str()?.parse().ok()?, state))
+            let is_paused = stat.rsplit(") ").next()?.starts_with('T');
+            let command = fs::read_to_string(process.join("cmdline")).ok()?.replace('\0', " ");
+            Some(Found { pid: process.file_name()?.to_str()?.parse().ok()?, is_paused, command })
         };
-        fs::read_dir("/proc").unwrap().filter_map(|entry| state(&entry.ok()?.path())).collect()
+        fs::read_dir("/proc").unwrap().filter_map(|entry| found(&entry.ok()?.path())).collect()
     }
 
     pub(crate) fn expect_empty(&self) {
@@ -169,20 +191,16 @@ async fn found_of(lie: liar::Lie) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_late_completion_that_is_taken_is_found_and_named() {
-    let lie = |path: &str, status, code: &str| {
-        (path.ends_with("/complete") && code == "stale_fence")
-            .then_some((200, json!({})))
-            .filter(|_| status == 409)
+    let lie = |path: &str, _, code: &str| {
+        (path.ends_with("/complete") && code == "stale_fence").then_some((200, json!({})))
     };
     assert_eq!(found_of(lie).await, [row("holder_late", "job_complete")]);
 }
 
 #[tokio::test]
 async fn a_late_renewal_that_is_taken_is_found_and_named() {
-    let lie = |path: &str, status, code: &str| {
-        (path.ends_with("/locks/renew") && code == "stale_fence")
-            .then_some((200, json!({})))
-            .filter(|_| status == 409)
+    let lie = |path: &str, _, code: &str| {
+        (path.ends_with("/locks/renew") && code == "stale_fence").then_some((200, json!({})))
     };
     assert_eq!(found_of(lie).await, [row("holder_late", "lock_renew")]);
 }
@@ -223,12 +241,22 @@ async fn one_that_is_interrupted_ends_its_processes_and_removes_its_traces() {
 #[tokio::test]
 async fn one_that_is_killed_takes_its_processes_along_even_a_paused_one() {
     let place = Place::new();
-    let mut drill = place.begin(&["--ttl-ms", "30000"]);
-    until("the holder is paused", async || place.processes().iter().any(|(_, state)| *state == 'T')).await;
-    assert_eq!(place.processes().len(), 3, "the drill with its server, the holder and the contender");
-    drill.kill().unwrap();
-    drill.wait().unwrap();
-    until("all processes are gone", async || place.processes().is_empty()).await;
+    let mut reaper = Command::new("python3");
+    reaper.args(["-c", REAPER, BINARY, "drill", "--ttl-ms", "30000"]).env("TMPDIR", place.0.path());
+    let reaper = reaper.env_remove("INTERLOCK_GATEWAY").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut reaper = reaper.unwrap();
+    until("the holder is paused", async || place.processes().iter().any(|found| found.is_paused)).await;
+    let found = place.processes();
+    assert_eq!(
+        found.len(),
+        4,
+        "the reaper, the drill with its server, the holder and the contender: {found:?}"
+    );
+    let drill = found.iter().find(|found| found.command.starts_with(&format!("{BINARY} drill "))).unwrap();
+    signal(drill.pid, "KILL");
+    until("all but the reaper are gone", async || place.processes().len() == 1).await;
+    drop(reaper.stdin.take());
+    assert!(reaper.wait().unwrap().success());
 }
 
 #[test]
@@ -270,16 +298,20 @@ fn timeless(text: &str) -> Vec<String> {
     text.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
-#[test]
-fn the_page_about_the_drill_shows_what_it_prints() {
-    let place = Place::new();
-    let page = read("docs/operating/drill.md");
+#[tokio::test]
+async fn the_page_about_the_drill_shows_what_it_prints() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let page = read(PAGE);
     let shown = blocks(&page, "text");
-    let printed = place.drill(&[]);
-    assert_eq!(timeless(&shown[0]), timeless(&String::from_utf8(printed.stdout).unwrap()));
-    let printed = place.drill(&["--unguarded"]);
-    let printed = timeless(&String::from_utf8(printed.stdout).unwrap());
-    for line in timeless(&shown[1]) {
+    let (worked, printed) =
+        walk_through::run(&server, &format!("{PATH}{}", blocks(&page, "sh walk-through").join("")));
+    assert!(worked, "{printed}");
+    let printed = timeless(&printed);
+    for line in shown.iter().flat_map(|block| timeless(block)) {
         assert!(printed.contains(&line), "{line:?} is not in {printed:#?}");
     }
+    // Beside the head and the sentence, the page has every row.
+    let rows = report(&place.drill(&["--json"]), 0)["rows"].as_array().unwrap().len();
+    assert_eq!(timeless(&shown[0]).len(), rows + 2);
 }

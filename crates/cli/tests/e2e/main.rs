@@ -10,6 +10,7 @@ mod folder;
 mod idempotency;
 mod kills;
 mod load;
+mod lock_failures;
 mod locks;
 mod machines;
 mod paused_worker;

@@ -60,8 +60,11 @@ pub async fn run(
     let work = async {
         tokio::join!(lock.work(Lock::new(&client, &brief)), job.work(Job::new(&client, &brief)));
     };
-    let (told, ()) = tokio::join!(tell(said, words), work);
-    Ok(told?)
+    match tokio::join!(tell(said, words), work).0 {
+        // The drill was killed, and nobody wants to know.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        told => Ok(told?),
+    }
 }
 
 /// Why a process of the drill could not do its work.
@@ -74,6 +77,8 @@ pub enum Failure {
 }
 
 /// One that is paused does not see its orders end. The kernel kills it even so, when the thread that started it is gone.
+/// (It also wakes it if its group has become orphaned, but in a container it may not have: its new parent may be of the
+/// same session.)
 #[cfg(target_os = "linux")]
 fn die_with_the_drill() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)

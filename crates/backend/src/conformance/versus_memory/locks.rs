@@ -21,9 +21,10 @@ pub(super) struct LockWalk {
 
 impl Walk {
     fn a_lock(&mut self) -> LockName {
-        match self.random.random_range(0..8) {
+        match self.random.random_range(0..10) {
             0 => LockName::Stage(StageLock::Reconciler),
             1 => LockName::Of(self.tenant(), name("a/b")),
+            2 => LockName::Of(self.tenant(), name("%2F")),
             _ => LockName::Of(self.tenant(), name("a")),
         }
     }
@@ -54,7 +55,7 @@ impl Walk {
                 .random
                 .random_bool(0.6)
                 .then(|| Duration::from_millis(self.random.random_range(50..900))),
-            limits: LockLimits { held_max: 100, waiting_max: 100, line_max: 3 },
+            limits: LockLimits { held_max: 2, waiting_max: 4, line_max: 3 },
         };
         self.locks.asked.push((lock.clone(), asked.request.clone(), asked.call.clone()));
         if let Ok(turn) = same!(self, acquire(&asked))

@@ -49,7 +49,7 @@ pub(super) fn locks(
     let next = next.map(str::to_owned);
     let mut items = Vec::with_capacity(found.len());
     for row in &found {
-        let Some(name) = Place::lock(Some(tenant), rows::last_part(&row.key)) else { continue };
+        let Some(name) = Place::lock(tenant, rows::last_part(&row.key)) else { continue };
         items.extend(shown(&Lock::load(view, &name, now, Tally::default())?, &name));
     }
     Ok(Page { items, next })

@@ -1,10 +1,7 @@
 //! Where the rows of one lock are.
 
-use interlock_model::lock::{LockName, StageLock};
+use interlock_model::lock::LockName;
 use interlock_model::{TenantId, Timestamp};
-
-/// The home of the control plane's own locks. No tenant can have this name.
-pub(super) const SYSTEM: &str = ":system";
 
 /// The first part of its keys, and the second.
 #[derive(Debug, Clone)]
@@ -21,19 +18,17 @@ impl Place {
                 home: tenant.to_string(),
                 name: resource.as_str().replace('%', "%25").replace('/', "%2F"),
             },
-            LockName::Stage(stage) => Self { home: SYSTEM.to_owned(), name: stage.key().to_owned() },
+            // Each of our own is at home by itself. No tenant's name begins so.
+            LockName::Stage(stage) => {
+                Self { home: format!(":{}", stage.key()), name: stage.key().to_owned() }
+            }
         }
     }
 
-    /// The lock whose rows have `name` in the home of `tenant`, or among our own.
-    pub(super) fn lock(tenant: Option<&TenantId>, name: &str) -> Option<LockName> {
-        match tenant {
-            Some(tenant) => {
-                let resource = name.replace("%2F", "/").replace("%25", "%").parse().ok()?;
-                Some(LockName::Of(tenant.clone(), resource))
-            }
-            None => StageLock::ALL.into_iter().find(|stage| stage.key() == name).map(LockName::Stage),
-        }
+    /// The tenant's lock whose rows have `name`.
+    pub(super) fn lock(tenant: &TenantId, name: &str) -> Option<LockName> {
+        let resource = name.replace("%2F", "/").replace("%25", "%").parse().ok()?;
+        Some(LockName::Of(tenant.clone(), resource))
     }
 
     pub(super) fn home(&self) -> &str {

@@ -5,7 +5,7 @@ use interlock_model::lock::LockName;
 
 use super::super::rows;
 use super::super::tables::{Changes, Pick, Table, View, read};
-use super::place::{Place, SYSTEM};
+use super::place::Place;
 use super::record::{Lock, Tally};
 use crate::StoreError;
 use crate::locks::SWEEP_MAX;
@@ -19,11 +19,11 @@ pub(super) fn sweep(
 ) -> Result<Tally, StoreError> {
     let place = Place::of(except);
     let mut tally: Tally = read(view, Table::LockTallies, place.home())?.unwrap_or_default();
+    let LockName::Of(tenant, _) = except else { return Ok(tally) };
     let until = format!("{}/{:015}", place.home(), now.as_millis() + 1);
     let rows = view.scan(Table::LockSweeps, &format!("{}/", place.home()), &until, Pick::First(SWEEP_MAX))?;
     for row in rows {
-        let tenant = if place.home() == SYSTEM { None } else { place.home().parse().ok() };
-        let Some(name) = Place::lock(tenant.as_ref(), rows::last_part(&row.key)) else { continue };
+        let Some(name) = Place::lock(tenant, rows::last_part(&row.key)) else { continue };
         if name == *except {
             continue;
         }

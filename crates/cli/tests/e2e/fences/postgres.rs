@@ -92,7 +92,7 @@ async fn three_writes_of_one_holder(postgres: &Postgres, guard: &str) -> [String
 }
 
 #[tokio::test]
-async fn a_guard_that_wants_a_larger_fence_refuses_the_holders_own_second_write() {
+async fn l22_a_guard_that_wants_a_larger_fence_refuses_the_holders_own_second_write() {
     let postgres = Postgres::start().await.unwrap();
     let guard = blocks(&read("docs/concepts/fences.md"), "sql").remove(0);
     assert!(guard.contains("$3 > fence_token"), "the page shows another guard first: {guard}");
