@@ -275,7 +275,7 @@ impl Dispatcher {
             capabilities: Vec::new(),
             jobs_max: share.jobs,
             // Only until it has gone out: should this process die before that, nobody else would know.
-            term: LeaseTerm::For(self.shared.settings.publish_lease),
+            term: LeaseTerm::For(self.shared.control.settings().locks.job().ttl),
         };
         let (from, asked_at) = (view.now(), Instant::now());
         let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {

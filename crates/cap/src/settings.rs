@@ -33,8 +33,6 @@ pub struct CapSettings {
     pub push_before_beat: bool,
     /// How long NATS has to take a dispatch.
     pub publish_wait: Duration,
-    /// How long a claimed job is ours to push. After that it is dispatched anew.
-    pub publish_lease: Duration,
     /// Whose workers these are, where several installations share a NATS: part of the names of what replicas share.
     pub installation: String,
     pub stream_replicas: usize,
@@ -70,7 +68,6 @@ impl Default for CapSettings {
             default_capacity: 4,
             push_before_beat: true,
             publish_wait: Duration::from_secs(5),
-            publish_lease: Duration::from_secs(15),
             installation: String::new(),
             stream_replicas: 1,
             stream_bytes_max: 1 << 30,

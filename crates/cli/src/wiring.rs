@@ -121,15 +121,13 @@ impl Server {
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
     let default = settings::Settings::default();
-    let run_lease = config.run_lease.unwrap_or(default.run_lease);
     settings::Settings {
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
-        run_lease,
         lock_limits: lock_limits(&config.locks, default.lock_limits),
         lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
         lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
-        locks: Inventory::new(Timings { run_lease, ..timings(&config.locks, default.locks.timings()) }),
+        locks: Inventory::new(timings(config, default.locks.timings())),
         ..default
     }
 }
@@ -143,11 +141,13 @@ fn lock_limits(chosen: &LockChoices, default: LockLimits) -> LockLimits {
     }
 }
 
-fn timings(chosen: &LockChoices, default: Timings) -> Timings {
+fn timings(config: &ServeConfig, default: Timings) -> Timings {
+    let chosen = &config.locks;
     Timings {
         reconcile_every: chosen.reconcile_every.unwrap_or(default.reconcile_every),
         snapshot_every: chosen.snapshot_every.unwrap_or(default.snapshot_every),
-        ..default
+        run_lease: config.run_lease.unwrap_or(default.run_lease),
+        job_lease: chosen.job_lease.unwrap_or(default.job_lease),
     }
 }
 

@@ -7,8 +7,6 @@ use interlock_model::lock::{Inventory, LockLimits};
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a taken run is ours. A turn takes milliseconds; this is for the death of a process.
-    pub run_lease: Duration,
     /// Runs that the engine takes in one step.
     pub take_max: usize,
     /// Takes that the engine has in hand at once.
@@ -42,10 +40,17 @@ pub struct Settings {
     pub locks: Inventory,
 }
 
+impl Settings {
+    /// How long a taken run is ours. A turn takes milliseconds; this is for the death of a process.
+    #[must_use]
+    pub fn run_lease(&self) -> Duration {
+        self.locks.timings().run_lease
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            run_lease: Duration::from_secs(30),
             take_max: 32,
             engine_lanes: 4,
             poll: Duration::from_millis(500),

@@ -15,6 +15,7 @@ pub(crate) enum Actor {
     Bus,
     Worker(usize),
     Client(usize),
+    Locker(usize),
 }
 
 pub(crate) struct Dice {
@@ -32,6 +33,7 @@ impl Actor {
             Self::Bus => (5, 0),
             Self::Worker(number) => (6, number as u64),
             Self::Client(number) => (7, number as u64),
+            Self::Locker(number) => (8, number as u64),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

@@ -40,6 +40,10 @@ pub enum Invariant {
     FirstVerdictCounts,
     /// A client is told nothing that the store does not know.
     AnswersAreTrue,
+    /// Nobody gets a lock before who came first.
+    LineIsKept,
+    /// Who waits for a lock gets it, once faults have stopped.
+    LineMoves,
     /// Every run ends once faults have stopped.
     EveryRunEnds,
     /// What has ended leaves nothing behind in the indexes.

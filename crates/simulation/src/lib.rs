@@ -12,6 +12,7 @@ mod dice;
 mod failure;
 mod instance;
 mod line;
+mod lockers;
 mod log;
 mod planted;
 mod scenario;

@@ -198,10 +198,13 @@ watched!(RegistryStore {
 });
 
 watched!(LockStore {
-    acquire(acquire: &Acquire) -> locks::Turn<Acquired> => |_, _| {};
-    renew(lock: &LockName, token: &LockToken, ttl: Duration) -> locks::Turn<Grant> => |_, _| {};
-    release(lock: &LockName, token: &LockToken) -> locks::Turn<()> => |_, _| {};
-    withdraw(lock: &LockName, request: &LockRequest, call: &LockToken) -> locks::Turn<()> => |_, _| {};
+    acquire(acquire: &Acquire) -> locks::Turn<Acquired> => |checker, answer| checker.lock_asked(acquire, answer);
+    renew(lock: &LockName, token: &LockToken, ttl: Duration) -> locks::Turn<Grant>
+        => |checker, answer| checker.lock_renewed((lock, token), answer);
+    release(lock: &LockName, token: &LockToken) -> locks::Turn<()>
+        => |checker, answer| checker.lock_released((lock, token), answer);
+    withdraw(lock: &LockName, request: &LockRequest, call: &LockToken) -> locks::Turn<()>
+        => |checker, _| checker.lock_withdrawn(lock, request, call);
     force_release(forced: &ForcedRelease) -> locks::Turn<()> => |_, _| {};
     lock(lock: &LockName) -> Option<LockDetail> => |_, _| {};
     locks(tenant: &TenantId, page: &PageRequest) -> Page<LockView> => |_, _| {};

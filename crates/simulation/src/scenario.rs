@@ -17,6 +17,7 @@ pub(crate) struct Scenario {
     pub instances: usize,
     pub workers: usize,
     pub clients: usize,
+    pub lockers: usize,
     pub actions: u32,
     pub faults: Faults,
     /// Wake-ups of a hundred that are lost.
@@ -54,6 +55,8 @@ impl Scenario {
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
             settings: settings(is_deaf, faults),
+            // Thrown last: what a seed stood for before locks, it stands for still.
+            lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
         }
     }
 }
@@ -95,11 +98,15 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
         (Duration::from_secs(1), Duration::from_secs(5))
     };
     // A deaf world has nobody who looks by himself, on one replica or on all.
-    let timings = Timings { reconcile_every: every, snapshot_every: every, ..Timings::default() };
-    Settings {
-        locks: Inventory::new(timings),
+    let timings = Timings {
+        reconcile_every: every,
+        snapshot_every: every,
         // Short enough that a turn often outlasts it.
         run_lease: (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2)),
+        ..Timings::default()
+    };
+    Settings {
+        locks: Inventory::new(timings),
         take_max: 2,
         engine_lanes: 2,
         poll,

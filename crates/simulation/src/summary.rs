@@ -74,4 +74,12 @@ counted! {
     runs_cancelled,
     runs_timed_out,
     wakeups_lost,
+    locks_granted,
+    locks_refused,
+    /// Looks of those who stand in line.
+    locks_waited_for,
+    /// Answers that told of a grant again.
+    locks_asked_again,
+    locks_withdrawn,
+    stale_lock_calls_refused,
 }

@@ -24,6 +24,7 @@ use crate::clients::Client;
 use crate::dice::{Actor, Dice};
 use crate::instance::Instance;
 use crate::line::{Fuse, Line, Store};
+use crate::lockers::Locker;
 use crate::log::Log;
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
@@ -111,12 +112,27 @@ async fn play(
     for number in 0..world.scenario.clients {
         clients.spawn(Client::new(world.clone(), number).act());
     }
-    let acted = async { while clients.join_next().await.is_some_and(|ended| world.is_sound(&ended)) {} };
+    let mut lockers = JoinSet::new();
+    for number in 0..world.scenario.lockers {
+        lockers.spawn(Locker::new(world.clone(), number).act());
+    }
+    let mut calm = Vec::new();
+    let acted = async {
+        while clients.join_next().await.is_some_and(|ended| world.is_sound(&ended)) {}
+        while let Some(ended) = lockers.join_next().await {
+            match ended {
+                Ok(locker) => calm.push(locker),
+                Err(error) => drop(world.is_sound(&Err(error))),
+            }
+        }
+    };
     if tokio::time::timeout(CHAOS_MAX, acted).await.is_err() {
         checker.with(|it| it.violate(Invariant::NothingBreaks, "a client waits for ever".to_owned()));
     }
     world.calm_down();
     background.spawn(world.clone().approve_everything());
+    let lockers: JoinSet<()> = calm.into_iter().map(Locker::act_in_the_calm).collect();
+    lockers.join_all().await;
     world.wait_for_the_end().await
 }
 

@@ -17,6 +17,7 @@ use interlock_control::admission::{StartRequest, Started};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::{Control, Settings};
+use interlock_model::lock::{Inventory, Timings};
 use interlock_model::run::Run;
 use interlock_model::{JobId, RunId, TenantId};
 use interlock_servers::{AppendOnly, Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
@@ -42,6 +43,9 @@ pub(crate) struct Scene {
 }
 
 /// Everything fast. Silence is long against the heartbeats of the test workers, which beat ten times in it.
+/// How long the edge has a job in hand.
+pub(crate) const JOB_LOCK: Duration = Duration::from_millis(1_500);
+
 pub(crate) fn fast() -> CapSettings {
     CapSettings {
         silence: Duration::from_millis(1_500),
@@ -76,7 +80,9 @@ impl Scene {
             mailbox: Some(mailbox.clone()),
         };
         let short = Duration::from_millis(500);
-        let settings_of_control = Settings { poll: short / 10, run_lease: short, ..Settings::default() };
+        let timings = Timings { run_lease: short, job_lease: JOB_LOCK, ..Timings::default() };
+        let locks = Inventory::new(timings);
+        let settings_of_control = Settings { poll: short / 10, locks, ..Settings::default() };
         let control = Control::new(foundation, settings_of_control);
         let shutdown = CancellationToken::new();
         tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));

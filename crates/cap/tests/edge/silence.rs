@@ -10,7 +10,7 @@ use interlock_model::run::RunStatus;
 use interlock_servers::NatsRelease;
 use serde_json::json;
 
-use crate::scene::{Scene, TOPIC, acme, fast, output, until};
+use crate::scene::{JOB_LOCK, Scene, TOPIC, acme, fast, output, until};
 use crate::worker::{Manner, Worker};
 
 crate::on_both_releases!(
@@ -75,8 +75,7 @@ async fn a_pushed_job_is_its_workers_for_as_long_as_its_step_may_take(release: N
 
 /// As if the process had died between the claim and the push: a claim of the edge, and nothing after it.
 async fn a_job_whose_push_was_never_finished_is_dispatched_again(release: NatsRelease) {
-    let settings = CapSettings { publish_lease: Duration::from_millis(500), ..fast() };
-    let scene = Scene::open(release, settings.clone()).await;
+    let scene = Scene::open(release, fast()).await;
     scene.save(&acme(), json!({})).await;
     let run = scene.start(&acme()).await;
     let claim = Claim {
@@ -85,7 +84,7 @@ async fn a_job_whose_push_was_never_finished_is_dispatched_again(release: NatsRe
         topics: vec![TOPIC.parse().unwrap()],
         capabilities: Vec::new(),
         jobs_max: 1,
-        term: LeaseTerm::For(settings.publish_lease),
+        term: LeaseTerm::For(JOB_LOCK),
     };
     assert_eq!(scene.control.claim_now(claim).await.unwrap().len(), 1);
     let mut worker = Worker::join(&scene, "w", Manner::default()).await;

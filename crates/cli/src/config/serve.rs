@@ -117,6 +117,9 @@ pub(crate) struct ServeFlags {
     /// How often the first in line looks by itself, should a wake-up be lost
     #[arg(long, value_name = "MS", help_heading = "Locks")]
     lock_poll_ms: Option<NonZeroU64>,
+    /// How long the scheduler has a job in hand before it is with a worker on NATS [default: 60000]
+    #[arg(long, value_name = "MS", help_heading = "Locks")]
+    job_lock_ms: Option<NonZeroU64>,
     /// How often each reconciling loop ticks; its lock holds twice as long
     #[arg(long, value_name = "MS", help_heading = "Locks")]
     reconcile_ms: Option<NonZeroU64>,
@@ -189,6 +192,7 @@ pub(crate) struct LockChoices {
     pub(crate) line_max: Option<NonZeroU32>,
     pub(crate) silence: Option<Duration>,
     pub(crate) poll: Option<Duration>,
+    pub(crate) job_lease: Option<Duration>,
     pub(crate) reconcile_every: Option<Duration>,
     pub(crate) snapshot_every: Option<Duration>,
 }
@@ -289,6 +293,7 @@ impl ServeFlags {
             lock_line_max: self.lock_line_max.or(under.lock_line_max),
             lock_silence_ms: self.lock_silence_ms.or(under.lock_silence_ms),
             lock_poll_ms: self.lock_poll_ms.or(under.lock_poll_ms),
+            job_lock_ms: self.job_lock_ms.or(under.job_lock_ms),
             reconcile_ms: self.reconcile_ms.or(under.reconcile_ms),
             snapshot_ms: self.snapshot_ms.or(under.snapshot_ms),
         }
@@ -324,6 +329,7 @@ impl ServeFlags {
             line_max: self.lock_line_max,
             silence: self.lock_silence_ms.map(duration),
             poll: self.lock_poll_ms.map(duration),
+            job_lease: self.job_lock_ms.map(duration),
             reconcile_every: self.reconcile_ms.map(duration),
             snapshot_every: self.snapshot_ms.map(duration),
         }

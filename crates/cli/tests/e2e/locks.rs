@@ -240,16 +240,16 @@ async fn the_inventory_needs_no_server_and_is_the_servers_own() {
     assert!(inventory(&[]).contains("cordum:scheduler:job:<job>"));
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--reconcile-ms", "1000"]);
-    let served = server.caller("acme").get("/locks/inventory").await.expect(200).body;
+    let told = server.caller("acme").get("/locks/inventory").await.expect(200).body;
     let printed: Value = serde_json::from_str(&inventory(&["--json"])).unwrap();
     let of = |list: &Value, key: &str| {
         let items = list["items"].as_array().unwrap();
         items.iter().find(|item| item["key"] == key).unwrap().clone()
     };
     for key in ["cordum:wf:run:lock:<run>", "cordum:lock:{<tenant>}:<resource>"] {
-        assert_eq!(of(&printed, key), of(&served, key));
+        assert_eq!(of(&printed, key), of(&told, key));
     }
     // Its numbers are those of the installation.
-    let reconciler = of(&served, "cordum:reconciler:default");
+    let reconciler = of(&told, "cordum:reconciler:default");
     assert_eq!((&reconciler["ttl_ms"], &reconciler["renew_ms"]), (&json!(2_000), &json!(1_000)));
 }

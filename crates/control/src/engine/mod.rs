@@ -67,7 +67,7 @@ async fn look(control: Arc<Control>, shutdown: CancellationToken) {
 /// Takes a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
 /// line: one tenant's storm does not keep the others waiting.
 async fn advance_some(control: &Arc<Control>, tenant: &TenantId) {
-    let (lease, limit) = (control.settings.run_lease, control.settings.take_max);
+    let (lease, limit) = (control.settings.run_lease(), control.settings.take_max);
     let asked_at = Instant::now();
     match control.store.take_ready(tenant, &control.instance, lease, limit).await {
         Ok(taken) => {
@@ -105,7 +105,7 @@ impl Control {
     async fn drive_alone(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
         for _ in 0..TURNS_IN_A_ROW_MAX {
             let asked_at = Instant::now();
-            let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease).await?;
+            let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease()).await?;
             let Some(taken) = taken else { return Ok(()) };
             if !self.turn(taken, asked_at).await? {
                 return Ok(());

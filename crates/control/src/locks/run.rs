@@ -75,7 +75,7 @@ pub(crate) struct RunLock<'a> {
 
 impl<'a> RunLock<'a> {
     pub(crate) fn of(control: &'a Control, taken: &Taken, asked_at: tokio::time::Instant) -> Self {
-        let ttl = control.settings.run_lease;
+        let ttl = control.settings.run_lease();
         let failures_max = control.settings.locks.run().failures_max.unwrap_or(u32::MAX);
         Self {
             control,

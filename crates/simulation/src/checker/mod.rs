@@ -6,6 +6,7 @@ mod admission;
 mod approvals;
 mod end;
 mod jobs;
+mod locks;
 mod rows;
 mod runs;
 
@@ -60,6 +61,7 @@ pub(crate) struct Checker {
     runs: BTreeMap<RunId, runs::Run>,
     jobs: BTreeMap<JobId, jobs::Job>,
     approvals: BTreeMap<JobId, approvals::Approval>,
+    locks: locks::Locks,
 }
 
 /// A tenant, as the calls and answers say that it must be.
@@ -91,6 +93,7 @@ impl Checker {
             runs: BTreeMap::new(),
             jobs: BTreeMap::new(),
             approvals: BTreeMap::new(),
+            locks: locks::Locks::default(),
         }
     }
 

@@ -16,10 +16,7 @@ pub(super) fn print(output: Output, markdown: bool) -> Result<()> {
         return output::raw(as_markdown(&page.items).as_bytes());
     }
     output.result(&page, |page| {
-        table(
-            TITLES.map(|title| title.to_uppercase()).each_ref().map(String::as_str),
-            page.items.iter().map(cells),
-        )
+        table(TITLES.map(str::to_uppercase).each_ref().map(String::as_str), page.items.iter().map(cells))
     })
 }
 
