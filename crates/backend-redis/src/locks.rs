@@ -173,7 +173,7 @@ fn read_acquired(mut fields: Fields) -> Result<Acquired, Unreadable> {
                 "waiting" => LockQuota::Waiting,
                 _ => return Err(fields.unreadable("quota")),
             };
-            Ok(Acquired::OverQuota { what, limit: fields.parsed("limit")? })
+            Ok(Acquired::OverQuota { what, limit: fields.parsed("limit")?, current: fields.parsed("count")? })
         }
         _ => Err(fields.unreadable("answer")),
     }

@@ -44,6 +44,7 @@ pub enum Acquired {
     OverQuota {
         what: LockQuota,
         limit: u32,
+        current: u32,
     },
 }
 

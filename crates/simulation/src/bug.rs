@@ -15,16 +15,22 @@ pub enum Bug {
     WakeupLostForEver,
     /// A tenant at its cap refuses even the retry of a start that worked.
     ReplayAfterCap,
+    /// A lock is granted without a look at who holds it.
+    LockGrantedTwice,
+    /// A lock is granted without a look at who stands in line.
+    LineOvertaken,
 }
 
 impl Bug {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
         Self::SlotFreedTwice,
         Self::WakeupLostForEver,
         Self::ReplayAfterCap,
+        Self::LockGrantedTwice,
+        Self::LineOvertaken,
     ];
 
     #[must_use]
@@ -36,6 +42,8 @@ impl Bug {
             Self::SlotFreedTwice => "slot-freed-twice",
             Self::WakeupLostForEver => "wakeup-lost-for-ever",
             Self::ReplayAfterCap => "replay-after-cap",
+            Self::LockGrantedTwice => "lock-granted-twice",
+            Self::LineOvertaken => "line-overtaken",
         }
     }
 

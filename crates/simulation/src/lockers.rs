@@ -27,7 +27,7 @@ const TRIES_MAX: u32 = 3;
 
 /// Once nothing goes wrong any more, everybody has had a turn after this: leases and silences that must run out, and
 /// a few who are served before, fit in several times.
-const CALM_WAIT: Duration = Duration::from_secs(60);
+const CALM_WAIT: Duration = Duration::from_mins(1);
 
 impl Locker {
     pub(crate) fn new(world: Arc<World>, number: usize) -> Self {
@@ -74,7 +74,10 @@ impl Locker {
 
     async fn acquire(&mut self, asked: &AskForLock) -> Option<Grant> {
         for _ in 0..TRIES_MAX {
-            let Some(instance) = self.world.instance(&mut self.dice) else { return None };
+            let Some(instance) = self.world.instance(&mut self.dice) else {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            };
             let (control, asked) = (instance.control.clone(), asked.clone());
             // A client may hang up while it waits.
             let patience = if self.world.is_calm() { CALM_WAIT * 2 } else { self.dice.millis(100, 10_000) };

@@ -23,6 +23,7 @@ const ADMIT: &str = "admit a run";
 const CLAIM: &str = "claim jobs";
 const COMMIT: &str = "commit a run";
 const REPORT: &str = "record a result";
+const ACQUIRE: &str = "acquire a lock";
 
 type Found = Result<Option<String>, StoreError>;
 
@@ -44,8 +45,15 @@ impl View for Lying<'_> {
         (self.lie)(self.view, table, key)
     }
 
+    /// A row that is nowhere when it is asked for is in no range either.
     fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
-        self.view.scan(table, from, until, pick)
+        let mut rows = Vec::new();
+        for row in self.view.scan(table, from, until, pick)? {
+            if self.get(table, &row.key)?.is_some() {
+                rows.push(row);
+            }
+        }
+        Ok(rows)
     }
 }
 
@@ -162,6 +170,14 @@ impl Executor for PlantedTables {
                     move |view: &dyn View, now| decide(&Lying { view, lie: &hide_keys_when_full }, now);
                 self.tables.write(action, lying).await
             }
+            (Some(Bug::LockGrantedTwice), ACQUIRE) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_holders }, now);
+                self.tables.write(action, lying).await
+            }
+            (Some(Bug::LineOvertaken), ACQUIRE) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_line }, now);
+                self.tables.write(action, lying).await
+            }
             _ => self.tables.write(action, decide).await,
         }
     }
@@ -204,6 +220,21 @@ fn hide_keys_when_full(view: &dyn View, table: Table, key: &str) -> Found {
     let tenant: Tenant = tenant.and_then(|row| serde_json::from_str(&row).ok()).unwrap_or_default();
     let is_full = tenant.limits.runs_max.is_some_and(|max| tenant.runs_active >= max);
     Ok(found.filter(|_| !is_full))
+}
+
+/// Every lock looks free.
+fn hide_holders(view: &dyn View, table: Table, key: &str) -> Found {
+    let found = view.get(table, key)?;
+    if table != Table::Locks {
+        return Ok(found);
+    }
+    let forget = |record: &mut serde_json::Value| record["holders"] = serde_json::json!([]);
+    Ok(found.map(|row| edit(Some(row), forget)))
+}
+
+/// Nobody stands in line.
+fn hide_line(view: &dyn View, table: Table, key: &str) -> Found {
+    if table == Table::LockLine { Ok(None) } else { view.get(table, key) }
 }
 
 /// A job that was lost or revoked is open again; one that was reported is not.

@@ -40,6 +40,16 @@ fn a_replay_that_is_checked_after_the_cap_is_caught() {
 }
 
 #[test]
+fn a_lock_that_is_granted_twice_is_caught() {
+    assert_eq!(first_failure(Bug::LockGrantedTwice).invariant, Invariant::HolderIsLeftAlone);
+}
+
+#[test]
+fn a_line_that_is_overtaken_is_caught() {
+    assert_eq!(first_failure(Bug::LineOvertaken).invariant, Invariant::LineIsKept);
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

@@ -9,7 +9,7 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 37] = [
+const OFTEN_ENOUGH: [(&str, u64); 43] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
@@ -47,6 +47,12 @@ const OFTEN_ENOUGH: [(&str, u64); 37] = [
     ("runs_denied", 12),
     ("runs_cancelled", 450),
     ("runs_timed_out", 170),
+    ("locks_granted", 15_000),
+    ("locks_refused", 15_000),
+    ("locks_waited_for", 4_000),
+    ("locks_asked_again", 900),
+    ("locks_withdrawn", 600),
+    ("stale_lock_calls_refused", 4_000),
 ];
 
 #[test]

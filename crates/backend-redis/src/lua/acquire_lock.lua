@@ -81,8 +81,9 @@ local function stay_or_leave(lock, waiter)
   if not waiter and length >= line_max then
     return busy('refused', lock, length, true)
   end
-  if not waiter and others_waiting(lock) + length >= waiting_max then
-    return { 'over_quota', 'waiting', integer(waiting_max) }
+  local all_waiting = others_waiting(lock) + length
+  if not waiter and all_waiting >= waiting_max then
+    return { 'over_quota', 'waiting', integer(waiting_max), integer(all_waiting) }
   end
   if not waiter then
     waiter = { request = asked, owner = owner, mode = mode, since = now }
@@ -106,9 +107,10 @@ local function answer(lock, known, waiter)
   end
   local first = first_waiter(lock)
   if (not first or first.request == asked) and fits(lock, mode) then
-    if not first_holder(lock) and others_held(lock) >= held_max then
+    local held_beside = others_held(lock)
+    if not first_holder(lock) and held_beside >= held_max then
       leave(lock, asked)
-      return { 'over_quota', 'held', integer(held_max) }
+      return { 'over_quota', 'held', integer(held_max), integer(held_beside) }
     end
     return grant(lock)
   end

@@ -116,7 +116,7 @@ pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) 
     let first = granted(&store, &bounded("one", "ann")).await;
     granted(&store, &bounded("two", "ann-2")).await;
     let third = acquire(&store, &bounded("three", "ann-3")).await.answer;
-    assert_eq!(third, Acquired::OverQuota { what: LockQuota::Held, limit: 2 });
+    assert_eq!(third, Acquired::OverQuota { what: LockQuota::Held, limit: 2, current: 2 });
     for who in ["bob", "cid"] {
         in_line(&store, &waiting(bounded("one", who))).await;
     }
@@ -124,7 +124,7 @@ pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) 
     assert!(matches!(full, Acquired::Refused(Busy { is_line_full: true, position: 3, .. })), "{full:?}");
     in_line(&store, &waiting(bounded("two", "dan"))).await;
     let many = acquire(&store, &waiting(bounded("two", "eve"))).await.answer;
-    assert_eq!(many, Acquired::OverQuota { what: LockQuota::Waiting, limit: 3 });
+    assert_eq!(many, Acquired::OverQuota { what: LockQuota::Waiting, limit: 3, current: 3 });
     // What a tenant has does not count for another, and what ended makes room.
     let theirs = LockName::Of(globex(), name("three"));
     granted(&store, &Acquire { limits, ..ask(&theirs, "eve") }).await;

@@ -114,7 +114,7 @@ fn come_back_in(busy: &Busy, wait_max: Duration) -> Duration {
     wait.mul_f64(rand::random_range(1.0..=1.5)).min(wait_max)
 }
 
-pub(crate) fn over_quota(what: LockQuota, limit: u32) -> Refusal {
+pub(crate) fn over_quota(what: LockQuota, limit: u32, current: u32) -> Refusal {
     let sentence = match what {
         LockQuota::Held => format!("the tenant holds as many locks as it may: {limit}"),
         LockQuota::Waiting => {
@@ -123,7 +123,7 @@ pub(crate) fn over_quota(what: LockQuota, limit: u32) -> Refusal {
     };
     Refusal::new(Code::LockQuota, sentence).retry_after(spread()).with(|problem| {
         problem.limit = Some(u64::from(limit));
-        problem.current = Some(u64::from(limit));
+        problem.current = Some(u64::from(current));
     })
 }
 

@@ -76,7 +76,7 @@ pub(crate) async fn acquire(
         Acquired::Waiting(busy) | Acquired::Refused(busy) => {
             Err(convert::locks::held(&resource, &busy, app.control.settings().retry_after_max))
         }
-        Acquired::OverQuota { what, limit } => Err(convert::locks::over_quota(what, limit)),
+        Acquired::OverQuota { what, limit, current } => Err(convert::locks::over_quota(what, limit, current)),
     }
 }
 

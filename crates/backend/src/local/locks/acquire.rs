@@ -38,9 +38,10 @@ fn answer(lock: &mut Lock<'_>, changes: &mut Changes, asked: &Acquire) -> Result
     }
     let is_first = lock.line.first().is_none_or(|(_, first)| first.request == asked.request);
     if is_first && fits(lock, asked.mode) {
-        if lock.record.holders.is_empty() && lock.others.held >= asked.limits.held_max {
+        let (limit, current) = (asked.limits.held_max, lock.others.held);
+        if lock.record.holders.is_empty() && current >= limit {
             lock.leave(&asked.request);
-            return Ok(Acquired::OverQuota { what: LockQuota::Held, limit: asked.limits.held_max });
+            return Ok(Acquired::OverQuota { what: LockQuota::Held, limit, current });
         }
         return Ok(Acquired::Granted(lock.grant(changes, proposed(lock, asked))?));
     }
@@ -110,11 +111,11 @@ fn stay_or_leave(lock: &mut Lock<'_>, asked: &Acquire) -> Acquired {
         (Some(_), None) if lock.line.len() >= asked.limits.line_max as usize => {
             Acquired::Refused(Busy { is_line_full: true, ..busy(lock, lock.line.len()) })
         }
-        (Some(_), None)
-            if lock.others.waiting as usize + lock.line.len() >= asked.limits.waiting_max as usize =>
-        {
-            Acquired::OverQuota { what: LockQuota::Waiting, limit: asked.limits.waiting_max }
-        }
+        (Some(_), None) if lock.all_waiting() >= asked.limits.waiting_max => Acquired::OverQuota {
+            what: LockQuota::Waiting,
+            limit: asked.limits.waiting_max,
+            current: lock.all_waiting(),
+        },
         (Some(silence), None) => {
             lock.enter(Waiter {
                 request: asked.request.clone(),

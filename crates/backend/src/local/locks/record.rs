@@ -201,8 +201,13 @@ impl<'a> Lock<'a> {
         changes.put(Table::Locks, self.place.row(), &self.record);
         Tally {
             held: self.others.held + u32::from(self.record.listed_at.is_some()),
-            waiting: self.others.waiting.saturating_add(count(&self.line)),
+            waiting: self.all_waiting(),
         }
+    }
+
+    /// Who stands in any line of its home.
+    pub(super) fn all_waiting(&self) -> u32 {
+        self.others.waiting.saturating_add(count(&self.line))
     }
 
     fn save_line(&self, changes: &mut Changes) {

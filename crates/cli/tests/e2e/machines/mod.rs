@@ -17,7 +17,8 @@ use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
 use super::server::{Caller, Server};
 
 /// What a test shortens: everything that waits for a process to be missed.
-const SHORT: [&str; 6] = ["--poll-ms", "200", "--job-lease-ms", "2000", "--run-lease-ms", "30000"];
+const SHORT: [&str; 8] =
+    ["--poll-ms", "200", "--job-lease-ms", "2000", "--run-lease-ms", "30000", "--job-lock-ms", "5000"];
 
 /// Redis, NATS, and replicas of the control plane on them.
 pub(crate) struct Machines {

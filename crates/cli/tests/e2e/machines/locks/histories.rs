@@ -17,12 +17,13 @@ use super::super::Machines;
 use super::history;
 use crate::server::{Answer, Caller, LIMIT, signal};
 
-const TTL: Duration = Duration::from_millis(300);
+const TTL_MS: u64 = 300;
+const TTL: Duration = Duration::from_millis(TTL_MS);
 const CLIENTS: u32 = 6;
 /// How far the store's clock and ours may be apart when the store tells when something happened: both are the
 /// machine's, and the store tells whole milliseconds.
 const SLACK: i64 = 2_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn now() -> i64 {
     #[expect(clippy::disallowed_methods, reason = "what was seen is compared with what the store wrote down")]
@@ -75,7 +76,7 @@ impl Client {
     async fn turn(&mut self, round: u32) {
         let asked = json!({
             "resource": self.resource, "owner": format!("client-{}", self.number), "mode": "exclusive",
-            "ttl_ms": TTL.as_millis() as u64, "request_id": format!("{}-{round}", self.number),
+            "ttl_ms": TTL_MS, "request_id": format!("{}-{round}", self.number),
         });
         let called = now();
         let answer = self.ask("/locks/acquire", &asked).await;
@@ -115,7 +116,7 @@ impl Client {
     async fn say(&mut self, path: &str, token: &str, done: Act) {
         let mut body = json!({"resource": self.resource, "token": token});
         if path.ends_with("renew") {
-            body["ttl_ms"] = json!(TTL.as_millis() as u64);
+            body["ttl_ms"] = json!(TTL_MS);
         }
         let called = now();
         let answer = self.ask(path, &body).await;
@@ -131,17 +132,11 @@ impl Client {
 
 /// Adds what only the store knows: holds that ran out, and grants whose answer nobody got.
 fn complete(seen: &mut Vec<Seen>, events: &[Value]) {
-    let granted: Vec<String> = seen
-        .iter()
-        .filter_map(|seen| match &seen.act {
-            Act::Granted { token, .. } => Some(token.clone()),
-            _ => None,
-        })
-        .collect();
+    let heard_of: Vec<String> = seen.iter().filter_map(granted).map(|(token, _)| token.clone()).collect();
     for event in events {
         let token = event["token"].as_str().unwrap().to_owned();
         let at: Timestamp = event["time"].as_str().unwrap().parse().unwrap();
-        let is_unheard = !granted.contains(&token);
+        let is_unheard = !heard_of.contains(&token);
         let act = match (event["event"].as_str().unwrap(), event["cause"].as_str().unwrap()) {
             ("granted", _) if is_unheard => Act::Granted { token, fence: event["fence"].as_u64().unwrap() },
             ("granted", _) | ("ended", "released") => continue,
@@ -152,23 +147,24 @@ fn complete(seen: &mut Vec<Seen>, events: &[Value]) {
     }
 }
 
+/// The token and the fence of a hold that began there.
+fn granted(seen: &Seen) -> Option<(&String, u64)> {
+    if let Act::Granted { token, fence } = &seen.act { Some((token, *fence)) } else { None }
+}
+
 /// A second grant while the first holder is known to hold.
 fn plant_a_double_grant(seen: &[Seen]) -> Vec<Seen> {
-    let renewed = seen.iter().find_map(|later| match &later.act {
-        Act::Renewed { token } => Some((token.clone(), later.called)),
-        _ => None,
-    });
-    let (token, called) = renewed.expect("somebody renewed");
-    let fence = seen.iter().find_map(|seen| match &seen.act {
-        Act::Granted { token: granted, fence } if *granted == token => Some((*fence, seen.answered)),
-        _ => None,
-    });
-    let (fence, granted) = fence.expect("it had been granted");
-    let between = (granted + called) / 2;
-    let act = Act::Granted { token: "planted".to_owned(), fence: fence + 1 };
-    let mut planted = seen.to_vec();
-    planted.push(Seen { client: CLIENTS + 1, act, called: between, answered: between + 1 });
-    planted
+    let is_renewed = |later: &&Seen| matches!(later.act, Act::Renewed { .. });
+    let renewed = seen.iter().find(is_renewed).expect("somebody renewed");
+    let is_its = |earlier: &&Seen| {
+        granted(earlier).is_some_and(|(token, _)| renewed.act == Act::Renewed { token: token.clone() })
+    };
+    let first = seen.iter().find(is_its).expect("it had been granted");
+    let fence = granted(first).map_or(0, |(_, fence)| fence + 1);
+    let between = i64::midpoint(first.answered, renewed.called);
+    let act = Act::Granted { token: "planted".to_owned(), fence };
+    let planted = Seen { client: CLIENTS + 1, act, called: between, answered: between + 1 };
+    seen.iter().cloned().chain([planted]).collect()
 }
 
 async fn disturb(machines: &mut Machines, random: &mut ChaCha8Rng, rounds: u32) {
@@ -226,7 +222,7 @@ async fn l2_what_clients_see_under_pauses_and_restarts_can_be_explained() {
         let mut seen: Vec<Seen> = of_it.flat_map(|client| client.seen.iter().cloned()).collect();
         complete(&mut seen, &history(&callers[0], resource).await);
         let stale = seen.iter().filter(|seen| matches!(seen.act, Act::WriteRefused { .. })).count();
-        let grants = seen.iter().filter(|seen| matches!(seen.act, Act::Granted { .. })).count();
+        let grants = seen.iter().filter_map(granted).count();
         assert!(stale > 0 && grants > 30, "{grants} grants and {stale} late writes are too few to tell");
         assert_eq!(check(&seen, PATIENCE), Verdict::Explained, "{resource}: {} acts", seen.len());
         assert_eq!(check(&plant_a_double_grant(&seen), PATIENCE), Verdict::Refuted);
