@@ -1,10 +1,8 @@
-//! Keeping a lease: renewed in time, and not trusted a moment longer than is safe.
-//!
-//! The store counts a lease from when it heard of us, which is later than when we asked; counting from the asking, on a
-//! clock that nobody sets, and stopping a little earlier still, the holder is gone before another is let in.
+//! Keeping a lease: renewed in time, and not trusted a moment longer than is safe (see [`Trust`]).
 
 use std::time::Duration;
 
+use interlock_model::lock::{Distrust, JITTER_MAX, Trust};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// A lease as its holder may count it.
@@ -13,25 +11,7 @@ pub(crate) struct Lease {
     /// When it was asked for.
     pub(crate) asked_at: Instant,
     pub(crate) term: Duration,
-}
-
-impl Lease {
-    /// What is left for dropping the work.
-    pub(crate) fn margin(term: Duration) -> Duration {
-        term / 10
-    }
-
-    pub(crate) fn trusted_until(self) -> Instant {
-        self.asked_at + self.term - Self::margin(self.term)
-    }
-}
-
-/// How a holder tries again when a renewal fails.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
-    /// The parts of the lease of which one is the pause.
-    pub(crate) parts: u32,
-    /// So many failures in a row are a loss. None: only the deadline is.
+    /// So many renewals that certainly failed, in a row, are a loss. None: only the deadline is.
     pub(crate) failures_max: Option<u32>,
 }
 
@@ -40,7 +20,10 @@ pub(crate) enum Renewal<L> {
     Renewed {
         term: Duration,
     },
+    /// It certainly did not happen.
     Failed,
+    /// It may have happened, or not.
+    Unknown,
     /// It is ours no more.
     Over(L),
 }
@@ -53,42 +36,41 @@ pub(crate) enum End<L> {
     RanOut,
 }
 
-/// Renews until the lease is lost. Meant to race with the work; it never says that all is well. Dropped, it renews no
-/// more.
-pub(crate) async fn keep<L, F>(mut lease: Lease, pace: Pace, mut renew: impl FnMut() -> F) -> End<L>
-where
-    F: Future<Output = Renewal<L>>,
-{
-    let mut failures = 0;
-    let mut next = lease.asked_at + spread(lease.term / 3);
-    loop {
-        let until = lease.trusted_until();
-        sleep_until(next.min(until)).await;
-        let asked_at = Instant::now();
-        if asked_at >= until {
-            return End::RanOut;
-        }
-        let patience = (asked_at + lease.term / 3).min(until);
-        match timeout_at(patience, renew()).await {
-            Ok(Renewal::Renewed { term }) => {
-                (lease, failures) = (Lease { asked_at, term }, 0);
-                next = asked_at + spread(term / 3);
-            }
-            Ok(Renewal::Over(why)) => return End::Over(why),
-            Ok(Renewal::Failed) | Err(_) => {
-                failures += 1;
-                if pace.failures_max.is_some_and(|most| failures >= most) {
-                    return End::RenewalsFailed;
-                }
-                next = Instant::now() + spread(lease.term / pace.parts);
-            }
+impl<L> From<Distrust> for End<L> {
+    fn from(distrust: Distrust) -> Self {
+        match distrust {
+            Distrust::Deadline => Self::RanOut,
+            Distrust::Failures(_) => Self::RenewalsFailed,
         }
     }
 }
 
-/// A little earlier, so that holders who came together do not renew together for ever.
-fn spread(pause: Duration) -> Duration {
-    pause.mul_f64(rand::random_range(0.9..=1.0))
+/// Renews until the lease is lost. Meant to race with the work; it never says that all is well. Dropped, it renews no
+/// more.
+pub(crate) async fn keep<L, F>(lease: Lease, mut renew: impl FnMut() -> F) -> End<L>
+where
+    F: Future<Output = Renewal<L>>,
+{
+    // All times of the trust are counted from here.
+    let start = lease.asked_at;
+    let failures_max = lease.failures_max.unwrap_or(u32::MAX);
+    let mut trust = Trust::granted(lease.term, failures_max, Duration::ZERO);
+    loop {
+        sleep_until(start + trust.renews_at(rand::random_range(0..=JITTER_MAX))).await;
+        let asked = start.elapsed();
+        if let Some(distrust) = trust.ends(asked) {
+            return distrust.into();
+        }
+        match timeout_at(start + trust.patience(asked), renew()).await {
+            Ok(Renewal::Renewed { term }) => trust.renewed(asked, term),
+            Ok(Renewal::Over(why)) => return End::Over(why),
+            Ok(Renewal::Failed) => trust.failed(start.elapsed()),
+            Ok(Renewal::Unknown) | Err(_) => trust.unknown(start.elapsed()),
+        }
+        if let Some(distrust) = trust.ends(start.elapsed()) {
+            return distrust.into();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,18 +82,17 @@ mod tests {
     use super::*;
 
     const TERM: Duration = Duration::from_secs(30);
-    const COUNTED: Pace = Pace { parts: 6, failures_max: Some(3) };
-    const UNCOUNTED: Pace = Pace { parts: 12, failures_max: None };
+    const COUNTED: Option<u32> = Some(3);
 
-    fn lease() -> Lease {
-        Lease { asked_at: Instant::now(), term: TERM }
+    fn lease(failures_max: Option<u32>) -> Lease {
+        Lease { asked_at: Instant::now(), term: TERM, failures_max }
     }
 
     #[tokio::test(start_paused = true)]
     async fn l3_a_store_that_says_nothing_ends_the_trust_before_the_lease() {
-        for pace in [COUNTED, UNCOUNTED] {
+        for failures_max in [COUNTED, None] {
             let began = Instant::now();
-            let end = keep::<Infallible, _>(lease(), pace, pending).await;
+            let end = keep::<Infallible, _>(lease(failures_max), pending).await;
             assert_eq!(end, End::RanOut);
             let took = began.elapsed();
             assert!(took < TERM && took >= TERM.mul_f64(0.85), "{took:?}");
@@ -121,7 +102,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn l21_renewals_that_fail_are_counted_and_the_third_in_a_row_comes_well_before_the_end() {
         let (began, tries) = (Instant::now(), Cell::new(0));
-        let end = keep::<Infallible, _>(lease(), COUNTED, || {
+        let end = keep::<Infallible, _>(lease(COUNTED), || {
             tries.set(tries.get() + 1);
             async { Renewal::Failed }
         });
@@ -133,7 +114,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn failures_that_are_not_in_a_row_do_not_add_up() {
         let calls = Cell::new(0);
-        let end = keep(lease(), COUNTED, || {
+        let end = keep(lease(COUNTED), || {
             calls.set(calls.get() + 1);
             let number = calls.get();
             async move {
@@ -149,8 +130,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_counts_from_when_it_was_asked_and_not_from_when_it_was_answered() {
-        let (asked, late) = (Cell::new(None), Duration::from_secs(8));
-        let end = keep::<Infallible, _>(lease(), UNCOUNTED, || {
+        let (asked, late) = (Cell::new(None), Duration::from_secs(4));
+        let end = keep::<Infallible, _>(lease(None), || {
             let is_first = asked.get().is_none();
             if is_first {
                 asked.set(Some(Instant::now()));
@@ -169,10 +150,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_holder_that_was_stopped_past_its_lease_does_not_ask_whether_it_still_has_it() {
-        let stale = Lease { asked_at: Instant::now(), term: TERM };
+        let stale = lease(COUNTED);
         tokio::time::advance(TERM).await;
-        let end =
-            keep::<Infallible, _>(stale, COUNTED, || async { unreachable!("nothing is renewed") }).await;
+        let end = keep::<Infallible, _>(stale, || async { unreachable!("nothing is renewed") }).await;
         assert_eq!(end, End::RanOut);
     }
 }

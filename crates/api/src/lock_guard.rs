@@ -7,7 +7,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use interlock_model::lock::{Inventory, LockMode};
+use interlock_model::lock::{Inventory, LockMode, Trust};
 use interlock_model::retry::{Backoff, Seed};
 use interlock_model::time::millis;
 use interlock_model::{LockOwner, LockRequest, Resource};
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::Code;
 use crate::client::{Client, Error};
-use crate::lease::{self, End, Lease, Pace, Renewal};
+use crate::lease::{self, End, Lease, Renewal};
 use crate::locks::{AcquireRequest, LockGrant, ReleaseRequest, RenewRequest};
 
 /// How often a call whose answer was lost is made before its outcome is called unknown.
@@ -149,9 +149,9 @@ async fn begin(client: &Client, spec: &LockSpec) -> Result<(Hold, Lease), NotBeg
         match client.acquire_lock(&asked).await {
             Ok(grant) => {
                 let hold = Hold { client: client.clone(), grant, ttl: spec.ttl, is_over: false };
-                let was_quick = asked_at.elapsed() <= Lease::margin(spec.ttl);
+                let was_quick = asked_at.elapsed() <= Trust::margin(spec.ttl);
                 if was_quick && calls == 1 && spec.request.is_none() {
-                    return Ok((hold, Lease { asked_at, term: spec.ttl }));
+                    return Ok((hold, lease_of(asked_at, spec.ttl)));
                 }
                 return hold.confirm().await;
             }
@@ -159,6 +159,10 @@ async fn begin(client: &Client, spec: &LockSpec) -> Result<(Hold, Lease), NotBeg
             Err(error) => return Err(NotBegun::from_error(error)),
         }
     }
+}
+
+fn lease_of(asked_at: Instant, term: Duration) -> Lease {
+    Lease { asked_at, term, failures_max: Inventory::user().failures_max }
 }
 
 fn made_up_request() -> LockRequest {
@@ -190,7 +194,7 @@ impl Hold {
         let asked_at = Instant::now();
         match self.renewal().await {
             Ok(_) => {
-                let lease = Lease { asked_at, term: self.ttl };
+                let lease = lease_of(asked_at, self.ttl);
                 Ok((self, lease))
             }
             Err(error) => {
@@ -206,15 +210,15 @@ impl Hold {
     }
 
     async fn keep(&self, lease: Lease) -> LockLoss {
-        let pace = Pace { parts: 6, failures_max: Inventory::user().failures_max };
         let renew = move || async move {
             match self.renewal().await {
                 Ok(_) => Renewal::Renewed { term: self.ttl },
-                Err(error) if error.is_passing() => Renewal::Failed,
+                Err(Error::Problem(problem)) if problem.code == Code::GateUnavailable => Renewal::Failed,
+                Err(error) if error.is_passing() => Renewal::Unknown,
                 Err(error) => Renewal::Over(LockLoss::Refused(error)),
             }
         };
-        match lease::keep(lease, pace, renew).await {
+        match lease::keep(lease, renew).await {
             End::Over(loss) => loss,
             End::RenewalsFailed => LockLoss::RenewalsFailed,
             End::RanOut => LockLoss::LeaseRanOut,

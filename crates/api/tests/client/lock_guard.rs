@@ -83,10 +83,18 @@ async fn l3_work_is_dropped_before_the_lease_is_over_when_the_gateway_says_nothi
 
 #[tokio::test]
 async fn l3_work_is_dropped_when_three_renewals_in_a_row_have_failed() {
-    let gateway = gateway(granted, || Answer::HangUp, released).await;
+    let gateway = gateway(granted, || problem(Code::GateUnavailable), released).await;
     let end = gateway.client.with_lock(spec(), |_| endless()).await;
     assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::RenewalsFailed, .. }), "{end:?}");
     assert_eq!(gateway.asked("/renew").len(), 3);
+}
+
+#[tokio::test]
+async fn l16_renewals_whose_answers_are_lost_are_no_failures_and_only_the_deadline_counts() {
+    let gateway = gateway(granted, || Answer::HangUp, released).await;
+    let end = gateway.client.with_lock(spec(), |_| endless()).await;
+    assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::LeaseRanOut, .. }), "{end:?}");
+    assert!(gateway.asked("/renew").len() > 3);
 }
 
 #[tokio::test]
