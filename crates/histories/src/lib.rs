@@ -82,8 +82,14 @@ mod tests {
 
     #[test]
     fn holds_one_after_the_other_are_explained() {
-        let acts =
-            [granted("a", 1), Act::Held, renewed("a"), ended("a"), granted("b", 2), Act::Written { fence: 2 }];
+        let acts = [
+            granted("a", 1),
+            Act::Held,
+            renewed("a"),
+            ended("a"),
+            granted("b", 2),
+            Act::Written { fence: 2 },
+        ];
         assert_eq!(verdict(&acts), Verdict::Explained);
     }
 

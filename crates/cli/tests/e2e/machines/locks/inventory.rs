@@ -13,6 +13,14 @@ use crate::server::{BINARY, LIMIT};
 /// The loops tick several times a second.
 pub(super) const BUSY: [&str; 4] = ["--reconcile-ms", "300", "--snapshot-ms", "300"];
 
+/// The locks of our own loops.
+pub(super) const STAGES: [&str; 4] = [
+    "cordum:reconciler:default",
+    "cordum:replayer:pending",
+    "cordum:workflow-engine:reconciler:default",
+    "cordum:scheduler:snapshot:writer",
+];
+
 /// What `redis-cli GET` shows of a lock, once it is held.
 pub(super) async fn shown(machines: &Machines, key: &str) -> Value {
     let until = Instant::now() + LIMIT;
@@ -83,13 +91,8 @@ async fn every_lock_that_is_taken_is_in_the_inventory_and_get_shows_its_holder()
         (&held["owner"], &held["token"], &held["fence"]),
         (&json!("ann"), &lock.body["token"], &lock.body["fence"])
     );
-    for stage in [
-        "reconciler:default",
-        "replayer:pending",
-        "workflow-engine:reconciler:default",
-        "scheduler:snapshot:writer",
-    ] {
-        let held = shown(&machines, &format!("cordum:{stage}")).await;
+    for stage in STAGES {
+        let held = shown(&machines, stage).await;
         assert!(tells_its_holder(&held), "{stage}: {held}");
     }
     caller.complete(&job, &json!({})).await.expect(200);

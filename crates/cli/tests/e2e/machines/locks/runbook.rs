@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::super::Machines;
-use super::inventory::{BUSY, shown, tells_its_holder};
+use super::inventory::{BUSY, STAGES, shown, tells_its_holder};
 
 fn commands() -> Vec<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/lock-runbook.md");
@@ -21,7 +21,9 @@ async fn the_seven_commands_of_the_runbook_print_what_the_page_says() {
     caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
     let job = caller.claim("worker-1", "work", 1).await.remove(0);
-    shown(&machines, "cordum:workflow-engine:reconciler:default").await;
+    for stage in STAGES {
+        shown(&machines, stage).await;
+    }
     let snapshot = shown(&machines, "sys:workers:snapshot").await;
     assert!(snapshot["captured_at"].is_string() || snapshot["captured_at"].is_u64(), "{snapshot}");
     assert!(snapshot["writer"].is_string(), "{snapshot}");
