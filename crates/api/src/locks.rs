@@ -26,7 +26,7 @@ pub struct AcquireRequest {
     #[schema(value_type = String)]
     pub owner: LockOwner,
     #[serde(default = "exclusive")]
-    #[schema(schema_with = schema::lock_mode)]
+    #[schema(schema_with = schema::lock_mode_asked)]
     pub mode: LockMode,
     /// How long the hold lasts without another word.
     #[schema(minimum = 100, maximum = 86_400_000)]
@@ -39,7 +39,8 @@ pub struct AcquireRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub request_id: Option<LockRequest>,
-    /// Of a hold that the caller has: asked for again, it is the same hold under the same fence, and longer.
+    /// Of a hold that the caller has: asked for again in the same mode, it is the same hold under the same fence, and
+    /// longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub token: Option<LockToken>,

@@ -1,7 +1,7 @@
 //! Refusals: the body of every answer that is not a success (RFC 9457), and the codes that programs may rely on.
 
 use interlock_model::RunId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 /// The media type of a problem.
@@ -172,13 +172,28 @@ pub struct Problem {
     /// `outcome_unknown`: whether a retry with the same key is safe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_with_same_key: Option<bool>,
-    /// `lock_held`: who holds it, since when, and the caller's place in the queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub holder: Option<String>,
+    /// `lock_held`: who holds it (null: nobody of whom the store knows), since when, and the caller's place in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    #[schema(value_type = Option<String>)]
+    pub holder: Option<Holder>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+}
+
+/// Who holds a lock that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Holder {
+    Owner(String),
+    /// Written as null: it is free and somebody else's turn, or what stands in the store is not ours.
+    Nobody,
+}
+
+/// A null is a word, too; only what is absent was not said.
+fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Holder>, D::Error> {
+    Holder::deserialize(deserializer).map(Some)
 }
 
 impl Problem {
@@ -236,6 +251,18 @@ mod tests {
             problem.retry_with_same_key = Some(false);
             let text = serde_json::to_string(&problem).unwrap();
             assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), problem);
+        }
+    }
+
+    #[test]
+    fn that_nobody_holds_a_lock_is_written_and_read() {
+        let owner = Holder::Owner("ada".to_owned());
+        for (holder, written) in [(owner, json!("ada")), (Holder::Nobody, json!(null))] {
+            let mut problem = Problem::new(Code::LockHeld, "not now");
+            problem.holder = Some(holder);
+            let value = serde_json::to_value(&problem).unwrap();
+            assert_eq!(value.get("holder"), Some(&written));
+            assert_eq!(serde_json::from_value::<Problem>(value).unwrap(), problem);
         }
     }
 

@@ -115,6 +115,12 @@ pub(crate) fn lock_mode() -> Object {
     names(&[LockMode::Exclusive, LockMode::Shared]).build()
 }
 
+/// As it is asked for: it may be left out.
+pub(crate) fn lock_mode_asked() -> Object {
+    let modes = names(&[LockMode::Exclusive, LockMode::Shared]);
+    modes.default(Some(name(&LockMode::Exclusive).into())).build()
+}
+
 pub(crate) fn lock_kind() -> Object {
     names(&[LockKind::PerItem, LockKind::PerLoop, LockKind::PerRun, LockKind::User]).build()
 }

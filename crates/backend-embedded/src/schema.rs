@@ -48,9 +48,12 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// No other process lives, so nobody holds a run. The fences keep growing: a holder of old is still refused.
-pub(crate) fn release_runs(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM run_leases", []).map(drop)
+/// No other process lives, so nobody holds a run, and nobody stands in line for a lock. The fences keep growing: a
+/// holder of old is still refused.
+pub(crate) fn forget_the_dead(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM run_leases", [])?;
+    // Who counts as gone leaves the line when somebody looks.
+    connection.execute("UPDATE lock_line SET value = json_set(value, '$.alive_until', 0)", []).map(drop)
 }
 
 pub(crate) fn refused(file: &Path, action: &'static str) -> impl FnOnce(Error) -> OpenError {

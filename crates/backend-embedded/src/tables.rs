@@ -47,7 +47,7 @@ impl EmbeddedTables {
         let mut connection =
             connection::writer(&file, settings.synchronous).map_err(refused("open the database"))?;
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
-        schema::release_runs(&connection).map_err(refused("release the runs"))?;
+        schema::forget_the_dead(&connection).map_err(refused("forget who held what"))?;
         let hot = Arc::new(Hot::load(&connection).map_err(refused("load what is held in memory"))?);
 
         let log = Arc::new(Log::default());

@@ -128,8 +128,8 @@ pub trait LockStore: Send + Sync {
     /// Ends the hold. Again, it is still released; once it has run out or was taken away, it never was.
     async fn release(&self, lock: &LockName, token: &LockToken) -> Result<Turn<()>, StoreError>;
 
-    /// Takes the request out of the line, and ends its hold if it was granted without anybody hearing of it. Nothing
-    /// happens if another call than `call` has asked for it since.
+    /// What `call` leaves behind when whoever made it has gone: its place in line, unless another call of the same request
+    /// looks for it, too; and the hold that it was granted, unless another call was told of that.
     async fn withdraw(
         &self,
         lock: &LockName,

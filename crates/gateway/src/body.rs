@@ -1,4 +1,4 @@
-//! Request bodies: bounded in size, depth and time, and JSON or nothing.
+//! Request bodies: bounded in size, depth and time, and a JSON object or nothing.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -7,11 +7,12 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http_body_util::BodyExt;
 use interlock_api::Code;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::Refusal;
 use crate::nesting;
 use crate::settings::Settings;
+use crate::shape::Strict;
 use crate::state::App;
 
 /// A body that must be there.
@@ -63,7 +64,7 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
     Ok(body)
 }
 
-/// JSON of the right shape, or a sentence that says what is wrong and where.
+/// A JSON object of the right shape, or a sentence that says what is wrong and where.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
     let levels_max = settings.nesting_max;
     let too_deep =
@@ -72,22 +73,42 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Re
         return Err(too_deep());
     }
     if nesting::may_hide_levels(body) {
-        let value = serde_json::from_slice(body).map_err(not_json)?;
+        let value = serde_json::from_slice(body).map_err(|error| unreadable(body, &error))?;
         if nesting::levels(&value) > levels_max {
             return Err(too_deep());
         }
     }
-    serde_json::from_slice(body).map_err(not_json)
+    let value = shaped(body).map_err(|error| unreadable(body, &error))?;
+    // Also where any JSON would do.
+    if is_object(body) { Ok(value) } else { Err(no_object()) }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "map_err gives the error away")]
-fn not_json(error: serde_json::Error) -> Refusal {
-    let kind = match error.classify() {
-        serde_json::error::Category::Data => "the body is not what is expected here",
-        serde_json::error::Category::Syntax
-        | serde_json::error::Category::Eof
-        | serde_json::error::Category::Io => "the body is not valid JSON",
-    };
+fn is_object(body: &[u8]) -> bool {
+    body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+}
+
+fn shaped<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = T::deserialize(Strict(&mut reader))?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// The reader stops at the first thing that it does not expect, and says of some that they are not JSON, such as a number
+/// that is too large for its place. So the body is asked.
+fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
+    match serde_json::from_slice::<IgnoredAny>(body) {
+        Ok(IgnoredAny) if !is_object(body) => no_object(),
+        Ok(IgnoredAny) => refusal("the body is not what is expected here", error),
+        Err(broken) => refusal("the body is not valid JSON", &broken),
+    }
+}
+
+fn no_object() -> Refusal {
+    Refusal::invalid("the body must be a JSON object")
+}
+
+fn refusal(kind: &str, error: &serde_json::Error) -> Refusal {
     // The reader's sentence may quote a whole value of the body.
     let mut sentence: String = error.to_string().chars().take(500).collect();
     if error.line() > 0 && !sentence.contains(" at line ") {

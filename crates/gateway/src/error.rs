@@ -164,9 +164,16 @@ impl Refusal {
     pub(crate) fn of_lock(error: StoreError, resource: &Resource, has_name: bool) -> Self {
         match error {
             StoreError::Fenced { held, current } => {
-                let sentence = format!(
-                    "this token does not hold {resource}: its fence was {held}, and the last grant's is {current}"
-                );
+                let sentence = if held == current {
+                    format!(
+                        "this token does not hold {resource}: its hold has ended (released, run out or taken away), and \
+                        nobody was granted it since"
+                    )
+                } else {
+                    format!(
+                        "this token does not hold {resource}: its fence was {held}, and the last grant's is {current}"
+                    )
+                };
                 Self::from(error).with(|problem| problem.say(sentence))
             }
             StoreError::Unavailable { effect: Effect::Unknown, .. } => {

@@ -23,6 +23,7 @@ mod router;
 mod routes;
 mod server;
 mod settings;
+mod shape;
 mod state;
 mod wire;
 

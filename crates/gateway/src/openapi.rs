@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use http::StatusCode;
 use interlock_api::Problem;
 use interlock_api::problem::MEDIA_TYPE;
+use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -73,7 +75,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     ),
     components(schemas(Problem)),
     security(("api_key" = []), ("bearer" = []), ()),
-    modifiers(&Keys),
+    modifiers(&Keys, &Names, &Descriptions),
 )]
 struct Document;
 
@@ -88,6 +90,43 @@ impl Modify for Keys {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
     }
+}
+
+/// Every operation has a name of its own: the handlers' are unique only with their tag.
+struct Names;
+
+impl Modify for Names {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for operation in operations(document) {
+            let tag = operation.tags.iter().flatten().next();
+            if let (Some(tag), Some(handler)) = (tag, &operation.operation_id) {
+                operation.operation_id = Some(format!("{tag}_{handler}"));
+            }
+        }
+    }
+}
+
+/// Every answer has a description. Where the operation's own says it all, it is the status in words.
+struct Descriptions;
+
+impl Modify for Descriptions {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        for operation in operations(document) {
+            for (status, response) in &mut operation.responses.responses {
+                let RefOr::T(response) = response else { continue };
+                let status = status.parse::<StatusCode>().ok();
+                if let (true, Some(status)) = (response.description.is_empty(), status) {
+                    status.canonical_reason().unwrap_or_default().clone_into(&mut response.description);
+                }
+            }
+        }
+    }
+}
+
+fn operations(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
+    document.paths.paths.values_mut().flat_map(|item| {
+        [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+    })
 }
 
 /// What any endpoint may answer instead.
@@ -107,6 +146,8 @@ impl IntoResponses for Refusals {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -132,10 +173,49 @@ mod tests {
     #[test]
     fn every_reference_in_the_description_leads_somewhere() {
         let text = serde_json::to_string(&document()).unwrap();
-        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
         for reference in text.split("\"$ref\":\"#").skip(1) {
             let pointer = reference.split('"').next().unwrap();
             assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
+    }
+
+    /// Every operation of the description, with its path.
+    fn described(document: &Value) -> Vec<(&str, &Value)> {
+        let mut operations = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            operations.extend(item.as_object().unwrap().values().map(|operation| (path.as_str(), operation)));
+        }
+        operations
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own() {
+        let document = serde_json::to_value(document()).unwrap();
+        let mut names = BTreeSet::new();
+        for (path, operation) in described(&document) {
+            let name = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(name), "{name} again at {path}");
+        }
+        assert!(names.contains("locks_list") && names.contains("runs_start"), "{names:?}");
+    }
+
+    #[test]
+    fn every_answer_is_described() {
+        let document = serde_json::to_value(document()).unwrap();
+        for (path, operation) in described(&document) {
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let description = answer["description"].as_str().unwrap_or_default();
+                assert!(!description.is_empty(), "{status} of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mode_of_a_lock_need_not_be_said() {
+        let document = serde_json::to_value(document()).unwrap();
+        let asked = &document["components"]["schemas"]["AcquireRequest"];
+        assert_eq!(asked["properties"]["mode"]["default"], "exclusive");
+        assert_eq!(asked["required"], json!(["resource", "owner", "ttl_ms"]));
     }
 }

@@ -22,14 +22,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
 }
 
 impl Parameters {
-    /// The parameter's text. An empty one counts as absent, as forms send it.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    /// The parameter's text, which may be empty: a bound that was meant and got lost on the way is not an absent one.
+    pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut found = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let first = found.next();
         if found.any(|other| Some(other) != first) {
             return Err(Refusal::invalid(format!("{name} is given more than once, with different values")));
         }
-        Ok(first.filter(|text| !text.is_empty()))
+        Ok(first)
+    }
+
+    /// The parameter's text. An empty one counts as absent, as forms send it.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        Ok(self.given(name)?.filter(|text| !text.is_empty()))
     }
 
     /// The parameter as something with a name, such as a status or an id.
@@ -49,13 +54,7 @@ impl Parameters {
     }
 
     pub(crate) fn limit(&self) -> Result<usize, Refusal> {
-        let is_given = self.0.iter().any(|(name, _)| name == "limit");
-        let text = match self.text("limit")? {
-            Some(text) => text,
-            // A bound that was meant and got lost on the way is not the default.
-            None if is_given => "",
-            None => return Ok(LIMIT_DEFAULT as usize),
-        };
+        let Some(text) = self.given("limit")? else { return Ok(LIMIT_DEFAULT as usize) };
         let limit = text.parse::<u32>().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
         limit.map(|limit| limit as usize).ok_or_else(|| {
             let text: String = text.chars().take(40).collect();

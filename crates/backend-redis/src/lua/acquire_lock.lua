@@ -75,7 +75,7 @@ end
 local function stay_or_leave(lock, waiter)
   local place, length = redis.call('ZRANK', lock.line, asked), redis.call('ZCARD', lock.line)
   if stay == '' then
-    leave(lock, asked)
+    leave_by(lock, asked, call)
     return busy('refused', lock, redis.call('ZCARD', lock.line))
   end
   if not waiter and length >= line_max then
@@ -86,11 +86,12 @@ local function stay_or_leave(lock, waiter)
     return { 'over_quota', 'waiting', integer(waiting_max), integer(all_waiting) }
   end
   if not waiter then
-    waiter = { request = asked, owner = owner, mode = mode, since = now }
+    waiter = { request = asked, owner = owner, mode = mode, since = now, calls = {} }
     place, lock.ticket, lock.is_line_changed = length, lock.ticket + 1, true
     redis.call('ZADD', lock.line, integer(lock.ticket), asked)
   end
-  waiter.alive_until, waiter.call = now + tonumber(stay), call
+  waiter.alive_until = now + tonumber(stay)
+  attend(waiter, call, true)
   write_waiter(lock, waiter)
   return busy('waiting', lock, place)
 end
@@ -123,6 +124,9 @@ return decide(function(lock)
     known = live_grant(lock, held)
     if not known then
       return refusal(lock, held)
+    end
+    if known.mode ~= mode then
+      return { 'conflict', 'the hold is in another mode; give it back and ask for it anew' }
     end
   else
     known = granted_to(lock, asked)

@@ -4,7 +4,8 @@ return decide(function(lock)
   local grant = live_grant(lock, token)
   if not grant then
     local ended = not read_grant(lock, token) and redis.call('HGET', lock.hash, 'e:' .. token)
-    if not ended or string.match(ended, '^%d+ %d+ (.*)$') ~= ending then
+    local cause = '"cause":"(%l+_?%l*)"'
+    if not ended or string.match(ended, cause) ~= string.match(ending, cause) then
       return refusal(lock, token)
     end
   end

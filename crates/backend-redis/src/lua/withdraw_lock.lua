@@ -1,13 +1,11 @@
--- Takes a request out of the line, and ends its hold if nobody heard of it: only for the call that was last told of it.
+-- What a call leaves behind when whoever made it has gone: its place in line, unless another call of the same request
+-- looks for it, too; and the hold that it was granted, unless another call was told of that.
 local asked, call = argument(), argument()
 return decide(function(lock)
   purge(lock)
-  local waiter = read_waiter(lock, asked)
-  if waiter and waiter.call == call then
-    leave(lock, asked)
-  end
+  leave_by(lock, asked, call)
   local grant = granted_to(lock, asked)
-  if grant and grant.call == call then
+  if grant and grant.token == call and grant.call == call then
     end_hold(lock, grant, now, '{"cause":"withdrawn"}')
   end
   local turn = whose_turn(lock)

@@ -136,3 +136,37 @@ pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) 
     granted(&store, &bounded("four", "ann-4")).await;
     granted(&store, &bounded("five", "ann-5")).await;
 }
+
+pub async fn a_call_that_goes_leaves_the_place_to_another_of_the_same_request(subject: &mut dyn Subject) {
+    let store = subject.store();
+    granted(&store, &ask(&door(), "ann")).await;
+    let first = waiting(ask(&door(), "bob"));
+    let copy = Acquire { call: name("copy"), ..first.clone() };
+    in_line(&store, &first).await;
+    in_line(&store, &copy).await;
+    in_line(&store, &waiting(ask(&door(), "cid"))).await;
+    let _ = store.withdraw(&door(), &copy.request, &copy.call).await.unwrap();
+    assert_eq!(in_line(&store, &first).await.position, 1, "the other call still waits");
+    in_line(&store, &copy).await;
+    assert_eq!(refused(&store, &Acquire { stay: None, ..copy }).await.position, 3, "its wait is over");
+    assert_eq!(in_line(&store, &first).await.position, 1);
+    let _ = store.withdraw(&door(), &first.request, &first.call).await.unwrap();
+    assert_eq!(in_line(&store, &waiting(ask(&door(), "cid"))).await.position, 1, "now nobody is left");
+}
+
+pub async fn a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let first = ask(&door(), "ann");
+    let repeat = Acquire { call: name("repeat"), ..first.clone() };
+    let held = granted(&store, &first).await;
+    granted(&store, &repeat).await;
+    let _ = store.withdraw(&door(), &repeat.request, &repeat.call).await.unwrap();
+    assert!(store.renew(&door(), &held.token, TTL).await.is_ok(), "it was the first call's, and heard of");
+    // The other way round: made by the repeat, and found by the late first call.
+    let (late, early) = (ask(&LockName::Of(acme(), name("other")), "bob"), name("early"));
+    let early = Acquire { call: early, ..late.clone() };
+    let held = granted(&store, &early).await;
+    granted(&store, &late).await;
+    let _ = store.withdraw(&late.lock, &late.request, &late.call).await.unwrap();
+    assert!(store.renew(&late.lock, &held.token, TTL).await.is_ok());
+}

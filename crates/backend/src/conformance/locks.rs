@@ -50,6 +50,8 @@ pub async fn the_token_re_enters_under_the_same_fence_and_a_stale_one_does_not(s
     let inner = granted(&store, &Acquire { call: name("inner-call"), ..inner }).await;
     assert_eq!((&inner.token, inner.fence), (&held.token, held.fence));
     assert!(inner.expires_at > held.expires_at, "re-entering is another word from the holder");
+    let upgrade = Acquire { held: Some(held.token.clone()), ..shared(&door(), "ann") };
+    assert!(matches!(store.acquire(&upgrade).await, Err(StoreError::Conflict(_))), "not in silence");
     let stranger = Acquire { held: Some(name("guessed")), ..ask(&door(), "ann") };
     let refused = store.acquire(&stranger).await;
     assert!(
@@ -143,6 +145,8 @@ pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut 
     in_line(&store, &waiting(ask(&door(), "bob"))).await;
     assert_eq!(store.force_release(&forced(&held.token)).await.unwrap().next, Some(whose("bob")));
     assert!(store.force_release(&forced(&held.token)).await.is_ok(), "the answer may have been lost");
+    let other_words = ForcedRelease { reason: "again".to_owned(), ..forced(&held.token) };
+    assert!(store.force_release(&other_words).await.is_ok(), "it was ended by force");
     let late = store.renew(&door(), &held.token, TTL).await;
     assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
     let late = store.release(&door(), &held.token).await;

@@ -198,6 +198,8 @@ macro_rules! conformance_suite {
                 a_hold_that_runs_out_makes_room_for_the_first_in_line,
                 withdrawing_leaves_the_line_and_ends_an_unheard_grant,
                 a_late_withdrawal_does_not_end_what_a_retry_was_told_of,
+                a_call_that_goes_leaves_the_place_to_another_of_the_same_request,
+                a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of,
                 quotas_bound_what_a_tenant_has_of_locks,
             }
             workflows::{

@@ -37,6 +37,7 @@ impl Control {
             call: self.identity.lock_token(),
             is_over: false,
         };
+        let mut was_in_line = false;
         loop {
             let asked_at = Instant::now();
             let stays = asked_at < deadline && !stop.is_cancelled();
@@ -56,17 +57,23 @@ impl Control {
                 Err(error) => {
                     // Asked again under the same name, it finds what it may have got. Without a name nobody can.
                     attendance.is_over = can_ask_again;
-                    return Err(error);
+                    return Err(if was_in_line { perhaps_in_line(error) } else { error });
                 }
             };
             match answer {
                 Acquired::Waiting(busy) => {
+                    was_in_line = true;
                     let look_again = deadline.min(Instant::now() + self.look_again_in(&busy));
                     // Woken or not, the next look tells; stopped, it is the last.
                     let _ = stop.run_until_cancelled(timeout_at(look_again, woken.notified())).await;
                 }
-                // What has run out on its way here is no lock.
-                Acquired::Granted(_) if asked_at.elapsed() >= asked.ttl => return Err(came_too_late()),
+                // What this call was granted, and has run out on its way here, is no lock. How long one lasts that was
+                // granted before is not this call's to say.
+                Acquired::Granted(grant)
+                    if grant.token == attendance.call && asked_at.elapsed() >= asked.ttl =>
+                {
+                    return Err(came_too_late());
+                }
                 settled @ (Acquired::Granted(_) | Acquired::Refused(_) | Acquired::OverQuota { .. }) => {
                     attendance.is_over = true;
                     return Ok(settled);
@@ -76,7 +83,9 @@ impl Control {
     }
 
     fn look_again_in(&self, busy: &Busy) -> Duration {
-        let often = if busy.position == 1 { self.settings.lock_poll } else { self.settings.lock_silence / 3 };
+        // Often enough never to be taken for gone.
+        let often = self.settings.lock_silence / 3;
+        let often = if busy.position == 1 { self.settings.lock_poll.min(often) } else { often };
         let most = millis(often);
         // Spread, so that those who came together do not look together for ever.
         let spread = Duration::from_millis(self.identity.between(most * 9 / 10, most));
@@ -86,10 +95,17 @@ impl Control {
     }
 }
 
+/// A look that failed leaves the request where it stood.
+fn perhaps_in_line(error: StoreError) -> StoreError {
+    let StoreError::Unavailable { action, reason, .. } = error else { return error };
+    StoreError::Unavailable { action, effect: Effect::Unknown, reason }
+}
+
+/// It was granted, and is given back if it is still there.
 fn came_too_late() -> StoreError {
     StoreError::Unavailable {
         action: "acquire a lock",
-        effect: Effect::NotDone,
+        effect: Effect::Unknown,
         reason: "the answer came after the lease had run out".to_owned(),
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use interlock_api::locks::{
     HolderView, LockCause, LockDetail, LockEventKind, LockEventView, LockGrant, LockView, WaiterView,
 };
+use interlock_api::problem::Holder;
 use interlock_api::{Code, Page};
 use interlock_backend::locks::{self, Busy, LockQuota};
 use interlock_model::lock::{Grant, LockEnd, LockEvent, Waiter};
@@ -90,7 +91,10 @@ pub(crate) fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refu
     let Busy { holder, held_for, position, is_line_full, .. } = busy;
     let state = match holder {
         Some(holder) => format!("{resource} is held by {holder} for {} ms now", millis(*held_for)),
-        None => format!("it is somebody else's turn to have {resource}"),
+        None => format!(
+            "nobody holds {resource} by this store's records: it is somebody else's turn, or its key in Redis has a \
+            value that is not ours"
+        ),
     };
     let line = if *is_line_full {
         "and its line is full".to_owned()
@@ -99,7 +103,8 @@ pub(crate) fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refu
     };
     let refusal = Refusal::new(Code::LockHeld, format!("{state}, {line}"));
     refusal.retry_after(come_back_in(busy, wait_max)).with(|problem| {
-        problem.holder = holder.as_ref().map(ToString::to_string);
+        problem.holder =
+            Some(holder.as_ref().map_or(Holder::Nobody, |owner| Holder::Owner(owner.to_string())));
         problem.held_ms = Some(millis(*held_for));
         problem.position = Some(u64::from(*position));
     })

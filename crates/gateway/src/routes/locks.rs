@@ -45,8 +45,8 @@ pub(crate) fn register(routes: Routes) -> Routes {
 #[utoipa::path(post, path = "/api/v1/locks/acquire", tag = "locks", request_body = AcquireRequest, responses(
     (status = 200, body = LockGrant, description = "It is the caller's; or was already, by its token or request id"),
     (status = 409, body = Problem, content_type = "application/problem+json",
-        description = "Held by another (`lock_held`), the token's hold is over (`stale_fence`), or the request id was \
-        used for something else (`conflict`)", headers(("Retry-After" = u64))),
+        description = "Held by another (`lock_held`), the token's hold is over (`stale_fence`), or the token or the \
+        request id is of something else (`conflict`)", headers(("Retry-After" = u64))),
     (status = 429, body = Problem, content_type = "application/problem+json",
         description = "The tenant has as much of locks as it may (`lock_quota`)", headers(("Retry-After" = u64))),
     Refusals,
@@ -198,8 +198,8 @@ fn ttl(milliseconds: u64) -> Result<Duration, Refusal> {
 }
 
 fn resource(parameters: &Parameters) -> Result<Option<Resource>, Refusal> {
-    parameters
-        .named("resource", |text| text.parse().map_err(|error: interlock_model::InvalidId| error.to_string()))
+    let read = |text: &str| text.parse().map_err(|error| Refusal::invalid(format!("resource: {error}")));
+    parameters.given("resource")?.map(read).transpose()
 }
 
 fn refused(

@@ -72,6 +72,7 @@ fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
         return Ok(Value::Object(Map::new()));
     }
     let input: Value = body::parse(body, settings)?;
+    // Of members with names of its own, the reader may make something else of an object.
     if input.is_object() {
         Ok(input)
     } else {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::Answer;
+use crate::client::{Answer, Ask};
 use crate::server::{Server, one_step};
 
 async fn save(server: &Server, document: &Value) -> Answer {
@@ -28,6 +28,7 @@ async fn broken_json_is_refused_with_its_place() {
     for path in ["/api/v1/workflows", "/api/v1/workflows/wf/runs", "/api/v1/keys"] {
         for body in ["{", "{\"a\":}", "nope", "{} {}", "\u{0}", "[1,]"] {
             let problem = server.post(path).text(body).send().await.problem(400, "invalid_request");
+            assert!(problem["error"].as_str().unwrap().contains("not valid JSON"), "{problem}");
             assert!(problem["error"].as_str().unwrap().contains("line 1"), "{problem}");
         }
     }
@@ -47,6 +48,67 @@ async fn wrong_types_are_refused() {
         json!({"name": "x", "timeout_sec": "soon", "steps": {"a": {"type": "worker", "topic": "t"}}});
     let problem = save(&server, &timeout).await.problem(400, "invalid_request");
     assert!(problem["error"].as_str().unwrap().contains("soon"), "{problem}");
+}
+
+/// The sentence of a request that is refused for its body.
+async fn sentence_of(request: Ask) -> String {
+    let problem = request.send().await.problem(400, "invalid_request");
+    problem["error"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_list_is_not_taken_for_an_object() {
+    let server = Server::start().await;
+    server.save(&one_step("wf")).await;
+    let run = server.run("wf", &json!({})).await;
+    let rerun = format!("workflow-runs/{run}/rerun");
+    let cancel = format!("workflow-runs/{run}/cancel");
+    let table = [
+        ("locks/acquire", json!(["arr", "own", "exclusive", 1_000])),
+        ("locks/release", json!(["arr", "token"])),
+        ("workflows", json!([null, "name", null, null, null, {}])),
+        ("keys", json!(["name", "admin"])),
+        ("workers/w/claim", json!([["t"]])),
+        (&rerun, json!([null])),
+        (&cancel, json!([])),
+        ("workflows/wf/runs", json!([])),
+    ];
+    for (path, body) in table {
+        let sentence = sentence_of(server.post(&format!("/api/v1/{path}")).json(&body)).await;
+        assert_eq!(sentence, "the body must be a JSON object", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_within_the_body_is_not_taken_for_an_object_either() {
+    let server = Server::start().await;
+    for data in [json!([[5]]), json!({"limits": [5]})] {
+        let body = json!({"scope": "org", "data": data});
+        let sentence = sentence_of(server.put("/api/v1/config").json(&body)).await;
+        assert!(sentence.contains("invalid type: sequence"), "{sentence}");
+    }
+    let steps = [json!(["worker", "t"]), json!({"type": "worker", "topic": "t", "retry": [3]})];
+    for step in steps {
+        let sentence = refused(&json!({"id": "wf", "name": "wf", "steps": {"a": step}})).await;
+        assert!(sentence.contains("invalid type: sequence"), "{sentence}");
+    }
+}
+
+#[tokio::test]
+async fn json_of_another_shape_is_not_called_broken() {
+    let server = Server::start().await;
+    let expected = ["expected one of exclusive, shared", "line 1"];
+    for mode in ["1", "{}", "null", "[]", "true", "{\"exclusive\":null}"] {
+        let body = format!("{{\"resource\":\"r\",\"owner\":\"o\",\"ttl_ms\":1000,\"mode\":{mode}}}");
+        let sentence = sentence_of(server.post("/api/v1/locks/acquire").text(&body)).await;
+        assert!(sentence.starts_with("the body is not what is expected here"), "{mode}: {sentence}");
+        assert!(expected.iter().all(|words| sentence.contains(words)), "{mode}: {sentence}");
+    }
+    for ttl in ["1e400", "99999999999999999999999", "\"soon\"", "null"] {
+        let body = format!("{{\"resource\":\"r\",\"owner\":\"o\",\"ttl_ms\":{ttl}}}");
+        let sentence = sentence_of(server.post("/api/v1/locks/acquire").text(&body)).await;
+        assert!(sentence.starts_with("the body is not what is expected here"), "{ttl}: {sentence}");
+    }
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ pub struct Grant {
     pub token: LockToken,
     /// The request that was granted. Asked again, it gives this grant again.
     pub request: LockRequest,
-    /// The call that was last told of it. Only that one may withdraw it.
+    /// The call that was last told of it. Only the call that made it may withdraw it, and only if it is still this one.
     pub call: LockToken,
     pub fence: Fence,
     pub acquired_at: Timestamp,
@@ -74,12 +74,34 @@ pub struct Waiter {
     pub request: LockRequest,
     pub owner: LockOwner,
     pub mode: LockMode,
-    /// The call that last looked for it. Only that one may withdraw it.
-    pub call: LockToken,
+    /// The calls that look for it, the latest last. It leaves when the last of them withdraws.
+    pub calls: Vec<LockToken>,
     pub since: Timestamp,
     /// Who has not looked again by then is gone, and the line goes on without it.
     pub alive_until: Timestamp,
 }
+
+impl Waiter {
+    /// One more call looks for it, or one that did before looks again.
+    pub fn attended_by(&mut self, call: &LockToken) {
+        self.calls.retain(|known| known != call);
+        self.calls.push(call.clone());
+        if self.calls.len() > CALLS_MAX {
+            self.calls.remove(0);
+        }
+    }
+
+    /// One of its calls has gone. Whether nobody is left.
+    #[must_use]
+    pub fn is_left_by(&mut self, call: &LockToken) -> bool {
+        let before = self.calls.len();
+        self.calls.retain(|known| known != call);
+        self.calls.len() < before && self.calls.is_empty()
+    }
+}
+
+/// Calls of one request that are remembered: a client that asks again does so a few times, not at once.
+pub const CALLS_MAX: usize = 4;
 
 /// How a hold came to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

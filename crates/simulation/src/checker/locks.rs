@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_backend::StoreError;
 use interlock_backend::locks::{Acquire, Acquired, Turn};
-use interlock_model::lock::{Grant, LockMode, LockName};
+use interlock_model::lock::{CALLS_MAX, Grant, LockMode, LockName};
 use interlock_model::{Clock as _, LockRequest, LockToken, Timestamp};
 
 use super::Checker;
@@ -23,13 +23,21 @@ struct Lock {
 
 struct Waiting {
     request: LockRequest,
-    call: LockToken,
+    /// That look for it.
+    calls: Vec<LockToken>,
     alive_until: Timestamp,
 }
 
 impl Lock {
     fn holds(&self, token: &LockToken) -> bool {
         self.holders.iter().any(|grant| grant.token == *token)
+    }
+
+    fn leave_by(&mut self, request: &LockRequest, call: &LockToken) {
+        for waiting in self.line.iter_mut().filter(|waiting| waiting.request == *request) {
+            waiting.calls.retain(|known| known != call);
+        }
+        self.line.retain(|waiting| !waiting.calls.is_empty());
     }
 
     fn leave(&mut self, request: &LockRequest) {
@@ -69,13 +77,19 @@ impl Checker {
                 let alive_until = now + asked.stay.unwrap_or_default();
                 let (request, call) = (asked.request.clone(), asked.call.clone());
                 match lock.line.iter_mut().find(|waiting| waiting.request == request) {
-                    Some(known) => (known.alive_until, known.call) = (alive_until, call),
-                    None => lock.line.push(Waiting { request, call, alive_until }),
+                    Some(known) => {
+                        known.alive_until = alive_until;
+                        known.calls.retain(|other| *other != call);
+                        known.calls.push(call);
+                        let forgotten = known.calls.len().saturating_sub(CALLS_MAX);
+                        known.calls.drain(..forgotten);
+                    }
+                    None => lock.line.push(Waiting { request, calls: vec![call], alive_until }),
                 }
                 self.counts.locks_waited_for += 1;
             }
             Acquired::Refused(_) | Acquired::OverQuota { .. } => {
-                lock.leave(&asked.request);
+                lock.leave_by(&asked.request, &asked.call);
                 self.counts.locks_refused += 1;
             }
         }
@@ -132,8 +146,8 @@ impl Checker {
     pub(crate) fn lock_withdrawn(&mut self, name: &LockName, request: &LockRequest, call: &LockToken) {
         let lock = self.lock(name);
         let before = (lock.holders.len(), lock.line.len());
-        lock.line.retain(|waiting| waiting.request != *request || waiting.call != *call);
-        lock.holders.retain(|grant| grant.request != *request || grant.call != *call);
+        lock.leave_by(request, call);
+        lock.holders.retain(|grant| grant.token != *call || grant.call != *call);
         let after = (lock.holders.len(), lock.line.len());
         self.counts.locks_withdrawn += u64::from(before != after);
     }

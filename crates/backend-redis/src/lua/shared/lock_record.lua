@@ -43,7 +43,7 @@ end
 
 local grant_fields = { owner = 'string', mode = 'string', token = 'string', request = 'string', call = 'string',
   fence = 'number', acquired_at = 'number', expires_at = 'number' }
-local waiter_fields = { request = 'string', owner = 'string', mode = 'string', call = 'string', since = 'number',
+local waiter_fields = { request = 'string', owner = 'string', mode = 'string', calls = 'table', since = 'number',
   alive_until = 'number' }
 
 local function decoded(text, fields, what)

@@ -92,11 +92,38 @@ local function write_grant(lock, grant)
   return text
 end
 
+-- Calls of one request that are remembered.
+local calls_max = 4
+
+-- One more call looks for a waiter's turn, or is gone. Whether it was known.
+local function attend(waiter, call, is_there)
+  local calls, was_known = {}, false
+  for _, known in ipairs(waiter.calls) do
+    if known == call then
+      was_known = true
+    else
+      calls[#calls + 1] = known
+    end
+  end
+  if is_there then
+    calls[#calls + 1] = call
+    if #calls > calls_max then
+      table.remove(calls, 1)
+    end
+  end
+  waiter.calls = calls
+  return was_known
+end
+
 local function write_waiter(lock, waiter)
   lock.waiter = nil
+  local calls = {}
+  for index, call in ipairs(waiter.calls) do
+    calls[index] = quoted(call)
+  end
   redis.call('HSET', lock.hash, 'w:' .. waiter.request,
     '{"request":' .. quoted(waiter.request) .. ',"owner":' .. quoted(waiter.owner) .. ',"mode":"' .. waiter.mode
-    .. '","call":' .. quoted(waiter.call) .. ',"since":' .. integer(waiter.since)
+    .. '","calls":[' .. table.concat(calls, ',') .. '],"since":' .. integer(waiter.since)
     .. ',"alive_until":' .. integer(waiter.alive_until) .. '}')
   redis.call('ZADD', lock.silences, integer(waiter.alive_until), waiter.request)
 end
@@ -106,6 +133,18 @@ local function leave(lock, asked)
     lock.waiter, lock.is_line_changed = nil, true
     redis.call('ZREM', lock.silences, asked)
     redis.call('HDEL', lock.hash, 'w:' .. asked)
+  end
+end
+
+-- One call looks for its request no more. The place is free when nobody else does.
+local function leave_by(lock, asked, call)
+  local waiter = read_waiter(lock, asked)
+  if waiter and attend(waiter, call, false) then
+    if #waiter.calls == 0 then
+      leave(lock, asked)
+    else
+      write_waiter(lock, waiter)
+    end
   end
 end
 
@@ -157,10 +196,15 @@ local function held_until(lock)
   return holder.mode == 'shared' and last_of(lock.ends) or holder.expires_at
 end
 
--- The value that people read: whoever has held it for longest, until when it is held at all, and all who share it.
-local function visible_text(lock, ends_at)
+-- The value that people read: of those who share it, the one whose hold ends last stands first, because nobody may touch
+-- the lock until then.
+local function visible_text(lock)
   local first = first_holder(lock)
-  local text = told(first, ends_at)
+  if first.mode == 'shared' then
+    local token = redis.call('ZRANGE', lock.ends, -1, -1)[1]
+    first = read_grant(lock, token) or damaged('hold')
+  end
+  local text = told(first, first.expires_at)
   if first.mode == 'shared' then
     local holders = {}
     for index, token in ipairs(redis.call('ZRANGE', lock.order, 0, holders_shown_max - 1)) do
@@ -186,7 +230,7 @@ local function save_visible(lock, ends_at)
     end
     return
   end
-  local text = visible_text(lock, ends_at)
+  local text = visible_text(lock)
   if text ~= lock.visible then
     show(visible_name(lock), text, ends_at - now)
     redis.call('HSET', lock.hash, 'shown', text)

@@ -55,6 +55,11 @@ fn held_already(lock: &mut Lock<'_>, asked: &Acquire) -> Result<Option<Grant>, S
         let Some(grant) = lock.record.holders.iter_mut().find(|grant| grant.token == *token) else {
             return Err(lock.refusal(token)?);
         };
+        if grant.mode != asked.mode {
+            return Err(StoreError::Conflict(
+                "the hold is in another mode; give it back and ask for it anew".to_owned(),
+            ));
+        }
         // Re-entering is another word from the holder.
         grant.expires_at = grant.expires_at.max(expires_at);
         return Ok(Some(grant.clone()));
@@ -100,12 +105,13 @@ fn stay_or_leave(lock: &mut Lock<'_>, asked: &Acquire) -> Acquired {
     let place = lock.line.iter().position(|(_, waiter)| waiter.request == asked.request);
     match (asked.stay, place) {
         (None, _) => {
-            lock.leave(&asked.request);
+            lock.leave_by(&asked.request, &asked.call);
             Acquired::Refused(busy(lock, lock.line.len()))
         }
         (Some(silence), Some(place)) => {
             let waiter = &mut lock.line[place].1;
-            (waiter.alive_until, waiter.call) = (now + silence, asked.call.clone());
+            waiter.alive_until = now + silence;
+            waiter.attended_by(&asked.call);
             Acquired::Waiting(busy(lock, place))
         }
         (Some(_), None) if lock.line.len() >= asked.limits.line_max as usize => {
@@ -121,7 +127,7 @@ fn stay_or_leave(lock: &mut Lock<'_>, asked: &Acquire) -> Acquired {
                 request: asked.request.clone(),
                 owner: asked.owner.clone(),
                 mode: asked.mode,
-                call: asked.call.clone(),
+                calls: vec![asked.call.clone()],
                 since: now,
                 alive_until: now + silence,
             });

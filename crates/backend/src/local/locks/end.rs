@@ -1,8 +1,9 @@
 //! Renewing a hold, and ending it.
 
+use std::mem::discriminant;
 use std::time::Duration;
 
-use interlock_model::lock::{Grant, LockEnd, LockName};
+use interlock_model::lock::{Grant, LockEnd, LockEvent, LockName};
 use interlock_model::{Fence, LockRequest, LockToken, Timestamp};
 
 use super::super::tables::{Changes, Decision, Table, View, read};
@@ -61,7 +62,9 @@ fn end_once(lock: &mut Lock<'_>, token: &LockToken, end: LockEnd) -> Result<(), 
         lock.end(token, end);
         return Ok(());
     }
-    if lock.ended(token)?.is_some_and(|event| event.end == Some(end)) {
+    let is_same =
+        |event: LockEvent| event.end.is_some_and(|ended| discriminant(&ended) == discriminant(&end));
+    if lock.ended(token)?.is_some_and(is_same) {
         return Ok(());
     }
     Err(lock.refusal(token)?)
@@ -74,9 +77,11 @@ pub(super) fn withdraw(
     (request, call): (&LockRequest, &LockToken),
 ) -> Result<Decision<Turn<()>>, StoreError> {
     change(view, now, name, |lock| {
-        lock.line.retain(|(_, waiter)| waiter.request != *request || waiter.call != *call);
-        let is_its = |grant: &&Grant| grant.request == *request && grant.call == *call;
-        let granted = lock.record.holders.iter().find(is_its);
+        lock.leave_by(request, call);
+        // What another call was told of, or had made, is not this one's to end.
+        let is_its_own =
+            |grant: &&Grant| grant.request == *request && grant.token == *call && grant.call == *call;
+        let granted = lock.record.holders.iter().find(is_its_own);
         if let Some(token) = granted.map(|grant| grant.token.clone()) {
             lock.end(&token, LockEnd::Withdrawn);
         }

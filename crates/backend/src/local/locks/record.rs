@@ -150,6 +150,11 @@ impl<'a> Lock<'a> {
         self.line.retain(|(_, waiter)| waiter.request != *request);
     }
 
+    /// One call looks for its request no more. The place is free when nobody else does.
+    pub(super) fn leave_by(&mut self, request: &LockRequest, call: &LockToken) {
+        self.line.retain_mut(|(_, waiter)| waiter.request != *request || !waiter.is_left_by(call));
+    }
+
     /// How the hold under this token ended, as far as is remembered.
     pub(super) fn ended(&self, token: &LockToken) -> Result<Option<LockEvent>, StoreError> {
         let fresh = self.new_events.iter().rev().cloned();

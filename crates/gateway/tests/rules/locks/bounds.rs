@@ -67,7 +67,18 @@ async fn other_calls_out_of_bounds_are_refused() {
         let answer = server.post(&format!("/api/v1/locks/{verb}")).json(&body).send().await;
         answer.problem(400, "invalid_request");
     }
-    for query in ["?resource=a%20b", "?limit=0", "?limit=501", "?cursor=nonsense", "/history?resource=%00"] {
+    let queries = [
+        "?resource=a%20b",
+        "?limit=0",
+        "?limit=501",
+        "?cursor=nonsense",
+        "/history?resource=%00",
+        // A bound that was meant and got lost on the way: not the whole list.
+        "?resource=",
+        "?resource",
+        "/history?resource=",
+    ];
+    for query in queries {
         server.get(&format!("/api/v1/locks{query}")).send().await.problem(400, "invalid_request");
     }
     for verb in ["renew", "release"] {

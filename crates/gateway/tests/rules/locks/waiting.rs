@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use interlock_backend::locks::Acquire;
 use interlock_control::Settings;
-use interlock_model::lock::{LockMode, LockName};
+use interlock_model::lock::{LockLimits, LockMode, LockName};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -112,15 +112,15 @@ async fn a_client_that_asks_again_under_the_same_id_keeps_its_place() {
     until_waiting(&server, "db", 1).await;
     let _other = wait_for(&server, ask("db", "cleo"));
     until_waiting(&server, "db", 2).await;
-    let call = async || server.store.lock(&name()).await.unwrap().unwrap().line[0].call.clone();
-    let first_call = call().await;
+    let calls = async || server.store.lock(&name()).await.unwrap().unwrap().line[0].calls.clone();
+    let before = calls().await;
     let again = wait_for(&server, named);
     let has_come = async {
-        while call().await == first_call {
+        while calls().await == before {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, has_come).await.expect("the second call takes the place over");
+    tokio::time::timeout(PATIENCE, has_come).await.expect("the second call looks for it, too");
     // The first goes, and no longer takes the place with it.
     first.abort();
     release(&server, &held).await.ok(204);
@@ -140,12 +140,23 @@ async fn a_closing_server_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_was_not_heard_of_does_not_hold_up_the_line() {
-    let stages = Settings { lock_silence: Duration::from_millis(300), ..patient() };
-    let store = empty_store();
-    let server = Server::on(store.clone(), stages.clone()).await;
+async fn a_lock_that_nobody_holds_and_that_is_anothers_turn_has_no_holder() {
+    let server = Server::start().await;
     let held = take(&server, "db", "ada").await;
-    let silent = Acquire {
+    let first = Acquire { stay: Some(PATIENCE), ..of_silent(LockLimits::default()) };
+    let _ = server.store.acquire(&first).await.unwrap();
+    release(&server, &held).await.ok(204);
+    let problem = acquire(&server, &ask("db", "bob")).await.problem(409, "lock_held");
+    assert_eq!(problem.get("holder"), Some(&json!(null)), "{problem}");
+    assert_eq!((&problem["held_ms"], &problem["position"]), (&json!(0), &json!(2)));
+    let expected = "nobody holds db by this store's records: it is somebody else's turn, or its key in Redis has a \
+        value that is not ours, and the caller's place in line is 2";
+    assert_eq!(problem["error"], expected);
+}
+
+/// The request of a gateway that dies right after it.
+fn of_silent(limits: LockLimits) -> Acquire {
+    Acquire {
         lock: name(),
         owner: "silent".parse().unwrap(),
         mode: LockMode::Exclusive,
@@ -153,10 +164,18 @@ async fn a_waiter_that_was_not_heard_of_does_not_hold_up_the_line() {
         request: "silent".parse().unwrap(),
         call: "silent".parse().unwrap(),
         held: None,
-        stay: Some(stages.lock_silence),
-        limits: stages.lock_limits,
-    };
-    // As a gateway does that dies right after it.
+        stay: None,
+        limits,
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_was_not_heard_of_does_not_hold_up_the_line() {
+    let stages = Settings { lock_silence: Duration::from_millis(300), ..patient() };
+    let store = empty_store();
+    let server = Server::on(store.clone(), stages.clone()).await;
+    let held = take(&server, "db", "ada").await;
+    let silent = Acquire { stay: Some(stages.lock_silence), ..of_silent(stages.lock_limits) };
     let _ = store.acquire(&silent).await.unwrap();
     let next = wait_for(&server, ask("db", "bob"));
     release(&server, &held).await.ok(204);
