@@ -73,7 +73,10 @@ async fn whose_turn_it_is_is_heard_at_once_where_it_was_said_and_soon_elsewhere(
     let (mut at_one, mut at_other) = (one.subscribe(), other.subscribe());
     acquaint(&one, &mut at_other, Wake::KeysChanged).await;
     while at_one.try_recv().is_ok() {}
-    let turn = Wake::LockTurn { request: "request/1".parse().unwrap() };
+    let turn = Wake::LockTurn {
+        lock: interlock_model::lock::LockName::Of("acme".parse().unwrap(), "a/b".parse().unwrap()),
+        request: "request/1".parse().unwrap(),
+    };
     one.wake(turn.clone());
     assert_eq!(at_one.try_recv(), Ok(turn.clone()), "no way over NATS");
     while heard(&mut at_other).await != turn {}

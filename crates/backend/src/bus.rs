@@ -1,5 +1,6 @@
 //! The bus wakes. It never carries the truth, so a lost or doubled wake-up costs time and nothing else.
 
+use interlock_model::lock::LockName;
 use interlock_model::{JobId, LockRequest, RunId, TenantId, Topic, WorkflowId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -22,8 +23,8 @@ pub enum Wake {
     LimitsChanged,
     /// API keys were created or revoked.
     KeysChanged,
-    /// It is this request's turn to take the lock that it waits for.
-    LockTurn { request: LockRequest },
+    /// It is this request's turn to take the lock that it waits for. Its name is its client's, and others' may be the same.
+    LockTurn { lock: LockName, request: LockRequest },
 }
 
 pub trait Bus: Send + Sync {

@@ -76,7 +76,8 @@ pub struct Busy {
 #[must_use]
 pub struct Turn<T> {
     pub answer: T,
-    /// The request that would be granted now, if it is not the one that was answered. It is to be woken.
+    /// The request that would be granted now, if it is not the one that was answered; or the one that has become the first
+    /// in line and would not look before the hold that was just granted ends. It is to be woken.
     pub next: Option<LockRequest>,
 }
 

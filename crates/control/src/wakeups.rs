@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use interlock_backend::{Bus, Wake};
+use interlock_model::lock::LockName;
 use interlock_model::{LockRequest, RunId, TenantId, Topic};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
@@ -17,7 +18,7 @@ pub enum Signal {
     JobsReady(TenantId, Topic),
     RunChanged(RunId),
     KeysChanged,
-    LockTurn(LockRequest),
+    LockTurn(LockName, LockRequest),
 }
 
 /// The waiters of this process, in one order, so that a simulation wakes them the same way each time.
@@ -102,8 +103,8 @@ impl Wakeups {
             }
             // For whoever listens to the bus itself.
             Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } | Wake::LimitsChanged => {}
-            Wake::LockTurn { request } => {
-                self.find(&Signal::LockTurn(request)).inspect(|waiter| waiter.notify_one());
+            Wake::LockTurn { lock, request } => {
+                self.find(&Signal::LockTurn(lock, request)).inspect(|waiter| waiter.notify_one());
             }
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());

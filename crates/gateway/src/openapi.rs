@@ -100,7 +100,7 @@ impl Modify for Names {
         for operation in operations(document) {
             let tag = operation.tags.iter().flatten().next();
             if let (Some(tag), Some(handler)) = (tag, &operation.operation_id) {
-                operation.operation_id = Some(format!("{tag}_{handler}"));
+                operation.operation_id = Some(format!("{tag}_{handler}").replace(' ', "_"));
             }
         }
     }
@@ -196,6 +196,8 @@ mod tests {
         for (path, operation) in described(&document) {
             let name = operation["operationId"].as_str().unwrap();
             assert!(names.insert(name), "{name} again at {path}");
+            // Programs make function names of them.
+            assert!(name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()), "{name}");
         }
         assert!(names.contains("locks_list") && names.contains("runs_start"), "{names:?}");
     }

@@ -118,6 +118,13 @@ local function answer(lock, known, waiter)
   return stay_or_leave(lock, waiter)
 end
 
+-- Who has just become the first in line and would not look before the new hold ends: it has to learn when that is.
+local function who_must_know(lock, said)
+  local first = said[1] == 'granted' and first_waiter(lock)
+  local granted = first and live_grant(lock, call)
+  return granted and granted.expires_at < first.alive_until and first.request
+end
+
 return decide(function(lock)
   local known, waiter
   if held ~= '' then
@@ -141,6 +148,7 @@ return decide(function(lock)
   purge(lock)
   local said = answer(lock, known, waiter)
   local turn = whose_turn(lock)
+  turn = turn ~= asked and turn or who_must_know(lock, said)
   save(lock)
-  return { 'ok', turn ~= asked and turn, said }
+  return { 'ok', turn or false, said }
 end)

@@ -170,3 +170,21 @@ pub async fn a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of(subjec
     let _ = store.withdraw(&late.lock, &late.request, &late.call).await.unwrap();
     assert!(store.renew(&late.lock, &held.token, TTL).await.is_ok());
 }
+
+pub async fn who_becomes_first_is_told_of_a_hold_that_ends_before_it_would_look(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &ask(&door(), "ann")).await;
+    let (bob, cid) = (waiting(ask(&door(), "bob")), waiting(ask(&door(), "cid")));
+    in_line(&store, &bob).await;
+    in_line(&store, &cid).await;
+    let _ = store.release(&door(), &ann.token).await.unwrap();
+    let short = acquire(&store, &bob).await;
+    assert_eq!(short.next, Some(whose("cid")), "the hold ends before cid counts as gone");
+    let Acquired::Granted(short) = short.answer else { panic!("it is bob's turn: {short:?}") };
+    let dan = waiting(Acquire { ttl: SILENCE * 2, ..ask(&door(), "dan") });
+    in_line(&store, &dan).await;
+    in_line(&store, &waiting(ask(&door(), "eve"))).await;
+    let _ = store.withdraw(&door(), &cid.request, &cid.call).await.unwrap();
+    let _ = store.release(&door(), &short.token).await.unwrap();
+    assert_eq!(acquire(&store, &dan).await.next, None, "eve looks before this one ends");
+}

@@ -200,6 +200,7 @@ macro_rules! conformance_suite {
                 a_late_withdrawal_does_not_end_what_a_retry_was_told_of,
                 a_call_that_goes_leaves_the_place_to_another_of_the_same_request,
                 a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of,
+                who_becomes_first_is_told_of_a_hold_that_ends_before_it_would_look,
                 quotas_bound_what_a_tenant_has_of_locks,
             }
             workflows::{

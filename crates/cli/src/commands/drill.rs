@@ -24,7 +24,9 @@ Two processes of its own, a holder and a contender, take turns at a job, a lock,
 is written under the lock's fence. The holder is paused past its lease (SIGSTOP), the contender
 takes over and writes, the holder goes on and writes, too. Every late write must be refused, and
 no write of whoever holds. Without --gateway or --redis it starts a server of its own in a
-temporary folder. It leaves nothing behind. On a server with keys it needs an admin's.
+temporary folder. It removes its run, workflow, lock, processes and folder; on a store that stays,
+the names of its two workers and what is remembered of deleted things stay, too. On a server with
+keys it needs an admin's.
 
 Exit codes: 0 held; 1 broken, see the table; 3 it could not be told.
 

@@ -1,4 +1,4 @@
-//! The drill: what it finds on a server that keeps its promise, and on one that does not; and that it leaves nothing behind.
+//! The drill: what it finds on a server that keeps its promise, and on one that does not; and that it removes what it made.
 
 mod liar;
 

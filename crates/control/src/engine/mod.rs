@@ -99,6 +99,10 @@ impl Control {
     /// Advances this run now, after whoever of this process is at it, unless another replica does. Whoever holds it sees
     /// what was posted.
     pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+        // One that waits is enough: the others would stand behind it, one slow answer of the store after the other.
+        if self.run_locks.is_awaited(run) {
+            return Ok(());
+        }
         self.run_locks.alone(run, self.drive_alone(tenant, run)).await
     }
 

@@ -83,7 +83,7 @@ impl LoopLock {
             stay: None,
             limits: control.settings.lock_limits,
         };
-        let grant = match control.pass_on_turn(control.store.acquire(&acquire).await?) {
+        let grant = match control.pass_on_turn(&self.name, control.store.acquire(&acquire).await?) {
             Acquired::Granted(grant) => grant,
             Acquired::Waiting(_) | Acquired::Refused(_) | Acquired::OverQuota { .. } => return Ok(None),
         };

@@ -41,21 +41,21 @@ impl Control {
         token: &LockToken,
         ttl: Duration,
     ) -> Result<Grant, StoreError> {
-        self.store.renew(lock, token, ttl).await.map(|turn| self.pass_on_turn(turn))
+        self.store.renew(lock, token, ttl).await.map(|turn| self.pass_on_turn(lock, turn))
     }
 
     pub async fn release_lock(&self, lock: &LockName, token: &LockToken) -> Result<(), StoreError> {
-        self.store.release(lock, token).await.map(|turn| self.pass_on_turn(turn))
+        self.store.release(lock, token).await.map(|turn| self.pass_on_turn(lock, turn))
     }
 
     pub async fn force_release_lock(&self, forced: &ForcedRelease) -> Result<(), StoreError> {
-        self.store.force_release(forced).await.map(|turn| self.pass_on_turn(turn))
+        self.store.force_release(forced).await.map(|turn| self.pass_on_turn(&forced.lock, turn))
     }
 
     /// Wakes whose turn it is, and nobody else.
-    pub(crate) fn pass_on_turn<T>(&self, turn: Turn<T>) -> T {
+    pub(crate) fn pass_on_turn<T>(&self, lock: &LockName, turn: Turn<T>) -> T {
         if let Some(request) = turn.next {
-            self.wake(Wake::LockTurn { request });
+            self.wake(Wake::LockTurn { lock: lock.clone(), request });
         }
         turn.answer
     }

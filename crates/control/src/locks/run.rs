@@ -30,6 +30,12 @@ impl RunLocks {
         work.await
     }
 
+    /// Whether somebody of this process stands before the run and has not begun: it will see what is there by now.
+    pub(crate) fn is_awaited(&self, run: RunId) -> bool {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.get(&run).is_some_and(|local| local.tasks > 1)
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -96,7 +102,9 @@ impl Lease for RunLock<'_> {
     async fn renew(&self) -> Renewal {
         let ttl = self.term.ttl;
         let kept = self.control.store.keep_run(&self.tenant, self.run, self.fence, ttl).await;
-        Renewal::of(kept.map(|()| ttl))
+        let renewal = Renewal::of(kept.map(|()| ttl));
+        // Our own commit may have ended the hold, and its answer be on the way: the commit tells, by the fence.
+        if matches!(renewal, Renewal::Refused(_)) { Renewal::Unknown } else { renewal }
     }
 
     /// Gives the run back without having changed it.

@@ -28,7 +28,7 @@ impl Control {
         let can_ask_again = asked.request.is_some() || asked.held.is_some();
         let request = asked.request.clone().unwrap_or_else(|| self.identity.lock_request());
         // Made before the first look, so that a turn that comes after the look is heard.
-        let woken = self.wakeups.waiter(Signal::LockTurn(request.clone()));
+        let woken = self.wakeups.waiter(Signal::LockTurn(asked.lock.clone(), request.clone()));
         let mut attendance = Attendance {
             store: self.store.clone(),
             bus: self.bus.clone(),
@@ -53,7 +53,7 @@ impl Control {
                 limits: self.settings.lock_limits,
             };
             let answer = match self.store.acquire(&acquire).await {
-                Ok(turn) => self.pass_on_turn(turn),
+                Ok(turn) => self.pass_on_turn(&asked.lock, turn),
                 Err(error) => {
                     // Asked again under the same name, it finds what it may have got. Without a name nobody can.
                     attendance.is_over = can_ask_again;
@@ -133,7 +133,7 @@ impl Drop for Attendance {
             match store.withdraw(&lock, &request, &call).await {
                 Ok(turn) => {
                     if let Some(request) = turn.next {
-                        bus.wake(Wake::LockTurn { request });
+                        bus.wake(Wake::LockTurn { lock, request });
                     }
                 }
                 Err(error) => tracing::warn!(%error, "a place in line was not given up; it ends by itself"),

@@ -9,4 +9,5 @@ mod line;
 mod loops;
 mod runs;
 mod scene;
+mod told;
 mod waiters;

@@ -26,7 +26,8 @@ pub enum LockMode {
 }
 
 /// Which lock is meant.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockName {
     /// One that a tenant's users take.
     Of(TenantId, Resource),
@@ -169,5 +170,5 @@ pub const SHARING_MAX: usize = 1_000;
 /// Events of one lock that are kept: a thousand holds with their ends, and some.
 pub const HISTORY_MAX: usize = 2_048;
 
-/// How long the history of a lock that nobody takes any more is kept.
-pub const HISTORY_KEPT: Duration = Duration::from_hours(7 * 24);
+/// How long the history of a lock that nobody takes any more is kept. Names that are used once, such as a job's, are many.
+pub const HISTORY_KEPT: Duration = Duration::from_hours(24);

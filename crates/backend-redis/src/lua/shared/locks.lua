@@ -277,7 +277,7 @@ local function let_expire(lock, lasts)
     home = { sweeps, listed, listed_since, waiting_counts }
   else
     if lock.is_hold_changed then
-      names, home = { lock.order, lock.ends }, { listed, listed_since }
+      names, home = { lock.order, lock.ends, lock.history }, { listed, listed_since }
     end
     if lock.is_line_changed then
       names[#names + 1], names[#names + 2], home[#home + 1] = lock.line, lock.silences, waiting_counts

@@ -23,6 +23,7 @@ pub(super) fn acquire(
     let mut lock = Lock::load(view, &asked.lock, now, tally)?;
     let answer = answer(&mut lock, &mut changes, asked)?;
     let next = whose_turn(&lock).filter(|request| *request != asked.request);
+    let next = next.or_else(|| who_must_know(&lock, asked, &answer));
     let tally = lock.save(&mut changes);
     changes.put(Table::LockTallies, place.home(), &tally);
     Ok(Decision { answer: Turn { answer, next }, changes })
@@ -162,4 +163,12 @@ fn may_change_in(lock: &Lock<'_>, place: usize) -> Option<Duration> {
 pub(super) fn whose_turn(lock: &Lock<'_>) -> Option<LockRequest> {
     let (_, first) = lock.line.first()?;
     fits(lock, first.mode).then(|| first.request.clone())
+}
+
+/// Who has just become the first in line and would not look before the new hold ends: it has to learn when that is.
+fn who_must_know(lock: &Lock<'_>, asked: &Acquire, answer: &Acquired) -> Option<LockRequest> {
+    let Acquired::Granted(grant) = answer else { return None };
+    let (_, first) = lock.line.first()?;
+    let is_new = grant.token == asked.call;
+    (is_new && grant.expires_at < first.alive_until).then(|| first.request.clone())
 }

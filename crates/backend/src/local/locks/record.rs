@@ -217,12 +217,12 @@ impl<'a> Lock<'a> {
 
     fn save_line(&self, changes: &mut Changes) {
         for (ticket, _) in &self.line_before {
-            if !self.line.iter().any(|(kept, _)| kept == ticket) {
+            if find(&self.line, *ticket).is_none() {
                 changes.delete(Table::LockLine, self.place.waiter(*ticket));
             }
         }
         for entry in &self.line {
-            if !self.line_before.contains(entry) {
+            if find(&self.line_before, entry.0) != Some(&entry.1) {
                 changes.put(Table::LockLine, self.place.waiter(entry.0), &entry.1);
             }
         }
@@ -281,6 +281,11 @@ impl<'a> Lock<'a> {
     pub(super) fn has_changed(&self) -> bool {
         !self.new_events.is_empty() || self.line.len() != self.line_before.len()
     }
+}
+
+/// Who stands at a place. A line is in the order of its places.
+fn find(line: &[(u64, Waiter)], ticket: u64) -> Option<&Waiter> {
+    line.binary_search_by_key(&ticket, |(place, _)| *place).ok().map(|index| &line[index].1)
 }
 
 fn count(line: &[(u64, Waiter)]) -> u32 {

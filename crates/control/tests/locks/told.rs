@@ -1,0 +1,165 @@
+//! What callers were told stays true, whatever other calls of theirs, or of others, do.
+
+use std::time::Duration;
+
+use interlock_backend::locks::Acquired;
+use interlock_backend::{Bus as _, Wake};
+use interlock_control::locks::AskForLock;
+use interlock_model::TenantId;
+use interlock_model::lock::LockName;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::runs::start_a_run;
+use crate::scene::{Scene, ask, lock};
+
+const MINUTE: Duration = Duration::from_mins(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Two tenants (or two locks) whose clients chose the same request id.
+#[tokio::test(start_paused = true)]
+async fn a_request_of_the_same_name_on_another_lock_does_not_get_the_wake_up() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let other = |resource: &str| LockName::Of("other".parse().unwrap(), resource.parse().unwrap());
+    let of_other = |owner: &str| AskForLock { lock: other("db"), ..ask("db", owner, MINUTE) };
+    let held = process.acquire(ask("db", "holder", MINUTE)).await;
+    let _other_held = process.acquire(of_other("holder")).await;
+    let request = Some("job-1".parse().unwrap());
+    let (a, b) = (process.control.clone(), process.control.clone());
+    // The other tenant's waiter comes first.
+    let thief = AskForLock { request: request.clone(), ..of_other("thief") };
+    let thief = tokio::spawn(async move { a.acquire_lock(thief, &CancellationToken::new()).await });
+    sleep(MILLISECOND).await;
+    let waiter = AskForLock { request, ..ask("db", "waiter", MINUTE) };
+    let waiter = tokio::spawn(async move {
+        let got = b.acquire_lock(waiter, &CancellationToken::new()).await.unwrap();
+        assert!(matches!(got, Acquired::Granted(_)));
+        Instant::now()
+    });
+    sleep(Duration::from_millis(50)).await;
+    let free_at = Instant::now();
+    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    let took = waiter.await.unwrap() - free_at;
+    thief.abort();
+    assert!(took <= MILLISECOND, "hand-off took {took:?}");
+}
+
+/// The second in line becomes the first when the first is granted. The new holder dies.
+#[tokio::test(start_paused = true)]
+async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let mut worst = Duration::ZERO;
+    for round in 0..50 {
+        let db = format!("db-{round}");
+        let held = process.acquire(ask(&db, "holder", MINUTE)).await;
+        let c = process.control.clone();
+        let second = ask(&db, "second", Duration::from_millis(100));
+        let second = tokio::spawn(async move {
+            let got = c.acquire_lock(second, &CancellationToken::new()).await.unwrap();
+            assert!(matches!(got, Acquired::Granted(_)));
+            Instant::now()
+        });
+        sleep(MILLISECOND).await;
+        let c = process.control.clone();
+        let third = ask(&db, "third", MINUTE);
+        let third = tokio::spawn(async move {
+            let got = c.acquire_lock(third, &CancellationToken::new()).await.unwrap();
+            assert!(matches!(got, Acquired::Granted(_)));
+            Instant::now()
+        });
+        sleep(MILLISECOND * (2 + round * 37)).await;
+        process.control.release_lock(&lock(&db), &held.token).await.unwrap();
+        let ran_out = second.await.unwrap() + Duration::from_millis(100);
+        let late = third.await.unwrap() - ran_out;
+        worst = worst.max(late);
+    }
+    assert!(worst <= Duration::from_millis(2), "the line stood still for {worst:?} after the expiry");
+}
+
+/// The holder was told of its grant. It re-enters by its request id, and hangs up before the answer.
+#[tokio::test(start_paused = true)]
+async fn a_repeat_that_hangs_up_does_not_end_a_hold_that_was_told() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let asked = || AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", MINUTE) };
+    let held = process.acquire(asked()).await;
+    process.wire.slow_down_both("acquire a lock", Duration::ZERO, Duration::from_secs(1));
+    let (stop, again) = (CancellationToken::new(), asked());
+    let hung_up = tokio::time::timeout(MILLISECOND, process.control.acquire_lock(again, &stop)).await;
+    assert!(hung_up.is_err());
+    sleep(Duration::from_secs(1)).await;
+    let now = scene.holder(&lock("db")).await;
+    assert_eq!(now.map(|grant| grant.token), Some(held.token.clone()), "the holder still works");
+}
+
+/// The same with a wait: two calls for the same request stand in line (a client that tried again), the later hangs up.
+#[tokio::test(start_paused = true)]
+async fn a_second_call_that_hangs_up_does_not_cost_the_first_its_place() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let held = process.acquire(ask("db", "holder", MINUTE)).await;
+    let asked = || AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "first", MINUTE) };
+    let c = process.control.clone();
+    let first_ask = asked();
+    let first = tokio::spawn(async move {
+        let _ = c.acquire_lock(first_ask, &CancellationToken::new()).await.unwrap();
+        Instant::now()
+    });
+    sleep(MILLISECOND).await;
+    let c = process.control.clone();
+    let second = tokio::spawn(async move {
+        let _ = c.acquire_lock(ask("db", "second", MINUTE), &CancellationToken::new()).await.unwrap();
+        Instant::now()
+    });
+    sleep(MILLISECOND).await;
+    let again = asked();
+    let stop = CancellationToken::new();
+    let _ = tokio::time::timeout(MILLISECOND, process.control.acquire_lock(again, &stop)).await;
+    sleep(MILLISECOND).await;
+    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    sleep(Duration::from_secs(5)).await;
+    let holder = scene.holder(&lock("db")).await.unwrap();
+    first.abort();
+    second.abort();
+    assert_eq!(holder.owner.as_str(), "first", "it came first and is still there");
+}
+
+/// The commit was done at once; its answer takes longer than a third of the lease, when the hold on the run is renewed.
+#[tokio::test(start_paused = true)]
+async fn a_commit_whose_answer_is_slow_is_still_announced() {
+    let scene = Scene::new();
+    let (slow, quick) = (scene.process(1), scene.process(2));
+    let run = start_a_run(&quick.control).await;
+    let tenant = "acme".parse().unwrap();
+    slow.wire.slow_down_both("commit a run", Duration::ZERO, Duration::from_secs(15));
+    let mut heard = scene.bus.subscribe();
+    slow.control.cancel_run(&tenant, run, "me").await.unwrap();
+    let mut words = Vec::new();
+    while let Ok(wake) = heard.try_recv() {
+        words.push(wake);
+    }
+    let is_told = words.iter().any(|wake| matches!(wake, Wake::JobsRevoked { .. }));
+    assert!(is_told, "the worker of the revoked job is never told: {words:?}");
+}
+
+/// The store answers slowly (a failover): calls for one run queue up in this process, each with its own slow take.
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_run_do_not_wait_for_each_others_slow_store() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let run = start_a_run(&process.control).await;
+    let tenant: TenantId = "acme".parse().unwrap();
+    process.wire.slow_down("take a run", Duration::from_secs(6));
+    let began = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let (control, tenant) = (process.control.clone(), tenant.clone());
+        calls.spawn(async move {
+            let _ = control.cancel_run(&tenant, run, "me").await;
+        });
+    }
+    calls.join_all().await;
+    assert!(began.elapsed() < Duration::from_secs(20), "the last of 50 callers waited {:?}", began.elapsed());
+}
