@@ -35,7 +35,7 @@ pub struct AcquireRequest {
     #[serde(default)]
     #[schema(maximum = 60_000, default = 0)]
     pub wait_ms: u64,
-    /// The same request again gives the same grant, or keeps its place in line.
+    /// The same request again gives the same grant while it holds, and keeps its place in line while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub request_id: Option<LockRequest>,

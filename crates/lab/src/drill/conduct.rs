@@ -191,6 +191,10 @@ impl<'a> Conduct<'a> {
     /// What the holder's work has waited for comes while it is paused. It goes on, and knows of nothing.
     async fn resume(&mut self) -> Result<()> {
         order(&mut self.holder, Order::Finish).await?;
+        if let Some(paused_at) = self.paused_at {
+            // The lease was a little old when the pause began, so it may have run out before its whole time was over.
+            tokio::time::sleep_until((paused_at + self.plan.ttl).into()).await;
+        }
         let holder = self.holder.as_ref().ok_or(Trouble::Ended(Role::Holder))?;
         holder.resume().map_err(local("resume the holder"))?;
         self.paused = self.paused_at.map(|at| at.elapsed());
