@@ -137,7 +137,7 @@ impl Inventory {
             renewed_every: Some(self.timings.job_lease / 3),
             failures_max: Some(FAILURES_MAX),
             release: ReleaseMode::Explicit,
-            protects: "one dispatch of a step: its heartbeats, its progress and its result",
+            protects: "one dispatch of a step: first in the scheduler's hands, then under its worker's own lease",
             loss: "the step goes to another worker under a larger fence, and every call of the late one is refused",
         }
     }
