@@ -1,9 +1,14 @@
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Executor, Table};
+use interlock_backend::locks::{Acquire, LockStore as _};
 use interlock_backend::{Effect, StoreError};
-use interlock_backend_embedded::OpenError;
+use interlock_backend_embedded::{OpenError, Settings};
+use interlock_model::lock::{LockLimits, LockMode, LockName};
 use rusqlite::Connection;
 
 use crate::rows::{fresh, get, open, put};
@@ -17,6 +22,34 @@ async fn rows_survive_closing_and_opening_again() {
     let tables = open(folder.path()).unwrap();
     assert_eq!(get(&tables, Table::Tenants, "acme").await, Some(1));
     assert_eq!(get(&tables, Table::Heads, "acme/run").await, Some(2));
+}
+
+#[tokio::test]
+async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_holds_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock), Settings::default());
+    let door = LockName::Of("acme".parse().unwrap(), "door".parse().unwrap());
+    let ask = |who: &str, stay| Acquire {
+        lock: door.clone(),
+        owner: who.parse().unwrap(),
+        mode: LockMode::Exclusive,
+        ttl: Duration::from_hours(1),
+        request: format!("request-of-{who}").parse().unwrap(),
+        call: format!("call-of-{who}").parse().unwrap(),
+        held: None,
+        stay,
+        limits: LockLimits::default(),
+    };
+    let store = open().unwrap();
+    let _ = store.acquire(&ask("ann", None)).await.unwrap();
+    let _ = store.acquire(&ask("bob", Some(Duration::from_hours(1)))).await.unwrap();
+    assert_eq!(store.lock(&door).await.unwrap().unwrap().line.len(), 1);
+    drop(store);
+    let store = open().unwrap();
+    let lock = store.lock(&door).await.unwrap().unwrap();
+    assert_eq!((lock.view.holders[0].owner.as_str(), lock.line.len()), ("ann", 0));
+    let released = store.release(&door, &"call-of-ann".parse().unwrap()).await.unwrap();
+    assert_eq!(released.next, None, "nobody is waited for");
 }
 
 #[tokio::test]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use interlock_backend::locks::Acquired;
-use interlock_backend::{Bus as _, Wake};
+use interlock_backend::faulty::Faults;
+use interlock_backend::locks::{Acquired, LockStore as _};
+use interlock_backend::{Bus as _, Effect, StoreError, Wake};
 use interlock_control::locks::AskForLock;
 use interlock_model::TenantId;
 use interlock_model::lock::LockName;
@@ -162,4 +163,73 @@ async fn callers_of_one_run_do_not_wait_for_each_others_slow_store() {
     }
     calls.join_all().await;
     assert!(began.elapsed() < Duration::from_secs(20), "the last of 50 callers waited {:?}", began.elapsed());
+}
+
+/// What became of a request that got an error.
+fn effect(answer: Result<Acquired, StoreError>) -> Effect {
+    let Err(StoreError::Unavailable { effect, .. }) = answer else { panic!("an answer: {answer:?}") };
+    effect
+}
+
+/// The store can be reached for the first look and not for the second; or not even for the first.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() {
+    let scene = Scene::new();
+    let mut first_looks = Vec::new();
+    for seed in 0..20 {
+        let process = scene.process(seed);
+        let (db, stop) = (format!("db-{seed}"), CancellationToken::new());
+        let _held = process.acquire(ask(&db, "holder", MINUTE)).await;
+        let named = |owner: &str| AskForLock {
+            request: Some(format!("of-{owner}").parse().unwrap()),
+            ..ask(&db, owner, MINUTE)
+        };
+        let away = async {
+            sleep(MILLISECOND).await;
+            process.faulty.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
+        };
+        let (answer, ()) = tokio::join!(process.control.acquire_lock(named("waiter"), &stop), away);
+        assert_eq!(effect(answer), Effect::Unknown, "it was in line");
+        first_looks.push(effect(process.control.acquire_lock(named("late"), &stop).await));
+    }
+    assert!(first_looks.contains(&Effect::NotDone), "where it is known, it is said");
+}
+
+/// A repeat that asks for less, and whose answer is slow.
+#[tokio::test(start_paused = true)]
+async fn how_long_a_hold_lasts_that_was_granted_before_is_not_the_repeats_to_say() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let asked = |ttl| AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", ttl) };
+    let held = process.acquire(asked(MINUTE)).await;
+    process.wire.slow_down_both("acquire a lock", Duration::ZERO, Duration::from_secs(1));
+    let again = process.acquire(asked(Duration::from_millis(100))).await;
+    assert_eq!((&again.token, again.fence), (&held.token, held.fence));
+    assert_eq!(scene.holder(&lock("db")).await.map(|grant| grant.token), Some(held.token));
+}
+
+/// An installation that counts waiters as gone sooner than the first in line would look.
+#[tokio::test(start_paused = true)]
+async fn nobody_looks_so_seldom_that_it_is_taken_for_gone() {
+    let mut scene = Scene::where_turns_are_lost();
+    scene.settings.lock_silence = Duration::from_millis(300);
+    scene.settings.lock_poll = MINUTE;
+    let process = scene.process(1);
+    let held = process.acquire(ask("db", "holder", MINUTE)).await;
+    let line = ["first", "second"].map(|owner| {
+        let control = process.control.clone();
+        tokio::spawn(async move {
+            control.acquire_lock(ask("db", owner, MINUTE), &CancellationToken::new()).await
+        })
+    });
+    for _ in 0..50 {
+        sleep(Duration::from_millis(97)).await;
+        let seen = scene.store.lock(&lock("db")).await.unwrap().unwrap().line;
+        let owners: Vec<_> = seen.iter().map(|waiter| waiter.owner.as_str()).collect();
+        assert_eq!(owners, ["first", "second"]);
+    }
+    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!(scene.holder(&lock("db")).await.unwrap().owner.as_str(), "first");
+    line.map(|waiting| waiting.abort());
 }
