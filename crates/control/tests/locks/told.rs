@@ -166,9 +166,9 @@ async fn callers_of_one_run_do_not_wait_for_each_others_slow_store() {
 }
 
 /// What became of a request that got an error.
-fn effect(answer: Result<Acquired, StoreError>) -> Effect {
+fn effect(answer: &Result<Acquired, StoreError>) -> Effect {
     let Err(StoreError::Unavailable { effect, .. }) = answer else { panic!("an answer: {answer:?}") };
-    effect
+    *effect
 }
 
 /// The store can be reached for the first look and not for the second; or not even for the first.
@@ -189,8 +189,8 @@ async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() 
             process.faulty.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
         };
         let (answer, ()) = tokio::join!(process.control.acquire_lock(named("waiter"), &stop), away);
-        assert_eq!(effect(answer), Effect::Unknown, "it was in line");
-        first_looks.push(effect(process.control.acquire_lock(named("late"), &stop).await));
+        assert_eq!(effect(&answer), Effect::Unknown, "it was in line");
+        first_looks.push(effect(&process.control.acquire_lock(named("late"), &stop).await));
     }
     assert!(first_looks.contains(&Effect::NotDone), "where it is known, it is said");
 }
@@ -231,5 +231,5 @@ async fn nobody_looks_so_seldom_that_it_is_taken_for_gone() {
     process.control.release_lock(&lock("db"), &held.token).await.unwrap();
     sleep(Duration::from_millis(400)).await;
     assert_eq!(scene.holder(&lock("db")).await.unwrap().owner.as_str(), "first");
-    line.map(|waiting| waiting.abort());
+    line.iter().for_each(tokio::task::JoinHandle::abort);
 }
