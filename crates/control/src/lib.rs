@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod approvals;
 pub mod bus_workers;
+pub mod contention;
 pub mod definitions;
 pub mod engine;
 pub mod identity;

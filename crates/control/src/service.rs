@@ -8,6 +8,7 @@ use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
 
+use crate::contention::{Contention, InForce};
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
@@ -28,6 +29,7 @@ pub struct Control {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) cached_runs: RunCache,
     pub(crate) run_locks: RunLocks,
+    pub(crate) contention: Contention,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -56,6 +58,10 @@ impl Control {
             wakeups: Arc::new(Wakeups::default()),
             cached_runs: RunCache::new(settings.cached_runs_max),
             run_locks: RunLocks::default(),
+            contention: Contention::new(
+                (settings.admission_strategy, settings.run_strategy),
+                InForce { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
+            ),
             instance,
             results_refused: AtomicU64::new(0),
             store,
@@ -81,6 +87,12 @@ impl Control {
     #[must_use]
     pub fn instance(&self) -> &InstanceId {
         &self.instance
+    }
+
+    /// Which strategies and tunings are in force, and what is counted of them.
+    #[must_use]
+    pub fn contention(&self) -> &Contention {
+        &self.contention
     }
 
     /// How the processes wake each other.

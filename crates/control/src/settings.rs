@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
 
 /// How the stages behave. The defaults are for production; tests shorten them.
@@ -38,6 +39,16 @@ pub struct Settings {
     pub lock_poll: Duration,
     /// The numbers of every lock of our own.
     pub locks: Inventory,
+    pub admission_strategy: AdmissionStrategy,
+    pub run_strategy: RunStrategy,
+    /// How starts wait for the admission lock, until the store says otherwise.
+    pub admission_tuning: Tuning,
+    /// How results wait for a busy run, until the store says otherwise.
+    pub lock_busy_tuning: Tuning,
+    /// Deliveries of one result until it becomes a dead letter.
+    pub deliveries_max: u32,
+    /// How often tunings are read again, should a wake-up be lost.
+    pub tuning_poll: Duration,
 }
 
 impl Settings {
@@ -67,6 +78,12 @@ impl Default for Settings {
             lock_silence: Duration::from_secs(10),
             lock_poll: Duration::from_secs(1),
             locks: Inventory::default(),
+            admission_strategy: AdmissionStrategy::default(),
+            run_strategy: RunStrategy::default(),
+            admission_tuning: Scope::Admission.tuning(),
+            lock_busy_tuning: Scope::LockBusy.tuning(),
+            deliveries_max: 100,
+            tuning_poll: Duration::from_millis(500),
         }
     }
 }

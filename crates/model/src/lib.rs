@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod approval;
+pub mod contention;
 pub mod dead_letter;
 pub mod expression;
 pub mod fingerprint;

@@ -1,13 +1,12 @@
-//! How long to wait before trying again: pure functions of a policy, the attempt and a recorded seed.
+//! How the delays of a step grow from one try to the next.
 
 use std::time::Duration;
 
-use rand::rngs::ChaCha8Rng;
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
+use super::Seed;
 use crate::time::millis;
-use crate::{RunId, StepKey};
 
 /// How delays grow from one try to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,37 +38,6 @@ impl Backoff {
     }
 }
 
-/// Where jitter comes from. Written down beside each use, so that the delay can be computed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Seed(u64);
-
-impl Seed {
-    #[must_use]
-    pub fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// The seed of one retry: derived from what is retried, so that two contenders never share one by accident.
-    #[must_use]
-    pub fn of_retry(run: RunId, step: &StepKey, failure: u32) -> Self {
-        let hash = blake3::hash(format!("retry\n{run}\n{step}\n{failure}").as_bytes());
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&hash.as_bytes()[..8]);
-        // Kept below 2^53, so that the JSON in which it is recorded shows it unrounded everywhere.
-        Self(u64::from_le_bytes(bytes) >> 11)
-    }
-
-    #[must_use]
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
-    fn rng(self) -> ChaCha8Rng {
-        ChaCha8Rng::seed_from_u64(self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,12 +65,5 @@ mod tests {
         assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(8)));
         assert!(delays.iter().any(|delay| *delay < Duration::from_secs(1)));
         assert!(delays.iter().any(|delay| *delay > Duration::from_secs(7)));
-    }
-
-    #[test]
-    fn different_steps_of_a_run_get_different_seeds() {
-        let run = RunId::new(crate::Timestamp::ZERO, [1; 10]);
-        let seed = |item| Seed::of_retry(run, &StepKey::item(&"fetch".parse().unwrap(), item), 1);
-        assert_ne!(seed(0), seed(1));
     }
 }

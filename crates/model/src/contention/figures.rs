@@ -1,0 +1,59 @@
+//! What is counted of results and the locks of their runs.
+
+use serde::{Deserialize, Serialize};
+
+use super::Histogram;
+
+/// Which policy a run is under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arm {
+    /// The one in force.
+    Control,
+    /// The one that is being tried.
+    Candidate,
+}
+
+impl Arm {
+    pub const ALL: [Self; 2] = [Self::Control, Self::Candidate];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Candidate => "candidate",
+        }
+    }
+}
+
+/// The figures of one arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Results that reached their run.
+    pub results: u64,
+    /// Tries that found the run busy, so that the result was put off.
+    pub retries: u64,
+    /// Results that found the run busy at their first try.
+    pub busy_at_first: u64,
+    /// Of these, the ones that reached it at their second.
+    pub first_retry_successes: u64,
+    /// How long results were put off for, each time.
+    pub retry_delay: Histogram,
+    /// From when a result came until its run was held for it.
+    pub lock_wait: Histogram,
+    /// From when a result came until its run had taken it into account.
+    pub result_latency: Histogram,
+}
+
+impl Figures {
+    /// Adds what another process has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.results += other.results;
+        self.retries += other.retries;
+        self.busy_at_first += other.busy_at_first;
+        self.first_retry_successes += other.first_retry_successes;
+        self.retry_delay.merge(&other.retry_delay);
+        self.lock_wait.merge(&other.lock_wait);
+        self.result_latency.merge(&other.result_latency);
+    }
+}

@@ -1,0 +1,10 @@
+//! How long to wait before trying again: pure functions of a policy, the attempt and a recorded seed.
+
+mod backoff;
+mod policy;
+mod seed;
+mod text;
+
+pub use backoff::Backoff;
+pub use policy::{DELAY_MAX, InvalidPolicy, RetryPolicy};
+pub use seed::Seed;
