@@ -8,7 +8,9 @@ use interlock_api::client::Settings;
 
 use crate::arguments::ConnectionFlags;
 
-pub(crate) use serve::{LockChoices, LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags};
+pub(crate) use serve::{
+    ContentionChoices, LockChoices, LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags,
+};
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";
 

@@ -17,7 +17,7 @@ use interlock_gateway::{Deployment, Gateway};
 use interlock_model::lock::{Inventory, LockLimits, Timings};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{LockChoices, Role, ServeConfig};
+use crate::config::{ContentionChoices, LockChoices, Role, ServeConfig};
 use crate::exit::{Failure, Result};
 
 /// A server that holds its folder and its address, and does not work yet.
@@ -121,7 +121,14 @@ impl Server {
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
     let default = settings::Settings::default();
+    let ContentionChoices { admission_strategy, run_strategy, admission, lock_busy, deliveries_max } =
+        config.contention.clone();
     settings::Settings {
+        admission_strategy,
+        run_strategy,
+        admission_tuning: admission,
+        lock_busy_tuning: lock_busy,
+        deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
         lock_limits: lock_limits(&config.locks, default.lock_limits),

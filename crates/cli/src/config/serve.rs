@@ -1,6 +1,8 @@
 //! Settings of `serve`: one list of flags, which is also the list of variables (`INTERLOCK_<FLAG>`) and of the keys of
 //! the file, so that the three cannot differ.
 
+mod flags;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,124 +11,17 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Command, FromArgMatches, ValueEnum};
+use clap::ValueEnum;
+use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use serde::Deserialize;
 
 use super::Environment;
 use crate::exit::{Failure, Result};
+use flags::PolicyText;
+pub(crate) use flags::ServeFlags;
 
 /// Every reconnect of NATS is told by us already.
 const LOG_LEVEL_DEFAULT: &str = "info,async_nats=warn";
-
-/// One layer of settings: the flags, the environment or the file. What is absent is left to the layer below.
-#[derive(Debug, Clone, Default, Args, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ServeFlags {
-    /// The address to listen on [default: 127.0.0.1:8081]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
-    /// The folder to keep everything in [default: ./interlock-data]
-    #[arg(long, value_name = "FOLDER")]
-    data: Option<PathBuf>,
-    /// What this process does [default: all of it]
-    #[arg(long, value_delimiter = ',', value_name = "ROLE,…")]
-    roles: Option<Vec<Role>>,
-    /// A TOML file; each of its keys is the name of a flag with underscores
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
-    config: Option<PathBuf>,
-    /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
-    #[arg(long, value_name = "KEY")]
-    admin_key: Option<Secret>,
-    /// Where Redis is: `redis://[user:password@]host:port`, `rediss://` for TLS, `redis+sentinel://host:port,…/master`, or
-    /// several hosts of a Cluster with commas
-    #[arg(long, value_name = "URL", help_heading = "Many machines")]
-    redis: Option<Secret>,
-    /// Where NATS is, with `JetStream`: `nats://[user:password@]host:port`, or `tls://`
-    #[arg(long, value_name = "URL", help_heading = "Many machines")]
-    nats: Option<Secret>,
-    /// A plain Redis for the inputs and results of workers on NATS [default: --redis]
-    #[arg(long, value_name = "URL", help_heading = "Many machines")]
-    blob_redis: Option<Secret>,
-    /// What the names of locks, and with another value than the default all keys, begin with [default: cordum]
-    #[arg(long, value_name = "NAME", help_heading = "Many machines")]
-    prefix: Option<String>,
-    /// What must be true before a start is acknowledged: as-configured, fsync or replicas:N [default: as-configured]
-    #[arg(long, value_name = "WHAT", help_heading = "Many machines")]
-    durability: Option<String>,
-    /// Certificates to trust for Redis instead of the machine's own
-    #[arg(long, value_name = "FILE", help_heading = "Many machines")]
-    redis_ca_file: Option<PathBuf>,
-    /// Certificates to trust for NATS instead of the machine's own
-    #[arg(long, value_name = "FILE", help_heading = "Many machines")]
-    nats_ca_file: Option<PathBuf>,
-    /// How many copies NATS keeps of its streams [default: 1]
-    #[arg(long, value_name = "NUMBER", help_heading = "Many machines")]
-    stream_replicas: Option<NonZeroUsize>,
-    /// [default: text]
-    #[arg(long)]
-    log_format: Option<LogFormat>,
-    /// Such as `info` or `warn,interlock_control=debug` [default: info]
-    #[arg(long, value_name = "FILTER")]
-    log_level: Option<String>,
-    /// How often to look for work, should a wake-up be lost
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    poll_ms: Option<NonZeroU64>,
-    /// A worker's lease where it asks for none
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    job_lease_ms: Option<NonZeroU64>,
-    /// How long a run stays with an engine that has died
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    run_lease_ms: Option<NonZeroU64>,
-    /// How long Redis may take to answer
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    store_timeout_ms: Option<NonZeroU64>,
-    /// How long a worker on NATS may be silent before its jobs go to others
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    worker_silence_ms: Option<NonZeroU64>,
-    /// How long a job stays with a worker on NATS where its step has no time-out
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    worker_lease_ms: Option<NonZeroU64>,
-    /// How long a result that could not be handled waits for its next delivery
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    redelivery_delay_ms: Option<NonZeroU64>,
-    /// How long a request's body may take
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    body_timeout_ms: Option<NonZeroU64>,
-    /// How long a request's header may take
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    header_timeout_ms: Option<NonZeroU64>,
-    /// How long a connection may stay silent
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    idle_timeout_ms: Option<NonZeroU64>,
-    /// How long a shutdown waits for what is in hand
-    #[arg(long, value_name = "MS", help_heading = "Times")]
-    shutdown_grace_ms: Option<u64>,
-    /// Locks that one tenant may hold at once [default: 10000]
-    #[arg(long, value_name = "N", help_heading = "Locks")]
-    locks_per_tenant_max: Option<NonZeroU32>,
-    /// Requests of one tenant that may stand in line for locks [default: 10000]
-    #[arg(long, value_name = "N", help_heading = "Locks")]
-    lock_waiters_per_tenant_max: Option<NonZeroU32>,
-    /// Requests that may stand in the line of one lock [default: 2000]
-    #[arg(long, value_name = "N", help_heading = "Locks")]
-    lock_line_max: Option<NonZeroU32>,
-    /// A request in line whose process was not heard of for so long is gone
-    #[arg(long, value_name = "MS", help_heading = "Locks")]
-    lock_silence_ms: Option<NonZeroU64>,
-    /// How often the first in line looks by itself, should a wake-up be lost
-    #[arg(long, value_name = "MS", help_heading = "Locks")]
-    lock_poll_ms: Option<NonZeroU64>,
-    /// How long the scheduler has a job in hand before it is with a worker on NATS [default: 60000]
-    #[arg(long, value_name = "MS", help_heading = "Locks")]
-    job_lock_ms: Option<NonZeroU64>,
-    /// How often each reconciling loop ticks; its lock holds twice as long
-    #[arg(long, value_name = "MS", help_heading = "Locks")]
-    reconcile_ms: Option<NonZeroU64>,
-    /// How often the snapshot of the workers is written; its lock holds twice as long
-    #[arg(long, value_name = "MS", help_heading = "Locks")]
-    snapshot_ms: Option<NonZeroU64>,
-}
 
 /// What a process can do. All of it, or a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Deserialize)]
@@ -182,6 +77,7 @@ pub(crate) struct ServeConfig {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) locks: LockChoices,
+    pub(crate) contention: ContentionChoices,
 }
 
 /// What is chosen about locks.
@@ -195,6 +91,16 @@ pub(crate) struct LockChoices {
     pub(crate) job_lease: Option<Duration>,
     pub(crate) reconcile_every: Option<Duration>,
     pub(crate) snapshot_every: Option<Duration>,
+}
+
+/// What is chosen about contention, all of it in bounds.
+#[derive(Debug, Clone)]
+pub(crate) struct ContentionChoices {
+    pub(crate) admission_strategy: AdmissionStrategy,
+    pub(crate) run_strategy: RunStrategy,
+    pub(crate) admission: Tuning,
+    pub(crate) lock_busy: Tuning,
+    pub(crate) deliveries_max: Option<NonZeroU32>,
 }
 
 /// Redis and NATS, and what is chosen about them.
@@ -231,78 +137,11 @@ impl ServeConfig {
 }
 
 impl ServeFlags {
-    /// Reads the variables as if they had been typed as flags, so that both are checked by the same rules.
-    fn of_environment(environment: &Environment) -> Result<Self> {
-        let command = Self::augment_args(Command::new("serve").no_binary_name(true).disable_help_flag(true));
-        let names: Vec<String> =
-            command.get_arguments().filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
-        let mut layer = Self::default();
-        for name in names {
-            let variable = format!("INTERLOCK_{}", name.replace('-', "_").to_uppercase());
-            let Some(value) = environment.first(&[&variable]) else { continue };
-            let read = command.clone().try_get_matches_from([format!("--{name}={value}")]);
-            let read = read.and_then(|matches| Self::from_arg_matches(&matches));
-            // The parser's own message repeats the value, which may be a secret's neighbour in a log.
-            let wrong = |_| Failure::Usage(format!("the variable {variable} does not hold a valid --{name}"));
-            layer = layer.over(read.map_err(wrong)?);
-        }
-        Ok(layer)
-    }
-
-    fn of_file(text: &str) -> std::result::Result<Self, String> {
-        toml::from_str(text).map_err(|error| {
-            let before = |end: usize| text.bytes().take(end).filter(|byte| *byte == b'\n').count();
-            let line = error.span().map(|span| before(span.start) + 1);
-            let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
-            format!("{place}{}", error.message())
-        })
-    }
-
-    fn over(self, under: Self) -> Self {
-        Self {
-            listen: self.listen.or(under.listen),
-            data: self.data.or(under.data),
-            roles: self.roles.or(under.roles),
-            config: self.config.or(under.config),
-            admin_key: self.admin_key.or(under.admin_key),
-            redis: self.redis.or(under.redis),
-            nats: self.nats.or(under.nats),
-            blob_redis: self.blob_redis.or(under.blob_redis),
-            prefix: self.prefix.or(under.prefix),
-            durability: self.durability.or(under.durability),
-            redis_ca_file: self.redis_ca_file.or(under.redis_ca_file),
-            nats_ca_file: self.nats_ca_file.or(under.nats_ca_file),
-            stream_replicas: self.stream_replicas.or(under.stream_replicas),
-            log_format: self.log_format.or(under.log_format),
-            log_level: self.log_level.or(under.log_level),
-            poll_ms: self.poll_ms.or(under.poll_ms),
-            job_lease_ms: self.job_lease_ms.or(under.job_lease_ms),
-            run_lease_ms: self.run_lease_ms.or(under.run_lease_ms),
-            store_timeout_ms: self.store_timeout_ms.or(under.store_timeout_ms),
-            worker_silence_ms: self.worker_silence_ms.or(under.worker_silence_ms),
-            worker_lease_ms: self.worker_lease_ms.or(under.worker_lease_ms),
-            redelivery_delay_ms: self.redelivery_delay_ms.or(under.redelivery_delay_ms),
-            body_timeout_ms: self.body_timeout_ms.or(under.body_timeout_ms),
-            header_timeout_ms: self.header_timeout_ms.or(under.header_timeout_ms),
-            idle_timeout_ms: self.idle_timeout_ms.or(under.idle_timeout_ms),
-            shutdown_grace_ms: self.shutdown_grace_ms.or(under.shutdown_grace_ms),
-            locks_per_tenant_max: self.locks_per_tenant_max.or(under.locks_per_tenant_max),
-            lock_waiters_per_tenant_max: self
-                .lock_waiters_per_tenant_max
-                .or(under.lock_waiters_per_tenant_max),
-            lock_line_max: self.lock_line_max.or(under.lock_line_max),
-            lock_silence_ms: self.lock_silence_ms.or(under.lock_silence_ms),
-            lock_poll_ms: self.lock_poll_ms.or(under.lock_poll_ms),
-            job_lock_ms: self.job_lock_ms.or(under.job_lock_ms),
-            reconcile_ms: self.reconcile_ms.or(under.reconcile_ms),
-            snapshot_ms: self.snapshot_ms.or(under.snapshot_ms),
-        }
-    }
-
     fn with_defaults(self) -> Result<ServeConfig> {
         Ok(ServeConfig {
             machines: self.machines()?,
             locks: self.locks(),
+            contention: self.contention()?,
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(
@@ -333,6 +172,32 @@ impl ServeFlags {
             reconcile_every: self.reconcile_ms.map(duration),
             snapshot_every: self.snapshot_ms.map(duration),
         }
+    }
+
+    fn contention(&self) -> Result<ContentionChoices> {
+        let checked = |flag: &str, tuning: Tuning| {
+            tuning.checked().map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
+        };
+        let policy =
+            |text: Option<PolicyText>, scope: Scope| text.map_or(scope.tuning().policy, |text| text.0);
+        let (admission, lock_busy) = (Scope::Admission.tuning(), Scope::LockBusy.tuning());
+        let admission = Tuning {
+            policy: policy(self.admission_retry, Scope::Admission),
+            max_wait_ms: self.admission_max_wait_ms.unwrap_or(admission.max_wait_ms),
+            lock_ttl_ms: self.admission_lock_ttl_ms.unwrap_or(admission.lock_ttl_ms),
+        };
+        let lock_busy = Tuning {
+            policy: policy(self.lock_busy_retry, Scope::LockBusy),
+            max_wait_ms: self.lock_busy_max_wait_ms.unwrap_or(lock_busy.max_wait_ms),
+            lock_ttl_ms: self.run_lease_ms.map_or(lock_busy.lock_ttl_ms, NonZeroU64::get),
+        };
+        Ok(ContentionChoices {
+            admission_strategy: self.admission_strategy.map(Into::into).unwrap_or_default(),
+            run_strategy: self.run_strategy.map(Into::into).unwrap_or_default(),
+            admission: checked("admission-…", admission)?,
+            lock_busy: checked("lock-busy-… or --run-lease", lock_busy)?,
+            deliveries_max: self.deliveries_max,
+        })
     }
 
     fn machines(&self) -> Result<Option<Machines>> {

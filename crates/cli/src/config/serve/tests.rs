@@ -1,5 +1,7 @@
 use std::io::Write;
 
+use clap::{Args as _, Command, FromArgMatches as _};
+
 use super::*;
 use crate::config::tests::environment;
 
@@ -16,13 +18,13 @@ fn flags(arguments: &[&str]) -> ServeFlags {
 
 #[test]
 fn flags_win_over_the_environment_and_the_environment_over_the_file() {
-    let file = file("poll_ms = 1\njob_lease_ms = 2\nrun_lease_ms = 3\nlisten = \"127.0.0.1:1\"\n");
+    let file = file("poll_ms = 1\njob_lease_ms = 2\nrun_lease_ms = 300\nlisten = \"127.0.0.1:1\"\n");
     let path = file.path().to_str().unwrap();
     let found = environment(&[("INTERLOCK_POLL_MS", "10"), ("INTERLOCK_JOB_LEASE_MS", "20")]);
     let config = ServeConfig::resolve(flags(&["--poll-ms", "100", "--config", path]), &found).unwrap();
     assert_eq!(config.poll, Some(Duration::from_millis(100)));
     assert_eq!(config.job_lease, Some(Duration::from_millis(20)));
-    assert_eq!(config.run_lease, Some(Duration::from_millis(3)));
+    assert_eq!(config.run_lease, Some(Duration::from_millis(300)));
     assert_eq!(config.listen.port(), 1);
     assert_eq!(config.body_timeout, None);
     assert_eq!(config.log_format, LogFormat::Text);
@@ -89,4 +91,27 @@ fn what_is_chosen_about_locks_comes_from_every_layer() {
     let times = [locks.silence, locks.poll, locks.reconcile_every, locks.snapshot_every];
     assert_eq!(times, [30, 40, 50, 4].map(|time| Some(Duration::from_millis(time))));
     assert!(ServeFlags::of_file("lock_line_max = 0").is_err());
+}
+
+#[test]
+fn strategies_and_their_tunings_come_from_the_same_three_places() {
+    let file = file("admission_strategy = \"lock\"\nlock_busy_retry = \"bounded_jitter:500ms:30%\"\n");
+    let given = flags(&[
+        "--run-strategy",
+        "lock",
+        "--admission-max-wait-ms",
+        "250",
+        "--config",
+        file.path().to_str().unwrap(),
+    ]);
+    let found = environment(&[("INTERLOCK_ADMISSION_RETRY", "full_jitter:10ms:1s")]);
+    let chosen = ServeConfig::resolve(given, &found).unwrap().contention;
+    assert_eq!(
+        (chosen.admission_strategy, chosen.run_strategy),
+        (AdmissionStrategy::Lock, RunStrategy::Lock)
+    );
+    assert_eq!(chosen.admission.policy.to_string(), "full_jitter:10ms:1000ms");
+    assert_eq!((chosen.admission.max_wait_ms, chosen.admission.lock_ttl_ms), (250, 10_000));
+    assert_eq!(chosen.lock_busy.policy.to_string(), "bounded_jitter:500ms:30%");
+    assert!(ServeConfig::resolve(flags(&["--admission-lock-ttl-ms", "1"]), &environment(&[])).is_err());
 }
