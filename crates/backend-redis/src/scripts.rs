@@ -85,6 +85,11 @@ scripts! {
     CREATE_KEY = "create_key" [];
     REVOKE_KEY = "revoke_key" [];
     API_KEYS = "api_keys" [];
+    DOCUMENT = "document" [];
+    SAVE_DOCUMENT = "save_document" [];
+    SAVE_FIGURES = "save_figures" [];
+    FIGURES = "figures" [];
+    FORGET_FIGURES = "forget_figures" [];
     INTRODUCE = "introduce" [REGISTERED];
     BEAT = "beat" [REGISTERED];
     REGISTRY = "registry" [];

@@ -15,14 +15,15 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
-    WorkflowId,
+    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId, Timestamp,
+    WorkerId, WorkflowId,
 };
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
 use crate::dead_letters::DeadLetterStore;
+use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
@@ -218,6 +219,14 @@ pass_on!(DeadLetterStore {
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter>;
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter>;
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
+});
+
+pass_on!(DocumentStore {
+    document(name: DocumentName) -> Option<Document>;
+    save_document(name: DocumentName, expected: u64, text: &str) -> bool;
+    save_figures(rollout: &RolloutId, instance: &InstanceId, figures: &str) -> ();
+    figures(rollout: &RolloutId) -> Vec<(InstanceId, String)>;
+    forget_figures(rollout: &RolloutId) -> ();
 });
 
 pass_on!(RegistryStore {

@@ -66,6 +66,8 @@ impl Server {
                 (Ground::Distributed(Box::new(ground)), control, words)
             }
         };
+        // What was changed at run time holds from the first request on.
+        control.load_tunings().await.map_err(refused)?;
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
         let mut place = format!("({})", words.place);

@@ -8,7 +8,7 @@ use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
 
-use crate::contention::{Contention, InForce};
+use crate::contention::{Configured, Contention};
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
@@ -60,7 +60,7 @@ impl Control {
             run_locks: RunLocks::default(),
             contention: Contention::new(
                 (settings.admission_strategy, settings.run_strategy),
-                InForce { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
+                Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
             instance,
             results_refused: AtomicU64::new(0),
@@ -124,6 +124,7 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
     let mut stages = tokio::task::JoinSet::new();
     stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
     stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
+    stages.spawn(crate::contention::follow(control.clone(), shutdown.clone()));
     if roles.engine {
         stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
         stages.spawn(ticking::run(control.clone(), StageLock::EngineReconciler, shutdown.clone()));

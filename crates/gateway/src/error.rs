@@ -9,9 +9,11 @@ use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
 use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
+use interlock_control::contention::TuningError;
 use interlock_control::definitions::SaveError;
 use interlock_control::keys::KeyError;
 use interlock_model::Resource;
+use interlock_model::contention::BookError;
 use interlock_model::time::millis;
 
 /// What every sentence about a store that does not answer begins with: clients look for it.
@@ -200,6 +202,17 @@ impl From<SaveError> for Refusal {
         match error {
             SaveError::Invalid(problem) => Self::invalid(problem),
             SaveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TuningError> for Refusal {
+    fn from(error: TuningError) -> Self {
+        match error {
+            TuningError::Book(BookError::Conflict(sentence)) => Self::new(Code::Conflict, sentence),
+            TuningError::Book(BookError::UnknownRollout(id)) => Self::not_found("roll-out", id.as_str()),
+            TuningError::Book(BookError::Invalid(problem)) => Self::invalid(problem),
+            TuningError::Store(error) => error.into(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
 use interlock_backend::dead_letters::DeadLetterStore;
+use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
@@ -32,8 +33,8 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
-    WorkflowId,
+    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId, Timestamp,
+    WorkerId, WorkflowId,
 };
 use tokio::sync::mpsc;
 
@@ -186,6 +187,14 @@ watched!(DeadLetterStore {
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
+});
+
+watched!(DocumentStore {
+    document(name: DocumentName) -> Option<Document> => |_, _| {};
+    save_document(name: DocumentName, expected: u64, text: &str) -> bool => |_, _| {};
+    save_figures(rollout: &RolloutId, instance: &InstanceId, figures: &str) -> () => |_, _| {};
+    figures(rollout: &RolloutId) -> Vec<(InstanceId, String)> => |_, _| {};
+    forget_figures(rollout: &RolloutId) -> () => |_, _| {};
 });
 
 watched!(RegistryStore {

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod approvals;
 pub mod dead_letters;
+pub mod documents;
 pub mod fences;
 pub mod jobs;
 pub mod keys;
@@ -166,6 +167,15 @@ macro_rules! conformance_suite {
                 letters_are_listed_newest_run_first_page_by_page,
                 a_letter_is_deleted_once_and_only_by_its_tenant,
                 deleting_a_run_deletes_the_letters_of_its_jobs,
+            }
+            documents::{
+                a_document_is_saved_only_over_the_version_that_was_read,
+                a_save_that_is_repeated_is_answered_the_same,
+                a_document_is_one_for_all_and_survives_a_reopening,
+                a_document_beyond_its_bound_is_refused,
+                saves_at_once_are_decided_for_one_of_them,
+                figures_are_kept_by_roll_out_and_instance,
+                figures_have_a_bound,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

@@ -37,6 +37,7 @@ macro_rules! same {
     }};
 }
 
+mod documents;
 mod giving_up;
 mod locks;
 
@@ -127,6 +128,7 @@ impl Walk {
             86..90 => self.reconcile().await,
             90..93 => self.give_up().await,
             93..95 => self.hear_of_a_worker().await,
+            95..97 => self.document_something().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
     }
@@ -325,5 +327,6 @@ impl Walk {
             let _ = same!(self, job(&tenant, &job));
         }
         self.look_at_what_was_given_up().await;
+        self.look_at_documents().await;
     }
 }

@@ -77,10 +77,14 @@ pub enum Table {
     LockSweeps,
     /// `home` → how many locks it holds and waits for.
     LockTallies,
+    /// `name` → a document about the installation, with its version.
+    Documents,
+    /// `rollout/instance` → what a process has counted of a roll-out.
+    Figures,
 }
 
 impl Table {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 35] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -114,6 +118,8 @@ impl Table {
         Self::LockListing,
         Self::LockSweeps,
         Self::LockTallies,
+        Self::Documents,
+        Self::Figures,
     ];
 
     #[must_use]
@@ -152,6 +158,8 @@ impl Table {
             Self::LockListing => "lock_listing",
             Self::LockSweeps => "lock_sweeps",
             Self::LockTallies => "lock_tallies",
+            Self::Documents => "documents",
+            Self::Figures => "figures",
         }
     }
 }
