@@ -5,18 +5,18 @@ mod report;
 
 use clap::{Args, Subcommand};
 use interlock_api::PageQuery;
+use interlock_api::client::Client;
 use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, StartRolloutRequest};
 use interlock_model::retry::RetryPolicy;
 
 use super::Session;
-use crate::exit::Result;
-use crate::output::line;
+use crate::exit::{Failure, Result};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   interlock rollout start --candidate bounded_jitter:500ms:30% --share 10% --duration 7d
   interlock rollout status
-  interlock rollout abort ro-… --reason 'enough seen'";
+  interlock rollout abort --reason 'enough seen'";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
@@ -57,7 +57,8 @@ pub(crate) struct Start {
 
 #[derive(Debug, Args)]
 pub(crate) struct End {
-    id: String,
+    /// The one that runs if absent
+    id: Option<String>,
     /// Written down in the history
     #[arg(long)]
     reason: Option<String>,
@@ -65,28 +66,29 @@ pub(crate) struct End {
 
 pub(super) async fn run(command: RolloutCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
-    match command {
-        RolloutCommand::Start(start) => {
-            output.result(&client.start_rollout(&request(start)).await?, report::describe)
+    let shown = match command {
+        RolloutCommand::Start(start) => client.start_rollout(&request(start)).await?,
+        RolloutCommand::Status { id } => client.rollout(&chosen(client, id).await?).await?,
+        RolloutCommand::Promote(End { id, reason }) => {
+            let id = chosen(client, id).await?;
+            client.promote_rollout(&id, &EndRolloutRequest { reason }).await?
         }
-        RolloutCommand::Status { id: Some(id) } => {
-            output.result(&client.rollout(&id).await?, report::describe)
-        }
-        RolloutCommand::Status { id: None } => {
-            let newest = PageQuery { limit: Some(1), ..PageQuery::default() };
-            let mut page = client.rollouts(&newest).await?;
-            match page.items.pop() {
-                Some(rollout) => output.result(&rollout, report::describe),
-                None if output.is_json() => output.result(&page, |_| String::new()),
-                None => line("there was no roll-out yet"),
-            }
-        }
-        RolloutCommand::Promote(End { id, reason }) => output
-            .result(&client.promote_rollout(&id, &EndRolloutRequest { reason }).await?, report::describe),
         RolloutCommand::Abort(End { id, reason }) => {
-            output.result(&client.abort_rollout(&id, &EndRolloutRequest { reason }).await?, report::describe)
+            let id = chosen(client, id).await?;
+            client.abort_rollout(&id, &EndRolloutRequest { reason }).await?
         }
+    };
+    output.result(&shown, report::describe)
+}
+
+/// The one that was named, else the one that runs or was the last.
+async fn chosen(client: &Client, id: Option<String>) -> Result<String> {
+    if let Some(id) = id {
+        return Ok(id);
     }
+    let newest = PageQuery { limit: Some(1), ..PageQuery::default() };
+    let newest = client.rollouts(&newest).await?.items.pop();
+    newest.map(|rollout| rollout.id.to_string()).ok_or(Failure::Nothing("there was no roll-out yet"))
 }
 
 fn request(start: Start) -> StartRolloutRequest {
