@@ -46,8 +46,11 @@ pub(crate) async fn follow(control: Arc<Control>, shutdown: CancellationToken) {
 impl Control {
     /// Puts in force what the store says.
     pub async fn load_tunings(&self) -> Result<(), StoreError> {
-        let (version, book) = read_book(self.store.document(DocumentName::Contention).await?)?;
-        self.contention.put_in_force(version, book);
+        let document = self.store.document(DocumentName::Contention).await?;
+        if document.as_ref().is_some_and(|document| document.version > self.contention.in_force().version) {
+            let (version, book) = read_book(document)?;
+            self.contention.put_in_force(version, book);
+        }
         Ok(())
     }
 
