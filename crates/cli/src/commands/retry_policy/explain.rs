@@ -15,8 +15,9 @@ use crate::exit::{Failure, Result};
 use crate::output::{Output, fields, table};
 
 pub(super) const EXAMPLES: &str = "\
-A result that finds its run busy is put off by the policy of lock-busy, under the seed of its job; a start that
-waits for its tenant's lock by that of admission, under the seed of its run. With --policy no server is asked.
+A result that finds its run busy is put off by the policy of lock-busy, under the seed of its job;
+a start that waits for its tenant's lock, by that of admission, under the seed of its run.
+With --policy no server is asked.
 
 Examples:
   interlock retry-policy explain --job '0192f0c1-…:build@1'
