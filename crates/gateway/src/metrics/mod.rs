@@ -1,11 +1,13 @@
 //! Numbers for Prometheus.
 
+mod contention;
 mod tenants;
 mod text;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_control::contention::Tallied;
 use interlock_model::TenantId;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use contention::ContentionMetrics;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
 
@@ -25,6 +28,7 @@ pub(crate) struct Metrics {
     fence_rejections: Family<WriteLabel, Counter>,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
+    contention: Arc<ContentionMetrics>,
 }
 
 /// A write that carries a fence.
@@ -143,7 +147,9 @@ impl Metrics {
             "From a request's header to its answer's",
             durations.clone(),
         );
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations }
+        let contention = Arc::new(ContentionMetrics::default());
+        registry.register_collector(Box::new(contention.clone()));
+        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -164,6 +170,11 @@ impl Metrics {
         let counter =
             self.fence_rejections.get_or_create_owned(&WriteLabel { write: FencedWrite::BusResult.name() });
         counter.inc_by(refused.saturating_sub(counter.get()));
+    }
+
+    /// What the stages have counted of contention since the process began.
+    pub(crate) fn follow_contention(&self, counted: Tallied) {
+        self.contention.follow(counted);
     }
 
     /// Replaces the live runs: the busiest tenants by name, the others together.

@@ -112,6 +112,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.follow_refused_results(app.control.refused_results());
+    app.metrics.follow_contention(app.control.contention().tally().counted());
     match usages(&app).await {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.
