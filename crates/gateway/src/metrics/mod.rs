@@ -5,7 +5,7 @@ mod tenants;
 mod text;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interlock_control::contention::Tallied;
 use interlock_model::TenantId;
@@ -177,19 +177,25 @@ impl Metrics {
         self.contention.follow(counted);
     }
 
+    /// Tenants that have become busy get a name of their own, instead of those that have not been for long.
+    pub(crate) fn name_the_busiest(&self, now: Instant) {
+        self.tenants.name_the_busiest(now);
+    }
+
     /// Replaces the live runs: the busiest tenants by name, the others together.
     pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, u32)>) {
         usages.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
         self.active_runs.clear();
         for (tenant, runs) in usages {
-            self.set_active(tenant.to_string(), i64::from(runs));
+            self.add_active(tenant.to_string(), i64::from(runs));
         }
-        self.set_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
+        // Added: a tenant may have that very name.
+        self.add_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
     }
 
-    fn set_active(&self, tenant: String, runs: i64) {
-        self.active_runs.get_or_create(&TenantLabel { tenant }).set(runs);
+    fn add_active(&self, tenant: String, runs: i64) {
+        self.active_runs.get_or_create(&TenantLabel { tenant }).inc_by(runs);
     }
 
     /// Everything, in Prometheus' text format.
