@@ -63,26 +63,28 @@ impl Control {
         may_wait: bool,
     ) -> Result<Option<Early>, StoreError> {
         for _ in 0..TURNS_IN_A_ROW_MAX {
-            let (taken, asked_at) = match first.take() {
-                Some(first) => first,
-                None => {
-                    let asked_at = Instant::now();
-                    match self.store.take(tenant, run, &self.instance, self.settings.run_lease()).await? {
-                        Some(taken) => (taken, asked_at),
-                        None => return Ok(None),
-                    }
-                }
+            let next = match first.take() {
+                Some(first) => Some(first),
+                None => self.take(tenant, run).await?,
             };
+            let Some((taken, asked_at)) = next else { return Ok(None) };
             let fence = taken.fence;
             if may_wait && let Some(wait) = self.early(&taken).await {
                 return Ok(Some(Early { tenant: tenant.clone(), run, fence, wait }));
             }
-            if !self.turn(taken, asked_at).await? {
+            if !Box::pin(self.turn(taken, asked_at)).await? {
                 return Ok(None);
             }
         }
         self.wake(Wake::RunReady { tenant: tenant.clone() });
         Ok(None)
+    }
+
+    /// The run, unless it is held or has nothing to take into account, and when it was asked for.
+    async fn take(&self, tenant: &TenantId, run: RunId) -> Result<Option<(Taken, Instant)>, StoreError> {
+        let asked_at = Instant::now();
+        let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease()).await?;
+        Ok(taken.map(|taken| (taken, asked_at)))
     }
 
     /// How long until this turn is due. None: it is. What goes wrong here goes wrong in the turn, too, and is told there.

@@ -63,16 +63,16 @@ impl Collector for ContentionMetrics {
         let mut successes =
             encoder.encode_descriptor("lock_busy_first_retry_success", help, None, MetricType::Counter)?;
         for arm in Arm::ALL {
-            let counter = ConstCounter::new(counted.of(arm).first_retry_successes);
-            counter.encode(successes.encode_family(&ArmLabel { arm: arm.name() })?)?;
+            let total = ConstCounter::new(counted.of(arm).first_retry_successes);
+            total.encode(successes.encode_family(&ArmLabel { arm: arm.name() })?)?;
         }
         let help =
             "Tries to give back a reserved idempotency key that failed, by why it was to be given back";
         let mut cleanups =
             encoder.encode_descriptor("idempotency_cleanup_failures", help, None, MetricType::Counter)?;
         for context in CleanupContext::ALL {
-            let counter = ConstCounter::new(counted.cleanup_failures(context));
-            counter.encode(cleanups.encode_family(&ContextLabel { context: context.name() })?)?;
+            let total = ConstCounter::new(counted.cleanup_failures(context));
+            total.encode(cleanups.encode_family(&ContextLabel { context: context.name() })?)?;
         }
         Ok(())
     }
