@@ -4,6 +4,7 @@
 //! ends anything; the fewer jobs are out, the shorter the moment. Meanwhile the run stays with the process that took it,
 //! so that the other replicas, which hear of every result, do not each make a turn of a few.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use interlock_model::contention::RunStrategy;
 use interlock_model::run::Run;
 use interlock_model::run::advance::advance;
 use interlock_model::run::gather::{only_writes_down, wait_for_more};
-use interlock_model::{Fence, RunId, TenantId};
+use interlock_model::step::StepRun;
+use interlock_model::{Fence, RunId, StepKey, TenantId};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -99,20 +101,20 @@ impl Control {
         let (start, version) = (&taken.start, taken.head.version);
         let steps = self.steps(&start.tenant, start.run, version).await.ok()?;
         let wait = wait_for_more((&taken.head, &steps), &taken.inbox, taken.now, longest);
-        let before = Run { start: start.clone(), head: taken.head.clone(), steps };
         let wait = match wait {
-            Some(wait) if self.would_only_write_down(&before, taken).await => Some(wait),
+            Some(wait) if self.would_only_write_down(taken, &steps).await => Some(wait),
             Some(_) | None => None,
         };
-        self.cached_runs.keep(start.run, version, before.steps);
+        // The turn, now or later, finds them there.
+        self.cached_runs.keep(start.run, version, steps);
         wait
     }
 
-    async fn would_only_write_down(&self, before: &Run, taken: &Taken) -> bool {
-        let Taken { start, inbox, now, .. } = taken;
+    async fn would_only_write_down(&self, taken: &Taken, steps: &BTreeMap<StepKey, StepRun>) -> bool {
+        let Taken { start, head, inbox, now, .. } = taken;
         let pinned = self.workflow_version(&start.tenant, &start.workflow, start.workflow_version).await;
         let Ok(Some(workflow)) = pinned else { return false };
-        advance(&workflow, before.clone(), inbox, *now)
-            .is_ok_and(|turn| only_writes_down(before, inbox, &turn))
+        let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
+        advance(&workflow, run, inbox, *now).is_ok_and(|turn| only_writes_down(head.status, inbox, &turn))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::advance::Advance;
-use super::{InboxEvent, Run};
+use super::{Head, InboxEvent, RunStatus};
 use crate::job::JobOutcome;
 use crate::step::StepRun;
 use crate::{StepKey, Timestamp};
@@ -20,7 +20,7 @@ const APART_FOR_EACH_JOB: Duration = Duration::from_micros(50);
 /// [only writes down](only_writes_down) may wait.
 #[must_use]
 pub fn wait_for_more(
-    run: (&super::Head, &BTreeMap<StepKey, StepRun>),
+    run: (&Head, &BTreeMap<StepKey, StepRun>),
     inbox: &[InboxEvent],
     now: Timestamp,
     longest: Duration,
@@ -35,17 +35,15 @@ pub fn wait_for_more(
     apart.checked_sub(since).filter(|wait| !wait.is_zero())
 }
 
-/// Whether this turn does nothing but write down the results in `inbox`: nobody could go on because of it.
+/// Whether this turn of a run that was `before` does nothing but write down the results in `inbox`: nobody could go on because of it.
 #[must_use]
-pub fn only_writes_down(before: &Run, inbox: &[InboxEvent], turn: &Advance) -> bool {
+pub fn only_writes_down(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
     let reported: BTreeSet<&StepKey> = inbox.iter().filter_map(step_of).collect();
     // The step whose item this is counts its items.
     let is_reported = |key: &StepKey| {
         reported.contains(key) || (key.item.is_none() && reported.iter().any(|item| item.step == key.step))
     };
-    turn.commands.is_empty()
-        && turn.run.head.status == before.head.status
-        && turn.changed.iter().all(is_reported)
+    turn.commands.is_empty() && turn.run.head.status == before && turn.changed.iter().all(is_reported)
 }
 
 fn is_success(event: &InboxEvent) -> bool {

@@ -32,7 +32,7 @@ fn wait(story: &Story, inbox: &[InboxEvent], since: Duration) -> Option<Duration
 
 fn writes_down(story: &Story, inbox: &[InboxEvent]) -> bool {
     let turn = advance(&story.workflow, story.run.clone(), inbox, story.now).unwrap();
-    only_writes_down(&story.run, inbox, &turn)
+    only_writes_down(story.status(), inbox, &turn)
 }
 
 #[test]
