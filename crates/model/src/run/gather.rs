@@ -35,7 +35,8 @@ pub fn wait_for_more(
     apart.checked_sub(since).filter(|wait| !wait.is_zero())
 }
 
-/// Whether this turn of a run that was `before` does nothing but write down the results in `inbox`: nobody could go on because of it.
+/// Whether this turn of a run that was `before` does nothing but write down the results in `inbox`: nobody could go on
+/// because of it.
 #[must_use]
 pub fn only_writes_down(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
     let reported: BTreeSet<&StepKey> = inbox.iter().filter_map(step_of).collect();
