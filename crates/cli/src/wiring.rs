@@ -123,13 +123,20 @@ impl Server {
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
     let default = settings::Settings::default();
-    let ContentionChoices { admission_strategy, run_strategy, admission, lock_busy, deliveries_max } =
-        config.contention.clone();
+    let ContentionChoices {
+        admission_strategy,
+        run_strategy,
+        admission,
+        lock_busy,
+        gather_max,
+        deliveries_max,
+    } = config.contention.clone();
     settings::Settings {
         admission_strategy,
         run_strategy,
         admission_tuning: admission,
         lock_busy_tuning: lock_busy,
+        gather_max: gather_max.unwrap_or(default.gather_max),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),

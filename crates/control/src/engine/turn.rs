@@ -62,7 +62,7 @@ impl Control {
         Ok(committed.has_more)
     }
 
-    async fn steps(
+    pub(super) async fn steps(
         &self,
         tenant: &TenantId,
         run: RunId,

@@ -26,7 +26,7 @@ pub(crate) async fn start_a_run(control: &Control) -> RunId {
     run
 }
 
-fn engine(process: &Process) -> tokio_util::sync::DropGuard {
+pub(crate) fn engine(process: &Process) -> tokio_util::sync::DropGuard {
     let shutdown = CancellationToken::new();
     let roles = Roles { engine: true, scheduler: false };
     tokio::spawn(run_stages(process.control.clone(), roles, shutdown.clone()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -121,6 +121,8 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.follow_refused_results(app.control.refused_results());
+    app.metrics.name_the_busiest(Instant::now());
+    app.metrics.follow_contention(app.control.contention().tally().counted());
     match usages(&app).await {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.

@@ -2,6 +2,7 @@
 
 pub mod advance;
 mod first_turn;
+pub mod gather;
 mod transition;
 
 use std::collections::BTreeMap;

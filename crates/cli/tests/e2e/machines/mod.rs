@@ -3,6 +3,7 @@
 mod caps;
 mod documents;
 mod drill;
+mod fan_in;
 mod kills;
 mod locks;
 mod monitor;

@@ -1,6 +1,7 @@
 //! How runs go on, told as short stories.
 
 mod fan_out;
+mod gathering;
 mod graph;
 mod tries;
 
