@@ -17,6 +17,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod page;
 pub mod registry;
+pub mod reservations;
 pub mod runs;
 pub mod tenants;
 pub mod workers;
@@ -45,6 +46,7 @@ pub trait Store:
     + keys::KeyStore
     + locks::LockStore
     + registry::RegistryStore
+    + reservations::ReservationStore
     + runs::Glance
     + runs::RunStore
     + tenants::TenantStore
@@ -61,6 +63,7 @@ impl<T> Store for T where
         + keys::KeyStore
         + locks::LockStore
         + registry::RegistryStore
+        + reservations::ReservationStore
         + runs::Glance
         + runs::RunStore
         + tenants::TenantStore

@@ -172,6 +172,7 @@ impl Walk {
             is_repeat: repeated.is_some(),
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         };
         let start = self.perhaps_begun(start, now);
         if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {

@@ -16,6 +16,7 @@ mod jobs;
 mod keys;
 mod locks;
 mod registry;
+mod reservations;
 mod rows;
 mod runs;
 mod slots;

@@ -15,7 +15,7 @@ pub struct Contention {
     admission_strategy: AdmissionStrategy,
     run_strategy: RunStrategy,
     in_force: RwLock<Arc<InForce>>,
-    tally: Tally,
+    tally: Arc<Tally>,
 }
 
 /// The tunings that hold at one moment.
@@ -29,7 +29,7 @@ impl Contention {
     pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), in_force: InForce) -> Self {
         let (admission_strategy, run_strategy) = strategies;
         let in_force = RwLock::new(Arc::new(in_force));
-        Self { admission_strategy, run_strategy, in_force, tally: Tally::default() }
+        Self { admission_strategy, run_strategy, in_force, tally: Arc::default() }
     }
 
     #[must_use]
@@ -62,5 +62,10 @@ impl Contention {
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// For what goes on after the request that began it.
+    pub(crate) fn shared_tally(&self) -> Arc<Tally> {
+        self.tally.clone()
     }
 }
