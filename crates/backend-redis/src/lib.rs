@@ -21,6 +21,7 @@ pub mod mailbox;
 pub mod nats;
 mod pulse;
 mod registry;
+mod reservations;
 mod runs;
 mod script;
 mod scripts;

@@ -11,10 +11,13 @@ macro_rules! shared {
 }
 
 shared! {
+    ADMISSION_LOCK = "admission_lock";
     APPEND = "append";
     CALL = "call";
     FAILURES = "failures";
     FENCE = "fence";
+    GATED = "gate";
+    IDEMPOTENCY = "idempotency";
     INBOX = "inbox";
     JOB_LOCK = "job_lock";
     JOB_VIEW = "job_view";
@@ -42,7 +45,10 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND];
+    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    RESERVE_KEY = "reserve_key" [FAILURES, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
+    COUNT_RUNS = "count_runs" [GATED];
     TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK];
     COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];

@@ -15,8 +15,8 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId, Timestamp,
-    WorkerId, WorkflowId,
+    ApiKeyId, Fence, IdempotencyKey, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId,
+    Timestamp, WorkerId, WorkflowId,
 };
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
@@ -29,6 +29,7 @@ use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progr
 use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
+use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
@@ -194,6 +195,12 @@ pass_on!(RunStore {
     active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId>;
     usage(tenant: &TenantId) -> Usage;
     due(limit: usize) -> Due;
+});
+
+pass_on!(ReservationStore {
+    reserve_key(reserve: &Reserve) -> Reserved;
+    release_key(tenant: &TenantId, workflow: &WorkflowId, key: &IdempotencyKey, run: RunId) -> bool;
+    count_runs(tenant: &TenantId) -> Count;
 });
 
 pass_on!(JobStore {

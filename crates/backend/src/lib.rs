@@ -18,6 +18,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod page;
 pub mod registry;
+pub mod reservations;
 pub mod runs;
 pub mod tenants;
 pub mod workers;
@@ -47,6 +48,7 @@ pub trait Store:
     + keys::KeyStore
     + locks::LockStore
     + registry::RegistryStore
+    + reservations::ReservationStore
     + runs::Glance
     + runs::RunStore
     + tenants::TenantStore
@@ -64,6 +66,7 @@ impl<T> Store for T where
         + keys::KeyStore
         + locks::LockStore
         + registry::RegistryStore
+        + reservations::ReservationStore
         + runs::Glance
         + runs::RunStore
         + tenants::TenantStore

@@ -164,6 +164,7 @@ fn timings(config: &ServeConfig, default: Timings) -> Timings {
         snapshot_every: chosen.snapshot_every.unwrap_or(default.snapshot_every),
         run_lease: config.run_lease.unwrap_or(default.run_lease),
         job_lease: chosen.job_lease.unwrap_or(default.job_lease),
+        admission_lease: config.contention.admission.lock_ttl(),
     }
 }
 

@@ -8,6 +8,7 @@ use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
 
+use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
@@ -30,6 +31,7 @@ pub struct Control {
     pub(crate) cached_runs: RunCache,
     pub(crate) run_locks: RunLocks,
     pub(crate) contention: Contention,
+    pub(crate) cleanups: Cleanups,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -62,6 +64,7 @@ impl Control {
                 (settings.admission_strategy, settings.run_strategy),
                 Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
+            cleanups: Cleanups::default(),
             instance,
             results_refused: AtomicU64::new(0),
             store,

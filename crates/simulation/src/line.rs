@@ -16,6 +16,7 @@ use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView};
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
+use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
 use interlock_backend::runs::{
     CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
 };
@@ -33,8 +34,8 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId, Timestamp,
-    WorkerId, WorkflowId,
+    ApiKeyId, Fence, IdempotencyKey, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId,
+    Timestamp, WorkerId, WorkflowId,
 };
 use tokio::sync::mpsc;
 
@@ -148,6 +149,13 @@ watched!(RunStore {
     active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId> => |_, _| {};
     usage(tenant: &TenantId) -> Usage => |_, _| {};
     due(limit: usize) -> Due => |_, _| {};
+});
+
+watched!(ReservationStore {
+    reserve_key(reserve: &Reserve) -> Reserved => |checker, answer| checker.key_reserved(reserve, answer);
+    release_key(tenant: &TenantId, workflow: &WorkflowId, key: &IdempotencyKey, run: RunId) -> bool
+        => |checker, answer| checker.counts.keys_released += u64::from(matches!(answer, Ok(true)));
+    count_runs(tenant: &TenantId) -> Count => |_, _| {};
 });
 
 watched!(JobStore {

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
+use interlock_model::contention::{AdmissionStrategy, Tuning};
 use interlock_model::limit::Limits;
 use interlock_model::lock::{Inventory, Timings};
+use interlock_model::retry::RetryPolicy;
+use interlock_model::time::millis;
 use interlock_model::{TenantId, WorkflowId};
 
 use crate::Bug;
@@ -27,7 +30,9 @@ pub(crate) struct Scenario {
     /// Instances that die, of a hundred starts.
     pub crashes: u32,
     pub job_lease: Duration,
-    pub settings: Settings,
+    /// Of each place for an instance. Those who decide in one step share the store with those who wait for a lock.
+    pub admission_strategies: Vec<AdmissionStrategy>,
+    settings: Settings,
 }
 
 pub(crate) struct TenantPlan {
@@ -43,8 +48,9 @@ impl Scenario {
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let is_deaf = planted == Some(Bug::WakeupLostForEver);
         let faults = faults(&mut dice);
+        let instances = dice.weighted(2, &[(25, 3)], 100);
         Self {
-            instances: dice.weighted(2, &[(25, 3)], 100),
+            instances,
             workers: tenants.len() + 1,
             tenants,
             clients: dice.weighted(2, &[(40, 3)], 100),
@@ -57,8 +63,22 @@ impl Scenario {
             settings: settings(is_deaf, faults),
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
+            admission_strategies: admission_strategies(&mut dice, instances),
         }
     }
+
+    /// Of the instance in this place.
+    pub(crate) fn settings(&self, slot: usize) -> Settings {
+        Settings { admission_strategy: self.admission_strategies[slot], ..self.settings.clone() }
+    }
+}
+
+/// Mostly one step; else a lock for all, or for some.
+fn admission_strategies(dice: &mut Dice, instances: usize) -> Vec<AdmissionStrategy> {
+    let locked = dice.weighted(0, &[(20, 100), (20, 50)], 100);
+    let mut strategy =
+        || if dice.percent(locked) { AdmissionStrategy::Lock } else { AdmissionStrategy::Atomic };
+    (0..instances).map(|_| strategy()).collect()
 }
 
 /// How many different workflows a tenant has.
@@ -116,6 +136,12 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
         definitions_max: 8,
         cached_runs_max: 2,
         admission_repeats_max: 2,
+        admission_tuning: Tuning {
+            policy: RetryPolicy::FullJitter { base_ms: 50, cap_ms: 400 },
+            max_wait_ms: 2_000,
+            // Short enough that a start often outlasts it.
+            lock_ttl_ms: millis(faults.delay_max * 3).clamp(100, 2_000),
+        },
         ..Settings::default()
     }
 }

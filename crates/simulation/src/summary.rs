@@ -41,6 +41,12 @@ counted! {
     admitted_at_the_edge,
     replays,
     keys_reused,
+    /// For starts under their tenant's lock.
+    keys_reserved,
+    /// Of starts under the lock that came to nothing.
+    keys_released,
+    /// Reservations and creates under a lock that was lost.
+    stale_admissions_refused,
     /// A key that was used afresh after its retention.
     keys_renewed,
     /// Admitted before, asked again because the answer was lost.

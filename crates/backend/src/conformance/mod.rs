@@ -14,6 +14,7 @@ pub mod lines;
 mod lock_scene;
 pub mod locks;
 pub mod registry;
+pub mod reservations;
 pub mod runs;
 mod scene;
 pub mod values;
@@ -97,6 +98,22 @@ macro_rules! conformance_suite {
                 a_repeat_is_answered_before_the_definition_and_the_cap,
                 a_repeat_does_not_bring_a_deleted_run_back,
                 a_refusal_tells_how_fast_slots_come_free,
+            }
+            reservations::{
+                the_admission_lock_is_its_tenants_own_and_in_no_list_and_no_quota,
+                a_key_is_reserved_only_under_the_live_lock,
+                a_reservation_starts_nothing_and_the_create_commits_it,
+                a_start_under_the_lock_needs_its_fence_to_be_live,
+                a_start_under_the_lock_needs_its_own_reservation,
+                a_start_under_the_lock_is_held_to_the_cap_and_the_definition,
+                a_later_holder_takes_over_a_reservation,
+                a_start_without_the_lock_passes_over_a_reservation,
+                a_repeat_is_answered_though_the_lock_is_lost,
+                reserving_a_key_that_started_a_run_tells_the_run,
+                only_a_reservation_of_the_same_run_is_released,
+                a_reservation_ends_by_itself,
+                counting_tells_usage_and_how_fast_slots_come_free,
+                what_is_reserved_survives_a_reopening,
             }
             limits::{
                 a_limit_is_in_force_with_its_answer,

@@ -99,6 +99,7 @@ impl Scene {
             is_repeat: false,
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         }
     }
 

@@ -40,8 +40,10 @@ macro_rules! same {
 mod documents;
 mod giving_up;
 mod locks;
+mod reservations;
 
 use locks::LockWalk;
+use reservations::ReservationWalk;
 
 /// What the sequence has seen so far and may ask for again, stale or not.
 struct Walk {
@@ -54,6 +56,7 @@ struct Walk {
     approvals: Vec<(TenantId, JobId)>,
     taken: Vec<Taken>,
     locks: LockWalk,
+    reservations: ReservationWalk,
     attempt: u32,
     log: Vec<String>,
 }
@@ -76,6 +79,7 @@ pub async fn every_answer_equals_the_references(
         approvals: Vec::new(),
         taken: Vec::new(),
         locks: LockWalk::default(),
+        reservations: ReservationWalk::default(),
         attempt: 1,
         log: vec![format!("seed {seed}")],
     };
@@ -118,7 +122,8 @@ impl Walk {
         match self.random.random_range(0..100) {
             0..4 => self.save_or_delete_workflow().await,
             4..8 => self.set_limits().await,
-            8..26 => self.admit().await,
+            8..20 => self.admit().await,
+            20..26 => self.start_under_a_lock().await,
             26..40 => self.take().await,
             40..58 => self.turn().await,
             58..68 => self.claim().await,
@@ -152,6 +157,13 @@ impl Walk {
     }
 
     async fn admit(&mut self) {
+        let start = self.a_start().await;
+        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
+            self.runs.push((start.tenant, run));
+        }
+    }
+
+    async fn a_start(&mut self) -> StartRun {
         let tenant = self.tenant();
         let input = json!({"n": self.random.random_range(0..2)});
         let key = self.random.random_bool(0.6).then(|| format!("key-{}", self.random.random_range(0..4)));
@@ -166,7 +178,7 @@ impl Walk {
                 fingerprint: Fingerprint::of_start(&deploy(), &input),
                 key: name(&key),
             }),
-            tenant: tenant.clone(),
+            tenant,
             workflow: deploy(),
             workflow_version: if self.random.random_bool(0.9) { current } else { 1 },
             input,
@@ -174,11 +186,9 @@ impl Walk {
             is_repeat: repeated.is_some(),
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         };
-        let start = self.perhaps_begun(start, now);
-        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
-            self.runs.push((tenant, run));
-        }
+        self.perhaps_begun(start, now)
     }
 
     /// Half of the starts bring their first turn with them.

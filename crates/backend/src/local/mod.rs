@@ -17,6 +17,7 @@ mod jobs;
 mod keys;
 mod locks;
 mod registry;
+mod reservations;
 mod rows;
 mod runs;
 mod slots;

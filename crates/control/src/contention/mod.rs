@@ -26,7 +26,7 @@ pub struct Contention {
     run_strategy: RunStrategy,
     configured: Configured,
     in_force: RwLock<Arc<InForce>>,
-    tally: Tally,
+    tally: Arc<Tally>,
 }
 
 /// The tunings that the process was started with.
@@ -97,7 +97,7 @@ impl Contention {
     pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), configured: Configured) -> Self {
         let (admission_strategy, run_strategy) = strategies;
         let in_force = RwLock::new(Arc::new(InForce::of(configured, 0, Book::default())));
-        Self { admission_strategy, run_strategy, configured, in_force, tally: Tally::default() }
+        Self { admission_strategy, run_strategy, configured, in_force, tally: Arc::default() }
     }
 
     #[must_use]
@@ -137,6 +137,11 @@ impl Contention {
     #[must_use]
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// For what goes on after the request that began it.
+    pub(crate) fn shared_tally(&self) -> Arc<Tally> {
+        self.tally.clone()
     }
 
     /// Puts in force what the store says, unless something newer is.

@@ -7,6 +7,7 @@ mod approvals;
 mod end;
 mod jobs;
 mod locks;
+mod reservations;
 mod rows;
 mod runs;
 

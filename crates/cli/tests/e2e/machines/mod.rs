@@ -1,5 +1,6 @@
 //! The same binary in many replicas, on a real Redis and a real NATS.
 
+mod admission_lock;
 mod caps;
 mod documents;
 mod drill;
