@@ -15,6 +15,7 @@ shared! {
     CALL = "call";
     FAILURES = "failures";
     FENCE = "fence";
+    FIRST_WORD = "first_word";
     INBOX = "inbox";
     JOB_LOCK = "job_lock";
     JOB_VIEW = "job_view";
@@ -30,6 +31,7 @@ shared! {
     SLOTS = "slots";
     STANDING = "standing";
     STATUS = "status";
+    TAKE = "take";
     VISIBLE = "visible";
 }
 
@@ -43,7 +45,7 @@ macro_rules! scripts {
 
 scripts! {
     ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND];
-    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK];
+    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
     COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
@@ -63,6 +65,10 @@ scripts! {
     HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
     REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    REPORT_AND_TAKE = "report_and_take"
+        [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
+    PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
+    TAKE_PUT_OFF = "take_put_off" [INBOX];
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
     ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];

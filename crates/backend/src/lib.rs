@@ -7,6 +7,7 @@ pub mod approvals;
 pub mod bus;
 pub mod clock;
 pub mod dead_letters;
+pub mod deliveries;
 pub mod error;
 pub mod history;
 pub mod jobs;
@@ -40,6 +41,7 @@ pub use page::{Page, PageRequest};
 pub trait Store:
     approvals::ApprovalStore
     + dead_letters::DeadLetterStore
+    + deliveries::DeliveryStore
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
@@ -56,6 +58,7 @@ pub trait Store:
 impl<T> Store for T where
     T: approvals::ApprovalStore
         + dead_letters::DeadLetterStore
+        + deliveries::DeliveryStore
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore

@@ -7,6 +7,7 @@ use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
+use tokio::sync::Notify;
 
 use crate::contention::{Contention, InForce};
 use crate::definitions::Definitions;
@@ -30,6 +31,8 @@ pub struct Control {
     pub(crate) cached_runs: RunCache,
     pub(crate) run_locks: RunLocks,
     pub(crate) contention: Contention,
+    /// Whoever delivers results again looks sooner.
+    pub(crate) put_off_results: Notify,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -62,6 +65,7 @@ impl Control {
                 (settings.admission_strategy, settings.run_strategy),
                 InForce { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
+            put_off_results: Notify::new(),
             instance,
             results_refused: AtomicU64::new(0),
             store,

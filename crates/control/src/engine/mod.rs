@@ -1,9 +1,11 @@
 //! Who goes next: takes runs that have something to take into account, and advances each by one turn.
 
+mod arrivals;
 mod cache;
 mod turn;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::Taken;
@@ -15,6 +17,7 @@ use tracing::warn;
 
 pub(crate) use cache::RunCache;
 
+use crate::deliveries::Delivery;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
@@ -67,27 +70,23 @@ async fn look(control: Arc<Control>, shutdown: CancellationToken) {
 /// Takes a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
 /// line: one tenant's storm does not keep the others waiting.
 async fn advance_some(control: &Arc<Control>, tenant: &TenantId) {
-    let (lease, limit) = (control.settings.run_lease(), control.settings.take_max);
-    let asked_at = Instant::now();
-    match control.store.take_ready(tenant, &control.instance, lease, limit).await {
+    let (asked, limit) = (control.ask_for_runs(), control.settings.take_max);
+    match control.store.take_ready(tenant, &control.instance, asked.lease, limit).await {
         Ok(taken) => {
             if taken.len() == limit {
                 control.wakeups.remember_ready(tenant.clone());
             }
             let mut turns: JoinSet<()> =
-                taken.into_iter().map(|run| advance_to_the_end(control.clone(), run, asked_at)).collect();
+                taken.into_iter().map(|run| advance_to_the_end(control.clone(), run, asked)).collect();
             while turns.join_next().await.is_some() {}
         }
         Err(error) => warn!(%tenant, %error, "cannot take runs; trying again at the next look"),
     }
 }
 
-async fn advance_to_the_end(control: Arc<Control>, taken: Taken, asked_at: Instant) {
+async fn advance_to_the_end(control: Arc<Control>, taken: Taken, asked: Asked) {
     let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
-    let advance = async {
-        if control.turn(taken, asked_at).await? { control.drive_alone(&tenant, run).await } else { Ok(()) }
-    };
-    if let Err(error) = control.run_locks.alone(run, advance).await {
+    if let Err(error) = control.run_locks.alone(run, control.turn_and_more(taken, asked, None)).await {
         warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
     }
 }
@@ -95,7 +94,31 @@ async fn advance_to_the_end(control: Arc<Control>, taken: Taken, asked_at: Insta
 /// Turns in a row that one caller makes for a run before it leaves the rest to the engine.
 const TURNS_IN_A_ROW_MAX: usize = 16;
 
+/// When runs were asked for, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    pub(crate) lease: Duration,
+}
+
 impl Control {
+    /// About to take runs, for as long as is in force. A turn takes milliseconds; the lease is for the death of a process.
+    pub(crate) fn ask_for_runs(&self) -> Asked {
+        Asked { at: Instant::now(), lease: self.contention.in_force().lock_busy.lock_ttl() }
+    }
+
+    /// Makes a turn of a run that was taken, perhaps with a result, and those that follow from it. The caller is alone
+    /// at the run.
+    pub(crate) async fn turn_and_more(
+        &self,
+        taken: Taken,
+        asked: Asked,
+        delivery: Option<&Delivery>,
+    ) -> Result<(), StoreError> {
+        let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
+        if self.turn(taken, asked, delivery).await? { self.drive_alone(&tenant, run).await } else { Ok(()) }
+    }
+
     /// Advances this run now, after whoever of this process is at it, unless another replica does. Whoever holds it sees
     /// what was posted.
     pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
@@ -108,10 +131,10 @@ impl Control {
 
     async fn drive_alone(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
         for _ in 0..TURNS_IN_A_ROW_MAX {
-            let asked_at = Instant::now();
-            let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease()).await?;
+            let asked = self.ask_for_runs();
+            let taken = self.store.take(tenant, run, &self.instance, asked.lease).await?;
             let Some(taken) = taken else { return Ok(()) };
-            if !self.turn(taken, asked_at).await? {
+            if !self.turn(taken, asked, None).await? {
                 return Ok(());
             }
         }
