@@ -5,7 +5,10 @@ use std::time::Duration;
 use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
 use interlock_model::limit::Limits;
+use interlock_model::contention::{RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, Timings};
+use interlock_model::retry::RetryPolicy;
+use interlock_model::time::millis;
 use interlock_model::{TenantId, WorkflowId};
 
 use crate::Bug;
@@ -28,6 +31,8 @@ pub(crate) struct Scenario {
     pub crashes: u32,
     pub job_lease: Duration,
     pub settings: Settings,
+    /// Of the instances in turn.
+    run_strategies: [RunStrategy; 2],
 }
 
 pub(crate) struct TenantPlan {
@@ -54,10 +59,19 @@ impl Scenario {
             has_shared_bus: dice.percent(50),
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
-            settings: settings(is_deaf, faults),
+            settings: under_lock(seed, settings(is_deaf, faults)),
+            run_strategies: run_strategies(seed),
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
         }
+    }
+}
+
+impl Scenario {
+    /// Of the instance in this slot.
+    pub(crate) fn settings_of(&self, slot: usize) -> Settings {
+        let run_strategy = self.run_strategies[slot % self.run_strategies.len()];
+        Settings { run_strategy, ..self.settings.clone() }
     }
 }
 
@@ -91,6 +105,35 @@ fn faults(dice: &mut Dice) -> Faults {
     }
 }
 
+/// How results reach their runs, instance by instance: as a rule through the inbox; in a part of the seeds under the run's
+/// lock, or here so and there so.
+fn run_strategies(seed: u64) -> [RunStrategy; 2] {
+    let mut dice = Dice::of(Actor::RunStrategy, seed);
+    let (inbox, lock) = (RunStrategy::Inbox, RunStrategy::Lock);
+    dice.weighted([inbox; 2], &[(30, [lock; 2]), (10, [lock, inbox])], 100)
+}
+
+/// Short enough that a turn often outlasts it.
+fn run_lease(faults: Faults) -> Duration {
+    (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2))
+}
+
+/// What is chosen for results that find their run busy: now and then nobody waits, and few deliveries are allowed.
+fn under_lock(seed: u64, settings: Settings) -> Settings {
+    let mut dice = Dice::of(Actor::RunStrategy, seed ^ 1);
+    let policies = [
+        RetryPolicy::Fixed { delay_ms: 500 },
+        RetryPolicy::BoundedJitter { base_ms: 500, percent: 30 },
+        RetryPolicy::FullJitter { base_ms: 20, cap_ms: 2_000 },
+        RetryPolicy::Fixed { delay_ms: 5 },
+    ];
+    let policy = dice.pick(&policies).copied().unwrap_or(policies[0]);
+    let max_wait_ms = dice.weighted(0, &[(30, 3_000), (20, 100)], 100);
+    let lock_busy_tuning = Tuning { policy, max_wait_ms, ..settings.lock_busy_tuning };
+    let deliveries_max = dice.weighted(100, &[(20, 2), (20, 5)], 100);
+    Settings { lock_busy_tuning, deliveries_max, ..settings }
+}
+
 fn settings(is_deaf: bool, faults: Faults) -> Settings {
     let (poll, every) = if is_deaf {
         (Duration::from_hours(24), Duration::from_hours(24))
@@ -101,11 +144,12 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
     let timings = Timings {
         reconcile_every: every,
         snapshot_every: every,
-        // Short enough that a turn often outlasts it.
-        run_lease: (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2)),
+        run_lease: run_lease(faults),
         ..Timings::default()
     };
+    let lock_ttl_ms = millis(run_lease(faults));
     Settings {
+        lock_busy_tuning: Tuning { lock_ttl_ms, ..Scope::LockBusy.tuning() },
         locks: Inventory::new(timings),
         take_max: 2,
         engine_lanes: 2,

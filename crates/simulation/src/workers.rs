@@ -175,9 +175,9 @@ impl Worker {
                 let (control, tenant) = (instance.control.clone(), self.tenant.clone());
                 let (job, outcome) = (job.clone(), outcome.clone());
                 let answer =
-                    instance.call(async move { control.report(&tenant, &job, fence, outcome).await }).await;
+                    instance.call(async move { control.hand_in(&tenant, &job, fence, outcome).await }).await;
                 match answer {
-                    Some(Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
+                    Some(Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
                     other => drop(self.heard(other)),
                 }
             }

@@ -185,7 +185,7 @@ impl World {
             mailbox: None,
         };
         let instance =
-            Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
+            Instance::start(foundation, line, self.scenario.settings_of(slot), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));
     }
 
