@@ -19,6 +19,8 @@ pub(crate) struct Scenario {
     pub tenants: Vec<TenantPlan>,
     pub instances: usize,
     pub workers: usize,
+    /// Many workers, in a hurry, on runs that each need many of them.
+    pub is_crowded: bool,
     pub clients: usize,
     pub lockers: usize,
     pub actions: u32,
@@ -44,13 +46,21 @@ pub(crate) struct TenantPlan {
 impl Scenario {
     pub(crate) fn of(seed: u64, planted: Option<Bug>) -> Self {
         let mut dice = Dice::of(Actor::Scenario, seed);
-        let tenants: Vec<TenantPlan> =
+        let mut tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
+        let run_strategies = run_strategies(seed);
+        let is_crowded = run_strategies.contains(&RunStrategy::Lock);
+        if is_crowded {
+            for tenant in &mut tenants {
+                tenant.workflows[0] = name(workflows::CROWD);
+            }
+        }
         let is_deaf = planted == Some(Bug::WakeupLostForEver);
         let faults = faults(&mut dice);
         Self {
             instances: dice.weighted(2, &[(25, 3)], 100),
-            workers: tenants.len() + 1,
+            workers: if is_crowded { tenants.len() * CROWD } else { tenants.len() + 1 },
+            is_crowded,
             tenants,
             clients: dice.weighted(2, &[(40, 3)], 100),
             actions: dice.between(3, 5),
@@ -60,7 +70,7 @@ impl Scenario {
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
             settings: under_lock(seed, settings(is_deaf, faults)),
-            run_strategies: run_strategies(seed),
+            run_strategies,
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
         }
@@ -75,6 +85,9 @@ impl Scenario {
     }
 }
 
+/// Workers of each tenant where it is crowded.
+const CROWD: usize = 4;
+
 /// How many different workflows a tenant has.
 const WORKFLOWS: usize = 2;
 
@@ -85,13 +98,16 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
     let key_retention = dice.percent(35).then(|| dice.millis(1_000, 4_000));
     let mut workflows: Vec<WorkflowId> = Vec::new();
     while workflows.len() < WORKFLOWS {
-        let name = workflows::NAMES[dice.below(workflows::NAMES.len())];
-        let name: WorkflowId = name.parse().expect("the workflows of the simulation have names");
+        let name = name(workflows::NAMES[dice.below(workflows::NAMES.len())]);
         if !workflows.contains(&name) {
             workflows.push(name);
         }
     }
     TenantPlan { id, limits: Limits { runs_max, key_retention }, workflows }
+}
+
+fn name(workflow: &str) -> WorkflowId {
+    workflow.parse().expect("the workflows of the simulation have names")
 }
 
 fn faults(dice: &mut Dice) -> Faults {

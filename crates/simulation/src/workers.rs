@@ -85,7 +85,8 @@ impl Worker {
         let completed = JobOutcome::Completed { output: json!({"by": self.name}) };
         match self.manner() {
             Manner::Prompt => {
-                tokio::time::sleep(self.dice.millis(0, 600)).await;
+                let longest = if self.world.scenario.is_crowded { 30 } else { 600 };
+                tokio::time::sleep(self.dice.millis(0, longest)).await;
                 self.report((job, fence), completed).await;
             }
             Manner::Steady => {
