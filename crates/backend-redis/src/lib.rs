@@ -8,6 +8,7 @@ mod approvals;
 pub mod bus;
 pub mod connect;
 mod dead_letters;
+mod deliveries;
 mod documents;
 mod due;
 mod encode;

@@ -16,6 +16,7 @@ shared! {
     CALL = "call";
     FAILURES = "failures";
     FENCE = "fence";
+    FIRST_WORD = "first_word";
     GATED = "gate";
     IDEMPOTENCY = "idempotency";
     INBOX = "inbox";
@@ -33,6 +34,7 @@ shared! {
     SLOTS = "slots";
     STANDING = "standing";
     STATUS = "status";
+    TAKE = "take";
     VISIBLE = "visible";
 }
 
@@ -49,7 +51,7 @@ scripts! {
     RESERVE_KEY = "reserve_key" [FAILURES, GATED, IDEMPOTENCY, ADMISSION_LOCK];
     RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
     COUNT_RUNS = "count_runs" [GATED];
-    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK];
+    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
     COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
@@ -69,6 +71,10 @@ scripts! {
     HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
     REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    REPORT_AND_TAKE = "report_and_take"
+        [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
+    PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
+    TAKE_PUT_OFF = "take_put_off" [INBOX];
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
     ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];

@@ -23,6 +23,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
 use crate::dead_letters::DeadLetterStore;
+use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
 use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
@@ -214,6 +215,12 @@ pass_on!(JobStore {
     abandon(tenant: &TenantId, worker: &WorkerId, limit: usize) -> Vec<JobId>;
     job(tenant: &TenantId, job: &JobId) -> Option<JobView>;
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView>;
+});
+
+pass_on!(DeliveryStore {
+    report_and_take(report: &ReportAndTake) -> ReportTaken;
+    put_off(put_off: &PutOff) -> PutOffAnswer;
+    take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>;
 });
 
 pass_on!(ApprovalStore {

@@ -7,6 +7,7 @@ pub mod approvals;
 pub mod bus;
 pub mod clock;
 pub mod dead_letters;
+pub mod deliveries;
 pub mod documents;
 pub mod error;
 pub mod history;
@@ -43,6 +44,7 @@ pub trait Store:
     approvals::ApprovalStore
     + dead_letters::DeadLetterStore
     + documents::DocumentStore
+    + deliveries::DeliveryStore
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
@@ -61,6 +63,7 @@ impl<T> Store for T where
     T: approvals::ApprovalStore
         + dead_letters::DeadLetterStore
         + documents::DocumentStore
+        + deliveries::DeliveryStore
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore

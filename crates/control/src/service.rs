@@ -7,6 +7,7 @@ use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
+use tokio::sync::Notify;
 
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
@@ -32,6 +33,8 @@ pub struct Control {
     pub(crate) run_locks: RunLocks,
     pub(crate) contention: Contention,
     pub(crate) cleanups: Cleanups,
+    /// Whoever delivers results again looks sooner.
+    pub(crate) put_off_results: Notify,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -65,6 +68,7 @@ impl Control {
                 Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
             cleanups: Cleanups::default(),
+            put_off_results: Notify::new(),
             instance,
             results_refused: AtomicU64::new(0),
             store,

@@ -53,14 +53,6 @@ pub struct Settings {
     pub tuning_poll: Duration,
 }
 
-impl Settings {
-    /// How long a taken run is ours. A turn takes milliseconds; this is for the death of a process.
-    #[must_use]
-    pub fn run_lease(&self) -> Duration {
-        self.locks.timings().run_lease
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -9,6 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
 use interlock_backend::dead_letters::DeadLetterStore;
+use interlock_backend::deliveries::{
+    DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken,
+};
 use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
@@ -129,7 +132,11 @@ watched!(RunStore {
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>
         => |checker, answer| checker.taken(answer.iter().flatten(), lease);
     commit(commit: Commit) -> Committed, turn = Turn::of(&commit) => |checker, answer| checker.committed(&turn, answer);
-    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> () => |_, _| {};
+    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> () => |checker, answer| {
+        if answer.is_ok() {
+            checker.kept((run, fence), lease);
+        }
+    };
     let_go(tenant: &TenantId, run: RunId, fence: Fence) -> () => |checker, answer| {
         if answer.is_ok() {
             checker.let_go(run, fence);
@@ -184,6 +191,13 @@ watched!(JobStore {
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView> => |_, _| {};
 });
 
+watched!(DeliveryStore {
+    report_and_take(report: &ReportAndTake) -> ReportTaken => |checker, answer| checker.delivered(report, answer);
+    put_off(put_off: &PutOff) -> PutOffAnswer => |checker, answer| checker.put_off(put_off, answer);
+    take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>
+        => |checker, answer| checker.results_due(answer.as_deref().unwrap_or_default());
+});
+
 watched!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution, verdict = decision.verdict
         => |checker, answer| checker.resolved(job, verdict, answer);
@@ -191,7 +205,9 @@ watched!(ApprovalStore {
 });
 
 watched!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |_, _| {};
+    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |checker, answer| {
+        checker.counts.results_buried += u64::from(answer.is_ok());
+    };
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};

@@ -88,4 +88,13 @@ counted! {
     locks_asked_again,
     locks_withdrawn,
     stale_lock_calls_refused,
+    /// Results that found their run held.
+    results_busy,
+    results_put_off,
+    results_delivered_again,
+    /// Leases that ran out while their job's result waited: the job ended by it.
+    results_kept_from_expiry,
+    /// Another word about a job whose result waits.
+    contradictions_refused,
+    results_buried,
 }

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod approvals;
 pub mod dead_letters;
+pub mod deliveries;
 pub mod documents;
 pub mod fences;
 pub mod jobs;
@@ -159,6 +160,23 @@ macro_rules! conformance_suite {
                 another_tenants_job_is_not_there,
                 progress_stands_in_the_timeline,
                 a_worker_that_claims_is_seen,
+            }
+            deliveries::{
+                a_result_of_a_free_run_is_recorded_and_brings_the_run,
+                a_result_comes_behind_what_waits_already,
+                a_result_of_a_held_run_changes_nothing,
+                a_hold_that_ran_out_keeps_no_result_waiting,
+                a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not,
+                results_at_once_get_the_run_one_at_a_time,
+                a_result_that_was_put_off_comes_due_once_and_not_before_its_time,
+                due_results_are_taken_oldest_first_and_no_more_than_asked_for,
+                putting_off_again_goes_on_from_the_first_time_and_repeating_changes_nothing,
+                the_workers_first_word_counts_while_it_is_put_off,
+                only_the_jobs_holder_may_put_its_result_off,
+                a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay,
+                a_result_that_was_put_off_is_not_lost_with_its_lease,
+                a_result_that_was_put_off_goes_with_its_job,
+                a_result_that_was_put_off_survives_a_reopening,
             }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,

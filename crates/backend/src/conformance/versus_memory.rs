@@ -37,6 +37,7 @@ macro_rules! same {
     }};
 }
 
+mod deliveries;
 mod documents;
 mod giving_up;
 mod locks;
@@ -268,7 +269,7 @@ impl Walk {
     async fn say_about_a_job(&mut self) {
         let Some((tenant, job, fence)) = Self::pick(&mut self.random, &self.jobs) else { return };
         let fence = if self.random.random_bool(0.1) { Fence::new(fence.number() + 1) } else { fence };
-        match self.random.random_range(0..6) {
+        match self.random.random_range(0..10) {
             0 => drop(same!(self, heartbeat(&tenant, &job, fence))),
             1 => {
                 let otherwise = Duration::from_millis(self.random.random_range(100..900));
@@ -287,7 +288,9 @@ impl Walk {
                 let outcome = JobOutcome::Completed { output: json!([1, 2.5, {"deep": []}]) };
                 let _ = same!(self, report(&tenant, &job, fence, outcome.clone()));
             }
-            _ => drop(same!(self, cancel_job(&tenant, &job, "a test"))),
+            5 => drop(same!(self, cancel_job(&tenant, &job, "a test"))),
+            6 | 7 => self.deliver((tenant, job, fence)).await,
+            _ => self.put_off((tenant, job, fence)).await,
         }
     }
 
@@ -312,6 +315,7 @@ impl Walk {
         let _ = same!(self, due(10));
         let _ = same!(self, expire(&tenant, 2));
         let _ = same!(self, ripen(&tenant, 2));
+        let _ = same!(self, take_put_off(&tenant, 2));
     }
 
     async fn look_at_everything(&mut self) {

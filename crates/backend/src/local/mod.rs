@@ -9,6 +9,7 @@ mod approvals;
 mod claim;
 mod commit;
 mod dead_letters;
+mod deliveries;
 mod documents;
 mod expiry;
 mod history;

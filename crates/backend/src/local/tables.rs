@@ -53,6 +53,10 @@ pub enum Table {
     JobLeases,
     /// `tenant/time/job` for each lease, by when it runs out.
     JobExpiries,
+    /// `tenant/job` → a result that waits for its next delivery.
+    PutOff,
+    /// `tenant/time/job` for each of them, by when it is due.
+    PutOffDue,
     /// `tenant/job` → the approval.
     Approvals,
     /// `tenant/job` for each approval that is open.
@@ -84,7 +88,7 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 37] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -106,6 +110,8 @@ impl Table {
         Self::Queue,
         Self::JobLeases,
         Self::JobExpiries,
+        Self::PutOff,
+        Self::PutOffDue,
         Self::Approvals,
         Self::OpenApprovals,
         Self::DeadLetters,
@@ -146,6 +152,8 @@ impl Table {
             Self::Queue => "queue",
             Self::JobLeases => "job_leases",
             Self::JobExpiries => "job_expiries",
+            Self::PutOff => "put_off",
+            Self::PutOffDue => "put_off_due",
             Self::Approvals => "approvals",
             Self::OpenApprovals => "open_approvals",
             Self::DeadLetters => "dead_letters",

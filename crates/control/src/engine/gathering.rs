@@ -16,11 +16,11 @@ use interlock_model::run::advance::advance;
 use interlock_model::run::gather::{only_writes_down, wait_for_more};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, RunId, StepKey, TenantId};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::TURNS_IN_A_ROW_MAX;
+use super::{Asked, TURNS_IN_A_ROW_MAX};
 use crate::service::Control;
 
 /// A run that was taken before its next turn is due. It stays ours until then.
@@ -61,7 +61,7 @@ impl Control {
         &self,
         tenant: &TenantId,
         run: RunId,
-        mut first: Option<(Taken, Instant)>,
+        mut first: Option<(Taken, Asked)>,
         may_wait: bool,
     ) -> Result<Option<Early>, StoreError> {
         for _ in 0..TURNS_IN_A_ROW_MAX {
@@ -69,12 +69,12 @@ impl Control {
                 Some(first) => Some(first),
                 None => self.take(tenant, run).await?,
             };
-            let Some((taken, asked_at)) = next else { return Ok(None) };
+            let Some((taken, asked)) = next else { return Ok(None) };
             let fence = taken.fence;
             if may_wait && let Some(wait) = self.early(&taken).await {
                 return Ok(Some(Early { tenant: tenant.clone(), run, fence, wait }));
             }
-            if !Box::pin(self.turn(taken, asked_at)).await? {
+            if !Box::pin(self.turn(taken, asked, None)).await? {
                 return Ok(None);
             }
         }
@@ -83,10 +83,10 @@ impl Control {
     }
 
     /// The run, unless it is held or has nothing to take into account, and when it was asked for.
-    async fn take(&self, tenant: &TenantId, run: RunId) -> Result<Option<(Taken, Instant)>, StoreError> {
-        let asked_at = Instant::now();
-        let taken = self.store.take(tenant, run, &self.instance, self.settings.run_lease()).await?;
-        Ok(taken.map(|taken| (taken, asked_at)))
+    async fn take(&self, tenant: &TenantId, run: RunId) -> Result<Option<(Taken, Asked)>, StoreError> {
+        let asked = self.ask_for_runs();
+        let taken = self.store.take(tenant, run, &self.instance, asked.lease).await?;
+        Ok(taken.map(|taken| (taken, asked)))
     }
 
     /// How long until this turn is due. None: it is. What goes wrong here goes wrong in the turn, too, and is told there.

@@ -1,10 +1,12 @@
 //! Who goes next: takes runs that have something to take into account, and advances each by one turn.
 
+mod arrivals;
 mod cache;
 mod gathering;
 mod turn;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::Taken;
@@ -17,6 +19,7 @@ use tracing::warn;
 pub(crate) use cache::RunCache;
 use gathering::{Early, gather};
 
+use crate::deliveries::Delivery;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
@@ -76,14 +79,13 @@ async fn look(control: Arc<Control>, shutdown: CancellationToken) {
 /// Takes a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
 /// line: one tenant's storm does not keep the others waiting. Returns the runs whose next turn is not due yet.
 async fn advance_some(control: &Arc<Control>, tenant: &TenantId, may_wait: bool) -> Vec<Early> {
-    let (lease, limit) = (control.settings.run_lease(), control.settings.take_max);
-    let asked_at = Instant::now();
-    match control.store.take_ready(tenant, &control.instance, lease, limit).await {
+    let (asked, limit) = (control.ask_for_runs(), control.settings.take_max);
+    match control.store.take_ready(tenant, &control.instance, asked.lease, limit).await {
         Ok(taken) => {
             if taken.len() == limit {
                 control.wakeups.remember_ready(tenant.clone());
             }
-            let advance = |run| advance_to_the_end(control.clone(), (run, asked_at), may_wait);
+            let advance = |run| advance_to_the_end(control.clone(), (run, asked), may_wait);
             let mut turns: JoinSet<Option<Early>> = taken.into_iter().map(advance).collect();
             let mut not_due = Vec::new();
             while let Some(ended) = turns.join_next().await {
@@ -98,7 +100,7 @@ async fn advance_some(control: &Arc<Control>, tenant: &TenantId, may_wait: bool)
     }
 }
 
-async fn advance_to_the_end(control: Arc<Control>, taken: (Taken, Instant), may_wait: bool) -> Option<Early> {
+async fn advance_to_the_end(control: Arc<Control>, taken: (Taken, Asked), may_wait: bool) -> Option<Early> {
     let (tenant, run) = (taken.0.start.tenant.clone(), taken.0.start.run);
     let turns = control.turns(&tenant, run, Some(taken), may_wait);
     control.run_locks.alone(run, turns).await.unwrap_or_else(|error| {
@@ -113,7 +115,34 @@ const TURNS_IN_A_ROW_MAX: usize = 16;
 /// Runs that one lane holds back at once. Of more, each turn is made at once.
 const GATHERING_MAX: usize = 64;
 
+/// When runs were asked for, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) at: Instant,
+    pub(crate) lease: Duration,
+}
+
 impl Control {
+    /// About to take runs, for as long as is in force. A turn takes milliseconds; the lease is for the death of a process.
+    pub(crate) fn ask_for_runs(&self) -> Asked {
+        Asked { at: Instant::now(), lease: self.contention.in_force().lock_busy.lock_ttl() }
+    }
+
+    /// Makes a turn of a run that was taken, perhaps with a result, and those that follow from it. The caller is alone
+    /// at the run.
+    pub(crate) async fn turn_and_more(
+        &self,
+        taken: Taken,
+        asked: Asked,
+        delivery: Option<&Delivery>,
+    ) -> Result<(), StoreError> {
+        let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
+        if Box::pin(self.turn(taken, asked, delivery)).await? {
+            self.turns(&tenant, run, None, false).await?;
+        }
+        Ok(())
+    }
+
     /// Advances this run now, after whoever of this process is at it, unless another replica does. Whoever holds it sees
     /// what was posted.
     pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
