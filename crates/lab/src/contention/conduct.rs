@@ -1,0 +1,176 @@
+//! The course of the lab: which arm is measured when, on which server, and for how long at most.
+
+use std::time::{Duration, Instant};
+
+use interlock_api::client::{Client, Error, Settings};
+
+use super::Progress;
+use super::clean;
+use super::figures::{Figures, Series};
+use super::ground::{Ground, LaunchError, Site};
+use super::load::{Seen, Stage};
+use super::plan::{Arm, Plan, Scenario};
+use super::report::{ArmReport, ScenarioReport};
+
+/// Less is not worth beginning.
+const SHORTEST: Duration = Duration::from_millis(300);
+
+/// What kept the lab from measuring anything at all.
+pub(super) enum Trouble {
+    Launch(LaunchError),
+    Api(Error),
+}
+
+pub(super) struct Conduct<'a> {
+    plan: &'a Plan,
+    ground: &'a Ground<'a>,
+    progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    /// Tells the tenants of this lab from those of all others on the same store.
+    mark: String,
+    until: Instant,
+    /// The server of the last arm, with what it was started with.
+    site: Option<(Vec<String>, Site)>,
+    backend: Option<String>,
+    /// Arms that are behind us, and all.
+    done: usize,
+    arms: usize,
+    /// A tenant that is in use, with the way to it.
+    traces: Vec<(Client, String)>,
+    scenarios: Vec<ScenarioReport>,
+    left_behind: Vec<String>,
+}
+
+impl<'a> Conduct<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        ground: &'a Ground<'a>,
+        progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    ) -> Self {
+        Self {
+            plan,
+            ground,
+            progress,
+            mark: format!("{:08x}", rand::random::<u32>()),
+            until: Instant::now() + plan.limit,
+            site: None,
+            backend: None,
+            done: 0,
+            arms: 0,
+            traces: Vec::new(),
+            scenarios: Vec::new(),
+            left_behind: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(&mut self) -> Result<(), Trouble> {
+        let arms = |scenario: &Scenario| (*scenario, self.plan.arms(*scenario, self.ground.is_there()));
+        let all: Vec<(Scenario, Vec<Arm>)> = self.plan.scenarios.iter().map(arms).collect();
+        self.arms = all.iter().map(|(_, arms)| arms.len()).sum();
+        let mut wanted: Duration = all.iter().flat_map(|(_, arms)| arms).map(|arm| arm.limit).sum();
+        for (scenario, arms) in all {
+            let sentence = scenario.sentence();
+            self.scenarios.push(ScenarioReport { scenario, sentence, arms: Vec::new() });
+            for arm in arms {
+                let limit = self.share(arm.limit, wanted);
+                wanted = wanted.saturating_sub(arm.limit);
+                let report = self.measure(scenario, &arm, limit).await?;
+                self.scenarios.last_mut().expect("it was just begun").arms.push(report);
+                self.done += 1;
+            }
+        }
+        (self.progress)(Progress { done: self.done, arms: self.arms, doing: "cleaning up" });
+        Ok(())
+    }
+
+    /// Removes what an interrupted arm has left, stops the server, and tells what was found.
+    pub(super) async fn end(mut self) -> (Vec<ScenarioReport>, Option<String>, Vec<String>) {
+        self.clean().await;
+        if let Some((_, site)) = self.site.take() {
+            site.close().await;
+        }
+        (self.scenarios, self.backend, self.left_behind)
+    }
+
+    /// An arm's time: all that it wants, or its share of what is left if that is less.
+    fn share(&self, wants: Duration, all_want: Duration) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        wants.min(left.mul_f64(wants.as_secs_f64() / all_want.as_secs_f64().max(f64::MIN_POSITIVE)))
+    }
+
+    async fn measure(
+        &mut self,
+        scenario: Scenario,
+        arm: &Arm,
+        limit: Duration,
+    ) -> Result<ArmReport, Trouble> {
+        let name = arm.name();
+        (self.progress)(Progress { done: self.done, arms: self.arms, doing: &format!("{scenario}: {name}") });
+        let report = ArmReport::new(arm);
+        if limit < SHORTEST.min(arm.limit) {
+            return Ok(report.with_note("not measured: out of time"));
+        }
+        let connection = match self.connection_for(arm).await {
+            Ok(connection) => connection,
+            Err(Trouble::Launch(error)) if self.done > 0 => {
+                return Ok(report.with_note(format!("not measured: {error}")));
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        let tenant = format!("lab-{}-{}", self.mark, self.done);
+        let stage = Stage {
+            connection,
+            neighbour: format!("{tenant}-storm"),
+            tenant,
+            seed: arm.seed,
+            until: Instant::now() + limit,
+        };
+        let end = self.carry_out(&stage, arm).await;
+        self.clean().await;
+        match end {
+            Ok(Seen::Trace(trace)) => {
+                let mut notes = trace.notes.clone();
+                if trace.is_cut {
+                    notes.insert(0, format!("cut short after {:.1} s", limit.as_secs_f64()));
+                }
+                let (figures, series) = (Some(Figures::of(&trace)), Series::of(&trace));
+                Ok(ArmReport { figures, series, notes, ..report })
+            }
+            Ok(Seen::Steps(steps)) => Ok(ArmReport { steps, ..report }),
+            // The first answer of all tells whether there is a server, and whether we may.
+            Err(error) if self.done == 0 => Err(Trouble::Api(error)),
+            Err(error) => Ok(report.with_note(format!("not measured: {error}"))),
+        }
+    }
+
+    async fn carry_out(&mut self, stage: &Stage, arm: &Arm) -> Result<Seen, Error> {
+        let client = stage.client(&stage.tenant)?;
+        if self.backend.is_none() {
+            self.backend = Some(client.status().await?.backend.kind);
+        }
+        if self.ground.is_lasting() {
+            // Written down before anything is made: an answer may be lost, or waited for in vain.
+            self.traces.push((client, stage.tenant.clone()));
+            self.traces.push((stage.client(&stage.neighbour)?, stage.neighbour.clone()));
+        }
+        stage.carry_out(&arm.work).await
+    }
+
+    async fn clean(&mut self) {
+        while let Some((client, tenant)) = self.traces.pop() {
+            self.left_behind.extend(clean::remove(&client, &tenant).await);
+        }
+    }
+
+    /// The way to a server for this arm: that of the last arm, if it was started with the same.
+    async fn connection_for(&mut self, arm: &Arm) -> Result<Settings, Trouble> {
+        let flags = &arm.serving.flags;
+        if self.site.as_ref().is_none_or(|(started_with, _)| started_with != flags) {
+            if let Some((_, site)) = self.site.take() {
+                site.close().await;
+            }
+            let site = self.ground.open(flags).await.map_err(Trouble::Launch)?;
+            self.site = Some((flags.clone(), site));
+        }
+        Ok(self.site.as_ref().expect("it was just opened").1.connection.clone())
+    }
+}
