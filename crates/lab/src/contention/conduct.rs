@@ -66,13 +66,13 @@ impl<'a> Conduct<'a> {
         let arms = |scenario: &Scenario| (*scenario, self.plan.arms(*scenario, self.ground.is_there()));
         let all: Vec<(Scenario, Vec<Arm>)> = self.plan.scenarios.iter().map(arms).collect();
         self.arms = all.iter().map(|(_, arms)| arms.len()).sum();
-        let mut wanted: Duration = all.iter().flat_map(|(_, arms)| arms).map(|arm| arm.limit).sum();
+        let mut expected: Duration = all.iter().flat_map(|(_, arms)| arms).map(|arm| arm.expected).sum();
         for (scenario, arms) in all {
             let sentence = scenario.sentence();
             self.scenarios.push(ScenarioReport { scenario, sentence, arms: Vec::new() });
             for arm in arms {
-                let limit = self.share(arm.limit, wanted);
-                wanted = wanted.saturating_sub(arm.limit);
+                let limit = self.share(&arm, expected);
+                expected = expected.saturating_sub(arm.expected);
                 let report = self.measure(scenario, &arm, limit).await?;
                 self.scenarios.last_mut().expect("it was just begun").arms.push(report);
                 self.done += 1;
@@ -91,10 +91,12 @@ impl<'a> Conduct<'a> {
         (self.scenarios, self.backend, self.left_behind)
     }
 
-    /// An arm's time: all that it wants, or its share of what is left if that is less.
-    fn share(&self, wants: Duration, all_want: Duration) -> Duration {
+    /// An arm's time: its own limit, unless the arms after it, which expect so much together, would find too little left.
+    fn share(&self, arm: &Arm, all_expect: Duration) -> Duration {
         let left = self.until.saturating_duration_since(Instant::now());
-        wants.min(left.mul_f64(wants.as_secs_f64() / all_want.as_secs_f64().max(f64::MIN_POSITIVE)))
+        let after_it = all_expect.saturating_sub(arm.expected);
+        let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
+        arm.limit.min(left.saturating_sub(after_it).max(fair))
     }
 
     async fn measure(

@@ -119,6 +119,8 @@ pub struct Arm {
     pub work: Work,
     /// Of everything that is random in this arm.
     pub seed: Seed,
+    /// What it takes on a machine that has nothing else to do, about.
+    pub expected: Duration,
     /// After this it is cut short.
     pub limit: Duration,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, Series};
 use super::plan::{Arm, Scenario, Size, Work};
-pub use columns::{COLUMNS, Table};
+pub use columns::{COLUMNS, Column, Table};
 
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]

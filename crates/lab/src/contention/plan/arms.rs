@@ -25,7 +25,7 @@ pub(super) fn of(scenario: Scenario, size: Size) -> Vec<Arm> {
         Scenario::RunLock => run_lock(size),
         Scenario::Locks => locks(size),
         Scenario::Fairness => fairness(size),
-        Scenario::Idempotency => vec![arm(Serving::default_of("one step"), "", Work::Steps, 5)],
+        Scenario::Idempotency => vec![arm(Serving::default_of("one step"), "", Work::Steps, 1_000)],
         Scenario::Budget => budget(size),
     }
 }
@@ -59,9 +59,10 @@ fn flags(pairs: &[(&str, &str)]) -> Vec<String> {
     pairs.iter().flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]).collect()
 }
 
-fn arm(serving: Serving, clients: &str, work: Work, limit_seconds: u64) -> Arm {
-    let limit = Duration::from_secs(limit_seconds);
-    Arm { serving, clients: clients.to_owned(), work, seed: Seed::new(0), limit }
+/// An arm that takes about so many milliseconds. On a machine that is busy it may take three times as long.
+fn arm(serving: Serving, clients: &str, work: Work, expected_ms: u64) -> Arm {
+    let expected = Duration::from_millis(expected_ms);
+    Arm { serving, clients: clients.to_owned(), work, seed: Seed::new(0), expected, limit: expected * 3 }
 }
 
 /// The ways to decide starts: the documented one, the same with jitter, ours.
@@ -82,17 +83,17 @@ fn admission(size: Size) -> Vec<Arm> {
     };
     let mut arms = Vec::new();
     for &starts in bursts {
-        // Whoever tries again until it is served needs a slot to come free: that takes longer.
-        let limit = if starts > 100 { 60 } else { 5 };
         for serving in strategies() {
             for (clients, retry) in
                 [("no retry", None), ("fixed", Some(CLIENT_FIXED)), ("jittered", Some(CLIENT_JITTERED))]
             {
                 let tries_max = if retry.is_some() { TRIES_MAX } else { 1 };
+                // Whoever tries again until it is served needs slots to come free: that takes longer.
+                let expected_ms = u64::from(starts) * if retry.is_some() { 25 } else { 7 };
                 let work = Work::Starts { starts, runs_max: RUNS_MAX, retry, tries_max };
                 let clients = retry.map_or(clients.to_owned(), |retry| format!("client {retry}"));
                 let clients = if bursts.len() > 1 { format!("{clients}, {starts}") } else { clients };
-                arms.push(arm(serving.clone(), &clients, work, limit));
+                arms.push(arm(serving.clone(), &clients, work, expected_ms));
             }
         }
     }
@@ -100,10 +101,10 @@ fn admission(size: Size) -> Vec<Arm> {
 }
 
 fn run_lock(size: Size) -> Vec<Arm> {
-    let (results, limit) = match size {
-        Size::Tiny => (10, 8),
-        Size::Small => (40, 8),
-        Size::Full => (500, 60),
+    let (results, expected_ms) = match size {
+        Size::Tiny => (10, 2_000),
+        Size::Small => (40, 2_500),
+        Size::Full => (500, 30_000),
     };
     let inbox = Serving::default_of("inbox");
     let locked = [
@@ -113,45 +114,46 @@ fn run_lock(size: Size) -> Vec<Arm> {
     ]
     .map(Serving::run_lock);
     let all = [inbox].into_iter().chain(locked);
-    all.map(|serving| arm(serving, "", Work::Results { results }, limit)).collect()
+    all.map(|serving| arm(serving, "", Work::Results { results }, expected_ms)).collect()
 }
 
 fn locks(size: Size) -> Vec<Arm> {
-    let (contenders, limit) = match size {
-        Size::Tiny => (10, 3),
-        Size::Small => (50, 3),
-        Size::Full => (500, 60),
+    let (contenders, expected_ms) = match size {
+        Size::Tiny => (10, 500),
+        Size::Small => (50, 1_000),
+        Size::Full => (500, 15_000),
     };
     let work = |poll| Work::Locks { contenders, hold_ms: 5, poll };
-    let polling =
-        |poll: RetryPolicy| arm(Serving::default_of(""), &format!("poll {poll}"), work(Some(poll)), limit);
+    let polling = |poll: RetryPolicy| {
+        arm(Serving::default_of(""), &format!("poll {poll}"), work(Some(poll)), expected_ms)
+    };
     vec![
-        arm(Serving::default_of(""), "in line (wait_ms)", work(None), limit),
+        arm(Serving::default_of(""), "in line (wait_ms)", work(None), expected_ms),
         polling(RetryPolicy::Fixed { delay_ms: 10 }),
         polling(RetryPolicy::FullJitter { base_ms: 10, cap_ms: 100 }),
     ]
 }
 
 fn fairness(size: Size) -> Vec<Arm> {
-    let (probes, stormers, limit) = match size {
-        Size::Tiny => (10, 10, 3),
-        Size::Small => (50, 50, 4),
-        Size::Full => (500, 200, 60),
+    let (probes, stormers, expected_ms) = match size {
+        Size::Tiny => (10, 10, 500),
+        Size::Small => (50, 50, 1_000),
+        Size::Full => (500, 200, 15_000),
     };
     let mut arms = Vec::new();
     for serving in [Serving::admission_lock(ADMISSION_FIXED), Serving::default_of("one step")] {
-        arms.push(arm(serving.clone(), "alone", Work::Probes { probes, stormers: 0 }, limit));
-        arms.push(arm(serving, "beside a storm", Work::Probes { probes, stormers }, limit));
+        arms.push(arm(serving.clone(), "alone", Work::Probes { probes, stormers: 0 }, expected_ms));
+        arms.push(arm(serving, "beside a storm", Work::Probes { probes, stormers }, expected_ms));
     }
     arms
 }
 
 /// How long the server may wait for its lock, against how often the client tries.
 fn budget(size: Size) -> Vec<Arm> {
-    let (starts, limit) = match size {
-        Size::Tiny => (20, 3),
-        Size::Small => (60, 3),
-        Size::Full => (300, 20),
+    let (starts, expected_ms) = match size {
+        Size::Tiny => (20, 500),
+        Size::Small => (60, 700),
+        Size::Full => (300, 5_000),
     };
     let mut arms = Vec::new();
     for max_wait_ms in [100, 500, 2_000] {
@@ -165,7 +167,7 @@ fn budget(size: Size) -> Vec<Arm> {
             let retry = (retries > 0).then_some(CLIENT_JITTERED);
             // Nobody meets the cap here: whoever is refused has waited for the lock in vain.
             let work = Work::Starts { starts, runs_max: starts, retry, tries_max: retries + 1 };
-            arms.push(arm(serving.clone(), &&tries(retries + 1), work, limit));
+            arms.push(arm(serving.clone(), &&tries(retries + 1), work, expected_ms));
         }
     }
     arms
