@@ -12,6 +12,7 @@ use interlock_lab::contention::plan::{Plan, Scenario, Size};
 use interlock_lab::contention::report::{Report, ScenarioReport, Table};
 use interlock_lab::contention::{self, Error, Progress, paper};
 use rand::RngExt as _;
+use rustix::process::{Resource, Rlimit};
 
 use super::meter::Meter;
 use super::own_server::{Standing, Way};
@@ -143,6 +144,7 @@ pub(super) async fn run(lab: Lab, way: Way, tenant: Option<String>, output: Outp
         fs::create_dir_all(folder).map_err(Failure::local("make the folder for the results"))?;
     }
     let mut stops = Stops::listen()?;
+    allow_connections();
     let report = match measure(&lab, way, needs_server, &mut stops).await {
         Ok(report) => report,
         Err(Error::Api(error)) => return Err(error.into()),
@@ -153,6 +155,13 @@ pub(super) async fn run(lab: Lab, way: Way, tenant: Option<String>, output: Outp
         say(&format!("{} files are in {}; open {}", written.len(), folder.display(), paper::PAGE));
     }
     show(&report, output)
+}
+
+/// A thousand clients and their server, all in this process, want more files than most shells allow at first.
+fn allow_connections() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    // If not, whoever finds no connection is counted among the other answers.
+    let _raised = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 async fn measure(

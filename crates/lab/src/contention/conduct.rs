@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use interlock_api::client::{Client, Error, Settings};
+use interlock_api::client::{Client, Error};
+use interlock_api::status::Strategies;
 
 use super::Progress;
 use super::clean;
@@ -15,10 +16,22 @@ use super::report::{ArmReport, ScenarioReport};
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
 
-/// What kept the lab from measuring anything at all.
+/// What kept an arm from being measured; or the whole lab, if it met the first of them.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
+    #[error("{0}")]
     Launch(LaunchError),
+    #[error("{0}")]
     Api(Error),
+}
+
+/// A server that is measured on.
+struct Place {
+    /// What it was started with.
+    flags: Vec<String>,
+    site: Site,
+    /// What it says of itself.
+    strategies: Strategies,
 }
 
 pub(super) struct Conduct<'a> {
@@ -28,8 +41,8 @@ pub(super) struct Conduct<'a> {
     /// Tells the tenants of this lab from those of all others on the same store.
     mark: String,
     until: Instant,
-    /// The server of the last arm, with what it was started with.
-    site: Option<(Vec<String>, Site)>,
+    /// The server of the last arm.
+    place: Option<Place>,
     backend: Option<String>,
     /// Arms that are behind us, and all.
     done: usize,
@@ -52,7 +65,7 @@ impl<'a> Conduct<'a> {
             progress,
             mark: format!("{:08x}", rand::random::<u32>()),
             until: Instant::now() + plan.limit,
-            site: None,
+            place: None,
             backend: None,
             done: 0,
             arms: 0,
@@ -85,8 +98,8 @@ impl<'a> Conduct<'a> {
     /// Removes what an interrupted arm has left, stops the server, and tells what was found.
     pub(super) async fn end(mut self) -> (Vec<ScenarioReport>, Option<String>, Vec<String>) {
         self.clean().await;
-        if let Some((_, site)) = self.site.take() {
-            site.close().await;
+        if let Some(place) = self.place.take() {
+            place.site.close().await;
         }
         (self.scenarios, self.backend, self.left_behind)
     }
@@ -111,12 +124,12 @@ impl<'a> Conduct<'a> {
         if limit < SHORTEST.min(arm.limit) {
             return Ok(report.with_note("not measured: out of time"));
         }
-        let connection = match self.connection_for(arm).await {
-            Ok(connection) => connection,
-            Err(Trouble::Launch(error)) if self.done > 0 => {
-                return Ok(report.with_note(format!("not measured: {error}")));
-            }
-            Err(trouble) => return Err(trouble),
+        let is_first = self.done == 0;
+        let (connection, strategies) = match self.place_for(arm).await {
+            Ok(place) => (place.site.connection.clone(), place.strategies.clone()),
+            // The first answer of all tells whether there is a server, and whether we may.
+            Err(trouble) if is_first => return Err(trouble),
+            Err(trouble) => return Ok(report.with_note(format!("not measured: {trouble}"))),
         };
         let tenant = format!("lab-{}-{}", self.mark, self.done);
         let stage = Stage {
@@ -134,21 +147,18 @@ impl<'a> Conduct<'a> {
                 if trace.is_cut {
                     notes.insert(0, format!("cut short after {:.1} s", limit.as_secs_f64()));
                 }
+                notes.extend(self.remark(arm, &strategies));
                 let (figures, series) = (Some(Figures::of(&trace)), Series::of(&trace));
                 Ok(ArmReport { figures, series, notes, ..report })
             }
             Ok(Seen::Steps(steps)) => Ok(ArmReport { steps, ..report }),
-            // The first answer of all tells whether there is a server, and whether we may.
-            Err(error) if self.done == 0 => Err(Trouble::Api(error)),
+            Err(error) if is_first => Err(Trouble::Api(error)),
             Err(error) => Ok(report.with_note(format!("not measured: {error}"))),
         }
     }
 
     async fn carry_out(&mut self, stage: &Stage, arm: &Arm) -> Result<Seen, Error> {
         let client = stage.client(&stage.tenant)?;
-        if self.backend.is_none() {
-            self.backend = Some(client.status().await?.backend.kind);
-        }
         if self.ground.is_lasting() {
             // Written down before anything is made: an answer may be lost, or waited for in vain.
             self.traces.push((client, stage.tenant.clone()));
@@ -163,16 +173,33 @@ impl<'a> Conduct<'a> {
         }
     }
 
-    /// The way to a server for this arm: that of the last arm, if it was started with the same.
-    async fn connection_for(&mut self, arm: &Arm) -> Result<Settings, Trouble> {
+    /// A server for this arm: that of the last arm, if it was started with the same.
+    async fn place_for(&mut self, arm: &Arm) -> Result<&Place, Trouble> {
         let flags = &arm.serving.flags;
-        if self.site.as_ref().is_none_or(|(started_with, _)| started_with != flags) {
-            if let Some((_, site)) = self.site.take() {
-                site.close().await;
+        if self.place.as_ref().is_none_or(|place| place.flags != *flags) {
+            if let Some(place) = self.place.take() {
+                place.site.close().await;
             }
             let site = self.ground.open(flags).await.map_err(Trouble::Launch)?;
-            self.site = Some((flags.clone(), site));
+            let status = Client::new(site.connection.clone()).map_err(Trouble::Api)?.status().await;
+            let status = status.map_err(Trouble::Api)?;
+            self.backend = Some(status.backend.kind);
+            self.place = Some(Place { flags: flags.clone(), site, strategies: status.strategies });
         }
-        Ok(self.site.as_ref().expect("it was just opened").1.connection.clone())
+        Ok(self.place.as_ref().expect("it was just opened"))
+    }
+
+    /// What the reader has to know of the server: what is in force there, if that was not for the lab to choose or is
+    /// not what the lab chose.
+    fn remark(&self, arm: &Arm, strategies: &Strategies) -> Option<String> {
+        let chosen = |flag: &str, default: &str| {
+            let flags = &arm.serving.flags;
+            let place = flags.iter().position(|known| known == flag);
+            place.and_then(|place| flags.get(place + 1)).map_or(default, String::as_str).to_owned()
+        };
+        let asked = (chosen("--admission-strategy", "atomic"), chosen("--run-strategy", "inbox"));
+        let Strategies { admission, run } = strategies;
+        let is_so = (&asked.0, &asked.1) == (admission, run);
+        (self.ground.is_there() || !is_so).then(|| format!("in force: admission {admission}, results {run}"))
     }
 }

@@ -12,6 +12,9 @@ pub const BUCKET: Duration = Duration::from_millis(10);
 /// Into so many slices at most the time is cut, to see whether successes are spread over it.
 const SLICES_MAX: usize = 50;
 
+/// Fewer successes than this are not spread over anything.
+const SUCCESSES_MIN: usize = 10;
+
 /// Points of a curve that are kept.
 const POINTS_MAX: usize = 400;
 
@@ -182,10 +185,10 @@ pub fn peak_to_mean(counts: &[u32]) -> Option<f64> {
 }
 
 /// The time until the last of these is cut into as many slices as there are times, 50 at most; the share of the slices
-/// that have one. All slices if they come evenly, two thirds if by chance, few if in waves. None of fewer than two.
+/// that have one. All slices if they come evenly, two thirds if by chance, few if in waves. None of fewer than ten.
 #[must_use]
 pub fn spread(times: &[Duration]) -> Option<f64> {
-    let end = times.iter().max().filter(|end| times.len() > 1 && !end.is_zero())?;
+    let end = times.iter().max().filter(|end| times.len() >= SUCCESSES_MIN && !end.is_zero())?;
     let slices = times.len().min(SLICES_MAX);
     let mut hit = vec![false; slices];
     for time in times {

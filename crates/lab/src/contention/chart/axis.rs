@@ -21,6 +21,8 @@ enum Kind {
 /// Below this, times are as good as nothing.
 const SMALLEST_MS: f64 = 0.1;
 
+const TICKS_MAX: u32 = 20;
+
 impl Axis {
     /// From nothing to a round number that is at least `high`.
     pub(super) fn linear(high: f64, (from, to): (f64, f64)) -> Self {
@@ -56,10 +58,9 @@ impl Axis {
         match self.kind {
             Kind::Linear => {
                 let step = step(self.high);
-                (0..)
-                    .map(|number| f64::from(number) * step)
-                    .take_while(|tick| *tick <= self.high * 1.000_1)
-                    .collect()
+                // The high end is a whole number of steps; a hair more, because they are no exact numbers.
+                let inside = |tick: &f64| *tick <= self.high * 1.000_1;
+                (0..=TICKS_MAX).map(|number| f64::from(number) * step).take_while(inside).collect()
             }
             Kind::Logarithmic => {
                 let inside = rounds(self.low / 10.0).skip_while(|round| *round < self.low * 0.999);

@@ -38,7 +38,7 @@ fn successes_that_come_evenly_fill_every_slice_and_waves_only_theirs() {
     assert_eq!(spread(&waves), Some(0.1), "four waves in forty slices");
     let many: Vec<_> = (1..=1_000).map(ms).collect();
     assert_eq!(spread(&many), Some(1.0));
-    assert_eq!((spread(&[ms(5)]), spread(&[]), spread(&[ms(0), ms(0)])), (None, None, None));
+    assert_eq!((spread(&even[..9]), spread(&[]), spread(&[ms(0); 20])), (None, None, None));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn every_request_is_counted_once_by_what_it_came_to() {
     // Three of five arrive in one of 21 buckets.
     assert!(close(found.wave.unwrap(), 3.0 * 21.0 / 5.0), "{found:?}");
     assert_eq!(found.retry_wave, Some(1.0));
-    assert_eq!(found.request_ms.unwrap().max, 90.0);
+    assert!(close(found.request_ms.unwrap().max, 90.0));
 }
 
 #[test]

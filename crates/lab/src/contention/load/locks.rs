@@ -26,7 +26,7 @@ impl Stage {
     ) -> Result<Trace> {
         let client = self.client(&self.tenant)?;
         warm_up(&client, contenders).await;
-        let before = Counters::read(&client).await?;
+        let before = Counters::before(&client).await?;
         let recorder = Arc::new(Recorder::default());
         let journey = |contender| {
             let contender = Contender {
@@ -40,7 +40,7 @@ impl Stage {
             contender.go(poll)
         };
         let mut trace = burst(&recorder, &self.order(contenders), self.until, journey).await;
-        before.add_to(&mut trace, &Counters::read(&client).await?);
+        before.add_to(&mut trace, &Counters::after(&client).await?);
         trace.notes.push("commands of releases included".to_owned());
         Ok(trace)
     }

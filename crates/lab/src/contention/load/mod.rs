@@ -52,7 +52,7 @@ impl Stage {
     pub(super) async fn carry_out(&self, work: &Work) -> Result<Seen> {
         let trace = match *work {
             Work::Starts { starts, runs_max, retry, tries_max } => {
-                self.starts(&starts::Starts { starts, runs_max, retry, tries_max }).await
+                self.starts(&starts::Starts { count: starts, runs_max, retry, tries_max }).await
             }
             Work::Results { results } => self.results(results).await,
             Work::Locks { contenders, hold_ms, poll } => {
@@ -105,12 +105,16 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) async fn read(client: &Client) -> Result<Self> {
+    /// Read before the load. What reading costs is not counted, but for one look at the store.
+    pub(super) async fn before(client: &Client) -> Result<Self> {
+        let redeliveries = redeliveries(client).await;
+        Ok(Self { redeliveries, commands: client.status().await?.store.commands_sent })
+    }
+
+    /// Read after the load.
+    pub(super) async fn after(client: &Client) -> Result<Self> {
         let commands = client.status().await?.store.commands_sent;
-        // A server whose numbers cannot be read is measured without them.
-        let redeliveries =
-            client.metrics().await.ok().and_then(|text| sum_of(&text, "lock_busy_retry_count"));
-        Ok(Self { commands, redeliveries })
+        Ok(Self { commands, redeliveries: redeliveries(client).await })
     }
 
     /// What was counted since, written into the trace.
@@ -119,6 +123,11 @@ impl Counters {
         trace.redeliveries =
             self.redeliveries.zip(later.redeliveries).map(|(before, after)| after.saturating_sub(before));
     }
+}
+
+/// A server whose numbers cannot be read is measured without them.
+async fn redeliveries(client: &Client) -> Option<u64> {
+    sum_of(&client.metrics().await.ok()?, "lock_busy_retry_count")
 }
 
 /// All samples of this name together; none if there are none.

@@ -30,7 +30,7 @@ impl Stage {
         self.save_workflow(&stormy, false).await?;
         limit_runs(&stormy, &self.neighbour, Some(STORM_RUNS_MAX)).await?;
         warm_up(&client, stormers + 1).await;
-        let before = Counters::read(&client).await?;
+        let before = Counters::before(&client).await?;
         let storm = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..stormers {
@@ -52,7 +52,7 @@ impl Stage {
         let is_cut = tokio::time::timeout_at(self.until.into(), probing).await.is_err();
         tasks.shutdown().await;
         let mut trace = recorder.trace(probes, is_cut);
-        before.add_to(&mut trace, &Counters::read(&client).await?);
+        before.add_to(&mut trace, &Counters::after(&client).await?);
         trace.background = storm.load(Ordering::Relaxed);
         if stormers > 0 {
             let clients = format!("{} starts of {stormers} clients beside it", trace.background);

@@ -40,14 +40,14 @@ impl Stage {
         let mut following = tokio::spawn(follower.follow(heard));
         // A follower that has ended says so when it is waited for.
         let _listens = listening.await;
-        let before = Counters::read(&client).await?;
+        let before = Counters::before(&client).await?;
         let journey = |contender: u32| report(client.clone(), recorder.clone(), jobs.clone(), contender);
         let posted =
             burst(&recorder, &self.order(u32::try_from(jobs.len()).unwrap_or(0)), self.until, journey).await;
-        let followed = tokio::time::timeout_at(self.until.into(), &mut following).await;
+        let end = tokio::time::timeout_at(self.until.into(), &mut following).await;
         following.abort();
-        let mut trace = recorder.trace(posted.contenders, posted.is_cut || followed.is_err());
-        before.add_to(&mut trace, &Counters::read(&client).await?);
+        let mut trace = recorder.trace(posted.contenders, posted.is_cut || end.is_err());
+        before.add_to(&mut trace, &Counters::after(&client).await?);
         Ok(trace)
     }
 

@@ -23,7 +23,7 @@ const CLAIM_WAIT_MS: u64 = 1_000;
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct Starts {
-    pub(super) starts: u32,
+    pub(super) count: u32,
     pub(super) runs_max: u32,
     pub(super) retry: Option<RetryPolicy>,
     pub(super) tries_max: u32,
@@ -34,15 +34,15 @@ impl Stage {
         let client = self.client(&self.tenant)?;
         self.save_workflow(&client, false).await?;
         limit_runs(&client, &self.tenant, Some(work.runs_max)).await?;
-        warm_up(&client, work.starts).await;
+        warm_up(&client, work.count).await;
         // Nobody who gives up at once needs a slot to come free; and then nothing but starts costs commands.
-        let has_workers = work.retry.is_some() && work.runs_max < work.starts;
+        let has_workers = work.retry.is_some() && work.runs_max < work.count;
         let mut workers = JoinSet::new();
         for number in 0..if has_workers { WORKERS } else { 0 } {
             let name = format!("lab-{number}").parse().expect("letters make a worker's name");
             workers.spawn(end_runs(client.clone(), name));
         }
-        let before = Counters::read(&client).await?;
+        let before = Counters::before(&client).await?;
         let recorder = Arc::new(Recorder::default());
         let journey = |contender| {
             let starter = Starter {
@@ -55,8 +55,8 @@ impl Stage {
             };
             starter.go()
         };
-        let mut trace = burst(&recorder, &self.order(work.starts), self.until, journey).await;
-        before.add_to(&mut trace, &Counters::read(&client).await?);
+        let mut trace = burst(&recorder, &self.order(work.count), self.until, journey).await;
+        before.add_to(&mut trace, &Counters::after(&client).await?);
         workers.shutdown().await;
         if has_workers {
             trace.notes.push("commands of workers included".to_owned());
@@ -88,7 +88,7 @@ impl Starter {
             }
             match delays.next() {
                 Some(delay) if answer.is_passing() && number < self.tries_max => {
-                    tokio::time::sleep(delay).await
+                    tokio::time::sleep(delay).await;
                 }
                 _ => return,
             }

@@ -51,8 +51,8 @@ fn section(scenario: &ScenarioReport, pictures: &[Picture]) -> String {
 
 fn table(table: &Table, class: &str) -> String {
     let cells = |kind: &str, cells: &[String]| {
-        let cells: String = cells.iter().map(|cell| format!("<{kind}>{}</{kind}>", escaped(cell))).collect();
-        format!("<tr>{cells}</tr>\n")
+        let cells: Vec<_> = cells.iter().map(|cell| format!("<{kind}>{}</{kind}>", escaped(cell))).collect();
+        format!("<tr>{}</tr>\n", cells.concat())
     };
     let titles: Vec<String> = table.titles.iter().map(|title| (*title).to_owned()).collect();
     let rows: String = table.rows.iter().map(|row| cells("td", row)).collect();

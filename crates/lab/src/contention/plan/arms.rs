@@ -167,7 +167,7 @@ fn budget(size: Size) -> Vec<Arm> {
             let retry = (retries > 0).then_some(CLIENT_JITTERED);
             // Nobody meets the cap here: whoever is refused has waited for the lock in vain.
             let work = Work::Starts { starts, runs_max: starts, retry, tries_max: retries + 1 };
-            arms.push(arm(serving.clone(), &&tries(retries + 1), work, expected_ms));
+            arms.push(arm(serving.clone(), &tries(retries + 1), work, expected_ms));
         }
     }
     arms
