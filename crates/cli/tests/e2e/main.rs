@@ -9,6 +9,7 @@ mod fences;
 mod folder;
 mod idempotency;
 mod kills;
+mod lab;
 mod load;
 mod lock_failures;
 mod locks;

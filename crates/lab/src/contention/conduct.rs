@@ -139,6 +139,7 @@ impl<'a> Conduct<'a> {
             seed: arm.seed,
             until: Instant::now() + limit,
         };
+        let report = ArmReport { tenant: Some(stage.tenant.clone()), ..report };
         let end = self.carry_out(&stage, arm).await;
         self.clean().await;
         match end {

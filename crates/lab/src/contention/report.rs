@@ -56,6 +56,8 @@ pub struct ArmReport {
     pub serving: String,
     pub work: Work,
     pub seed: u64,
+    /// Whose runs and locks they were; null if it was not measured.
+    pub tenant: Option<String>,
     /// Null if it was not measured.
     pub figures: Option<Figures>,
     pub series: Series,
@@ -75,6 +77,7 @@ impl ArmReport {
             serving: arm.serving.name.clone(),
             work: arm.work.clone(),
             seed: arm.seed.number(),
+            tenant: None,
             figures: None,
             series: Series::default(),
             steps: Vec::new(),

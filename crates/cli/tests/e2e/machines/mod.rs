@@ -4,6 +4,7 @@ mod caps;
 mod documents;
 mod drill;
 mod kills;
+mod lab;
 mod locks;
 mod monitor;
 mod nats_workers;

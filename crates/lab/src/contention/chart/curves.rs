@@ -67,8 +67,9 @@ impl Plot {
         let is_wide = (longest as f64).mul_add(LETTER, SAMPLE) > (WIDTH - LEFT - RIGHT) / 2.0;
         let columns = if is_wide { 1 } else { 2 };
         let bottom = TOP + HEIGHT;
+        let rows = arms.len().div_ceil(columns);
         #[expect(clippy::cast_precision_loss, reason = "a number of rows")]
-        let legend = arms.len().div_ceil(columns) as f64 * ENTRY;
+        let legend = rows as f64 * ENTRY;
         let mut svg = Svg::new(WIDTH, bottom + BELOW + legend + MARGIN, title);
         let up = Axis::linear(100.0, (bottom, TOP));
         self.grid(&mut svg, &up);
@@ -82,7 +83,7 @@ impl Plot {
         }
         for (number, (arm, stroke)) in arms.iter().zip(&strokes).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a number of entries")]
-            let (column, row) = ((number % columns) as f64, (number / columns) as f64);
+            let (column, row) = ((number / rows) as f64, (number % rows) as f64);
             let x = LEFT + column * (WIDTH - LEFT - RIGHT) / 2.0;
             let y = bottom + BELOW + row * ENTRY;
             svg.line(&[(x, y), (x + SAMPLE - 10.0, y)], *stroke);
