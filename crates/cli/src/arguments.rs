@@ -4,7 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dlq, drill, jobs, keys, limits, locks, retry_policy, rollout, run, worker, workers, workflow,
+    approval, dlq, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, worker, workers,
+    workflow,
 };
 use crate::config::ServeFlags;
 
@@ -93,6 +94,9 @@ pub(crate) enum Command {
     Drill(drill::Drill),
     #[command(hide = true)]
     DrillParty(drill::DrillParty),
+    /// Measure contention: strategies and retry policies side by side
+    #[command(after_help = lab::EXAMPLES)]
+    Lab(lab::Lab),
     /// What the server says of itself
     Status,
     /// A script that teaches your shell these commands

@@ -91,10 +91,16 @@ pub(crate) fn table<const N: usize>(
     titles: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    grid(titles.to_vec(), rows.into_iter().map(Vec::from))
+}
+
+/// The same, where the columns depend on what is shown.
+pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(titles);
     // Wrapping is for eyes; a program wants one line a row.
-    table.add_rows(rows.into_iter().map(|row| row.map(|cell| cell.replace(['\n', '\t'], " "))));
+    let line = |cell: String| cell.replace(['\n', '\t'], " ");
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(line).collect::<Vec<_>>()));
     if io::stdout().is_terminal() {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     } else {

@@ -1,23 +1,18 @@
 //! `interlock drill`: pauses a holder past its lease, and shows what becomes of its late writes.
 
-mod server;
-
 use std::io::{self, BufReader};
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use interlock_api::client::Settings;
 use interlock_lab::drill::plan::Plan;
 use interlock_lab::drill::verdict::{Row, Verdict, sentence};
 use interlock_lab::drill::{self, Launch, Progress, Report, Setting, party};
 
+use super::meter::Meter;
+use super::own_server::{OwnServer, Standing, Way};
 use super::serve::Stops;
-use crate::arguments::ConnectionFlags;
-use crate::config::{self, Environment, Secret};
 use crate::exit::{Exit, Failure, Result};
 use crate::output::{Output, or_dash, say, table};
-use server::OwnServer;
 
 pub(crate) const EXAMPLES: &str = "\
 Two processes of its own, a holder and a contender, take turns at a job, a lock, and a file that
@@ -36,9 +31,6 @@ Examples:
   interlock drill --redis redis://127.0.0.1:6379 --nats nats://127.0.0.1:4222
   interlock drill --unguarded                       # what happens where nobody compares fences";
 
-/// The server comes to its end without the drill's help after this.
-const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
-
 #[derive(Debug, Args)]
 pub(crate) struct Drill {
     /// How long a lease lasts; the holder is paused for longer
@@ -47,15 +39,8 @@ pub(crate) struct Drill {
     /// Let the file take every write, whatever its fence, and see the drill find out
     #[arg(long)]
     unguarded: bool,
-    /// Start the drill's own server on this Redis; as for `serve`
-    #[arg(long, value_name = "URL", requires = "nats")]
-    redis: Option<Secret>,
-    /// Start the drill's own server on this NATS; as for `serve`
-    #[arg(long, value_name = "URL", requires = "redis")]
-    nats: Option<Secret>,
-    /// What the names of that installation's locks begin with; as for `serve`
-    #[arg(long, value_name = "NAME", requires = "redis")]
-    prefix: Option<String>,
+    #[command(flatten)]
+    standing: Standing,
 }
 
 /// A process of the drill. Only the drill starts it.
@@ -65,32 +50,12 @@ pub(crate) struct DrillParty {
     name: String,
 }
 
-/// The way to a server that is there, if one was named.
-pub(super) struct Way {
-    connection: Settings,
-    is_typed: bool,
-    is_named: bool,
-}
-
-impl Way {
-    pub(super) fn new(flags: &ConnectionFlags, environment: &Environment) -> Self {
-        Self {
-            connection: config::connection(flags, environment),
-            is_typed: flags.gateway.is_some(),
-            is_named: config::gateway(flags, environment).is_some(),
-        }
-    }
-}
-
 pub(super) async fn run(drill: Drill, way: Way, output: Output) -> Result<Exit> {
-    if drill.redis.is_some() && way.is_typed {
-        let sentence = "--gateway takes a server that is there, and --redis starts one: name one of them";
-        return Err(Failure::Usage(sentence.to_owned()));
-    }
+    let needs_server = way.needs_server(&drill.standing)?;
     // Before anything is there that would have to be removed.
     let mut stops = Stops::listen()?;
     let plan = Plan::new(Duration::from_millis(drill.ttl_ms), !drill.unguarded);
-    let report = match conduct(&drill, &plan, way, &mut stops).await {
+    let report = match conduct(&plan, needs_server.then_some(&drill.standing), way, &mut stops).await {
         Ok(report) => report,
         Err(failure) if failure.exit() == Exit::Usage => return Err(failure),
         Err(failure) => Report::not_begun(&plan, failure.to_string()),
@@ -104,20 +69,19 @@ pub(super) async fn party(DrillParty { .. }: DrillParty) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn conduct(drill: &Drill, plan: &Plan, way: Way, stops: &mut Stops) -> Result<Report> {
+async fn conduct(plan: &Plan, own: Option<&Standing>, way: Way, stops: &mut Stops) -> Result<Report> {
     let folder = tempfile::Builder::new().prefix("interlock-drill-").tempdir();
     let folder = folder.map_err(Failure::local("make a temporary folder"))?;
     let program = std::env::current_exe().map_err(Failure::local("find this program"))?;
     let launch = Launch { program, arguments: vec!["drill-party".into()] };
     let setting = |connection| Setting { connection, party: launch, folder: folder.path().to_owned() };
-    let spinner = Spinner::new();
+    let spinner = Meter::spinner();
     let progress = |progress: Progress| spinner.tell(&progress.to_string());
-    // What was typed wins over what the environment says.
-    let mut report = if drill.redis.is_some() || !way.is_named {
+    let mut report = if let Some(standing) = own {
         spinner.tell("starting a server");
         let data = folder.path().join("data");
         let server = tokio::select! {
-            server = OwnServer::build(drill, &data) => server?,
+            server = OwnServer::build(standing, &data, &[]) => server?,
             () = stops.next() => return Ok(Report::not_begun(plan, "it was interrupted".to_owned())),
         };
         let setting = setting(server.connection(way.connection));
@@ -131,28 +95,6 @@ async fn conduct(drill: &Drill, plan: &Plan, way: Way, stops: &mut Stops) -> Res
         report.left_behind.push(format!("the folder {path}: {error}"));
     }
     Ok(report)
-}
-
-/// Where the drill stands, for whoever sits at a terminal.
-struct Spinner(ProgressBar);
-
-impl Spinner {
-    fn new() -> Self {
-        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
-        let bar = ProgressBar::new_spinner().with_style(style.expect("the template is fixed and valid"));
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self(bar)
-    }
-
-    fn tell(&self, sentence: &str) {
-        self.0.set_message(sentence.to_owned());
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
 }
 
 fn show(report: &Report, output: Output) -> Result<Exit> {

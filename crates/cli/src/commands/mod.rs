@@ -7,8 +7,11 @@ pub(crate) mod drill;
 mod group;
 pub(crate) mod jobs;
 pub(crate) mod keys;
+pub(crate) mod lab;
 pub(crate) mod limits;
 pub(crate) mod locks;
+mod meter;
+pub(crate) mod own_server;
 mod pages;
 pub(crate) mod retry_policy;
 pub(crate) mod rollout;
@@ -55,10 +58,14 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
         Command::Dlq(dlq) => dlq::run(dlq, &session()?).await.map(done),
         Command::Drill(drill) => {
-            let way = drill::Way::new(&arguments.connection, environment);
+            let way = own_server::Way::new(&arguments.connection, environment);
             Box::pin(drill::run(drill, way, output)).await
         }
         Command::DrillParty(party) => drill::party(party).await,
+        Command::Lab(lab) => {
+            let way = own_server::Way::new(&arguments.connection, environment);
+            Box::pin(lab::run(lab, way, arguments.connection.tenant, output)).await
+        }
         Command::Status => status::run(&session()?).await.map(done),
     }
 }

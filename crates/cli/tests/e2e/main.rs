@@ -10,6 +10,7 @@ mod fences;
 mod folder;
 mod idempotency;
 mod kills;
+mod lab;
 mod load;
 mod lock_failures;
 mod locks;

@@ -6,6 +6,7 @@ mod documents;
 mod drill;
 mod fan_in;
 mod kills;
+mod lab;
 mod locks;
 mod monitor;
 mod nats_workers;

@@ -1,0 +1,271 @@
+//! The lab: that every scenario comes to its end, what it writes, and that it removes what it made.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::server::{BINARY, Caller, LIMIT, Server, signal};
+use super::walk_through::{self, blocks, read};
+
+pub(crate) const PAGE: &str = "docs/operating/lab.md";
+
+const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// A place for a lab, in which can be seen what it leaves behind.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(BINARY);
+        command.arg("lab").args(line.split_whitespace()).env("TMPDIR", self.0.path());
+        command.env_remove("INTERLOCK_GATEWAY");
+        command
+    }
+
+    pub(crate) fn lab(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    fn begin(&self, line: &str) -> Child {
+        self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn expect_empty(&self) {
+        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 0);
+    }
+}
+
+/// The report of a lab that must have ended with this code.
+pub(crate) fn report(output: &Output, code: i32) -> Value {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+    assert_eq!(output.status.code(), Some(code), "{report:#} {told}");
+    report
+}
+
+/// The arms of a scenario.
+pub(crate) fn arms<'a>(report: &'a Value, scenario: &str) -> &'a Vec<Value> {
+    let all = report["scenarios"].as_array().unwrap();
+    let found = all.iter().find(|known| known["scenario"] == scenario);
+    found.unwrap_or_else(|| panic!("no {scenario} in {report:#}"))["arms"].as_array().unwrap()
+}
+
+/// Every arm was measured, or says why not.
+fn expect_measured(arm: &Value) {
+    let figures = &arm["figures"];
+    if figures.is_null() {
+        let is_runbook = arm["work"]["kind"] == "steps";
+        assert!(is_runbook || arm["notes"].to_string().contains("not measured"), "{arm:#}");
+        return;
+    }
+    let number = |name: &str| figures[name].as_u64().unwrap_or_else(|| panic!("no {name}: {arm:#}"));
+    let answers = ["ok", "status_409", "status_429", "status_503", "other"].map(number);
+    assert_eq!(answers.iter().sum::<u64>(), number("requests"), "{arm:#}");
+    assert_eq!(number("other"), 0, "{arm:#}");
+    assert!(number("served") <= number("contenders"), "{arm:#}");
+    assert!(figures["request_ms"]["p99"].as_f64() >= figures["request_ms"]["p50"].as_f64(), "{arm:#}");
+    assert!(figures["commands"].is_u64() && figures["wave"].is_number(), "{arm:#}");
+}
+
+/// Refused at the cap, and by nothing else than the cap or its gate.
+pub(crate) fn expect_two_of(arm: &Value, starts: u64) {
+    let number = |name: &str| arm["figures"][name].as_u64().unwrap();
+    assert_eq!((number("requests"), number("ok")), (starts, 2), "{arm:#}");
+    assert_eq!(number("status_429") + number("status_503"), starts - 2, "{arm:#}");
+}
+
+/// The arms whose clients give up at once.
+pub(crate) fn without_retry(report: &Value) -> Vec<&Value> {
+    let gives_up = |arm: &&Value| arm["work"]["retry"].is_null();
+    arms(report, "admission").iter().filter(gives_up).collect()
+}
+
+#[test]
+fn every_scenario_comes_to_its_end_and_everything_is_written_down() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("out");
+    let output = place.lab(&format!("--size tiny --seed 7 --json --out {}", out.display()));
+    let report = report(&output, 0);
+    assert_eq!((&report["seed"], &report["backend"]), (&json!(7), &json!("embedded")));
+    for scenario in ["admission", "run-lock", "locks", "fairness", "idempotency", "budget"] {
+        arms(&report, scenario).iter().for_each(expect_measured);
+    }
+    let given_up = without_retry(&report);
+    assert_eq!(given_up.len(), 3);
+    given_up.into_iter().for_each(|arm| expect_two_of(arm, 20));
+    let steps = arms(&report, "idempotency")[0]["steps"].as_array().unwrap();
+    assert_eq!(steps.iter().filter(|step| step["ok"] == true).count(), 8, "{steps:#?}");
+    expect_files(&out, &report);
+    place.expect_empty();
+}
+
+fn expect_files(out: &Path, report: &Value) {
+    let written: Value = serde_json::from_str(&fs::read_to_string(out.join("lab.json")).unwrap()).unwrap();
+    assert_eq!(&written, report);
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    for scenario in ["admission", "run-lock", "locks", "fairness", "budget"] {
+        let lines = fs::read_to_string(out.join(format!("{scenario}.csv"))).unwrap().lines().count();
+        assert_eq!(lines, arms(report, scenario).len() + 1, "{scenario}");
+        for kind in ["burst", "latency", "waves"] {
+            let svg = fs::read_to_string(out.join(format!("{scenario}-{kind}.svg"))).unwrap();
+            assert!(page.contains(&svg), "{scenario}-{kind} is not on the page");
+            assert!(fs::read(out.join(format!("{scenario}-{kind}.png"))).unwrap().starts_with(PNG_SIGNATURE));
+        }
+        for arm in arms(report, scenario) {
+            assert!(page.contains(arm["name"].as_str().unwrap()), "{arm:#}");
+        }
+    }
+    assert_eq!(fs::read_to_string(out.join("idempotency.csv")).unwrap().lines().count(), 9);
+    // Nothing on the page is fetched from anywhere.
+    let alone = page.replace("http://www.w3.org/2000/svg", "");
+    for foreign in ["http:", "https:", "src=", "href=", "<script", "<link", "url(", "@import"] {
+        assert!(!alone.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_plan() {
+    let place = Place::new();
+    let plan = |seed: u32| {
+        let output = place.lab(&format!("--scenario locks --size tiny --json --seed {seed}"));
+        let report = report(&output, 0);
+        let planned =
+            |arm: &Value| ["name", "server", "work", "seed"].map(|member| arm[member].clone()).to_vec();
+        arms(&report, "locks").iter().map(planned).collect::<Vec<_>>()
+    };
+    assert_eq!(plan(3), plan(3));
+    assert_ne!(plan(3), plan(4));
+}
+
+/// The tenant has nothing that a lab makes.
+async fn expect_no_traces(caller: &Caller) {
+    for list in ["/workflow-runs", "/workflows", "/locks", "/jobs"] {
+        assert_eq!(caller.get(list).await.expect(200).body["items"], json!([]), "{list}");
+    }
+    let path = format!("/config?scope=org&scope_id={}", caller.tenant);
+    let limits = caller.get(&path).await.expect(200).body["data"]["limits"].clone();
+    assert_eq!(limits, json!({}));
+}
+
+#[tokio::test]
+async fn a_server_that_is_named_is_measured_as_it_is_and_left_as_it_was() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let line = format!("--gateway {} --scenario admission,locks,fairness --size tiny --json", server.base);
+    let report = report(&place.lab(&line), 0);
+    for scenario in ["admission", "locks", "fairness"] {
+        for arm in arms(&report, scenario) {
+            expect_measured(arm);
+            assert_eq!(arm["server"], json!([]), "{arm:#}");
+            assert!(arm["name"].as_str().unwrap().starts_with("as it is served"), "{arm:#}");
+            assert!(
+                arm["notes"].to_string().contains("in force: admission atomic, results inbox"),
+                "{arm:#}"
+            );
+            let tenant = arm["tenant"].as_str().unwrap();
+            expect_no_traces(&server.caller(tenant)).await;
+            expect_no_traces(&server.caller(&format!("{tenant}-storm"))).await;
+        }
+    }
+    assert_eq!(arms(&report, "admission").len(), 3);
+    assert_eq!(report.get("left_behind"), None);
+    place.expect_empty();
+}
+
+#[tokio::test]
+async fn one_that_is_interrupted_says_so_and_removes_its_traces() {
+    let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    let line = format!("--gateway {} --scenario admission --json", server.base);
+    let lab = place.begin(&line);
+    let until = Instant::now() + LIMIT;
+    // The default tenant and the lab's: it has begun.
+    while server.caller("default").get("/status").await.number("tenants") < 2 {
+        assert!(Instant::now() < until, "the lab does not begin");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    signal(lab.id(), "INT");
+    let told = report(&lab.wait_with_output().unwrap(), 3);
+    assert_eq!(told["reason"], "it was interrupted");
+    assert_eq!(told.get("left_behind"), None);
+    let metrics = reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap();
+    let active: Vec<_> =
+        metrics.lines().filter(|line| line.starts_with("active_runs{tenant=\"lab-")).collect();
+    assert!(active.iter().all(|line| line.ends_with(" 0")), "{active:?}");
+    place.expect_empty();
+}
+
+#[test]
+fn what_there_is_no_time_for_is_said_to_be_not_measured() {
+    let place = Place::new();
+    let report = report(&place.lab("--limit-s 1 --scenario admission,budget --json"), 0);
+    let all: Vec<_> = arms(&report, "admission").iter().chain(arms(&report, "budget")).collect();
+    assert_eq!(all.len(), 18);
+    let late: Vec<_> = all.iter().filter(|arm| arm["figures"].is_null()).collect();
+    assert!(!late.is_empty());
+    assert!(late.iter().all(|arm| arm["notes"] == json!(["not measured: out of time"])), "{late:#?}");
+}
+
+#[test]
+fn where_there_is_no_server_there_is_nothing_to_measure() {
+    let place = Place::new();
+    for line in [
+        "--gateway http://127.0.0.1:1",
+        "--redis redis://127.0.0.1:1 --nats nats://127.0.0.1:1 --scenario locks",
+    ] {
+        let output = place.lab(line);
+        assert_eq!(output.status.code(), Some(3), "{line}: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("127.0.0.1:1"), "{output:?}");
+    }
+    place.expect_empty();
+}
+
+#[test]
+fn what_contradicts_itself_is_wrong_usage() {
+    let place = Place::new();
+    for line in [
+        "--redis redis://127.0.0.1:1",
+        "--gateway http://127.0.0.1:1 --redis redis://127.0.0.1:1 --nats nats://127.0.0.1:1",
+        "--gateway nonsense",
+        "--redis nonsense --nats nonsense",
+        "--scenario nothing",
+        "--size huge",
+        "--limit-s 0",
+        "--seed -1",
+        "--tenant acme",
+    ] {
+        let output = place.lab(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
+    }
+    place.expect_empty();
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_about_the_lab_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    // The page speaks to people who have not named a server.
+    let begin = "export PATH=\"$PWD/target/release:$PATH\"\nunset INTERLOCK_GATEWAY\n";
+    let page = read(PAGE);
+    let (worked, told) =
+        walk_through::run(&server, &format!("{begin}{}", blocks(&page, "sh walk-through").join("\n")));
+    assert!(worked, "{told}");
+    for word in
+        ["admission: starts of one tenant", "one step, no retry", "P99", "locks-burst.png", "index.html"]
+    {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert!(!told.contains('\u{1b}'), "{told}");
+    // Every column that can be shown is explained.
+    for column in ["SENT", "PUT OFF", "ALL SERVED", "COMMANDS", "RETRY WAVE", "SPREAD"] {
+        assert!(page.contains(column), "{column}");
+    }
+}

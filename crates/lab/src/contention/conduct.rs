@@ -1,0 +1,206 @@
+//! The course of the lab: which arm is measured when, on which server, and for how long at most.
+
+use std::time::{Duration, Instant};
+
+use interlock_api::client::{Client, Error};
+use interlock_api::status::Strategies;
+
+use super::Progress;
+use super::clean;
+use super::figures::{Figures, Series};
+use super::ground::{Ground, LaunchError, Site};
+use super::load::{Seen, Stage};
+use super::plan::{Arm, Plan, Scenario};
+use super::report::{ArmReport, ScenarioReport};
+
+/// Less is not worth beginning.
+const SHORTEST: Duration = Duration::from_millis(300);
+
+/// What kept an arm from being measured; or the whole lab, if it met the first of them.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("{0}")]
+    Launch(LaunchError),
+    #[error("{0}")]
+    Api(Error),
+}
+
+/// A server that is measured on.
+struct Place {
+    /// What it was started with.
+    flags: Vec<String>,
+    site: Site,
+    /// What it says of itself.
+    strategies: Strategies,
+}
+
+pub(super) struct Conduct<'a> {
+    plan: &'a Plan,
+    ground: &'a Ground<'a>,
+    progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    /// Tells the tenants of this lab from those of all others on the same store.
+    mark: String,
+    until: Instant,
+    /// The server of the last arm.
+    place: Option<Place>,
+    backend: Option<String>,
+    /// Arms that are behind us, and all.
+    done: usize,
+    arms: usize,
+    /// A tenant that is in use, with the way to it.
+    traces: Vec<(Client, String)>,
+    scenarios: Vec<ScenarioReport>,
+    left_behind: Vec<String>,
+}
+
+impl<'a> Conduct<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        ground: &'a Ground<'a>,
+        progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    ) -> Self {
+        Self {
+            plan,
+            ground,
+            progress,
+            mark: format!("{:08x}", rand::random::<u32>()),
+            until: Instant::now() + plan.limit,
+            place: None,
+            backend: None,
+            done: 0,
+            arms: 0,
+            traces: Vec::new(),
+            scenarios: Vec::new(),
+            left_behind: Vec::new(),
+        }
+    }
+
+    pub(super) async fn run(&mut self) -> Result<(), Trouble> {
+        let arms = |scenario: &Scenario| (*scenario, self.plan.arms(*scenario, self.ground.is_there()));
+        let all: Vec<(Scenario, Vec<Arm>)> = self.plan.scenarios.iter().map(arms).collect();
+        self.arms = all.iter().map(|(_, arms)| arms.len()).sum();
+        let mut expected: Duration = all.iter().flat_map(|(_, arms)| arms).map(|arm| arm.expected).sum();
+        for (scenario, arms) in all {
+            let sentence = scenario.sentence();
+            self.scenarios.push(ScenarioReport { scenario, sentence, arms: Vec::new() });
+            for arm in arms {
+                let limit = self.share(&arm, expected);
+                expected = expected.saturating_sub(arm.expected);
+                let report = self.measure(scenario, &arm, limit).await?;
+                self.scenarios.last_mut().expect("it was just begun").arms.push(report);
+                self.done += 1;
+            }
+        }
+        (self.progress)(Progress { done: self.done, arms: self.arms, doing: "cleaning up" });
+        Ok(())
+    }
+
+    /// Removes what an interrupted arm has left, stops the server, and tells what was found.
+    pub(super) async fn end(mut self) -> (Vec<ScenarioReport>, Option<String>, Vec<String>) {
+        self.clean().await;
+        if let Some(place) = self.place.take() {
+            place.site.close().await;
+        }
+        (self.scenarios, self.backend, self.left_behind)
+    }
+
+    /// An arm's time: its own limit, unless the arms after it, which expect so much together, would find too little left.
+    fn share(&self, arm: &Arm, all_expect: Duration) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let after_it = all_expect.saturating_sub(arm.expected);
+        let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
+        arm.limit.min(left.saturating_sub(after_it).max(fair))
+    }
+
+    async fn measure(
+        &mut self,
+        scenario: Scenario,
+        arm: &Arm,
+        limit: Duration,
+    ) -> Result<ArmReport, Trouble> {
+        let name = arm.name();
+        (self.progress)(Progress { done: self.done, arms: self.arms, doing: &format!("{scenario}: {name}") });
+        let report = ArmReport::new(arm);
+        if limit < SHORTEST.min(arm.limit) {
+            return Ok(report.with_note("not measured: out of time"));
+        }
+        let is_first = self.done == 0;
+        let (connection, strategies) = match self.place_for(arm).await {
+            Ok(place) => (place.site.connection.clone(), place.strategies.clone()),
+            // The first answer of all tells whether there is a server, and whether we may.
+            Err(trouble) if is_first => return Err(trouble),
+            Err(trouble) => return Ok(report.with_note(format!("not measured: {trouble}"))),
+        };
+        let tenant = format!("lab-{}-{}", self.mark, self.done);
+        let stage = Stage {
+            connection,
+            neighbour: format!("{tenant}-storm"),
+            tenant,
+            seed: arm.seed,
+            until: Instant::now() + limit,
+        };
+        let report = ArmReport { tenant: Some(stage.tenant.clone()), ..report };
+        let end = self.carry_out(&stage, arm).await;
+        self.clean().await;
+        match end {
+            Ok(Seen::Trace(trace)) => {
+                let mut notes = trace.notes.clone();
+                if trace.is_cut {
+                    notes.insert(0, format!("cut short after {:.1} s", limit.as_secs_f64()));
+                }
+                notes.extend(self.remark(arm, &strategies));
+                let (figures, series) = (Some(Figures::of(&trace)), Series::of(&trace));
+                Ok(ArmReport { figures, series, notes, ..report })
+            }
+            Ok(Seen::Steps(steps)) => Ok(ArmReport { steps, ..report }),
+            Err(error) if is_first => Err(Trouble::Api(error)),
+            Err(error) => Ok(report.with_note(format!("not measured: {error}"))),
+        }
+    }
+
+    async fn carry_out(&mut self, stage: &Stage, arm: &Arm) -> Result<Seen, Error> {
+        let client = stage.client(&stage.tenant)?;
+        if self.ground.is_lasting() {
+            // Written down before anything is made: an answer may be lost, or waited for in vain.
+            self.traces.push((client, stage.tenant.clone()));
+            self.traces.push((stage.client(&stage.neighbour)?, stage.neighbour.clone()));
+        }
+        stage.carry_out(&arm.work).await
+    }
+
+    async fn clean(&mut self) {
+        while let Some((client, tenant)) = self.traces.pop() {
+            self.left_behind.extend(clean::remove(&client, &tenant).await);
+        }
+    }
+
+    /// A server for this arm: that of the last arm, if it was started with the same.
+    async fn place_for(&mut self, arm: &Arm) -> Result<&Place, Trouble> {
+        let flags = &arm.serving.flags;
+        if self.place.as_ref().is_none_or(|place| place.flags != *flags) {
+            if let Some(place) = self.place.take() {
+                place.site.close().await;
+            }
+            let site = self.ground.open(flags).await.map_err(Trouble::Launch)?;
+            let status = Client::new(site.connection.clone()).map_err(Trouble::Api)?.status().await;
+            let status = status.map_err(Trouble::Api)?;
+            self.backend = Some(status.backend.kind);
+            self.place = Some(Place { flags: flags.clone(), site, strategies: status.strategies });
+        }
+        Ok(self.place.as_ref().expect("it was just opened"))
+    }
+
+    /// What the reader has to know of the server: what is in force there, if that was not for the lab to choose or is
+    /// not what the lab chose.
+    fn remark(&self, arm: &Arm, strategies: &Strategies) -> Option<String> {
+        let chosen = |flag: &str, default: &str| {
+            let flags = &arm.serving.flags;
+            let place = flags.iter().position(|known| known == flag);
+            place.and_then(|place| flags.get(place + 1)).map_or(default, String::as_str).to_owned()
+        };
+        let asked = (chosen("--admission-strategy", "atomic"), chosen("--run-strategy", "inbox"));
+        let Strategies { admission, run } = strategies;
+        let is_so = (&asked.0, &asked.1) == (admission, run);
+        (self.ground.is_there() || !is_so).then(|| format!("in force: admission {admission}, results {run}"))
+    }
+}

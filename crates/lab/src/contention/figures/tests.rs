@@ -1,0 +1,98 @@
+use super::*;
+
+fn ms(time: u64) -> Duration {
+    Duration::from_millis(time)
+}
+
+fn attempt(contender: u32, number: u32, sent: u64, took: u64, answer: Answer) -> Attempt {
+    Attempt { contender, number, sent: ms(sent), took: ms(took), answer }
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() < 0.001
+}
+
+#[test]
+fn quantiles_are_times_that_were_measured() {
+    let found = quantiles((1..=100).map(ms)).unwrap();
+    assert_eq!(found, Quantiles { p50: 50.0, p95: 95.0, p99: 99.0, max: 100.0 });
+    let few = quantiles([ms(3), ms(1), ms(2)].into_iter()).unwrap();
+    assert_eq!(few, Quantiles { p50: 2.0, p95: 3.0, p99: 3.0, max: 3.0 });
+    assert_eq!(quantiles(std::iter::empty()), None);
+}
+
+#[test]
+fn the_wave_is_one_if_all_buckets_are_alike_and_their_number_if_all_come_at_once() {
+    assert_eq!(peak_to_mean(&[5, 5, 5]), Some(1.0));
+    assert_eq!(peak_to_mean(&[0, 12, 0, 0]), Some(4.0));
+    assert_eq!(peak_to_mean(&[4, 2, 0, 2]), Some(2.0));
+    assert_eq!(peak_to_mean(&[0, 0]), None);
+    assert_eq!(peak_to_mean(&[]), None);
+}
+
+#[test]
+fn successes_that_come_evenly_fill_every_slice_and_waves_only_theirs() {
+    let even: Vec<_> = (1..=40).map(|number| ms(number * 10 - 5)).collect();
+    assert_eq!(spread(&even), Some(1.0));
+    let waves: Vec<_> = (0..40).map(|number| ms(500 * (1 + number / 10))).collect();
+    assert_eq!(spread(&waves), Some(0.1), "four waves in forty slices");
+    let many: Vec<_> = (1..=1_000).map(ms).collect();
+    assert_eq!(spread(&many), Some(1.0));
+    assert_eq!((spread(&even[..9]), spread(&[]), spread(&[ms(0); 20])), (None, None, None));
+}
+
+#[test]
+fn every_request_is_counted_once_by_what_it_came_to() {
+    let trace = Trace {
+        contenders: 3,
+        attempts: vec![
+            attempt(0, 1, 0, 5, Answer::Ok),
+            attempt(1, 1, 0, 7, Answer::AtCapacity),
+            attempt(2, 1, 1, 9, Answer::Unavailable),
+            attempt(1, 2, 107, 4, Answer::Ok),
+            attempt(2, 2, 110, 90, Answer::Other),
+        ],
+        served: vec![ms(5), ms(111)],
+        elapsed: ms(200),
+        is_cut: true,
+        background: 5,
+        commands: Some(25),
+        ..Trace::default()
+    };
+    let found = Figures::of(&trace);
+    let counts = (found.requests, found.ok, found.at_capacity, found.unavailable, found.held, found.other);
+    assert_eq!(counts, (5, 2, 1, 1, 0, 1));
+    assert_eq!((found.retries, found.served, found.all_served_ms), (2, 2, None));
+    assert!(close(found.commands_per_request.unwrap(), 2.5), "the requests that make the load count, too");
+    // Three of five arrive in one of 21 buckets.
+    assert!(close(found.wave.unwrap(), 3.0 * 21.0 / 5.0), "{found:?}");
+    assert_eq!(found.retry_wave, Some(1.0));
+    assert!(close(found.request_ms.unwrap().max, 90.0));
+}
+
+#[test]
+fn when_all_are_served_the_last_tells_when() {
+    let trace = Trace {
+        contenders: 2,
+        attempts: vec![attempt(0, 1, 0, 5, Answer::Ok), attempt(1, 1, 0, 42, Answer::Ok)],
+        served: vec![ms(5), ms(42)],
+        ..Trace::default()
+    };
+    assert_eq!(Figures::of(&trace).all_served_ms, Some(42.0));
+    assert_eq!(Series::of(&trace).arrivals, [2, 0, 0, 0, 0]);
+    assert_eq!(Series::of(&trace).served_ms, [5.0, 42.0]);
+}
+
+#[test]
+fn nothing_measured_is_nothing_said() {
+    let found = Figures::of(&Trace::default());
+    assert_eq!((found.request_ms, found.served_ms, found.wave, found.spread), (None, None, None, None));
+    assert_eq!(Series::of(&Trace::default()), Series::default());
+}
+
+#[test]
+fn a_thinned_curve_keeps_its_ends() {
+    let all = thinned((0..10_000).map(ms));
+    assert_eq!((all.len(), all[0], all[all.len() - 1]), (400, 0.0, 9_999.0));
+    assert!(all.is_sorted());
+}
