@@ -116,9 +116,7 @@ pub(crate) fn call(script: &'static Script, action: &'static str, lock: &LockNam
         LockName::Of(tenant, resource) => (Home::Tenant(tenant.clone()), name_of(resource), USER),
         LockName::Stage(stage) => (Home::Stage(*stage), stage.key().to_owned(), "stage"),
         // No resource has this name: a '%' in one is written as two digits more.
-        LockName::Admission(tenant) => {
-            (Home::Tenant(tenant.clone()), "%admission".to_owned(), "admission")
-        }
+        LockName::Admission(tenant) => (Home::Tenant(tenant.clone()), "%admission".to_owned(), "admission"),
     };
     bounded(Call::new(script, action, home).of("lock", lock.resource()).with(name).with(kind))
 }

@@ -122,7 +122,9 @@ async fn what_is_not_ours_under_a_key_is_told_and_left_alone() {
     let store = open(&server.url()).await;
     let held = granted(&*store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
-    for foreign in ["text", "{\"run\":1}", "{\"run\":\"r\",\"fingerprint\":\"f\",\"reservation\":{\"fence\":\"x\"}}"] {
+    for foreign in
+        ["text", "{\"run\":1}", "{\"run\":\"r\",\"fingerprint\":\"f\",\"reservation\":{\"fence\":\"x\"}}"]
+    {
         server.command(&["SET", RESERVED, foreign]).await.unwrap();
         let reserved = store.reserve_key(&reserve(&start, held.fence, LEASE)).await;
         assert!(matches!(reserved, Err(StoreError::Damaged { .. })), "{foreign}: {reserved:?}");

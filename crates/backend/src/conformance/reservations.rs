@@ -71,7 +71,10 @@ pub async fn the_admission_lock_is_its_tenants_own_and_in_no_list_and_no_quota(s
     granted(&scene.store, &door).await;
     assert_eq!(scene.store.locks(&acme(), &page).await.unwrap().items.len(), 1);
     let shown = scene.store.lock(&gate()).await.unwrap().expect("it is held");
-    assert_eq!((shown.view.resource, shown.view.holders), (name("wf:run:admission:acme"), vec![held.clone()]));
+    assert_eq!(
+        (shown.view.resource, shown.view.holders),
+        (name("wf:run:admission:acme"), vec![held.clone()])
+    );
     scene.unlock(&held).await;
     assert!(scene.lock("b").await.fence > held.fence);
 }
@@ -86,7 +89,11 @@ pub async fn a_key_is_reserved_only_under_the_live_lock(subject: &mut dyn Subjec
     let answer = scene.reserve(&start, guessed).await;
     assert_eq!(answer, Err(StoreError::Fenced { held: guessed, current: first.fence }));
     assert_eq!(scene.reserve(&start, first.fence).await, Ok(Reserved::Reserved));
-    assert_eq!(scene.reserve(&start, first.fence).await, Ok(Reserved::Reserved), "asked again, it is the same");
+    assert_eq!(
+        scene.reserve(&start, first.fence).await,
+        Ok(Reserved::Reserved),
+        "asked again, it is the same"
+    );
     scene.unlock(&first).await;
     let late = scene.reserve(&start, first.fence).await;
     assert_eq!(late, Err(StoreError::Fenced { held: first.fence, current: first.fence }));
@@ -232,7 +239,10 @@ pub async fn only_a_reservation_of_the_same_run_is_released(subject: &mut dyn Su
     let other = scene.request(&acme(), Some("k"), json!({"n": 1}));
     assert!(!scene.release(&other).await, "it is reserved for another run");
     assert!(!scene.release(&StartRun { tenant: globex(), ..start.clone() }).await, "it is another tenant's");
-    assert!(!scene.release(&StartRun { workflow: name("other"), ..start.clone() }).await, "of another workflow");
+    assert!(
+        !scene.release(&StartRun { workflow: name("other"), ..start.clone() }).await,
+        "of another workflow"
+    );
     assert!(scene.release(&start).await);
     assert!(!scene.release(&start).await, "it is gone");
     let committed = scene.request(&acme(), Some("k"), json!({"n": 1}));

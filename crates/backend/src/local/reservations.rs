@@ -40,12 +40,7 @@ pub(super) fn check_hold(view: &dyn View, now: Timestamp, start: &StartRun) -> R
 }
 
 /// The fence of the tenant's admission lock, if it is held under this one now.
-fn check_lock(
-    view: &dyn View,
-    now: Timestamp,
-    tenant: &TenantId,
-    held: Fence,
-) -> Result<Fence, StoreError> {
+fn check_lock(view: &dyn View, now: Timestamp, tenant: &TenantId, held: Fence) -> Result<Fence, StoreError> {
     let lock = locks::fence_in_force(view, now, &LockName::Admission(tenant.clone()))?;
     if lock.is_live && lock.fence == held {
         Ok(lock.fence)

@@ -253,7 +253,9 @@ impl Drop for AdmissionLock {
             let given_back = timeout(RELEASE_TIMEOUT, give_back(&*store, standing, (&lock, &request, &call)));
             match given_back.await {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "an admission lock was not given back; it ends by itself"),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "an admission lock was not given back; it ends by itself")
+                }
                 Err(_) => tracing::warn!("an admission lock was not given back in time; it ends by itself"),
             }
         });

@@ -76,7 +76,8 @@ async fn die_everywhere<E: Executor>(open: impl Fn(Arc<ManualClock>) -> Arc<Loca
                     }
                     scene.settings.admission_strategy = survivor;
                     scene.settings.admission_tuning.max_wait_ms = 60_000;
-                    let context = format!("{death:?} of {:?}, cap {cap}, then {survivor:?}", victim.wire.all());
+                    let context =
+                        format!("{death:?} of {:?}, cap {cap}, then {survivor:?}", victim.wire.all());
                     recover(&scene, (cap, blocking), &context).await;
                 }
             }

@@ -127,7 +127,9 @@ async fn a_holder_that_pauses_past_its_lease_before_it_creates_does_not_over_adm
         match key {
             None => assert!(matches!(late, Err(StartError::GateBusy { .. })), "{late:?}"),
             // Its key started the other's run meanwhile.
-            Some(_) => assert!(matches!(late, Ok(Started::Replayed { run: other, .. }) if other == run), "{late:?}"),
+            Some(_) => {
+                assert!(matches!(late, Ok(Started::Replayed { run: other, .. }) if other == run), "{late:?}")
+            }
         }
         assert_eq!(scene.active().await, [run]);
     }

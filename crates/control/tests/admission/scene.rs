@@ -64,8 +64,11 @@ impl Scene<MemoryTables> {
 
 impl<E: Executor> Scene<E> {
     pub(crate) async fn on(store: Arc<LocalStore<E>>, clock: Arc<dyn Clock>, cap: u32) -> Self {
-        let settings =
-            Settings { admission_strategy: AdmissionStrategy::Lock, admission_repeats_max: 1, ..Settings::default() };
+        let settings = Settings {
+            admission_strategy: AdmissionStrategy::Lock,
+            admission_repeats_max: 1,
+            ..Settings::default()
+        };
         let scene = Self { store, settings, clock };
         scene.save_workflow().await;
         scene.limit(cap).await;

@@ -59,10 +59,9 @@ impl Walk {
         self.perhaps_later();
         // Now and then somebody else's, or one whose time is long over.
         let picked = Self::pick(&mut self.random, &self.reservations.starts);
-        let start = picked.filter(|picked| picked.run != start.run).map_or(start, |picked| StartRun {
-            is_repeat: true,
-            ..picked
-        });
+        let start = picked
+            .filter(|picked| picked.run != start.run)
+            .map_or(start, |picked| StartRun { is_repeat: true, ..picked });
         if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
             self.runs.push((start.tenant.clone(), run));
         }

@@ -94,7 +94,10 @@ async fn the_key_stands_in_redis_with_its_owner_while_others_wait() {
     let (answers, held) = tokio::join!(storm, look);
     assert_eq!(count(&answers, 200), 12, "{answers:?}");
     let (instance, run) = held["owner"].as_str().unwrap().split_once('/').unwrap();
-    assert!(instance.starts_with("i-") && answers.iter().any(|answer| answer.text("run_id") == run), "{held}");
+    assert!(
+        instance.starts_with("i-") && answers.iter().any(|answer| answer.text("run_id") == run),
+        "{held}"
+    );
     assert!(held["token"].is_string() && held["fence"].is_u64() && held["expires_at"].is_u64(), "{held}");
     shows(&machines, KEY, "").await;
 }
@@ -135,7 +138,10 @@ async fn one_key_is_one_run_and_a_refused_key_is_free() {
     assert_eq!(runs.len(), 1);
     assert_eq!(answers.iter().filter(|answer| answer.body["replayed"] == json!(false)).count(), 1);
     let reused = callers[1].start("job", Some("one"), &json!({"n": 2})).await.expect(422);
-    assert_eq!((reused.text("code"), Some(&reused.text("run_id"))), ("idempotency_key_reused".into(), runs.first()));
+    assert_eq!(
+        (reused.text("code"), Some(&reused.text("run_id"))),
+        ("idempotency_key_reused".into(), runs.first())
+    );
     // Refused, the key is nobody's, and Redis shows it.
     callers[2].start("job", Some("later"), &json!({"n": 1})).await.expect(429);
     shows(&machines, "wf:run:idempotency:{acme}:job:later", "").await;
