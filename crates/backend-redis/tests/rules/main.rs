@@ -1,6 +1,7 @@
 //! What only Redis can get wrong: names that others read, replies that are lost, stores that come back empty.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admission_locks;
 mod asking;
 mod batches;
 mod cutting;
