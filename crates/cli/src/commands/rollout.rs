@@ -32,7 +32,7 @@ pub(crate) enum RolloutCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct Start {
-    /// Such as bounded_jitter:500ms:30%
+    /// The policy to try, written as for `retry-policy set`
     #[arg(long, value_name = "POLICY")]
     candidate: RetryPolicy,
     /// Of the runs, such as 10%

@@ -67,7 +67,7 @@ impl Control {
             .await?;
         info!(rollout = %rollout.id, candidate = %rollout.candidate.policy, by, "a roll-out begins");
         self.forget(&ended).await;
-        Ok(self.detail(rollout, Measured::default()))
+        Ok(self.detail(rollout, &Measured::default()))
     }
 
     /// Ends a roll-out on somebody's word.
@@ -102,11 +102,11 @@ impl Control {
             Some(measured) => measured.clone(),
             None => self.measured(&rollout.id).await?,
         };
-        Ok(self.detail(rollout, measured))
+        Ok(self.detail(rollout, &measured))
     }
 
-    fn detail(&self, rollout: Rollout, measured: Measured) -> RolloutDetail {
-        let trial = Trial { rollout: &rollout, measured: &measured, now: self.clock.now() };
+    fn detail(&self, rollout: Rollout, measured: &Measured) -> RolloutDetail {
+        let trial = Trial { rollout: &rollout, measured, now: self.clock.now() };
         let said = rollout.history.last().filter(|_| !rollout.is_running());
         let verdict = match said {
             Some(event) => event.why.clone().unwrap_or_else(|| format!("ended by {}", event.by)),
@@ -137,7 +137,7 @@ impl Control {
         let rollout = self.change_book(|book| book.end(id, kind, measured.clone(), signed.clone())).await?;
         let why = signed.reason.as_deref().unwrap_or_default();
         info!(rollout = %id, state = ?rollout.state, by, why, "a roll-out has ended");
-        Ok(self.detail(rollout, measured))
+        Ok(self.detail(rollout, &measured))
     }
 
     /// What all processes together have counted.

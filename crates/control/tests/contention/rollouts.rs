@@ -107,7 +107,7 @@ async fn a_good_candidate_is_promoted_at_its_end_and_not_before() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     results(&one, Arm::Control, 100, (2, 500));
     results(&other, Arm::Candidate, 100, (1, 100));
-    tokio::time::sleep(LASTING - Duration::from_secs(10)).await;
+    tokio::time::sleep(LASTING * 9 / 10).await;
     assert!(one.control.book().await.unwrap().rollout(&id).unwrap().is_running());
     let rollout = ended(&one, &id, Duration::from_secs(20)).await;
     assert_eq!(rollout.state, RolloutState::Promoted, "{}", why(&rollout));

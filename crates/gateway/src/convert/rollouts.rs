@@ -18,7 +18,7 @@ pub(crate) fn view(detail: RolloutDetail) -> RolloutView {
         ends_at: rollout.ends_at.into(),
         ended_at: rollout.ended_at.map(Into::into),
         by: starter(&rollout),
-        arms: vec![arm(&rollout, Arm::Control, control), arm(&rollout, Arm::Candidate, candidate)],
+        arms: vec![arm(&rollout, Arm::Control, &control), arm(&rollout, Arm::Candidate, &candidate)],
         id: rollout.id,
         history: rollout.history.into_iter().map(event).collect(),
     }
@@ -38,7 +38,7 @@ fn starter(rollout: &Rollout) -> String {
     rollout.history.first().map(|event| event.by.clone()).unwrap_or_default()
 }
 
-fn arm(rollout: &Rollout, arm: Arm, summary: ArmSummary) -> ArmView {
+fn arm(rollout: &Rollout, arm: Arm, summary: &ArmSummary) -> ArmView {
     ArmView {
         arm,
         policy: rollout.tuning(arm).policy,

@@ -62,12 +62,13 @@ struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     arm: Option<Arm>,
     seed: u64,
-    attempts: Vec<Delay>,
+    attempts: Vec<Attempt>,
 }
 
 #[derive(Debug, Serialize)]
-struct Delay {
-    attempt: u32,
+struct Attempt {
+    #[serde(rename = "attempt")]
+    number: u32,
     delay_ms: u64,
     /// Since the first attempt.
     total_ms: u64,
@@ -115,10 +116,10 @@ fn of_arm(rollout: &RolloutView, job: &JobId) -> Result<(RetryPolicy, Option<Arm
 
 fn explain((scope, arm): (Scope, Option<Arm>), policy: RetryPolicy, seed: Seed, attempts: u32) -> Explained {
     let mut total_ms = 0u64;
-    let delays = (1..=attempts).zip(policy.schedule(seed)).map(|(attempt, delay)| {
+    let delays = (1..=attempts).zip(policy.schedule(seed)).map(|(number, delay)| {
         let delay_ms = millis(delay);
         total_ms = total_ms.saturating_add(delay_ms);
-        Delay { attempt, delay_ms, total_ms }
+        Attempt { number, delay_ms, total_ms }
     });
     let attempts = delays.collect();
     Explained { scope, policy: policy.to_string(), arm, seed: seed.number(), attempts }
@@ -131,8 +132,8 @@ fn describe(explained: &Explained) -> String {
         ("arm", explained.arm.map(|arm| arm.name().to_owned())),
         ("seed", Some(explained.seed.to_string())),
     ]);
-    let row = |delay: &Delay| {
-        [delay.attempt.to_string(), format!("{} ms", delay.delay_ms), format!("{} ms", delay.total_ms)]
+    let row = |tried: &Attempt| {
+        [tried.number.to_string(), format!("{} ms", tried.delay_ms), format!("{} ms", tried.total_ms)]
     };
     format!("{head}\n\n{}", table(["ATTEMPT", "DELAY", "TOTAL"], explained.attempts.iter().map(row)))
 }
@@ -147,7 +148,7 @@ mod tests {
         let job: JobId = "0192f0c1-0000-7000-8000-000000000001:build@1".parse().unwrap();
         let seed = Seed::of_result(&job);
         let explained = explain((Scope::LockBusy, None), policy, seed, 12);
-        let delays: Vec<u64> = explained.attempts.iter().map(|delay| delay.delay_ms).collect();
+        let delays: Vec<u64> = explained.attempts.iter().map(|tried| tried.delay_ms).collect();
         let server: Vec<u64> = (1..=12).map(|attempt| millis(policy.delay_of(attempt, seed))).collect();
         assert_eq!(delays, server);
         assert_eq!(explained.attempts.last().unwrap().total_ms, server.iter().sum::<u64>());
