@@ -14,6 +14,7 @@ mod lock_failures;
 mod locks;
 mod machines;
 mod paused_worker;
+mod run_lock;
 mod server;
 mod story;
 mod walk_through;

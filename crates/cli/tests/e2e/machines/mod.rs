@@ -9,6 +9,7 @@ mod monitor;
 mod nats_workers;
 mod refusals;
 mod restarts;
+mod run_lock;
 
 use std::path::Path;
 
