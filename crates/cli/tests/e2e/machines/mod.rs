@@ -13,6 +13,7 @@ mod nats_workers;
 mod refusals;
 mod restarts;
 mod retry_policies;
+mod run_lock;
 
 use std::path::Path;
 
