@@ -13,6 +13,9 @@ use super::load::{Seen, Stage};
 use super::plan::{Arm, Plan, Scenario};
 use super::report::{ArmReport, ScenarioReport};
 
+/// What an arm may take beside its load: saving workflows, opening connections.
+const PREPARATION: Duration = Duration::from_secs(8);
+
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
 
@@ -132,16 +135,13 @@ impl<'a> Conduct<'a> {
             Err(trouble) => return Ok(report.with_note(format!("not measured: {trouble}"))),
         };
         let tenant = format!("lab-{}-{}", self.mark, self.done);
-        let stage = Stage {
-            connection,
-            neighbour: format!("{tenant}-storm"),
-            tenant,
-            seed: arm.seed,
-            until: Instant::now() + limit,
-        };
+        let stage = Stage { connection, neighbour: format!("{tenant}-storm"), tenant, seed: arm.seed, limit };
         let report = ArmReport { tenant: Some(stage.tenant.clone()), ..report };
-        let end = self.carry_out(&stage, arm).await;
+        let end = tokio::time::timeout(limit + PREPARATION, self.carry_out(&stage, arm)).await;
         self.clean().await;
+        let Ok(end) = end else {
+            return Ok(report.with_note("not measured: it could not be prepared in time"));
+        };
         match end {
             Ok(Seen::Trace(trace)) => {
                 let mut notes = trace.notes.clone();
