@@ -1,6 +1,7 @@
 //! What developers run: `cargo xtask test | ci | tidy | bench | simulate | soak`.
 
 mod command;
+mod promtool;
 mod python;
 mod tidy;
 mod tools;
@@ -62,7 +63,7 @@ fn test() -> Result<()> {
 }
 
 fn bench(arguments: &[String]) -> Result<()> {
-    if arguments.iter().any(|argument| argument == "--redis") {
+    if arguments.iter().any(|argument| ["--redis", "--locks", "--results"].contains(&argument.as_str())) {
         tools::provide()?;
     }
     // Built together: two builds with two sets of features would compile the heavy crates twice.

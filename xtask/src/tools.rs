@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::command::run;
-use crate::python;
+use crate::{promtool, python};
 
 /// Debian packages by the program that is needed of each. `curl`: the README's walk-through is run as it stands there.
 const PACKAGES: [(&str, &str); 7] = [
@@ -41,6 +41,7 @@ pub(crate) fn provide() -> Result<()> {
             format!("install these Debian packages by hand, as root, and try again: {}", packages.join(" "))
         })?;
     }
+    promtool::provide()?;
     python::provide()
 }
 
@@ -61,7 +62,7 @@ fn without_a_cluster(install: impl FnOnce() -> Result<()>) -> Result<()> {
     installed
 }
 
-fn apt(arguments: &[&str]) -> Command {
+pub(crate) fn apt(arguments: &[&str]) -> Command {
     let mut apt = Command::new("apt-get");
     apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
     apt

@@ -14,6 +14,8 @@ pub mod limits;
 pub mod locks;
 pub mod page;
 pub mod problem;
+pub mod retry_policies;
+pub mod rollouts;
 pub mod runs;
 pub mod schema;
 pub mod status;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use interlock_model::contention::{Arm, RolloutEventKind, RolloutState, Scope};
 use interlock_model::job::JobState;
 use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
@@ -127,6 +128,39 @@ pub(crate) fn lock_kind() -> Object {
 
 pub(crate) fn lock_release() -> Object {
     names(&[ReleaseMode::Explicit, ReleaseMode::Expiry]).build()
+}
+
+pub(crate) fn scope() -> Object {
+    names(&Scope::ALL).build()
+}
+
+pub(crate) fn arm() -> Object {
+    names(&Arm::ALL).build()
+}
+
+pub(crate) fn rollout_state() -> Object {
+    use RolloutState as State;
+    names(&[State::Running, State::Promoted, State::RolledBack, State::Aborted]).build()
+}
+
+pub(crate) fn rollout_event() -> Object {
+    use RolloutEventKind as Kind;
+    names(&[Kind::Started, Kind::Promoted, Kind::RolledBack, Kind::Aborted]).build()
+}
+
+/// A value with the ends of its interval; the upper end may be unknown, and all of it absent.
+pub(crate) fn estimate() -> Object {
+    let number = || ObjectBuilder::new().schema_type(Type::Number);
+    let high = ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::Number, Type::Null]));
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .property("value", number())
+        .property("low", number())
+        .property("high", high)
+        .required("value")
+        .required("low")
+        .required("high")
+        .build()
 }
 
 /// A run's status in the answer to its start, where the run may be gone already.

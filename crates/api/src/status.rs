@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::Time;
+use crate::retry_policies::RetryPolicyView;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatusView {
     pub version: String,
@@ -15,7 +18,12 @@ pub struct StatusView {
     pub roles: Vec<String>,
     pub backend: BackendStatus,
     pub strategies: Strategies,
-    /// The policies in force, by name.
+    /// How contenders wait, in force in this process.
+    pub retry_policies: Vec<RetryPolicyView>,
+    /// The roll-out that runs, as this process knows it.
+    #[schema(required)]
+    pub rollout: Option<RolloutStatus>,
+    /// Other policies in force, by name.
     pub policies: BTreeMap<String, Value>,
     pub store: StoreStatus,
     pub bus: BusStatus,
@@ -38,6 +46,17 @@ pub struct Strategies {
     pub admission: String,
     /// How results reach a busy run, such as `inbox`.
     pub run: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RolloutStatus {
+    pub id: String,
+    /// Of the runs.
+    pub share_percent: f64,
+    /// The policy that they try.
+    pub candidate: String,
+    pub by: String,
+    pub ends_at: Time,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

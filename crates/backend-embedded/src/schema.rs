@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-const MIGRATIONS: &[Migration] = &[create_tables, add_registry, add_locks];
+const MIGRATIONS: &[Migration] = &[create_tables, add_registry, add_locks, add_documents, add_put_off];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -137,6 +137,16 @@ fn add_locks(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     const TABLES: [&str; 6] =
         ["locks", "lock_line", "lock_history", "lock_listing", "lock_sweeps", "lock_tallies"];
     TABLES.iter().try_for_each(|table| create_table(transaction, table))
+}
+
+/// Version 4.
+fn add_documents(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    ["documents", "figures"].iter().try_for_each(|table| create_table(transaction, table))
+}
+
+/// Version 5.
+fn add_put_off(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    ["put_off", "put_off_due"].iter().try_for_each(|table| create_table(transaction, table))
 }
 
 fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {

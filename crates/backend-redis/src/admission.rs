@@ -9,7 +9,7 @@ use interlock_model::limit::RUNS_MAX_DEFAULT;
 use interlock_model::run::Head;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
-use interlock_model::{TenantId, Timestamp};
+use interlock_model::{Fence, TenantId, Timestamp};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -168,7 +168,7 @@ fn tell_all(batch: Vec<Waiting>, error: &StoreError) {
 fn arguments(link: &Link, start: &StartRun) -> Vec<Vec<u8>> {
     let (system, _) = link.known().system_limits();
     let rows = rows(start);
-    let mut put = Vec::with_capacity(rows.len() + 10);
+    let mut put = Vec::with_capacity(rows.len() + 11);
     put.push(format!("{{{}}}", start.tenant).written());
     put.push(start.run.to_string().written());
     put.push(start.is_repeat.written());
@@ -178,6 +178,7 @@ fn arguments(link: &Link, start: &StartRun) -> Vec<Vec<u8>> {
     put.push(system.key_retention.map(millis).written());
     put.push(start.intent.as_ref().map(|intent| intent.key.as_str()).written());
     put.push(start.intent.as_ref().map(|intent| intent.fingerprint.as_str()).written());
+    put.push(start.hold.map(Fence::number).written());
     put.push(rows.len().written());
     put.extend(rows);
     put
@@ -234,6 +235,10 @@ fn read_answer(mut fields: Fields) -> Result<Answer, Unreadable> {
     if code == "broken" {
         let reason = Unreadable(format!("the start could not be decided: {}", fields.text()?));
         return Ok(Err(damaged(scripts::ADMIT.name, reason)));
+    }
+    if code == "fenced" {
+        let (current, held) = (fields.fence()?, fields.fence()?);
+        return Ok(Err(StoreError::Fenced { held, current }));
     }
     Ok(read(&code, fields).map_err(|error| damaged(scripts::ADMIT.name, error)))
 }

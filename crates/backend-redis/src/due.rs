@@ -23,6 +23,7 @@ struct Look {
     is_ready: bool,
     timer: Option<Timestamp>,
     lease: Option<Timestamp>,
+    put_off: Option<Timestamp>,
 }
 
 pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
@@ -48,7 +49,12 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
             if look.is_ready && due.ready.len() < limit {
                 due.ready.push(look.tenant.clone());
             }
-            for (at, tenants) in [(look.timer, &mut due.timers), (look.lease, &mut due.leases)] {
+            let times = [
+                (look.timer, &mut due.timers),
+                (look.lease, &mut due.leases),
+                (look.put_off, &mut due.put_off),
+            ];
+            for (at, tenants) in times {
                 match at {
                     Some(at) if at <= now && tenants.len() < limit => tenants.push(look.tenant.clone()),
                     Some(at) if at <= now => {}
@@ -78,8 +84,9 @@ fn read(mut fields: Fields, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look
     for tenant in tenants {
         let mut answer = answers.list()?;
         let is_ready = answer.parsed::<u64>("count")? > 0;
-        let (timer, lease) = (answer.optional_time()?, answer.optional_time()?);
-        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease });
+        let mut time = || answer.optional_time();
+        let (timer, lease, put_off) = (time()?, time()?, time()?);
+        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease, put_off });
     }
     Ok((now, looks))
 }

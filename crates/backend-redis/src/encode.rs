@@ -1,8 +1,9 @@
 //! How values are written for the scripts, which never look into them.
 
 use interlock_model::approval::Approval;
-use interlock_model::job::NewJob;
-use interlock_model::run::RunStatus;
+use interlock_model::job::{JobOutcome, NewJob};
+use interlock_model::run::{InboxEvent, RunStatus};
+use interlock_model::{JobId, Timestamp};
 use serde::Serialize;
 
 use crate::script::{Argument, Unreadable};
@@ -23,11 +24,17 @@ pub(crate) fn without_first_time(value: &impl Serialize) -> String {
     text.strip_prefix("{\"at\":0").expect("the first field is the time zero").to_owned()
 }
 
+/// What became of a job, for its run's inbox, without its beginning up to the time: the script puts the store's.
+pub(crate) fn outcome(job: &JobId, outcome: JobOutcome) -> String {
+    let text = json(&InboxEvent::Job { at: Timestamp::ZERO, job: job.clone(), outcome });
+    text.strip_prefix("{\"job\":{\"at\":0").expect("the first field is the time zero").to_owned()
+}
+
 /// As `dispatch` of `lua/shared/jobs.lua` reads it.
 pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
     put.push(job.id.to_string().written());
     put.push(job.topic.as_str().written());
-    put.push(job.deadline_at.map(interlock_model::Timestamp::as_millis).written());
+    put.push(job.deadline_at.map(Timestamp::as_millis).written());
     put.push(json(job).written());
 }
 

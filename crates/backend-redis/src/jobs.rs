@@ -7,7 +7,6 @@ use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Leas
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
-use interlock_model::run::InboxEvent;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 use serde_json::json;
@@ -93,7 +92,7 @@ impl JobStore for RedisStore {
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
         let cause = cause_name(outcome.cause());
-        let event = encode::json(&InboxEvent::Job { job: job.clone(), outcome });
+        let event = encode::outcome(job, outcome);
         let call = Call::write(&scripts::REPORT, "record a result", tenant).of("job", job).under(fence);
         let call = call.with(job.to_string()).with(job.run.to_string()).with(fence.number());
         self.ask(call.with(cause).with(event), |mut fields| match fields.text()?.as_str() {
@@ -105,8 +104,7 @@ impl JobStore for RedisStore {
     }
 
     async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
-        let outcome = JobOutcome::Cancelled { by: by.to_owned() };
-        let event = encode::json(&InboxEvent::Job { job: job.clone(), outcome });
+        let event = encode::outcome(job, JobOutcome::Cancelled { by: by.to_owned() });
         let call = Call::write(&scripts::CANCEL_JOB, "cancel a job", tenant).of("job", job);
         let call = call.with(job.to_string()).with(job.run.to_string()).with(event);
         self.ask(call, |mut fields| Ok(state_after(cause_named(&fields.text()?)?))).await
@@ -211,7 +209,7 @@ fn read_duration(fields: &mut Fields) -> Result<Duration, Unreadable> {
     fields.parsed("duration").map(Duration::from_millis)
 }
 
-fn cause_name(cause: EndCause) -> &'static str {
+pub(crate) fn cause_name(cause: EndCause) -> &'static str {
     match cause {
         EndCause::Completed => "completed",
         EndCause::Failed => "failed",
@@ -258,7 +256,7 @@ mod tests {
     fn a_loss_is_written_by_the_script_as_the_model_writes_it() {
         let run = interlock_model::RunId::new(Timestamp::from_millis(1_794_700_800_000), [7; 10]);
         let job: JobId = format!("{run}:build@1").parse().unwrap();
-        let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost };
-        assert_eq!(encode::json(&event), format!(r#"{{"job":{{"job":"{job}","outcome":"lost"}}}}"#));
+        let event = encode::outcome(&job, JobOutcome::Lost);
+        assert_eq!(event, format!(r#","job":"{job}","outcome":"lost"}}}}"#));
     }
 }

@@ -23,6 +23,9 @@ use crate::{encode, scripts};
 /// Numbers of events are below it: Lua's stay exact up to there.
 const EVENTS_MAX: u64 = 1 << 53;
 
+/// The locks that a tenant's users take.
+const USER: &str = "user";
+
 impl RedisStore {
     /// Ends a hold, whoever does.
     async fn end_hold(
@@ -90,7 +93,7 @@ impl LockStore for RedisStore {
 
     async fn locks(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<LockView>, StoreError> {
         let call = Call::read(&scripts::LOCK_LIST, "list locks", tenant);
-        let call = bounded(call.with("").with(false)).with(page.after.as_deref()).with(page.limit);
+        let call = bounded(call.with("").with(USER)).with(page.after.as_deref()).with(page.limit);
         let read = |item: &mut Fields| {
             let mut item = item.list()?;
             let name = item.text()?;
@@ -109,12 +112,13 @@ impl LockStore for RedisStore {
 
 /// A verb on one lock, as `lua/shared/lock_record.lua` reads it.
 pub(crate) fn call(script: &'static Script, action: &'static str, lock: &LockName) -> Call {
-    let (home, name) = match lock {
-        LockName::Of(tenant, resource) => (Home::Tenant(tenant.clone()), name_of(resource)),
-        LockName::Stage(stage) => (Home::Stage(*stage), stage.key().to_owned()),
+    let (home, name, kind) = match lock {
+        LockName::Of(tenant, resource) => (Home::Tenant(tenant.clone()), name_of(resource), USER),
+        LockName::Stage(stage) => (Home::Stage(*stage), stage.key().to_owned(), "stage"),
+        // No resource has this name: a '%' in one is written as two digits more.
+        LockName::Admission(tenant) => (Home::Tenant(tenant.clone()), "%admission".to_owned(), "admission"),
     };
-    let is_stage = matches!(home, Home::Stage(_));
-    bounded(Call::new(script, action, home).of("lock", lock.resource()).with(name).with(is_stage))
+    bounded(Call::new(script, action, home).of("lock", lock.resource()).with(name).with(kind))
 }
 
 fn bounded(call: Call) -> Call {

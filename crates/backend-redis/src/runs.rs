@@ -38,12 +38,27 @@ impl RedisStore {
         (holder, lease): (&InstanceId, Duration),
         limit: usize,
     ) -> Result<Vec<Taken>, StoreError> {
-        let gone = self.link.known().gone_instances();
         let call = Call::write(&scripts::TAKE_READY, "take runs", tenant)
+            .with(limit)
+            .with(named.map(|run| run.to_string()));
+        let taken = self.take_by(call, (holder, lease), read_all_taken).await?;
+        for run in &taken {
+            self.link.known().saw_fence(run.fence);
+        }
+        Ok(taken)
+    }
+
+    /// Makes a call that may take runs: who takes them follows its arguments.
+    pub(crate) async fn take_by<T>(
+        &self,
+        call: Call,
+        (holder, lease): (&InstanceId, Duration),
+        read: impl FnOnce(Fields) -> Result<T, Unreadable>,
+    ) -> Result<T, StoreError> {
+        let gone = self.link.known().gone_instances();
+        let call = call
             .with(holder.as_str())
             .with(millis(lease))
-            .with(limit)
-            .with(named.map(|run| run.to_string()))
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
             .with_list(self.link.known().doubtful_holds().into_iter(), Call::push);
         let request = new_request();
@@ -54,11 +69,7 @@ impl RedisStore {
                 self.link.known().doubt_hold(request.clone());
             }
         });
-        let taken = read_all_taken(answered?).map_err(|error| damaged(name, error))?;
-        for run in &taken {
-            self.link.known().saw_fence(run.fence);
-        }
-        Ok(taken)
+        read(answered?).map_err(|error| damaged(name, error))
     }
 }
 
@@ -239,7 +250,7 @@ fn read_all_taken(mut fields: Fields) -> Result<Vec<Taken>, Unreadable> {
     fields.list()?.each(|taken| read_taken(taken.list()?, now))
 }
 
-fn read_taken(mut fields: Fields, now: Timestamp) -> Result<Taken, Unreadable> {
+pub(crate) fn read_taken(mut fields: Fields, now: Timestamp) -> Result<Taken, Unreadable> {
     Ok(Taken {
         start: fields.json("start")?,
         head: fields.json("head")?,

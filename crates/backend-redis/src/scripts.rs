@@ -11,10 +11,14 @@ macro_rules! shared {
 }
 
 shared! {
+    ADMISSION_LOCK = "admission_lock";
     APPEND = "append";
     CALL = "call";
     FAILURES = "failures";
     FENCE = "fence";
+    FIRST_WORD = "first_word";
+    GATED = "gate";
+    IDEMPOTENCY = "idempotency";
     INBOX = "inbox";
     JOB_LOCK = "job_lock";
     JOB_VIEW = "job_view";
@@ -30,6 +34,7 @@ shared! {
     SLOTS = "slots";
     STANDING = "standing";
     STATUS = "status";
+    TAKE = "take";
     VISIBLE = "visible";
 }
 
@@ -42,8 +47,11 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND];
-    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK];
+    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    RESERVE_KEY = "reserve_key" [FAILURES, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
+    COUNT_RUNS = "count_runs" [GATED];
+    TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
     COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
@@ -63,6 +71,10 @@ scripts! {
     HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
     REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    REPORT_AND_TAKE = "report_and_take"
+        [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
+    PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
+    TAKE_PUT_OFF = "take_put_off" [INBOX];
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
     ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];
@@ -85,6 +97,11 @@ scripts! {
     CREATE_KEY = "create_key" [];
     REVOKE_KEY = "revoke_key" [];
     API_KEYS = "api_keys" [];
+    DOCUMENT = "document" [];
+    SAVE_DOCUMENT = "save_document" [];
+    SAVE_FIGURES = "save_figures" [];
+    FIGURES = "figures" [];
+    FORGET_FIGURES = "forget_figures" [];
     INTRODUCE = "introduce" [REGISTERED];
     BEAT = "beat" [REGISTERED];
     REGISTRY = "registry" [];

@@ -15,19 +15,22 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
-    WorkflowId,
+    ApiKeyId, Fence, IdempotencyKey, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId,
+    Timestamp, WorkerId, WorkflowId,
 };
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
 use crate::dead_letters::DeadLetterStore;
+use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
+use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
+use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
@@ -195,6 +198,12 @@ pass_on!(RunStore {
     due(limit: usize) -> Due;
 });
 
+pass_on!(ReservationStore {
+    reserve_key(reserve: &Reserve) -> Reserved;
+    release_key(tenant: &TenantId, workflow: &WorkflowId, key: &IdempotencyKey, run: RunId) -> bool;
+    count_runs(tenant: &TenantId) -> Count;
+});
+
 pass_on!(JobStore {
     claim(claim: Claim) -> Vec<Claimed>;
     heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat;
@@ -208,6 +217,12 @@ pass_on!(JobStore {
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView>;
 });
 
+pass_on!(DeliveryStore {
+    report_and_take(report: &ReportAndTake) -> ReportTaken;
+    put_off(put_off: &PutOff) -> PutOffAnswer;
+    take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>;
+});
+
 pass_on!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution;
     approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval>;
@@ -218,6 +233,14 @@ pass_on!(DeadLetterStore {
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter>;
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter>;
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
+});
+
+pass_on!(DocumentStore {
+    document(name: DocumentName) -> Option<Document>;
+    save_document(name: DocumentName, expected: u64, text: &str) -> bool;
+    save_figures(rollout: &RolloutId, instance: &InstanceId, figures: &str) -> ();
+    figures(rollout: &RolloutId) -> Vec<(InstanceId, String)>;
+    forget_figures(rollout: &RolloutId) -> ();
 });
 
 pass_on!(RegistryStore {

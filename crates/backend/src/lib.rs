@@ -7,6 +7,8 @@ pub mod approvals;
 pub mod bus;
 pub mod clock;
 pub mod dead_letters;
+pub mod deliveries;
+pub mod documents;
 pub mod error;
 pub mod history;
 pub mod jobs;
@@ -17,6 +19,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod page;
 pub mod registry;
+pub mod reservations;
 pub mod runs;
 pub mod tenants;
 pub mod workers;
@@ -40,11 +43,14 @@ pub use page::{Page, PageRequest};
 pub trait Store:
     approvals::ApprovalStore
     + dead_letters::DeadLetterStore
+    + documents::DocumentStore
+    + deliveries::DeliveryStore
     + history::HistoryStore
     + jobs::JobStore
     + keys::KeyStore
     + locks::LockStore
     + registry::RegistryStore
+    + reservations::ReservationStore
     + runs::Glance
     + runs::RunStore
     + tenants::TenantStore
@@ -56,11 +62,14 @@ pub trait Store:
 impl<T> Store for T where
     T: approvals::ApprovalStore
         + dead_letters::DeadLetterStore
+        + documents::DocumentStore
+        + deliveries::DeliveryStore
         + history::HistoryStore
         + jobs::JobStore
         + keys::KeyStore
         + locks::LockStore
         + registry::RegistryStore
+        + reservations::ReservationStore
         + runs::Glance
         + runs::RunStore
         + tenants::TenantStore

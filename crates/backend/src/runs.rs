@@ -90,7 +90,9 @@ pub struct Due {
     pub timers: Vec<TenantId>,
     /// A worker's lease has run out.
     pub leases: Vec<TenantId>,
-    /// How long until the next timer or lease is due, as far as is known now.
+    /// A result that was put off is to be delivered again.
+    pub put_off: Vec<TenantId>,
+    /// How long until the next timer, lease or result is due, as far as is known now.
     pub next_in: Option<Duration>,
 }
 

@@ -46,3 +46,16 @@ where
 pub(crate) fn micros(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
+
+/// What was measured one by one, as a load of one client.
+pub(crate) async fn told(times: Vec<u64>, time: Duration) -> Result<Measured> {
+    let count = times.len();
+    let measured = run(1, time, |_, _| {
+        let times = times.clone();
+        async move { Ok(times) }
+    })
+    .await?;
+    #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
+    let per_second = count as f64 / time.as_secs_f64();
+    Ok(Measured { per_second, ..measured })
+}

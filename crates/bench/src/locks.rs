@@ -5,13 +5,12 @@
 mod client;
 mod contenders;
 mod hand_off;
-mod replicas;
 
 use std::path::Path;
 
 use anyhow::Result;
 
-use self::replicas::Replicas;
+use crate::replicas::Replicas;
 use crate::report::{Commands, Report};
 use crate::{Arguments, progress};
 

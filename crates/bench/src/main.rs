@@ -10,7 +10,9 @@ mod locks;
 mod memory;
 mod progress;
 mod redis;
+mod replicas;
 mod report;
+mod results;
 mod runs;
 mod server;
 mod starts;
@@ -46,6 +48,13 @@ struct Arguments {
     /// Measure one lock and many who want it, over three replicas on a real Redis and a real NATS.
     #[arg(long, conflicts_with = "redis")]
     locks: bool,
+    /// Measure many results for one run beside as many for a run each, over three replicas on a real Redis and a real
+    /// NATS.
+    #[arg(long, conflicts_with_all = ["redis", "locks"])]
+    results: bool,
+    /// How many results.
+    #[arg(long, default_value_t = 1_000, requires = "results")]
+    results_count: usize,
     /// How many want the lock.
     #[arg(long, default_value_t = 1_000, requires = "locks")]
     contenders: usize,
@@ -93,6 +102,10 @@ fn main() -> Result<()> {
     if arguments.locks {
         let report = runtime(1)?.block_on(locks::measure(&arguments, &binary))?;
         return report.print(&targets::locks(&report), arguments.json);
+    }
+    if arguments.results {
+        let report = runtime(1)?.block_on(results::measure(&arguments, &binary))?;
+        return report.print(&targets::results(&report), arguments.json);
     }
     let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
     report.print(&targets::embedded(&report), arguments.json)

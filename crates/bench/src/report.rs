@@ -17,6 +17,14 @@ pub(crate) struct Report {
     pub(crate) memory: Option<Memory>,
     pub(crate) redis_memory: Vec<RedisMemory>,
     pub(crate) commands: Vec<Commands>,
+    pub(crate) counted: Vec<Counted>,
+}
+
+/// What was counted in one round, or in all of them.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) name: &'static str,
+    pub(crate) count: u64,
 }
 
 /// Commands that the gateways sent to Redis for each grant of a lock.
@@ -57,6 +65,11 @@ impl Report {
         rounds.map(|commands| commands.per_grant).fold(f64::NAN, f64::max)
     }
 
+    /// The most that was counted in any round.
+    pub(crate) fn most(&self, name: &str) -> u64 {
+        self.counted.iter().filter(|it| it.name == name).map(|it| it.count).max().unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn print(&self, targets: &[Target], as_json: bool) -> Result<()> {
         let text =
             if as_json { serde_json::to_string_pretty(&self.json(targets))? } else { self.tables(targets) };
@@ -87,6 +100,10 @@ impl Report {
             let rows = self.commands.iter().map(|it| json!({"name": it.name, "per_grant": it.per_grant}));
             all["commands"] = rows.collect();
         }
+        if !self.counted.is_empty() {
+            let rows = self.counted.iter().map(|it| json!({"name": it.name, "count": it.count}));
+            all["counted"] = rows.collect();
+        }
         all
     }
 
@@ -105,7 +122,8 @@ impl Report {
         let memory = self.redis_memory.iter().map(|it| format!("Redis used {} with {}", it.used, it.content));
         let commands = self.commands.iter();
         let commands = commands.map(|it| format!("{:.1} commands for each grant: {}", it.per_grant, it.name));
+        let counted = self.counted.iter().map(|it| format!("{} {}", it.count, it.name));
         let parts = [measured.to_string(), bounds.to_string()].into_iter().chain(memory).chain(commands);
-        parts.collect::<Vec<_>>().join("\n")
+        parts.chain(counted).collect::<Vec<_>>().join("\n")
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::locks;
 use crate::report::Report;
+use crate::{locks, results};
 
 /// A figure beside what it should be.
 #[derive(Debug)]
@@ -97,6 +97,16 @@ pub(crate) fn locks(report: &Report) -> Vec<Target> {
             bound: Bound::AtMost(10.0),
         },
         Target { name: "hand-off p50 / acquire p50", value: hand_off, bound: Bound::AtMost(3.0) },
+    ]
+}
+
+pub(crate) fn results(report: &Report) -> Vec<Target> {
+    let shared = report.rate(results::MANY_RUNS) / report.rate(results::ONE_RUN);
+    let most = |name| ratio(report.most(name), 1);
+    vec![
+        Target { name: "one run's time / a run each", value: shared, bound: Bound::AtMost(1.2) },
+        Target { name: results::WRITES, value: most(results::WRITES), bound: Bound::AtMost(100.0) },
+        Target { name: results::RETRIES, value: most(results::RETRIES), bound: Bound::AtMost(0.0) },
     ]
 }
 

@@ -44,7 +44,8 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
                 | Wake::WorkflowChanged { .. }
                 | Wake::LimitsChanged
                 | Wake::LockTurn { .. }
-                | Wake::KeysChanged,
+                | Wake::KeysChanged
+                | Wake::TuningChanged,
             ) => {}
             Err(RecvError::Lagged(_)) => shared.line.look_at_all(),
             Err(RecvError::Closed) => return,

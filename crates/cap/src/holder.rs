@@ -2,6 +2,7 @@
 
 use interlock_backend::StoreError;
 use interlock_backend::jobs::JobView;
+use interlock_control::deliveries::RUN_BUSY;
 use interlock_model::job::EndCause;
 use interlock_model::{Fence, JobId, TenantId};
 
@@ -23,6 +24,9 @@ pub(crate) enum Unheld {
     /// It may when it is tried again.
     #[error("{0}")]
     NotNow(String),
+    /// It will, when nobody is at the run of this job.
+    #[error("{RUN_BUSY}")]
+    Busy(JobId),
 }
 
 impl Unheld {

@@ -7,7 +7,8 @@ use async_nats::Subscriber;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt as _;
-use interlock_model::JobId;
+use interlock_control::deliveries::RUN_BUSY;
+use interlock_model::{JobId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -17,7 +18,7 @@ use crate::edge::Shared;
 use crate::holder::Unheld;
 use crate::letters;
 use crate::streams;
-use crate::verdict;
+use crate::verdict::{self, Arrival};
 use crate::wire::{self, Payload};
 
 /// How long a pull waits at NATS, and how often NATS says that it still does.
@@ -121,9 +122,7 @@ async fn settle(shared: &Shared, message: Message, shutdown: &CancellationToken)
     };
     match decided {
         Decided::Finished => told(message.double_ack().await),
-        Decided::TryAgain => {
-            told(message.ack_with(AckKind::Nak(Some(shared.settings.redelivery_delay))).await);
-        }
+        Decided::TryAgain(delay) => told(message.ack_with(AckKind::Nak(Some(delay))).await),
         Decided::LeftOpen => {}
     }
 }
@@ -131,7 +130,8 @@ async fn settle(shared: &Shared, message: Message, shutdown: &CancellationToken)
 /// What NATS is told about a delivery.
 enum Decided {
     Finished,
-    TryAgain,
+    /// It is to be delivered again, not before so long.
+    TryAgain(Duration),
     /// We are stopping: it was not handled, and NATS finds out by itself.
     LeftOpen,
 }
@@ -143,10 +143,19 @@ fn told(acknowledged: Result<(), async_nats::Error>) {
     }
 }
 
+/// Which delivery of its result this message is, by number and as those who count know it.
+fn arrival(shared: &Shared, message: &Message) -> (i64, Arrival) {
+    let Ok(info) = message.info() else { return (1, Arrival { attempt: 1, waited: Duration::ZERO }) };
+    let published = info.published.unix_timestamp_nanos() / 1_000_000;
+    let published = Timestamp::from_millis(u64::try_from(published).unwrap_or_default());
+    let attempt = u32::try_from(info.delivered).unwrap_or(u32::MAX);
+    (info.delivered, Arrival { attempt, waited: shared.control.now().since(published) })
+}
+
 async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken) -> Decided {
-    let deliveries = message.info().map_or(1, |info| info.delivered);
+    let (deliveries, arrival) = arrival(shared, message);
     loop {
-        let reason = match verdict::handle(shared, &message.payload).await {
+        let (reason, busy) = match verdict::handle(shared, &message.payload, arrival).await {
             Ok(()) => {
                 shared.tally.results_recorded.up();
                 return Decided::Finished;
@@ -164,11 +173,14 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
                 }
                 return Decided::Finished;
             }
-            Err(Unheld::NotNow(reason)) => reason,
+            Err(Unheld::NotNow(reason)) => (reason, None),
+            Err(Unheld::Busy(job)) => (RUN_BUSY.to_owned(), Some(job)),
         };
         if deliveries < shared.settings.max_deliver {
             shared.tally.results_put_off.up();
-            return Decided::TryAgain;
+            // Only a busy run goes by the policy that is in force for it.
+            let by_policy = busy.map(|job| shared.control.found_busy(&job, arrival.attempt));
+            return Decided::TryAgain(by_policy.unwrap_or(shared.settings.redelivery_delay));
         }
         match letters::bury(shared, &message.payload, deliveries, &reason).await {
             Ok(()) => return Decided::Finished,

@@ -1,10 +1,13 @@
 //! One result: what it says, and whether it counts.
 
+use std::time::Duration;
+
+use interlock_control::deliveries::{Delivered, Delivery};
 use interlock_model::job::JobOutcome;
 use serde_json::Value;
 
 use crate::edge::Shared;
-use crate::holder::{self, Unheld};
+use crate::holder::{self, Spoken, Unheld};
 use crate::wire::{self, JobResult, JobStatus, Payload};
 
 /// Levels of arrays and objects in an output, as everywhere else.
@@ -24,8 +27,15 @@ pub(crate) enum Ending {
     },
 }
 
+/// Which delivery of a result this is, and how long ago the first was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) attempt: u32,
+    pub(crate) waited: Duration,
+}
+
 /// Reads a result and puts it into the store, if it counts. Nothing is acknowledged before this has answered.
-pub(crate) async fn handle(shared: &Shared, payload: &[u8]) -> Result<(), Unheld> {
+pub(crate) async fn handle(shared: &Shared, payload: &[u8], arrival: Arrival) -> Result<(), Unheld> {
     let result = read(payload)?;
     let Some(ending) = ending(&result) else {
         // Work that goes on ends nothing.
@@ -40,8 +50,14 @@ pub(crate) async fn handle(shared: &Shared, payload: &[u8]) -> Result<(), Unheld
         Ending::Succeeded => JobOutcome::Completed { output: output(shared, &result.result_ptr).await? },
         Ending::Failed { error, retryable } => JobOutcome::Failed { error, retryable },
     };
-    let reported = shared.control.report(&spoken.tenant, &spoken.id, fence, outcome).await;
-    reported.map(drop).map_err(|error| Unheld::from_store(&error))
+    let Arrival { attempt, waited } = arrival;
+    let Spoken { tenant, id: job, .. } = spoken;
+    let delivery = Delivery { tenant, job, fence, outcome, attempt, waited };
+    match shared.control.deliver(&delivery).await {
+        Ok(Delivered::Recorded | Delivered::AlreadyRecorded) => Ok(()),
+        Ok(Delivered::Busy) => Err(Unheld::Busy(delivery.job)),
+        Err(error) => Err(Unheld::from_store(&error)),
+    }
 }
 
 /// The result in a packet.

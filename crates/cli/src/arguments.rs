@@ -3,7 +3,10 @@
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::commands::{approval, dlq, drill, jobs, keys, lab, limits, locks, run, worker, workers, workflow};
+use crate::commands::{
+    approval, dlq, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, worker, workers,
+    workflow,
+};
 use crate::config::ServeFlags;
 
 const EXAMPLES: &str = "\
@@ -68,6 +71,12 @@ pub(crate) enum Command {
     /// Take, keep and give back locks; see who holds them
     #[command(subcommand, visible_alias = "lock")]
     Locks(locks::Locks),
+    /// How contenders wait for a lock: look, change, take back, explain
+    #[command(subcommand, after_help = retry_policy::EXAMPLES)]
+    RetryPolicy(retry_policy::RetryPolicyCommand),
+    /// Try a policy on some of the runs; a bad one ends itself
+    #[command(subcommand, after_help = rollout::EXAMPLES)]
+    Rollout(rollout::RolloutCommand),
     /// API keys
     #[command(subcommand)]
     Keys(keys::Keys),

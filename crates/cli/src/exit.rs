@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     /// What was typed, or a file that was named, is wrong.
     #[error("{0}")]
     Usage(String),
+    /// There is nothing of what was asked for.
+    #[error("{0}")]
+    Nothing(&'static str),
     /// Something on this machine does not work.
     #[error("could not {action}: {source}")]
     Local { action: &'static str, source: io::Error },
@@ -55,7 +58,7 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Api(Error::Problem(_)) | Self::Local { .. } => Exit::Refused,
+            Self::Api(Error::Problem(_)) | Self::Nothing(_) | Self::Local { .. } => Exit::Refused,
             Self::Api(Error::Unreachable { .. } | Error::Malformed { .. }) => Exit::Unreachable,
             Self::Api(Error::Settings(_)) | Self::Usage(_) => Exit::Usage,
             Self::Unread => Exit::Done,

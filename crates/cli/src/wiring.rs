@@ -66,6 +66,8 @@ impl Server {
                 (Ground::Distributed(Box::new(ground)), control, words)
             }
         };
+        // What was changed at run time holds from the first request on.
+        control.load_tunings().await.map_err(refused)?;
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
         let mut place = format!("({})", words.place);
@@ -121,13 +123,20 @@ impl Server {
 
 fn stage_settings(config: &ServeConfig) -> settings::Settings {
     let default = settings::Settings::default();
-    let ContentionChoices { admission_strategy, run_strategy, admission, lock_busy, deliveries_max } =
-        config.contention.clone();
+    let ContentionChoices {
+        admission_strategy,
+        run_strategy,
+        admission,
+        lock_busy,
+        gather_max,
+        deliveries_max,
+    } = config.contention.clone();
     settings::Settings {
         admission_strategy,
         run_strategy,
         admission_tuning: admission,
         lock_busy_tuning: lock_busy,
+        gather_max: gather_max.unwrap_or(default.gather_max),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
@@ -155,6 +164,7 @@ fn timings(config: &ServeConfig, default: Timings) -> Timings {
         snapshot_every: chosen.snapshot_every.unwrap_or(default.snapshot_every),
         run_lease: config.run_lease.unwrap_or(default.run_lease),
         job_lease: chosen.job_lease.unwrap_or(default.job_lease),
+        admission_lease: config.contention.admission.lock_ttl(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use interlock_model::{InstanceId, LockRequest, LockToken, RunId, Timestamp};
+use interlock_model::{InstanceId, LockRequest, LockToken, RolloutId, RunId, Timestamp};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -37,6 +37,14 @@ impl Identity {
     pub fn instance_id(&self) -> InstanceId {
         let number: u64 = self.draw(RngExt::random);
         format!("i-{number:016x}").parse().expect("hexadecimal digits make a name")
+    }
+
+    /// A name for a roll-out; sorts by the time of its start.
+    #[must_use]
+    pub fn rollout_id(&self, now: Timestamp) -> RolloutId {
+        let number: u32 = self.draw(RngExt::random);
+        let id = format!("ro-{:011x}-{number:08x}", now.as_millis());
+        id.parse().expect("hexadecimal digits make a name")
     }
 
     /// The name of one call for a lock, which is its token if it is granted.

@@ -5,6 +5,7 @@ pub mod approvals;
 pub mod bus_workers;
 pub mod contention;
 pub mod definitions;
+pub mod deliveries;
 pub mod engine;
 pub mod identity;
 pub mod keys;

@@ -7,8 +7,10 @@ use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
+use tokio::sync::Notify;
 
-use crate::contention::{Contention, InForce};
+use crate::admission::Cleanups;
+use crate::contention::{Configured, Contention};
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
@@ -30,6 +32,9 @@ pub struct Control {
     pub(crate) cached_runs: RunCache,
     pub(crate) run_locks: RunLocks,
     pub(crate) contention: Contention,
+    pub(crate) cleanups: Cleanups,
+    /// Whoever delivers results again looks sooner.
+    pub(crate) put_off_results: Notify,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -60,8 +65,10 @@ impl Control {
             run_locks: RunLocks::default(),
             contention: Contention::new(
                 (settings.admission_strategy, settings.run_strategy),
-                InForce { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
+                Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
+            cleanups: Cleanups::default(),
+            put_off_results: Notify::new(),
             instance,
             results_refused: AtomicU64::new(0),
             store,
@@ -124,6 +131,7 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
     let mut stages = tokio::task::JoinSet::new();
     stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
     stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
+    stages.spawn(crate::contention::follow(control.clone(), shutdown.clone()));
     if roles.engine {
         stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
         stages.spawn(ticking::run(control.clone(), StageLock::EngineReconciler, shutdown.clone()));

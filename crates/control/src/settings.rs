@@ -12,6 +12,8 @@ pub struct Settings {
     pub take_max: usize,
     /// Takes that the engine has in hand at once.
     pub engine_lanes: usize,
+    /// The longest that a turn waits for more results, where all it would do is to write down those that are there.
+    pub gather_max: Duration,
     /// How often the engine and the reconcilers look by themselves, should a wake-up be lost.
     pub poll: Duration,
     /// How often a waiting claim looks by itself, should a wake-up be lost.
@@ -51,19 +53,12 @@ pub struct Settings {
     pub tuning_poll: Duration,
 }
 
-impl Settings {
-    /// How long a taken run is ours. A turn takes milliseconds; this is for the death of a process.
-    #[must_use]
-    pub fn run_lease(&self) -> Duration {
-        self.locks.timings().run_lease
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
             take_max: 32,
             engine_lanes: 4,
+            gather_max: Duration::from_millis(50),
             poll: Duration::from_millis(500),
             claim_poll: Duration::from_secs(2),
             keys_poll: Duration::from_secs(1),

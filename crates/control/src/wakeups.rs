@@ -18,6 +18,7 @@ pub enum Signal {
     JobsReady(TenantId, Topic),
     RunChanged(RunId),
     KeysChanged,
+    TuningChanged,
     LockTurn(LockName, LockRequest),
 }
 
@@ -105,6 +106,10 @@ impl Wakeups {
             Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } | Wake::LimitsChanged => {}
             Wake::LockTurn { lock, request } => {
                 self.find(&Signal::LockTurn(lock, request)).inspect(|waiter| waiter.notify_one());
+            }
+            // Remembered: there is one who follows, and it may be reading what is old by now.
+            Wake::TuningChanged => {
+                self.find(&Signal::TuningChanged).inspect(|waiter| waiter.notify_one());
             }
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());

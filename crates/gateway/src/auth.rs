@@ -44,6 +44,8 @@ pub(crate) enum Permission {
     Lock,
     /// Take a lock away from its holder.
     ForceRelease,
+    /// Change retry policies, begin and end roll-outs.
+    Tune,
     /// Create and delete workflows, delete runs, set limits, make keys.
     Administer,
 }
@@ -64,6 +66,7 @@ impl Permission {
                         | P::DeleteLetters
                         | P::Lock
                         | P::ForceRelease
+                        | P::Tune
                 )
             }
             Role::Starter => matches!(self, P::ReadRuns | P::Start),
@@ -84,6 +87,7 @@ impl Permission {
             Self::DeleteLetters => "delete dead letters",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",
+            Self::Tune => "change retry policies or roll-outs",
             Self::Administer => "change workflows, limits or keys, or delete runs",
         }
     }

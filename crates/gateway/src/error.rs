@@ -9,9 +9,11 @@ use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
 use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
+use interlock_control::contention::TuningError;
 use interlock_control::definitions::SaveError;
 use interlock_control::keys::KeyError;
 use interlock_model::Resource;
+use interlock_model::contention::BookError;
 use interlock_model::time::millis;
 
 /// What every sentence about a store that does not answer begins with: clients look for it.
@@ -147,6 +149,9 @@ impl Refusal {
             StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
             StartError::InvalidInput(_) | StartError::UnknownStep(_) => Self::invalid(error),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
+            StartError::GateBusy { retry_after } => {
+                Self::unavailable(&error.to_string()).retry_after(retry_after)
+            }
             StartError::NotDone { retry_after } => {
                 Self::unavailable("the store did not answer in time; nothing was started")
                     .retry_after(retry_after)
@@ -200,6 +205,17 @@ impl From<SaveError> for Refusal {
         match error {
             SaveError::Invalid(problem) => Self::invalid(problem),
             SaveError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TuningError> for Refusal {
+    fn from(error: TuningError) -> Self {
+        match error {
+            TuningError::Book(BookError::Conflict(sentence)) => Self::new(Code::Conflict, sentence),
+            TuningError::Book(BookError::UnknownRollout(id)) => Self::not_found("roll-out", id.as_str()),
+            TuningError::Book(BookError::Invalid(problem)) => Self::invalid(problem),
+            TuningError::Store(error) => error.into(),
         }
     }
 }

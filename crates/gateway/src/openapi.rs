@@ -11,8 +11,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, events, history, jobs, keys, limits, locks, runs, starts, status,
-    workers, workflows,
+    approvals, claims, dead_letters, events, history, jobs, keys, limits, locks, retry_policies, rollouts,
+    runs, starts, status, workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -62,6 +62,15 @@ pub fn document() -> utoipa::openapi::OpenApi {
         locks::list,
         locks::history,
         locks::inventory,
+        retry_policies::list,
+        retry_policies::get,
+        retry_policies::set,
+        retry_policies::roll_back,
+        rollouts::start,
+        rollouts::list,
+        rollouts::get,
+        rollouts::promote,
+        rollouts::abort,
         workers::list,
         workers::get,
         keys::create,

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
-use interlock_model::{ApiKeyId, InvalidId, JobId, RunId, WorkerId, WorkflowId};
+use interlock_model::contention::Scope;
+use interlock_model::{ApiKeyId, JobId, RolloutId, RunId, WorkerId, WorkflowId};
 
 use crate::error::Refusal;
 
@@ -12,7 +13,7 @@ use crate::error::Refusal;
 pub(crate) struct Named<T>(pub T);
 
 /// A kind of thing that paths name.
-pub(crate) trait Kind: FromStr<Err = InvalidId> + Send {
+pub(crate) trait Kind: FromStr + Send {
     const WHAT: &'static str;
 }
 
@@ -34,6 +35,14 @@ impl Kind for WorkerId {
 
 impl Kind for ApiKeyId {
     const WHAT: &'static str = "key";
+}
+
+impl Kind for Scope {
+    const WHAT: &'static str = "retry policy";
+}
+
+impl Kind for RolloutId {
+    const WHAT: &'static str = "roll-out";
 }
 
 pub(crate) fn named<T: Kind>(text: &str) -> Result<T, Refusal> {

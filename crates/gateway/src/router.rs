@@ -60,6 +60,8 @@ fn all(app: &App) -> Routes {
         routes::dead_letters::register,
         routes::limits::register,
         routes::locks::register,
+        routes::retry_policies::register,
+        routes::rollouts::register,
         routes::workers::register,
         routes::keys::register,
         routes::status::register,

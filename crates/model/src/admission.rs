@@ -10,7 +10,7 @@ use crate::job::NewJob;
 use crate::run::{Head, RunStatus, Start, StartedFrom};
 use crate::step::StepRun;
 use crate::tenant::SlotFlow;
-use crate::{IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
+use crate::{Fence, IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
 /// A client's name for one intent, with what it was sent with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub struct StartRun {
     pub copied_steps: Vec<(StepKey, StepRun)>,
     /// What the engine would do first, to be written with the run. None: the run is left to the engine.
     pub first_turn: Option<FirstTurn>,
+    /// The fence of the tenant's admission lock, if the caller holds it: then nothing is started unless it still does,
+    /// and unless the key is still reserved for this run.
+    pub hold: Option<Fence>,
 }
 
 impl StartRun {
@@ -103,12 +106,26 @@ pub struct KeyRecord {
     /// When the key may be used afresh; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// Absent once the run is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// A key that somebody under the tenant's admission lock means to use. A hint to people and to the next in the lock: only
+/// the create decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// Of the lock that it was made under. Whoever holds the lock under a larger one takes it over.
+    pub fence: Fence,
+    /// When it ends without another word: its process has died.
+    pub until: Timestamp,
 }
 
 impl KeyRecord {
     #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.expires_at.is_none_or(|at| now < at)
+        let ends = [self.expires_at, self.reservation.map(|reservation| reservation.until)];
+        ends.into_iter().flatten().all(|at| now < at)
     }
 }
 
@@ -117,6 +134,8 @@ impl KeyRecord {
 #[must_use]
 pub enum KeyVerdict {
     Fresh,
+    /// Somebody means to start `run` under it, and has not yet.
+    Reserved(RunId, Fence),
     Replay(RunId),
     Mismatch(RunId),
 }
@@ -124,13 +143,11 @@ pub enum KeyVerdict {
 impl KeyVerdict {
     pub fn of(record: Option<&KeyRecord>, intent: &IdempotentIntent, now: Timestamp) -> Self {
         match record {
-            Some(record) if record.is_live(now) => {
-                if record.fingerprint == intent.fingerprint {
-                    Self::Replay(record.run)
-                } else {
-                    Self::Mismatch(record.run)
-                }
-            }
+            Some(record) if record.is_live(now) => match record.reservation {
+                Some(reservation) => Self::Reserved(record.run, reservation.fence),
+                None if record.fingerprint == intent.fingerprint => Self::Replay(record.run),
+                None => Self::Mismatch(record.run),
+            },
             Some(_) | None => Self::Fresh,
         }
     }

@@ -174,6 +174,14 @@ name!(
     is_visible
 );
 
+name!(
+    /// A roll-out of a retry policy.
+    RolloutId,
+    "roll-out id",
+    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    |text| is_name(text, 64, b"._-")
+);
+
 /// A run. Unique everywhere; sorts by the time of its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -24,7 +24,7 @@ pub mod workflow;
 
 pub use ids::{
     ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LockOwner, LockRequest, LockToken, Resource,
-    RunId, StepId, StepKey, TenantId, Topic, WorkerId, WorkflowId,
+    RolloutId, RunId, StepId, StepKey, TenantId, Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

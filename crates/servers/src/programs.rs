@@ -8,11 +8,16 @@ const ADVICE: &str = "run `cargo xtask test` once: it installs what the tests ne
 
 /// The interpreter of the environment that has what `xtask/python-requirements.txt` pins.
 pub fn python() -> Result<PathBuf> {
-    provided("python")
+    provided("python/bin/python")
+}
+
+/// The program that checks what is written for Prometheus.
+pub fn promtool() -> Result<PathBuf> {
+    provided("prometheus/promtool")
 }
 
 pub(crate) fn newest_nats_server() -> Result<PathBuf> {
-    provided("nats-server")
+    provided("python/bin/nats-server")
 }
 
 /// The folder with the programs of the newest Postgres. Debian keeps one for each version, none of them on the `PATH`.
@@ -32,10 +37,10 @@ pub(crate) fn installed(program: &str) -> Result<PathBuf> {
     found.with_context(|| format!("there is no {program} here; {ADVICE}"))
 }
 
-/// A program of the environment that xtask makes, which is in the same place whatever folder cargo builds in.
+/// A program that xtask has provided, which is in the same place whatever folder cargo builds in.
 fn provided(program: &str) -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     let root = root.context("this crate does not stand in a workspace")?;
-    let file = root.join("target/tools/python/bin").join(program);
+    let file = root.join("target/tools").join(program);
     file.is_file().then_some(file).with_context(|| format!("there is no {program} in target/tools; {ADVICE}"))
 }

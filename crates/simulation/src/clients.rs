@@ -253,7 +253,7 @@ fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<&Result<Sta
             checker.tell(name, "does not know");
             Heard::Retry
         }
-        Some(Err(StartError::NotDone { .. } | StartError::Store(_))) | None => {
+        Some(Err(StartError::GateBusy { .. } | StartError::NotDone { .. } | StartError::Store(_))) | None => {
             checker.counts.answers_lost += 1;
             checker.tell(name, "has no answer");
             Heard::Retry

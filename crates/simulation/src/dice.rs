@@ -16,6 +16,7 @@ pub(crate) enum Actor {
     Worker(usize),
     Client(usize),
     Locker(usize),
+    RunStrategy,
 }
 
 pub(crate) struct Dice {
@@ -34,6 +35,7 @@ impl Actor {
             Self::Worker(number) => (6, number as u64),
             Self::Client(number) => (7, number as u64),
             Self::Locker(number) => (8, number as u64),
+            Self::RunStrategy => (9, 0),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

@@ -62,6 +62,8 @@ impl Instance {
     /// Kills the process: whatever any of its tasks waits for never comes.
     pub(crate) fn kill(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
+        // What its tasks would do when they are dropped, a dead process does not.
+        self.line.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }

@@ -9,12 +9,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
 use interlock_backend::dead_letters::DeadLetterStore;
+use interlock_backend::deliveries::{
+    DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken,
+};
+use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView};
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
+use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
 use interlock_backend::runs::{
     CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
 };
@@ -32,8 +37,8 @@ use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{
-    ApiKeyId, Fence, InstanceId, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, WorkerId,
-    WorkflowId,
+    ApiKeyId, Fence, IdempotencyKey, InstanceId, JobId, LockRequest, LockToken, RolloutId, RunId, TenantId,
+    Timestamp, WorkerId, WorkflowId,
 };
 use tokio::sync::mpsc;
 
@@ -127,7 +132,11 @@ watched!(RunStore {
     take(tenant: &TenantId, run: RunId, holder: &InstanceId, lease: Duration) -> Option<Taken>
         => |checker, answer| checker.taken(answer.iter().flatten(), lease);
     commit(commit: Commit) -> Committed, turn = Turn::of(&commit) => |checker, answer| checker.committed(&turn, answer);
-    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> () => |_, _| {};
+    keep_run(tenant: &TenantId, run: RunId, fence: Fence, lease: Duration) -> () => |checker, answer| {
+        if answer.is_ok() {
+            checker.kept((run, fence), lease);
+        }
+    };
     let_go(tenant: &TenantId, run: RunId, fence: Fence) -> () => |checker, answer| {
         if answer.is_ok() {
             checker.let_go(run, fence);
@@ -147,6 +156,13 @@ watched!(RunStore {
     active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId> => |_, _| {};
     usage(tenant: &TenantId) -> Usage => |_, _| {};
     due(limit: usize) -> Due => |_, _| {};
+});
+
+watched!(ReservationStore {
+    reserve_key(reserve: &Reserve) -> Reserved => |checker, answer| checker.key_reserved(reserve, answer);
+    release_key(tenant: &TenantId, workflow: &WorkflowId, key: &IdempotencyKey, run: RunId) -> bool
+        => |checker, answer| checker.counts.keys_released += u64::from(matches!(answer, Ok(true)));
+    count_runs(tenant: &TenantId) -> Count => |_, _| {};
 });
 
 watched!(JobStore {
@@ -175,6 +191,13 @@ watched!(JobStore {
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView> => |_, _| {};
 });
 
+watched!(DeliveryStore {
+    report_and_take(report: &ReportAndTake) -> ReportTaken => |checker, answer| checker.delivered(report, answer);
+    put_off(put_off: &PutOff) -> PutOffAnswer => |checker, answer| checker.put_off(put_off, answer);
+    take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>
+        => |checker, answer| checker.results_due(answer.as_deref().unwrap_or_default());
+});
+
 watched!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution, verdict = decision.verdict
         => |checker, answer| checker.resolved(job, verdict, answer);
@@ -182,10 +205,20 @@ watched!(ApprovalStore {
 });
 
 watched!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |_, _| {};
+    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |checker, answer| {
+        checker.counts.results_buried += u64::from(answer.is_ok());
+    };
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
+});
+
+watched!(DocumentStore {
+    document(name: DocumentName) -> Option<Document> => |_, _| {};
+    save_document(name: DocumentName, expected: u64, text: &str) -> bool => |_, _| {};
+    save_figures(rollout: &RolloutId, instance: &InstanceId, figures: &str) -> () => |_, _| {};
+    figures(rollout: &RolloutId) -> Vec<(InstanceId, String)> => |_, _| {};
+    forget_figures(rollout: &RolloutId) -> () => |_, _| {};
 });
 
 watched!(RegistryStore {

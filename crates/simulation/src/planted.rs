@@ -30,7 +30,7 @@ type Found = Result<Option<String>, StoreError>;
 pub(crate) struct PlantedTables {
     tables: WatchedTables,
     bug: Option<Bug>,
-    /// Every lease that was ever given, for the bug that forgets that leases end.
+    /// Every lease that was ever given, for the bugs that forget that leases end.
     leases: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
@@ -132,6 +132,44 @@ impl PlantedTables {
         self.tables.write(REPORT, decide).await
     }
 
+    /// Shows every admission lock as still held by the last who had it.
+    async fn admit_unheld<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let holds = self.leases.clone();
+        let decide = move |view: &dyn View, now| {
+            let holds = holds.lock().unwrap_or_else(PoisonError::into_inner);
+            let lie = |view: &dyn View, table, key: &str| {
+                if table == Table::Locks && holds.contains_key(key) {
+                    Ok(holds.get(key).cloned())
+                } else {
+                    view.get(table, key)
+                }
+            };
+            decide(&Lying { view, lie: &lie }, now)
+        };
+        self.tables.write(ADMIT, decide).await
+    }
+
+    fn remember_holds<R>(
+        holds: &Mutex<BTreeMap<String, String>>,
+        decided: Decision<R>,
+    ) -> Result<Decision<R>, StoreError> {
+        alter(decided, |write| {
+            if let (Table::Locks, key, Some(value)) = write
+                && key.starts_with(":admission:")
+            {
+                let never = |record: &mut serde_json::Value| {
+                    record["holders"][0]["expires_at"] = serde_json::json!(u64::MAX);
+                };
+                let endless = edit(Some(value.clone()), never);
+                holds.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), endless);
+            }
+            Ok(())
+        })
+    }
+
     fn remember_leases<R>(
         leases: &Mutex<BTreeMap<String, String>>,
         decided: Decision<R>,
@@ -178,6 +216,12 @@ impl Executor for PlantedTables {
                 let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_line }, now);
                 self.tables.write(action, lying).await
             }
+            (Some(Bug::HoldOutlivesItsLease), ACQUIRE) => {
+                let leases = self.leases.clone();
+                let decide = move |view: &dyn View, now| Self::remember_holds(&leases, decide(view, now)?);
+                self.tables.write(action, decide).await
+            }
+            (Some(Bug::HoldOutlivesItsLease), ADMIT) => self.admit_unheld(decide).await,
             _ => self.tables.write(action, decide).await,
         }
     }

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
+use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::limit::Limits;
 use interlock_model::lock::{Inventory, Timings};
+use interlock_model::retry::RetryPolicy;
+use interlock_model::time::millis;
 use interlock_model::{TenantId, WorkflowId};
 
 use crate::Bug;
@@ -16,6 +19,8 @@ pub(crate) struct Scenario {
     pub tenants: Vec<TenantPlan>,
     pub instances: usize,
     pub workers: usize,
+    /// Many workers, in a hurry, on runs that each need many of them.
+    pub is_crowded: bool,
     pub clients: usize,
     pub lockers: usize,
     pub actions: u32,
@@ -27,7 +32,11 @@ pub(crate) struct Scenario {
     /// Instances that die, of a hundred starts.
     pub crashes: u32,
     pub job_lease: Duration,
-    pub settings: Settings,
+    /// Of each place for an instance. Those who decide in one step share the store with those who wait for a lock.
+    pub admission_strategies: Vec<AdmissionStrategy>,
+    /// Of the instances in turn.
+    run_strategies: [RunStrategy; 2],
+    settings: Settings,
 }
 
 pub(crate) struct TenantPlan {
@@ -39,13 +48,22 @@ pub(crate) struct TenantPlan {
 impl Scenario {
     pub(crate) fn of(seed: u64, planted: Option<Bug>) -> Self {
         let mut dice = Dice::of(Actor::Scenario, seed);
-        let tenants: Vec<TenantPlan> =
+        let mut tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
+        let run_strategies = run_strategies(seed);
+        let is_crowded = run_strategies.contains(&RunStrategy::Lock);
+        if is_crowded {
+            for tenant in &mut tenants {
+                tenant.workflows[0] = name(workflows::CROWD);
+            }
+        }
         let is_deaf = planted == Some(Bug::WakeupLostForEver);
         let faults = faults(&mut dice);
+        let instances = dice.weighted(2, &[(25, 3)], 100);
         Self {
-            instances: dice.weighted(2, &[(25, 3)], 100),
-            workers: tenants.len() + 1,
+            instances,
+            workers: if is_crowded { tenants.len() * CROWD } else { tenants.len() + 1 },
+            is_crowded,
             tenants,
             clients: dice.weighted(2, &[(40, 3)], 100),
             actions: dice.between(3, 5),
@@ -54,12 +72,34 @@ impl Scenario {
             has_shared_bus: dice.percent(50),
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
-            settings: settings(is_deaf, faults),
+            settings: under_lock(seed, settings(is_deaf, faults)),
+            run_strategies,
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
+            admission_strategies: admission_strategies(&mut dice, instances),
+        }
+    }
+
+    /// Of the instance in this place.
+    pub(crate) fn settings(&self, slot: usize) -> Settings {
+        Settings {
+            admission_strategy: self.admission_strategies[slot],
+            run_strategy: self.run_strategies[slot % self.run_strategies.len()],
+            ..self.settings.clone()
         }
     }
 }
+
+/// Mostly one step; else a lock for all, or for some.
+fn admission_strategies(dice: &mut Dice, instances: usize) -> Vec<AdmissionStrategy> {
+    let locked = dice.weighted(0, &[(20, 100), (20, 50)], 100);
+    let mut strategy =
+        || if dice.percent(locked) { AdmissionStrategy::Lock } else { AdmissionStrategy::Atomic };
+    (0..instances).map(|_| strategy()).collect()
+}
+
+/// Workers of each tenant where it is crowded.
+const CROWD: usize = 4;
 
 /// How many different workflows a tenant has.
 const WORKFLOWS: usize = 2;
@@ -71,13 +111,16 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
     let key_retention = dice.percent(35).then(|| dice.millis(1_000, 4_000));
     let mut workflows: Vec<WorkflowId> = Vec::new();
     while workflows.len() < WORKFLOWS {
-        let name = workflows::NAMES[dice.below(workflows::NAMES.len())];
-        let name: WorkflowId = name.parse().expect("the workflows of the simulation have names");
+        let name = name(workflows::NAMES[dice.below(workflows::NAMES.len())]);
         if !workflows.contains(&name) {
             workflows.push(name);
         }
     }
     TenantPlan { id, limits: Limits { runs_max, key_retention }, workflows }
+}
+
+fn name(workflow: &str) -> WorkflowId {
+    workflow.parse().expect("the workflows of the simulation have names")
 }
 
 fn faults(dice: &mut Dice) -> Faults {
@@ -91,6 +134,35 @@ fn faults(dice: &mut Dice) -> Faults {
     }
 }
 
+/// How results reach their runs, instance by instance: as a rule through the inbox; in a part of the seeds under the run's
+/// lock, or here so and there so.
+fn run_strategies(seed: u64) -> [RunStrategy; 2] {
+    let mut dice = Dice::of(Actor::RunStrategy, seed);
+    let (inbox, lock) = (RunStrategy::Inbox, RunStrategy::Lock);
+    dice.weighted([inbox; 2], &[(30, [lock; 2]), (10, [lock, inbox])], 100)
+}
+
+/// Short enough that a turn often outlasts it.
+fn run_lease(faults: Faults) -> Duration {
+    (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2))
+}
+
+/// What is chosen for results that find their run busy: now and then nobody waits, and few deliveries are allowed.
+fn under_lock(seed: u64, settings: Settings) -> Settings {
+    let mut dice = Dice::of(Actor::RunStrategy, seed ^ 1);
+    let policies = [
+        RetryPolicy::Fixed { delay_ms: 500 },
+        RetryPolicy::BoundedJitter { base_ms: 500, percent: 30 },
+        RetryPolicy::FullJitter { base_ms: 20, cap_ms: 2_000 },
+        RetryPolicy::Fixed { delay_ms: 5 },
+    ];
+    let policy = dice.pick(&policies).copied().unwrap_or(policies[0]);
+    let max_wait_ms = dice.weighted(0, &[(30, 3_000), (20, 100)], 100);
+    let lock_busy_tuning = Tuning { policy, max_wait_ms, ..settings.lock_busy_tuning };
+    let deliveries_max = dice.weighted(100, &[(20, 2), (20, 5)], 100);
+    Settings { lock_busy_tuning, deliveries_max, ..settings }
+}
+
 fn settings(is_deaf: bool, faults: Faults) -> Settings {
     let (poll, every) = if is_deaf {
         (Duration::from_hours(24), Duration::from_hours(24))
@@ -101,11 +173,12 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
     let timings = Timings {
         reconcile_every: every,
         snapshot_every: every,
-        // Short enough that a turn often outlasts it.
-        run_lease: (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2)),
+        run_lease: run_lease(faults),
         ..Timings::default()
     };
+    let lock_ttl_ms = millis(run_lease(faults));
     Settings {
+        lock_busy_tuning: Tuning { lock_ttl_ms, ..Scope::LockBusy.tuning() },
         locks: Inventory::new(timings),
         take_max: 2,
         engine_lanes: 2,
@@ -116,6 +189,12 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
         definitions_max: 8,
         cached_runs_max: 2,
         admission_repeats_max: 2,
+        admission_tuning: Tuning {
+            policy: RetryPolicy::FullJitter { base_ms: 50, cap_ms: 400 },
+            max_wait_ms: 2_000,
+            // Short enough that a start often outlasts it.
+            lock_ttl_ms: millis(faults.delay_max * 3).clamp(100, 2_000),
+        },
         ..Settings::default()
     }
 }

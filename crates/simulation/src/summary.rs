@@ -41,6 +41,12 @@ counted! {
     admitted_at_the_edge,
     replays,
     keys_reused,
+    /// For starts under their tenant's lock.
+    keys_reserved,
+    /// Of starts under the lock that came to nothing.
+    keys_released,
+    /// Reservations and creates under a lock that was lost.
+    stale_admissions_refused,
     /// A key that was used afresh after its retention.
     keys_renewed,
     /// Admitted before, asked again because the answer was lost.
@@ -82,4 +88,13 @@ counted! {
     locks_asked_again,
     locks_withdrawn,
     stale_lock_calls_refused,
+    /// Results that found their run held.
+    results_busy,
+    results_put_off,
+    results_delivered_again,
+    /// Leases that ran out while their job's result waited: the job ended by it.
+    results_kept_from_expiry,
+    /// Another word about a job whose result waits.
+    contradictions_refused,
+    results_buried,
 }

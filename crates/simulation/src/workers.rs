@@ -85,7 +85,8 @@ impl Worker {
         let completed = JobOutcome::Completed { output: json!({"by": self.name}) };
         match self.manner() {
             Manner::Prompt => {
-                tokio::time::sleep(self.dice.millis(0, 600)).await;
+                let longest = if self.world.scenario.is_crowded { 30 } else { 600 };
+                tokio::time::sleep(self.dice.millis(0, longest)).await;
                 self.report((job, fence), completed).await;
             }
             Manner::Steady => {
@@ -175,9 +176,9 @@ impl Worker {
                 let (control, tenant) = (instance.control.clone(), self.tenant.clone());
                 let (job, outcome) = (job.clone(), outcome.clone());
                 let answer =
-                    instance.call(async move { control.report(&tenant, &job, fence, outcome).await }).await;
+                    instance.call(async move { control.hand_in(&tenant, &job, fence, outcome).await }).await;
                 match answer {
-                    Some(Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
+                    Some(Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
                     other => drop(self.heard(other)),
                 }
             }

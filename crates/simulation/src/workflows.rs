@@ -9,6 +9,9 @@ pub(crate) const TOPIC: &str = "work";
 pub(crate) const NAMES: [&str; 9] =
     ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide"];
 
+/// Started where results contend for their run.
+pub(crate) const CROWD: &str = "crowd";
+
 /// The document of this name.
 pub(crate) fn document(name: &str) -> WorkflowDocument {
     let (timeout, steps) = match name {
@@ -20,6 +23,7 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "handled" => (None, handled()),
         "hasty" => (Some(6), hasty()),
         "wide" => (None, wide()),
+        CROWD => (None, crowd()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
     let written = json!({"id": name, "name": name, "timeout_sec": timeout, "steps": steps});
@@ -85,6 +89,13 @@ fn hasty() -> Value {
         "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "retry": retry},
         "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "depends_on": ["quick"]},
     })
+}
+
+/// Results of one run that come all at once.
+fn crowd() -> Value {
+    let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
+    let step = json!({"type": "worker", "topic": TOPIC, "retry": retry});
+    json!({"one": step, "two": step, "three": step, "four": step, "five": step, "six": step})
 }
 
 /// So many steps at once that the first turn is left to the engine.

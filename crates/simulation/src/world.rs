@@ -184,8 +184,7 @@ impl World {
             identity,
             mailbox: None,
         };
-        let instance =
-            Instance::start(foundation, line, self.scenario.settings.clone(), self.checker.clone());
+        let instance = Instance::start(foundation, line, self.scenario.settings(slot), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));
     }
 

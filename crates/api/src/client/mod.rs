@@ -12,6 +12,8 @@ mod keys;
 mod limits;
 mod locks;
 mod paths;
+mod retry_policies;
+mod rollouts;
 mod runs;
 mod status;
 mod transport;

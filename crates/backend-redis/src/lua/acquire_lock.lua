@@ -125,7 +125,21 @@ local function who_must_know(lock, said)
   return granted and granted.expires_at < first.alive_until and first.request
 end
 
+-- Whether nothing is to be done but to say no. Those who wait for an admission lock try every few milliseconds, all of
+-- them: such a try only reads.
+local function is_plainly_held(lock)
+  if kind ~= 'admission' or stay ~= '' or redis.call('EXISTS', lock.line) == 1 then
+    return false
+  end
+  local holder = first_holder(lock)
+  return holder and holder.mode == 'exclusive' and now < holder.expires_at and holder.request ~= asked
+    and not is_foreign(lock) and lock.visible
+end
+
 return decide(function(lock)
+  if held == '' and is_plainly_held(lock) then
+    return { 'ok', false, busy('refused', lock, 0) }
+  end
   local known, waiter
   if held ~= '' then
     known = live_grant(lock, held)

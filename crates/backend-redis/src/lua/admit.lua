@@ -1,29 +1,14 @@
 -- Admission: the key, the definition, the cap, and the run with all that belongs to it, or nothing.
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
-local function refused(code, detail, gate)
-  return { code, detail, integer(gate.active), integer(gate.max), gate.freed_at, gate.interval_ms }
-end
-
 -- Reads one start's arguments up to what is only written if it is admitted.
 local function read_start()
   local start = { run = argument(), is_repeat = argument() == '1', workflow = argument(), version = argument() }
   start.runs_max, start.retention = argument(), argument()
-  start.key, start.fingerprint = argument(), argument()
+  start.key, start.fingerprint, start.hold = argument(), argument(), argument()
   local rows = number()
   start.rows_end = position + rows
   return start
-end
-
-local function read_gate(start)
-  local found = redis.call('HMGET', key('wf:tenant'), 'runs_max', 'key_retention_ms', 'freed_at', 'interval_ms')
-  return {
-    active = redis.call('SCARD', key('wf:runs:active')),
-    max = tonumber(found[1] or start.runs_max),
-    retention = tonumber(found[2] or start.retention),
-    freed_at = found[3],
-    interval_ms = found[4],
-  }
 end
 
 -- What the key says, before the cap is looked at: a retry must not fail because it worked.
@@ -31,43 +16,46 @@ local function by_key(start, gate)
   if start.key == '' then
     return nil
   end
-  local value = redis.call('GET', key('wf:run:idempotency', start.workflow .. ':' .. start.key))
-  if not value then
+  local record = live_key(key_name(start.workflow, start.key))
+  if record and record.reservation then
+    -- A hint. Whoever decides in one step needs none, and passes over another's.
+    start.reservation = { run = record.run, fence = record.reservation.fence }
     return nil
   end
-  local record = cjson.decode(value)
-  if type(record) ~= 'table' or type(record.run) ~= 'string' or type(record.fingerprint) ~= 'string' then
-    error('what stands for the idempotency key is not ours')
-  end
-  if record.expires_at and now >= record.expires_at then
+  if not record then
     return nil
   end
-  if record.fingerprint ~= start.fingerprint then
-    return refused('key_reused', record.run, gate)
-  end
-  if record.run == start.run then
+  if record.run == start.run and record.fingerprint == start.fingerprint then
     return refused('admitted', record.run, gate)
   end
-  local status = redis.call('HGET', key('wf:run', record.run), 'status')
-  return { 'replayed', record.run, integer(gate.active), integer(gate.max), status }
+  return by_started(record, start.fingerprint, gate)
+end
+
+-- Refuses a start that says it is under the admission lock, unless it is, and its key is still reserved for it.
+local function check_hold(start)
+  if start.hold == '' then
+    return nil
+  end
+  local current, is_held = admission_lock(tonumber(start.hold))
+  if not is_held then
+    return { 'fenced', integer(current), start.hold }
+  end
+  local reservation = start.reservation
+  if start.key ~= '' and (not reservation or reservation.run ~= start.run) then
+    return { 'fenced', integer(reservation and reservation.fence or current), start.hold }
+  end
+  return nil
 end
 
 local function write_key(start, gate)
   if start.key == '' then
     return
   end
-  local name = key('wf:run:idempotency', start.workflow .. ':' .. start.key)
   local record = '{"run":"' .. start.run .. '","fingerprint":"' .. start.fingerprint .. '"'
-  if not gate.retention then
-    redis.call('SET', name, record .. '}')
-    return
+  if gate.retention then
+    record = record .. ',"expires_at":' .. integer(now + gate.retention)
   end
-  record = record .. ',"expires_at":' .. integer(now + gate.retention) .. '}'
-  if is_own_clock then
-    redis.call('SET', name, record, 'PX', integer(math.max(gate.retention, 1)))
-  else
-    redis.call('SET', name, record)
-  end
+  write_key_record(key_name(start.workflow, start.key), record .. '}', gate.retention)
 end
 
 -- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
@@ -104,7 +92,7 @@ local function write_run(start)
 end
 
 local function admit(start)
-  local gate = read_gate(start)
+  local gate = read_gate(start.runs_max, start.retention)
   local known = by_key(start, gate)
   if known then
     return known
@@ -115,6 +103,10 @@ local function admit(start)
   end
   if start.is_repeat and redis.call('SISMEMBER', key('wf:runs:deleted'), start.run) == 1 then
     return { 'replayed', start.run, integer(gate.active), integer(gate.max), false }
+  end
+  local fenced = check_hold(start)
+  if fenced then
+    return fenced
   end
   local current = redis.call('HGET', key('wf:def', start.workflow), 'current')
   if current ~= start.version then

@@ -8,5 +8,5 @@ if found[2] then
   return { 'ok', found[2] }
 end
 end_job(job, 'cancelled')
-post(run, event)
+post(run, told_now(event))
 return { 'ok', 'cancelled' }

@@ -11,5 +11,5 @@ if word == 'ended' then
   return { 'fenced', found.fence }
 end
 end_job(job, cause)
-post(run, event)
+post(run, told_now(event))
 return { 'ok', 'recorded' }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use interlock_backend::documents::DocumentName;
 use interlock_backend::jobs::{Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyScope, Role};
 use interlock_backend::runs::{Commit, Committed};
@@ -216,6 +217,16 @@ async fn a_key_whose_reply_was_lost_is_created_once() {
     let kept = scene.store.create_key(key.clone()).await.unwrap();
     assert_eq!(scene.store.api_keys().await, Ok(vec![kept]));
     assert!(matches!(scene.store.create_key(key).await, Err(StoreError::Conflict(_))));
+}
+
+#[tokio::test]
+async fn a_document_whose_reply_was_lost_is_saved_once_and_by_us() {
+    let scene = Scene::new().await;
+    let name = DocumentName::Contention;
+    assert_eq!(scene.store.save_document(name, 0, "one").await, Ok(true));
+    scene.lose_reply_to("the second");
+    assert_eq!(scene.store.save_document(name, 1, "the second").await, Ok(true));
+    assert_eq!(scene.store.document(name).await.unwrap().unwrap().version, 2);
 }
 
 /// A store whose server hangs for longer than anybody waits, and then does what it was told.

@@ -1,6 +1,7 @@
 //! What only Redis can get wrong: names that others read, replies that are lost, stores that come back empty.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admission_locks;
 mod asking;
 mod batches;
 mod cutting;
@@ -102,6 +103,7 @@ fn request(number: u64, is_begun: bool) -> StartRun {
         is_repeat: false,
         copied_steps: Vec::new(),
         first_turn: None,
+        hold: None,
     };
     let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
     let first_turn = FirstTurn::of(&workflow, &start, now).unwrap().filter(|_| is_begun);

@@ -1,12 +1,11 @@
 //! Fences are exact numbers, also above 2^50, where 14-digit printing begins to lose them.
 
 use interlock_model::job::JobOutcome;
-use interlock_model::run::InboxEvent;
 use interlock_model::{Fence, JobId};
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, holder, idle, new_job, running};
+use super::scene::{LEASE, Scene, acme, holder, idle, new_job, outcomes, running};
 use crate::StoreError;
 use crate::jobs::Claimed;
 
@@ -102,7 +101,6 @@ pub async fn fences_are_the_same_after_a_reopening(subject: &mut dyn Subject) {
     }
     let taken = store.take(&acme(), run, &holder(), LEASE).await.unwrap().expect("there are results");
     assert!(taken.fence > claimed[JOBS as usize - 1].lease.fence, "fences go on above the old ones");
-    let told: Vec<InboxEvent> =
-        claimed.iter().map(|it| InboxEvent::Job { job: it.job.id.clone(), outcome: completed() }).collect();
-    assert_eq!(taken.inbox, told);
+    let told: Vec<_> = claimed.iter().map(|it| (it.job.id.clone(), completed())).collect();
+    assert_eq!(outcomes(&taken), told);
 }

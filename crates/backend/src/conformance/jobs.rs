@@ -5,12 +5,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use interlock_model::history::EventKind;
 use interlock_model::job::{JobOutcome, JobState, NewJob};
-use interlock_model::run::InboxEvent;
 use interlock_model::{Fence, JobId};
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, claim, globex, name, new_job, running};
+use super::scene::{LEASE, Scene, acme, claim, globex, name, new_job, outcomes, running};
 use crate::jobs::{Claim, Heartbeat, LeaseTerm, Progress, Report};
 use crate::{PageRequest, StoreError};
 
@@ -132,7 +131,7 @@ pub async fn a_lost_job_is_told_to_its_run(subject: &mut dyn Subject) {
     assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
     assert_eq!(scene.store.due(10).await.unwrap().ready, [acme()]);
     let taken = scene.taken(&acme(), run).await;
-    assert_eq!(taken.inbox, [InboxEvent::Job { job: claimed.job.id.clone(), outcome: JobOutcome::Lost }]);
+    assert_eq!(outcomes(&taken), [(claimed.job.id.clone(), JobOutcome::Lost)]);
     let shown = scene.store.job(&acme(), &claimed.job.id).await.unwrap().expect("the job is there");
     assert_eq!(shown.state, JobState::Lost);
 }
@@ -175,12 +174,11 @@ pub async fn a_worker_that_is_gone_loses_its_jobs(subject: &mut dyn Subject) {
     assert_eq!(lost.len(), 1, "not more than asked for");
     lost.extend(abandon(10).await);
     assert_eq!(abandon(10).await, []);
-    let told: Vec<_> =
-        lost.iter().map(|job| InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost }).collect();
+    let told: Vec<_> = lost.iter().map(|job| (job.clone(), JobOutcome::Lost)).collect();
     lost.sort();
     assert_eq!(lost, gone.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
     assert_eq!(scene.store.due(10).await.unwrap().ready, [acme()]);
-    assert_eq!(scene.taken(&acme(), run).await.inbox, told);
+    assert_eq!(outcomes(&scene.taken(&acme(), run).await), told);
     for late in &gone {
         let (job, fence) = (&late.job.id, late.lease.fence);
         let shown = scene.store.job(&acme(), job).await.unwrap().expect("the job is there");
@@ -262,7 +260,7 @@ pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
     assert!(is_fenced(&scene.store.report(&acme(), job, fence, failed).await));
     assert!(is_fenced(&scene.store.heartbeat(&acme(), job, fence).await));
     let taken = scene.taken(&acme(), run).await;
-    assert_eq!(taken.inbox, [InboxEvent::Job { job: job.clone(), outcome: completed() }]);
+    assert_eq!(outcomes(&taken), [(job.clone(), completed())]);
     subject.elapse(LEASE * 2).await;
     assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
 }
@@ -291,7 +289,7 @@ pub async fn a_cancelled_job_is_told_to_stop(subject: &mut dyn Subject) {
     assert_eq!(scene.store.heartbeat(&acme(), job, fence).await, Ok(Heartbeat::CancelRequested));
     assert!(is_fenced(&scene.store.report(&acme(), job, fence, completed()).await));
     let outcome = JobOutcome::Cancelled { by: "a test".to_owned() };
-    assert_eq!(scene.taken(&acme(), run).await.inbox, [InboxEvent::Job { job: job.clone(), outcome }]);
+    assert_eq!(outcomes(&scene.taken(&acme(), run).await), [(job.clone(), outcome)]);
 }
 
 pub async fn a_waiting_job_that_is_cancelled_cannot_be_claimed(subject: &mut dyn Subject) {

@@ -5,6 +5,8 @@
 pub mod admission;
 pub mod approvals;
 pub mod dead_letters;
+pub mod deliveries;
+pub mod documents;
 pub mod fences;
 pub mod jobs;
 pub mod keys;
@@ -13,6 +15,7 @@ pub mod lines;
 mod lock_scene;
 pub mod locks;
 pub mod registry;
+pub mod reservations;
 pub mod runs;
 mod scene;
 pub mod values;
@@ -97,6 +100,22 @@ macro_rules! conformance_suite {
                 a_repeat_does_not_bring_a_deleted_run_back,
                 a_refusal_tells_how_fast_slots_come_free,
             }
+            reservations::{
+                the_admission_lock_is_its_tenants_own_and_in_no_list_and_no_quota,
+                a_key_is_reserved_only_under_the_live_lock,
+                a_reservation_starts_nothing_and_the_create_commits_it,
+                a_start_under_the_lock_needs_its_fence_to_be_live,
+                a_start_under_the_lock_needs_its_own_reservation,
+                a_start_under_the_lock_is_held_to_the_cap_and_the_definition,
+                a_later_holder_takes_over_a_reservation,
+                a_start_without_the_lock_passes_over_a_reservation,
+                a_repeat_is_answered_though_the_lock_is_lost,
+                reserving_a_key_that_started_a_run_tells_the_run,
+                only_a_reservation_of_the_same_run_is_released,
+                a_reservation_ends_by_itself,
+                counting_tells_usage_and_how_fast_slots_come_free,
+                what_is_reserved_survives_a_reopening,
+            }
             limits::{
                 a_limit_is_in_force_with_its_answer,
                 a_limit_below_the_usage_admits_nobody_and_ends_nothing,
@@ -142,6 +161,23 @@ macro_rules! conformance_suite {
                 progress_stands_in_the_timeline,
                 a_worker_that_claims_is_seen,
             }
+            deliveries::{
+                a_result_of_a_free_run_is_recorded_and_brings_the_run,
+                a_result_comes_behind_what_waits_already,
+                a_result_of_a_held_run_changes_nothing,
+                a_hold_that_ran_out_keeps_no_result_waiting,
+                a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not,
+                results_at_once_get_the_run_one_at_a_time,
+                a_result_that_was_put_off_comes_due_once_and_not_before_its_time,
+                due_results_are_taken_oldest_first_and_no_more_than_asked_for,
+                putting_off_again_goes_on_from_the_first_time_and_repeating_changes_nothing,
+                the_workers_first_word_counts_while_it_is_put_off,
+                only_the_jobs_holder_may_put_its_result_off,
+                a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay,
+                a_result_that_was_put_off_is_not_lost_with_its_lease,
+                a_result_that_was_put_off_goes_with_its_job,
+                a_result_that_was_put_off_survives_a_reopening,
+            }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,
                 the_fences_of_an_ended_job_are_not_rounded,
@@ -166,6 +202,15 @@ macro_rules! conformance_suite {
                 letters_are_listed_newest_run_first_page_by_page,
                 a_letter_is_deleted_once_and_only_by_its_tenant,
                 deleting_a_run_deletes_the_letters_of_its_jobs,
+            }
+            documents::{
+                a_document_is_saved_only_over_the_version_that_was_read,
+                a_save_that_is_repeated_is_answered_the_same,
+                a_document_is_one_for_all_and_survives_a_reopening,
+                a_document_beyond_its_bound_is_refused,
+                saves_at_once_are_decided_for_one_of_them,
+                figures_are_kept_by_roll_out_and_instance,
+                figures_have_a_bound,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

@@ -8,9 +8,9 @@ use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRu
 use interlock_model::approval::{Approval, ApprovalState};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
-use interlock_model::job::NewJob;
+use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
-use interlock_model::run::{Ending, RunEvent, RunStatus, StartedFrom};
+use interlock_model::run::{Ending, InboxEvent, RunEvent, RunStatus, StartedFrom};
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
 use serde_json::{Value, json};
@@ -99,6 +99,7 @@ impl Scene {
             is_repeat: false,
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         }
     }
 
@@ -177,6 +178,18 @@ pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
         jobs_max,
         term: LeaseTerm::For(LEASE),
     }
+}
+
+/// What a taken run is told about jobs, whenever the store heard of it.
+pub(super) fn outcomes(taken: &Taken) -> Vec<(JobId, JobOutcome)> {
+    let told = |event: &InboxEvent| match event {
+        InboxEvent::Job { at, job, outcome } => {
+            assert!(*at <= taken.now && *at > Timestamp::ZERO, "{at} is not when the store heard of {job}");
+            (job.clone(), outcome.clone())
+        }
+        other => panic!("expected only outcomes of jobs, got {other:?}"),
+    };
+    taken.inbox.iter().map(told).collect()
 }
 
 pub(super) fn topic() -> Topic {

@@ -11,7 +11,7 @@ use interlock_model::{RunId, StepKey};
 use serde_json::{Value, json};
 
 use super::Subject;
-use super::scene::{Scene, acme, approval, deploy, document, idle, letter, name, new_job, running};
+use super::scene::{Scene, acme, approval, deploy, document, idle, letter, name, new_job, outcomes, running};
 use crate::PageRequest;
 use crate::runs::RunFilter;
 use crate::workflows::WorkflowVersion;
@@ -155,7 +155,7 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let job = claimed.job.id;
     let _ = scene.store.report(&acme(), &job, claimed.lease.fence, failed.clone()).await.unwrap();
     let taken = scene.taken(&acme(), run).await;
-    assert!(taken.inbox == [InboxEvent::Job { job: job.clone(), outcome: failed }]);
+    assert!(outcomes(&taken) == [(job.clone(), failed)]);
     let mut turn = idle(&taken);
     turn.approvals_opened = vec![approval(run, taken.now)];
     turn.events =

@@ -37,10 +37,14 @@ macro_rules! same {
     }};
 }
 
+mod deliveries;
+mod documents;
 mod giving_up;
 mod locks;
+mod reservations;
 
 use locks::LockWalk;
+use reservations::ReservationWalk;
 
 /// What the sequence has seen so far and may ask for again, stale or not.
 struct Walk {
@@ -53,6 +57,7 @@ struct Walk {
     approvals: Vec<(TenantId, JobId)>,
     taken: Vec<Taken>,
     locks: LockWalk,
+    reservations: ReservationWalk,
     attempt: u32,
     log: Vec<String>,
 }
@@ -75,6 +80,7 @@ pub async fn every_answer_equals_the_references(
         approvals: Vec::new(),
         taken: Vec::new(),
         locks: LockWalk::default(),
+        reservations: ReservationWalk::default(),
         attempt: 1,
         log: vec![format!("seed {seed}")],
     };
@@ -117,7 +123,8 @@ impl Walk {
         match self.random.random_range(0..100) {
             0..4 => self.save_or_delete_workflow().await,
             4..8 => self.set_limits().await,
-            8..26 => self.admit().await,
+            8..20 => self.admit().await,
+            20..26 => self.start_under_a_lock().await,
             26..40 => self.take().await,
             40..58 => self.turn().await,
             58..68 => self.claim().await,
@@ -127,6 +134,7 @@ impl Walk {
             86..90 => self.reconcile().await,
             90..93 => self.give_up().await,
             93..95 => self.hear_of_a_worker().await,
+            95..97 => self.document_something().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
     }
@@ -150,6 +158,13 @@ impl Walk {
     }
 
     async fn admit(&mut self) {
+        let start = self.a_start().await;
+        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
+            self.runs.push((start.tenant, run));
+        }
+    }
+
+    async fn a_start(&mut self) -> StartRun {
         let tenant = self.tenant();
         let input = json!({"n": self.random.random_range(0..2)});
         let key = self.random.random_bool(0.6).then(|| format!("key-{}", self.random.random_range(0..4)));
@@ -164,7 +179,7 @@ impl Walk {
                 fingerprint: Fingerprint::of_start(&deploy(), &input),
                 key: name(&key),
             }),
-            tenant: tenant.clone(),
+            tenant,
             workflow: deploy(),
             workflow_version: if self.random.random_bool(0.9) { current } else { 1 },
             input,
@@ -172,11 +187,9 @@ impl Walk {
             is_repeat: repeated.is_some(),
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         };
-        let start = self.perhaps_begun(start, now);
-        if let Ok(Admission::Admitted { run, .. }) = same!(self, admit(&start)) {
-            self.runs.push((tenant, run));
-        }
+        self.perhaps_begun(start, now)
     }
 
     /// Half of the starts bring their first turn with them.
@@ -256,7 +269,7 @@ impl Walk {
     async fn say_about_a_job(&mut self) {
         let Some((tenant, job, fence)) = Self::pick(&mut self.random, &self.jobs) else { return };
         let fence = if self.random.random_bool(0.1) { Fence::new(fence.number() + 1) } else { fence };
-        match self.random.random_range(0..6) {
+        match self.random.random_range(0..10) {
             0 => drop(same!(self, heartbeat(&tenant, &job, fence))),
             1 => {
                 let otherwise = Duration::from_millis(self.random.random_range(100..900));
@@ -275,7 +288,9 @@ impl Walk {
                 let outcome = JobOutcome::Completed { output: json!([1, 2.5, {"deep": []}]) };
                 let _ = same!(self, report(&tenant, &job, fence, outcome.clone()));
             }
-            _ => drop(same!(self, cancel_job(&tenant, &job, "a test"))),
+            5 => drop(same!(self, cancel_job(&tenant, &job, "a test"))),
+            6 | 7 => self.deliver((tenant, job, fence)).await,
+            _ => self.put_off((tenant, job, fence)).await,
         }
     }
 
@@ -300,6 +315,7 @@ impl Walk {
         let _ = same!(self, due(10));
         let _ = same!(self, expire(&tenant, 2));
         let _ = same!(self, ripen(&tenant, 2));
+        let _ = same!(self, take_put_off(&tenant, 2));
     }
 
     async fn look_at_everything(&mut self) {
@@ -325,5 +341,6 @@ impl Walk {
             let _ = same!(self, job(&tenant, &job));
         }
         self.look_at_what_was_given_up().await;
+        self.look_at_documents().await;
     }
 }

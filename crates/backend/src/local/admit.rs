@@ -5,10 +5,10 @@ use interlock_model::admission::{Admission, FirstTurn, KeyRecord, KeyVerdict, St
 use interlock_model::history::{Event, EventKind};
 use interlock_model::run::Head;
 
-use super::commit;
 use super::rows::{self, WorkflowHead};
 use super::slots::{self, Gate};
 use super::tables::{Changes, Decision, Table, View, read};
+use super::{commit, reservations};
 use crate::StoreError;
 
 pub(super) fn admit(
@@ -30,6 +30,7 @@ pub(super) fn admit(
     if start.is_repeat && view.get(Table::DeletedRuns, &rows::run(&start.tenant, start.run))?.is_some() {
         return Ok(Decision::unchanged(Admission::Replayed { run: start.run, status: None, usage }));
     }
+    reservations::check_hold(view, now, start)?;
     let head: Option<WorkflowHead> =
         read(view, Table::WorkflowHeads, &rows::workflow(&start.tenant, &start.workflow))?;
     let current = head.filter(|head| !head.is_deleted).map(|head| head.version);
@@ -59,10 +60,9 @@ fn by_key(
     usage: Usage,
 ) -> Result<Option<Admission>, StoreError> {
     let Some(intent) = &start.intent else { return Ok(None) };
-    let record: Option<KeyRecord> =
-        read(view, Table::IdempotencyKeys, &rows::idempotency(&start.tenant, &start.workflow, &intent.key))?;
-    match KeyVerdict::of(record.as_ref(), intent, now) {
-        KeyVerdict::Fresh => Ok(None),
+    match reservations::verdict(view, now, (&start.tenant, &start.workflow), intent)? {
+        // A reservation is a hint. Whoever decides in one step needs none, and passes over another's.
+        KeyVerdict::Fresh | KeyVerdict::Reserved(..) => Ok(None),
         KeyVerdict::Mismatch(run) => Ok(Some(Admission::KeyReused { run, usage })),
         KeyVerdict::Replay(run) if run == start.run => Ok(Some(Admission::Admitted { run, usage })),
         KeyVerdict::Replay(run) => {
@@ -88,6 +88,7 @@ fn create(now: Timestamp, start: &StartRun, mut gate: Gate) -> Decision<Admissio
             run,
             fingerprint: intent.fingerprint.clone(),
             expires_at: gate.limits.key_retention.map(|time| now + time),
+            reservation: None,
         };
         let key = rows::idempotency(tenant, &start.workflow, &intent.key);
         changes.put(Table::IdempotencyKeys, key, &record);

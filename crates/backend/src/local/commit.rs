@@ -8,7 +8,7 @@ use interlock_model::{Fence, JobId, TenantId, Timestamp};
 
 use super::rows::{self, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
-use super::{dead_letters, history, slots};
+use super::{dead_letters, deliveries, history, slots};
 use crate::StoreError;
 use crate::runs::{Commit, Committed};
 
@@ -91,6 +91,7 @@ pub(super) fn end_job(
     let key = rows::job(id, job);
     let found: Option<Job> = read(view, Table::Jobs, &key)?;
     let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(None) };
+    deliveries::forget(view, changes, id, job)?;
     let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
     let fence = tenant.mint_fence(now);
     let end = if let Some(lease) = lease {

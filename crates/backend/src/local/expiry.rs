@@ -1,13 +1,15 @@
 //! What the passing of time does, and where it has something to do.
 
-use interlock_model::job::{EndCause, JobLease, JobOutcome};
+use std::collections::BTreeMap;
+
+use interlock_model::job::{JobLease, JobOutcome};
 use interlock_model::run::InboxEvent;
 use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, RunId, TenantId, Timestamp, WorkerId};
 
 use super::commit::end_job;
 use super::tables::{Changes, Decision, Pick, Table, View, parse, scan_prefix};
-use super::{inbox, rows, slots};
+use super::{deliveries, inbox, rows, slots};
 use crate::StoreError;
 use crate::runs::Due;
 
@@ -20,14 +22,15 @@ pub(super) fn expire(
 ) -> Result<Decision<Vec<JobId>>, StoreError> {
     let mut changes = Changes::default();
     let mut tenant = slots::tenant(view, id)?;
-    let mut lost: Vec<JobId> = Vec::new();
+    let mut lost: Vec<(JobId, JobOutcome)> = Vec::new();
     for row in due_rows(view, Table::JobExpiries, id, now, limit)? {
         let Ok(job) = rows::last_part(&row).parse::<JobId>() else { continue };
-        end_job(view, &mut changes, (id, &mut tenant), &job, (EndCause::Lost, now))?;
+        let outcome = loss(view, id, &job)?;
+        end_job(view, &mut changes, (id, &mut tenant), &job, (outcome.cause(), now))?;
         changes.delete(Table::JobExpiries, row);
-        lost.push(job);
+        lost.push((job, outcome));
     }
-    tell(view, (id, &tenant), lost, changes)
+    tell(view, now, (id, &tenant), lost, changes)
 }
 
 /// Ends what a worker that is gone still holds. Its leases are found by looking through the tenant's: workers on the bus
@@ -40,7 +43,7 @@ pub(super) fn abandon(
 ) -> Result<Decision<Vec<JobId>>, StoreError> {
     let mut changes = Changes::default();
     let mut tenant = slots::tenant(view, id)?;
-    let mut lost: Vec<JobId> = Vec::new();
+    let mut lost: Vec<(JobId, JobOutcome)> = Vec::new();
     for row in scan_prefix(view, Table::JobLeases, &rows::of_tenant(id), Pick::First(usize::MAX))? {
         if lost.len() == limit {
             break;
@@ -48,34 +51,41 @@ pub(super) fn abandon(
         let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
         let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
         if lease.worker == *worker {
-            end_job(view, &mut changes, (id, &mut tenant), &job, (EndCause::Lost, now))?;
-            lost.push(job);
+            let outcome = loss(view, id, &job)?;
+            end_job(view, &mut changes, (id, &mut tenant), &job, (outcome.cause(), now))?;
+            lost.push((job, outcome));
         }
     }
-    tell(view, (id, &tenant), lost, changes)
+    tell(view, now, (id, &tenant), lost, changes)
+}
+
+/// What a job ends by whose worker is gone: a result that the store has, if there is one.
+fn loss(view: &dyn View, id: &TenantId, job: &JobId) -> Result<JobOutcome, StoreError> {
+    Ok(deliveries::waiting(view, id, job)?.map_or(JobOutcome::Lost, |known| known.outcome))
 }
 
 /// Posts the losses to the runs that they happened to.
 fn tell(
     view: &dyn View,
+    now: Timestamp,
     (id, tenant): (&TenantId, &Tenant),
-    lost: Vec<JobId>,
+    lost: Vec<(JobId, JobOutcome)>,
     mut changes: Changes,
 ) -> Result<Decision<Vec<JobId>>, StoreError> {
-    for (run, events) in by_run(&lost) {
+    for (run, events) in by_run(&lost, now) {
         inbox::post(view, &mut changes, (id, run), &events)?;
     }
     if !lost.is_empty() {
         changes.put(Table::Tenants, id.as_str(), tenant);
     }
-    Ok(Decision { answer: lost, changes })
+    Ok(Decision { answer: lost.into_iter().map(|(job, _)| job).collect(), changes })
 }
 
 /// One post for each run: a post reads where the inbox ends, and does not see another post of the same decision.
-fn by_run(lost: &[JobId]) -> std::collections::BTreeMap<RunId, Vec<InboxEvent>> {
-    let mut events: std::collections::BTreeMap<RunId, Vec<InboxEvent>> = std::collections::BTreeMap::new();
-    for job in lost {
-        let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Lost };
+fn by_run(lost: &[(JobId, JobOutcome)], at: Timestamp) -> BTreeMap<RunId, Vec<InboxEvent>> {
+    let mut events: BTreeMap<RunId, Vec<InboxEvent>> = BTreeMap::new();
+    for (job, outcome) in lost {
+        let event = InboxEvent::Job { at, job: job.clone(), outcome: outcome.clone() };
         events.entry(job.run).or_default().push(event);
     }
     events
@@ -115,7 +125,12 @@ pub(super) fn due(view: &dyn View, now: Timestamp, limit: usize) -> Result<Due, 
     let mut due = Due::default();
     let mut next_at: Option<Timestamp> = None;
     due.ready = first_rows(view, Table::Ready, limit)?.into_iter().map(|(tenant, _)| tenant).collect();
-    for (table, tenants) in [(Table::Timers, &mut due.timers), (Table::JobExpiries, &mut due.leases)] {
+    let times = [
+        (Table::Timers, &mut due.timers),
+        (Table::JobExpiries, &mut due.leases),
+        (Table::PutOffDue, &mut due.put_off),
+    ];
+    for (table, tenants) in times {
         for (tenant, key) in first_rows(view, table, limit)? {
             if key < rows::after(&tenant, now) {
                 tenants.push(tenant);

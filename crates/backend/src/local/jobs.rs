@@ -17,7 +17,7 @@ use crate::{Page, PageRequest, StoreError};
 const LOOKED_AT_MAX: usize = 5_000;
 
 /// A job as one of its worker's calls finds it.
-enum Standing {
+pub(super) enum Standing {
     /// The caller holds it.
     Held(JobLease),
     /// It ended while the caller held it.
@@ -93,7 +93,7 @@ pub(super) fn report(
             let mut tenant = slots::tenant(view, id)?;
             end_job(view, &mut changes, (id, &mut tenant), job, (outcome.cause(), now))?;
             changes.put(Table::Tenants, id.as_str(), &tenant);
-            let event = InboxEvent::Job { job: job.clone(), outcome };
+            let event = InboxEvent::Job { at: now, job: job.clone(), outcome };
             inbox::post(view, &mut changes, (id, job.run), &[event])?;
             Ok(Decision { answer: Report::Recorded, changes })
         }
@@ -114,13 +114,14 @@ pub(super) fn cancel(
     let mut tenant = slots::tenant(view, id)?;
     end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Cancelled, now))?;
     changes.put(Table::Tenants, id.as_str(), &tenant);
-    let event = InboxEvent::Job { job: job.clone(), outcome: JobOutcome::Cancelled { by: by.to_owned() } };
+    let outcome = JobOutcome::Cancelled { by: by.to_owned() };
+    let event = InboxEvent::Job { at: now, job: job.clone(), outcome };
     inbox::post(view, &mut changes, (id, job.run), &[event])?;
     Ok(Decision { answer: JobState::Cancelled, changes })
 }
 
 /// Compares the caller's fence with the store's. Anything but the latest is refused.
-fn standing(
+pub(super) fn standing(
     view: &dyn View,
     now: Timestamp,
     (id, job): (&TenantId, &JobId),
@@ -145,7 +146,7 @@ fn standing(
     }
 }
 
-fn stale<T>(held: Fence, current: Fence) -> Result<T, StoreError> {
+pub(super) fn stale<T>(held: Fence, current: Fence) -> Result<T, StoreError> {
     Err(StoreError::Fenced { held, current })
 }
 

@@ -1,6 +1,8 @@
 //! Keys of rows, and the rows that only the store knows.
 
-use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId};
+use interlock_model::{
+    Fence, InstanceId, JobId, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
+};
 use serde::{Deserialize, Serialize};
 
 /// The row of [`System`](super::Table::System) with the limits.
@@ -129,4 +131,12 @@ pub(super) fn first_part(key: &str) -> &str {
 /// The moment in a key of a time-ordered table.
 pub(super) fn time_of(key: &str) -> Option<Timestamp> {
     key.split('/').nth(1)?.parse().ok().map(Timestamp::from_millis)
+}
+
+pub(super) fn figures_of(rollout: &RolloutId) -> String {
+    format!("{rollout}/")
+}
+
+pub(super) fn figures(rollout: &RolloutId, instance: &InstanceId) -> String {
+    format!("{rollout}/{instance}")
 }

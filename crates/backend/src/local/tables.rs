@@ -53,6 +53,10 @@ pub enum Table {
     JobLeases,
     /// `tenant/time/job` for each lease, by when it runs out.
     JobExpiries,
+    /// `tenant/job` → a result that waits for its next delivery.
+    PutOff,
+    /// `tenant/time/job` for each of them, by when it is due.
+    PutOffDue,
     /// `tenant/job` → the approval.
     Approvals,
     /// `tenant/job` for each approval that is open.
@@ -77,10 +81,14 @@ pub enum Table {
     LockSweeps,
     /// `home` → how many locks it holds and waits for.
     LockTallies,
+    /// `name` → a document about the installation, with its version.
+    Documents,
+    /// `rollout/instance` → what a process has counted of a roll-out.
+    Figures,
 }
 
 impl Table {
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 37] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -102,6 +110,8 @@ impl Table {
         Self::Queue,
         Self::JobLeases,
         Self::JobExpiries,
+        Self::PutOff,
+        Self::PutOffDue,
         Self::Approvals,
         Self::OpenApprovals,
         Self::DeadLetters,
@@ -114,6 +124,8 @@ impl Table {
         Self::LockListing,
         Self::LockSweeps,
         Self::LockTallies,
+        Self::Documents,
+        Self::Figures,
     ];
 
     #[must_use]
@@ -140,6 +152,8 @@ impl Table {
             Self::Queue => "queue",
             Self::JobLeases => "job_leases",
             Self::JobExpiries => "job_expiries",
+            Self::PutOff => "put_off",
+            Self::PutOffDue => "put_off_due",
             Self::Approvals => "approvals",
             Self::OpenApprovals => "open_approvals",
             Self::DeadLetters => "dead_letters",
@@ -152,6 +166,8 @@ impl Table {
             Self::LockListing => "lock_listing",
             Self::LockSweeps => "lock_sweeps",
             Self::LockTallies => "lock_tallies",
+            Self::Documents => "documents",
+            Self::Figures => "figures",
         }
     }
 }

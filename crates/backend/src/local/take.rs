@@ -62,7 +62,7 @@ pub(super) fn take(
 }
 
 /// The run with its inbox, unless somebody holds it.
-fn free_run(
+pub(super) fn free_run(
     view: &dyn View,
     now: Timestamp,
     tenant: &TenantId,

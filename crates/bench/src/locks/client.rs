@@ -7,9 +7,9 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::replicas::Replicas;
 use crate::connection::Connection;
-use crate::load::{Measured, micros, run};
+use crate::load::{Measured, micros, told};
+use crate::replicas::Replicas;
 
 pub(super) struct LockClient {
     connection: Connection,
@@ -72,17 +72,4 @@ pub(super) async fn uncontended(replicas: &Replicas, time: Duration) -> Result<(
         pairs.push(micros(began));
     }
     Ok((told(acquires, time).await?, told(pairs, time).await?))
-}
-
-/// What was measured one by one, as a load of one client.
-pub(super) async fn told(times: Vec<u64>, time: Duration) -> Result<Measured> {
-    let count = times.len();
-    let measured = run(1, time, |_, _| {
-        let times = times.clone();
-        async move { Ok(times) }
-    })
-    .await?;
-    #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
-    let per_second = count as f64 / time.as_secs_f64();
-    Ok(Measured { per_second, ..measured })
 }

@@ -6,9 +6,9 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 
 use super::HOLD;
-use super::client::{LockClient, told};
-use super::replicas::Replicas;
-use crate::load::{Measured, micros};
+use super::client::LockClient;
+use crate::load::{Measured, micros, told};
+use crate::replicas::Replicas;
 
 /// How often those ask again who do not stand in line.
 const POLL: Duration = Duration::from_millis(10);

@@ -6,10 +6,10 @@ use anyhow::{Context as _, Result};
 use http::Method;
 use serde_json::Value;
 
-use super::client::{LockClient, told};
-use super::replicas::Replicas;
+use super::client::LockClient;
 use crate::connection::Connection;
-use crate::load::Measured;
+use crate::load::{Measured, told};
+use crate::replicas::Replicas;
 
 const RESOURCE: &str = "passed-on";
 

@@ -17,6 +17,7 @@ use interlock_control::admission::{StartRequest, Started};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::{Control, Settings};
+use interlock_model::contention::{Scope, Tuning};
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::run::Run;
 use interlock_model::{JobId, RunId, TenantId};
@@ -82,7 +83,9 @@ impl Scene {
         let short = Duration::from_millis(500);
         let timings = Timings { run_lease: short, job_lease: JOB_LOCK, ..Timings::default() };
         let locks = Inventory::new(timings);
-        let settings_of_control = Settings { poll: short / 10, locks, ..Settings::default() };
+        let lock_busy_tuning = Tuning { lock_ttl_ms: 500, ..Scope::LockBusy.tuning() };
+        let settings_of_control =
+            Settings { poll: short / 10, locks, lock_busy_tuning, ..Settings::default() };
         let control = Control::new(foundation, settings_of_control);
         let shutdown = CancellationToken::new();
         tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));

@@ -13,6 +13,8 @@ pub(crate) mod locks;
 mod meter;
 pub(crate) mod own_server;
 mod pages;
+pub(crate) mod retry_policy;
+pub(crate) mod rollout;
 pub(crate) mod run;
 mod serve;
 mod status;
@@ -49,6 +51,8 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Worker(worker) => worker::run(worker, session()?).await,
         Command::Limits(limits) => limits::run(limits, &session()?).await.map(done),
         Command::Locks(locks) => locks::run(locks, output, session).await,
+        Command::RetryPolicy(command) => retry_policy::run(command, output, session).await.map(done),
+        Command::Rollout(command) => rollout::run(command, &session()?).await.map(done),
         Command::Keys(keys) => keys::run(keys, &session()?).await.map(done),
         Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),

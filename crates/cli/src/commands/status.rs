@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use interlock_api::status::StatusView;
+use interlock_api::retry_policies::RetryPolicyView;
+use interlock_api::status::{RolloutStatus, StatusView};
 
 use super::Session;
 use crate::exit::Result;
@@ -25,8 +26,23 @@ fn describe(status: &StatusView, gateway: &str) -> String {
         ("backend", Some(format!("{} ({})", status.backend.kind, status.backend.durability))),
         ("admission", Some(status.strategies.admission.clone())),
         ("results", Some(status.strategies.run.clone())),
+        ("waits", Some(waits(status))),
+        ("roll-out", status.rollout.as_ref().map(rollout)),
         ("store commands", Some(status.store.commands_sent.to_string())),
         ("bus", Some(format!("{} ({bus})", status.bus.kind))),
         ("tenants", status.tenants.map(|tenants| tenants.to_string())),
     ])
+}
+
+fn waits(status: &StatusView) -> String {
+    let one = |policy: &RetryPolicyView| {
+        let by = policy.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+        format!("{} {} (version {}{by})", policy.scope.name(), policy.policy, policy.version)
+    };
+    status.retry_policies.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn rollout(rollout: &RolloutStatus) -> String {
+    let RolloutStatus { id, share_percent, candidate, by, ends_at } = rollout;
+    format!("{id}: {share_percent} % of the runs try {candidate} until {ends_at} (begun by {by})")
 }

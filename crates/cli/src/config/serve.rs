@@ -100,6 +100,7 @@ pub(crate) struct ContentionChoices {
     pub(crate) run_strategy: RunStrategy,
     pub(crate) admission: Tuning,
     pub(crate) lock_busy: Tuning,
+    pub(crate) gather_max: Option<Duration>,
     pub(crate) deliveries_max: Option<NonZeroU32>,
 }
 
@@ -196,6 +197,7 @@ impl ServeFlags {
             run_strategy: self.run_strategy.map(Into::into).unwrap_or_default(),
             admission: checked("admission-…", admission)?,
             lock_busy: checked("lock-busy-… or --run-lease", lock_busy)?,
+            gather_max: self.gather_max_ms.map(Duration::from_millis),
             deliveries_max: self.deliveries_max,
         })
     }

@@ -10,9 +10,9 @@ use interlock_backend_redis::connect::{Address, ConnectSettings, Connection, PRE
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
 use interlock_cap::{CapSettings, Edge, Parts};
-use interlock_control::Control;
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles};
+use interlock_control::{Control, Settings};
 
 use super::{Words, refused, stage_settings};
 use crate::config::{Machines, Secret, ServeConfig};
@@ -61,7 +61,11 @@ pub(super) async fn build(
     let control = Control::new(foundation, stage_settings(config));
     let edge = if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
-        Some(Edge::prepare(client, parts, cap_settings(machines, &prefix)).await.map_err(refused)?)
+        Some(
+            Edge::prepare(client, parts, cap_settings(machines, &prefix, control.settings()))
+                .await
+                .map_err(refused)?,
+        )
     } else {
         None
     };
@@ -109,13 +113,14 @@ fn connect_settings(machines: &Machines, url: &Secret, flag: &str) -> Result<Con
     })
 }
 
-fn cap_settings(machines: &Machines, prefix: &str) -> CapSettings {
+fn cap_settings(machines: &Machines, prefix: &str, stages: &Settings) -> CapSettings {
     let default = CapSettings::default();
     CapSettings {
         installation: if prefix == PREFIX_DEFAULT { String::new() } else { prefix.to_owned() },
         silence: machines.worker_silence.unwrap_or(default.silence),
         lease: machines.worker_lease.unwrap_or(default.lease),
         redelivery_delay: machines.redelivery_delay.unwrap_or(default.redelivery_delay),
+        max_deliver: stages.deliveries_max.into(),
         stream_replicas: machines
             .stream_replicas
             .map_or(default.stream_replicas, std::num::NonZeroUsize::get),

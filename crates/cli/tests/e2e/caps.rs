@@ -81,3 +81,24 @@ async fn a_slot_that_comes_free_is_there_for_the_next_start() {
     caller.start("job", None, &json!({})).await.expect(200);
     caller.start("job", None, &json!({})).await.expect(429);
 }
+
+#[tokio::test]
+async fn under_the_admission_lock_the_cap_and_the_keys_hold_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_with(folder.path(), &["--admission-strategy", "lock"]);
+    let caller = tenant(&server, "acme", 2).await;
+    let input = json!({});
+    let answers = join_all((0..10).map(|_| caller.start("job", None, &input))).await;
+    assert_eq!((count(&answers, 200), count(&answers, 429)), (2, 8), "{answers:?}");
+    caller.start("job", Some("k"), &input).await.expect(429);
+    caller.limit(3).await;
+    let run = caller.start("job", Some("k"), &json!({"other": true})).await.expect(200).text("run_id");
+    let again = caller.start("job", Some("k"), &json!({"other": true})).await.expect(200);
+    assert_eq!((again.text("run_id"), &again.body["replayed"]), (run, &json!(true)));
+    caller.start("job", Some("k"), &input).await.expect(422);
+    // What was started under the lock is there without it.
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(folder.path());
+    let again = server.caller("acme").start("job", Some("k"), &json!({"other": true})).await.expect(200);
+    assert_eq!(again.body["replayed"], json!(true));
+}

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod alerts;
 mod caps;
 mod commands;
 mod drill;
@@ -15,6 +16,7 @@ mod lock_failures;
 mod locks;
 mod machines;
 mod paused_worker;
+mod retry_policies;
 mod server;
 mod story;
 mod walk_through;

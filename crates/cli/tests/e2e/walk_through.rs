@@ -61,10 +61,16 @@ async fn the_readmes_walk_through_works_by_copy_and_paste() {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_concepts_work() {
+async fn the_commands_of_the_pages_work() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    for document in ["docs/concepts/admission.md", "docs/concepts/workers.md", "docs/concepts/locks.md"] {
+    for document in [
+        "docs/concepts/admission.md",
+        "docs/concepts/workers.md",
+        "docs/concepts/locks.md",
+        "docs/operating/retry-policies.md",
+        "docs/operating/rollouts.md",
+    ] {
         let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
         let (worked, told) =
             run(&server, &format!("{path}{}", blocks(&read(document), "sh walk-through").join("\n")));

@@ -1,12 +1,22 @@
 //! Where several want the same thing at once: which strategy and tuning is in force, and what is counted of it.
 
+mod follow;
+mod policies;
+mod rollouts;
 mod tally;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use interlock_backend::StoreError;
+use interlock_backend::documents::Document;
 use interlock_model::RunId;
-use interlock_model::contention::{AdmissionStrategy, Arm, RunStrategy, Tuning};
+use interlock_model::contention::{
+    AdmissionStrategy, Arm, Book, BookError, Rollout, RunStrategy, Scope, Tuning,
+};
 
+pub(crate) use follow::follow;
+pub use policies::{Change, InForceView};
+pub use rollouts::{RolloutDetail, StartRollout};
 pub use tally::{CleanupContext, Tallied, Tally};
 
 /// Strategies as the process began with them, tunings as they are in force, figures since the process began.
@@ -14,8 +24,26 @@ pub use tally::{CleanupContext, Tallied, Tally};
 pub struct Contention {
     admission_strategy: AdmissionStrategy,
     run_strategy: RunStrategy,
+    configured: Configured,
     in_force: RwLock<Arc<InForce>>,
-    tally: Tally,
+    tally: Arc<Tally>,
+}
+
+/// The tunings that the process was started with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Configured {
+    pub admission: Tuning,
+    pub lock_busy: Tuning,
+}
+
+impl Configured {
+    #[must_use]
+    pub fn of(&self, scope: Scope) -> Tuning {
+        match scope {
+            Scope::Admission => self.admission,
+            Scope::LockBusy => self.lock_busy,
+        }
+    }
 }
 
 /// The tunings that hold at one moment.
@@ -23,13 +51,53 @@ pub struct Contention {
 pub struct InForce {
     pub admission: Tuning,
     pub lock_busy: Tuning,
+    /// The roll-out that runs.
+    pub rollout: Option<Rollout>,
+    /// What the store says, and which version of it.
+    book: Book,
+    version: u64,
+}
+
+impl InForce {
+    fn of(configured: Configured, version: u64, book: Book) -> Self {
+        let tuning = |scope| book.versions(scope).tuning().unwrap_or(configured.of(scope));
+        Self {
+            admission: tuning(Scope::Admission),
+            lock_busy: tuning(Scope::LockBusy),
+            rollout: book.running().cloned(),
+            version,
+            book,
+        }
+    }
+
+    #[must_use]
+    pub fn tuning(&self, scope: Scope) -> Tuning {
+        match scope {
+            Scope::Admission => self.admission,
+            Scope::LockBusy => self.lock_busy,
+        }
+    }
+
+    #[must_use]
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+}
+
+/// Why a tuning or a roll-out stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum TuningError {
+    #[error(transparent)]
+    Book(#[from] BookError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Contention {
-    pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), in_force: InForce) -> Self {
+    pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), configured: Configured) -> Self {
         let (admission_strategy, run_strategy) = strategies;
-        let in_force = RwLock::new(Arc::new(in_force));
-        Self { admission_strategy, run_strategy, in_force, tally: Tally::default() }
+        let in_force = RwLock::new(Arc::new(InForce::of(configured, 0, Book::default())));
+        Self { admission_strategy, run_strategy, configured, in_force, tally: Arc::default() }
     }
 
     #[must_use]
@@ -50,8 +118,15 @@ impl Contention {
 
     /// How results wait for the lock of this run, and the arm that they are counted under.
     #[must_use]
-    pub fn lock_busy(&self, _run: RunId) -> (Arm, Tuning) {
-        (Arm::Control, self.in_force().lock_busy)
+    pub fn lock_busy(&self, run: RunId) -> (Arm, Tuning) {
+        let in_force = self.in_force();
+        match &in_force.rollout {
+            None => (Arm::Control, in_force.lock_busy),
+            Some(rollout) => {
+                let arm = rollout.arm_of(run);
+                (arm, rollout.tuning(arm))
+            }
+        }
     }
 
     #[must_use]
@@ -63,4 +138,33 @@ impl Contention {
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
+
+    /// For what goes on after the request that began it.
+    pub(crate) fn shared_tally(&self) -> Arc<Tally> {
+        self.tally.clone()
+    }
+
+    /// Puts in force what the store says, unless something newer is.
+    fn put_in_force(&self, version: u64, book: Book) {
+        let new = InForce::of(self.configured, version, book);
+        let running = new.rollout.as_ref().map(|rollout| rollout.id.clone());
+        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        if version <= in_force.version {
+            return;
+        }
+        // Before anybody can be told that its run is in an arm, it is counted there.
+        self.tally.compare(running);
+        *in_force = Arc::new(new);
+    }
+}
+
+/// What the store keeps, as a book. What is not there is an empty one.
+fn read_book(document: Option<Document>) -> Result<(u64, Book), StoreError> {
+    let Some(Document { version, text }) = document else { return Ok((0, Book::default())) };
+    let book = serde_json::from_str(&text).map_err(|error| StoreError::Damaged {
+        table: "documents",
+        key: "contention".to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok((version, book))
 }

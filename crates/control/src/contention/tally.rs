@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use interlock_model::contention::{Arm, Figures};
+use interlock_model::RolloutId;
+use interlock_model::contention::{Arm, Figures, Measured};
 
 /// Why a reserved idempotency key was to be given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,17 +63,26 @@ impl Tallied {
     }
 }
 
+/// What was counted of one roll-out.
+#[derive(Debug)]
+struct Comparison {
+    rollout: RolloutId,
+    measured: Measured,
+    saved: Measured,
+}
+
 /// Counted since the process began.
 #[derive(Debug, Default)]
 pub struct Tally {
     counted: Mutex<Tallied>,
+    /// Counted since this process has known of the roll-out that runs.
+    compared: Mutex<Option<Comparison>>,
 }
 
 impl Tally {
     /// Try number `attempt` (from 1) of a result found its run busy; it comes again after `delay`.
     pub fn busy(&self, arm: Arm, attempt: u32, delay: Duration) {
-        self.count(|counted| {
-            let figures = counted.arm(arm);
+        self.count_in(arm, |figures| {
             figures.retries += 1;
             figures.busy_at_first += u64::from(attempt == 1);
             figures.retry_delay.observe(milliseconds(delay));
@@ -81,8 +91,7 @@ impl Tally {
 
     /// A run was held for a result at its try number `attempt`, `waited` after it had come.
     pub fn reached(&self, arm: Arm, attempt: u32, waited: Duration) {
-        self.count(|counted| {
-            let figures = counted.arm(arm);
+        self.count_in(arm, |figures| {
             figures.results += 1;
             figures.first_retry_successes += u64::from(attempt == 2);
             figures.lock_wait.observe(milliseconds(waited));
@@ -91,7 +100,7 @@ impl Tally {
 
     /// A run has taken a result into account, `took` after it had come.
     pub fn settled(&self, arm: Arm, took: Duration) {
-        self.count(|counted| counted.arm(arm).result_latency.observe(milliseconds(took)));
+        self.count_in(arm, |figures| figures.result_latency.observe(milliseconds(took)));
     }
 
     /// A reserved key was not given back at the first try.
@@ -102,6 +111,38 @@ impl Tally {
     #[must_use]
     pub fn counted(&self) -> Tallied {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on the arms are those of this roll-out. One that is known already is counted further.
+    pub(super) fn compare(&self, rollout: Option<RolloutId>) {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if compared.as_ref().map(|comparison| &comparison.rollout) != rollout.as_ref() {
+            let (measured, saved) = (Measured::default(), Measured::default());
+            *compared = rollout.map(|rollout| Comparison { rollout, measured, saved });
+        }
+    }
+
+    /// What was counted of the roll-out that runs, if more was since it was saved.
+    pub(super) fn unsaved(&self) -> Option<(RolloutId, Measured)> {
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let comparison = compared.as_ref().filter(|comparison| comparison.measured != comparison.saved)?;
+        Some((comparison.rollout.clone(), comparison.measured.clone()))
+    }
+
+    pub(super) fn saved(&self, rollout: &RolloutId, measured: &Measured) {
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(comparison) = compared.as_mut().filter(|comparison| comparison.rollout == *rollout) {
+            comparison.saved.clone_from(measured);
+        }
+    }
+
+    /// In the arm's figures since the process began, and in those of the roll-out that runs.
+    fn count_in(&self, arm: Arm, change: impl Fn(&mut Figures)) {
+        self.count(|counted| change(counted.arm(arm)));
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(comparison) = compared.as_mut() {
+            change(comparison.measured.of_mut(arm));
+        }
     }
 
     fn count(&self, change: impl FnOnce(&mut Tallied)) {

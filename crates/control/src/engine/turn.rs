@@ -7,20 +7,30 @@ use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Command, advance};
 use interlock_model::{RunId, StepKey, TenantId, Topic};
-use tokio::time::Instant;
 use tracing::{error, warn};
 
+use super::Asked;
+use super::arrivals::Arrivals;
+use crate::deliveries::Delivery;
 use crate::locks::{Lease as _, RunLock};
 use crate::service::Control;
 
 impl Control {
-    /// Advances a run that was taken, and asked for at `asked_at`, and lets go of it. Whether more has come for it
-    /// meanwhile.
-    pub(super) async fn turn(&self, taken: Taken, asked_at: Instant) -> Result<bool, StoreError> {
-        let lock = RunLock::of(self, &taken, asked_at);
+    /// Advances a run that was taken, perhaps with a result, and lets go of it. Whether more has come for it meanwhile.
+    pub(super) async fn turn(
+        &self,
+        taken: Taken,
+        asked: Asked,
+        delivery: Option<&Delivery>,
+    ) -> Result<bool, StoreError> {
+        let lock = RunLock::of(self, &taken, asked);
+        let arrivals = Arrivals::of(&taken, asked, delivery);
         let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
         match lock.guard(self.try_turn(taken)).await {
-            Ok(Ok(has_more)) => Ok(has_more),
+            Ok(Ok(has_more)) => {
+                arrivals.settled(&self.contention);
+                Ok(has_more)
+            }
             // Somebody else has the run: what we decided is void, and what they do is right.
             Ok(Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => Ok(false),
             Ok(Err(error)) => {
@@ -62,7 +72,7 @@ impl Control {
         Ok(committed.has_more)
     }
 
-    async fn steps(
+    pub(super) async fn steps(
         &self,
         tenant: &TenantId,
         run: RunId,

@@ -1,6 +1,7 @@
 //! A lock on a run: first among the tasks of this process, then, by the store's lease, among the replicas.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,6 +9,7 @@ use interlock_backend::runs::Taken;
 use interlock_model::{Fence, RunId, TenantId};
 
 use super::lease::{Lease, Loss, Renewal, Term, guarded};
+use crate::engine::Asked;
 use crate::service::Control;
 
 /// The runs that tasks of this process are at. A run stands here only while somebody is at it, or waits for it.
@@ -28,6 +30,13 @@ impl RunLocks {
         let presence = Presence::enter(self, run);
         let _held = presence.lock.lock().await;
         work.await
+    }
+
+    /// Runs `work` now, unless somebody of this process is at the run, or waits for it: then nothing.
+    pub(crate) async fn alone_at_once<T>(&self, run: RunId, work: impl Future<Output = T>) -> Option<T> {
+        let presence = Presence::enter_first(self, run)?;
+        let _held = presence.lock.try_lock().ok()?;
+        Some(work.await)
     }
 
     /// Whether somebody of this process stands before the run and has not begun: it will see what is there by now.
@@ -56,6 +65,13 @@ impl<'a> Presence<'a> {
         local.tasks += 1;
         Self { locks, run, lock: local.lock.clone() }
     }
+
+    fn enter_first(locks: &'a RunLocks, run: RunId) -> Option<Self> {
+        let mut runs = locks.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entry::Vacant(free) = runs.entry(run) else { return None };
+        let local = free.insert(Local { tasks: 1, ..Local::default() });
+        Some(Self { locks, run, lock: local.lock.clone() })
+    }
 }
 
 impl Drop for Presence<'_> {
@@ -80,15 +96,14 @@ pub(crate) struct RunLock<'a> {
 }
 
 impl<'a> RunLock<'a> {
-    pub(crate) fn of(control: &'a Control, taken: &Taken, asked_at: tokio::time::Instant) -> Self {
-        let ttl = control.settings.run_lease();
+    pub(crate) fn of(control: &'a Control, taken: &Taken, asked: Asked) -> Self {
         let failures_max = control.settings.locks.run().failures_max.unwrap_or(u32::MAX);
         Self {
             control,
             tenant: taken.start.tenant.clone(),
             run: taken.start.run,
             fence: taken.fence,
-            term: Term { asked_at, ttl, failures_max },
+            term: Term { asked_at: asked.at, ttl: asked.lease, failures_max },
         }
     }
 
@@ -144,6 +159,22 @@ mod tests {
         );
         let told = order.lock().unwrap().clone();
         assert_eq!(told, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_wait_gets_a_run_that_nobody_is_at_and_no_other() {
+        let locks = RunLocks::default();
+        let mut first = Box::pin(locks.alone_at_once(run(1), std::future::pending::<()>()));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert_eq!(locks.alone_at_once(run(1), std::future::ready(1)).await, None);
+        assert_eq!(locks.alone_at_once(run(2), std::future::ready(2)).await, Some(2));
+        let mut patient = Box::pin(locks.alone(run(1), std::future::ready(3)));
+        assert!(patient.as_mut().now_or_never().is_none());
+        drop(first);
+        assert_eq!(locks.alone_at_once(run(1), std::future::ready(4)).await, None, "somebody waits for it");
+        assert_eq!(patient.await, 3);
+        assert_eq!(locks.alone_at_once(run(1), std::future::ready(5)).await, Some(5));
+        assert_eq!(locks.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@
 mod due_timers;
 mod every_tenant;
 mod lost_jobs;
+mod put_off;
 mod snapshot;
 mod stale_jobs;
 mod standing_runs;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use interlock_backend::{StoreError, Wake};
 use interlock_model::TenantId;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -33,6 +35,8 @@ pub struct Report {
     pub runs_ripened: usize,
     /// Jobs whose worker was lost.
     pub jobs_lost: usize,
+    /// Results that had found their run busy, and were delivered again.
+    pub results_delivered: usize,
     /// Tenants that could not be looked at this time.
     pub tenants_failed: usize,
     /// When the next thing is due, as far as is known.
@@ -42,6 +46,9 @@ pub struct Report {
 /// Tenants that one look goes through, and rows of each.
 const TENANTS_MAX: usize = 10_000;
 const ROWS_MAX: usize = 500;
+
+/// However much comes due, one look does not follow the other at once.
+const LOOKS_APART: Duration = Duration::from_millis(5);
 
 /// Looks until `shutdown`: at the poll's pace, or sooner where something is known to come due.
 pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
@@ -53,12 +60,17 @@ pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
                 Report::default()
             }
         };
-        if report.runs_ripened + report.jobs_lost > 0 {
+        if report.runs_ripened + report.jobs_lost + report.results_delivered > 0 {
             debug!(?report, "reconciled");
         }
         let poll = control.settings.poll;
-        let wait = report.next_in.map_or(poll, |next| next.clamp(Duration::from_millis(5), poll));
-        if shutdown.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+        let wait = report.next_in.map_or(poll, |next| next.clamp(LOOKS_APART, poll));
+        let pause = async {
+            tokio::time::sleep(LOOKS_APART).await;
+            // A result that is put off now may be due before the next look.
+            let _ = timeout(wait - LOOKS_APART, control.put_off_results.notified()).await;
+        };
+        if shutdown.run_until_cancelled(pause).await.is_none() {
             return;
         }
     }
@@ -76,6 +88,12 @@ pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
     for tenant in &due.leases {
         match stale_jobs::expire(control, tenant).await {
             Ok(lost) => report.jobs_lost += lost,
+            Err(error) => failed(&mut report, tenant, &error),
+        }
+    }
+    for tenant in &due.put_off {
+        match put_off::deliver(control, tenant).await {
+            Ok(delivered) => report.results_delivered += delivered,
             Err(error) => failed(&mut report, tenant, &error),
         }
     }

@@ -37,11 +37,31 @@ struct State {
     /// How long requests and their answers are on their way, by what they do; everything else takes no time.
     slow: Vec<(&'static str, Slow)>,
     done: Vec<(&'static str, Instant)>,
+    /// How often something set out or came back, and after how many of these the process is dead.
+    passages: u64,
+    dies_after: Option<u64>,
 }
 
 impl Wire {
     pub(crate) fn cut(&self, cut: Cut) {
         self.state.lock().unwrap().cut = cut;
+    }
+
+    /// The process dies after so many requests that set out and answers that came back.
+    pub(crate) fn die_after(&self, passages: u64) {
+        self.state.lock().unwrap().dies_after = Some(passages);
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.dies_after.is_some_and(|last| state.passages > last)
+    }
+
+    async fn pass(&self) {
+        self.state.lock().unwrap().passages += 1;
+        if self.is_dead() {
+            pending::<()>().await;
+        }
     }
 
     /// From now on requests to do `action` take so long to arrive.
@@ -61,6 +81,7 @@ impl Wire {
     }
 
     async fn arrive(&self, action: &'static str) {
+        self.pass().await;
         sleep_unless_zero(self.slow(action).request).await;
         if self.state.lock().unwrap().cut == Cut::RequestsVanish {
             pending::<()>().await;
@@ -77,6 +98,7 @@ impl Wire {
             pending::<()>().await;
         }
         sleep_unless_zero(self.slow(action).answer).await;
+        self.pass().await;
     }
 
     fn slow(&self, action: &str) -> Slow {

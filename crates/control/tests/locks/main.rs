@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cancelling;
+mod deliveries;
+mod gathering;
 mod holders;
 mod line;
 mod loops;

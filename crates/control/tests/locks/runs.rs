@@ -26,7 +26,7 @@ pub(crate) async fn start_a_run(control: &Control) -> RunId {
     run
 }
 
-fn engine(process: &Process) -> tokio_util::sync::DropGuard {
+pub(crate) fn engine(process: &Process) -> tokio_util::sync::DropGuard {
     let shutdown = CancellationToken::new();
     let roles = Roles { engine: true, scheduler: false };
     tokio::spawn(run_stages(process.control.clone(), roles, shutdown.clone()));
@@ -58,7 +58,7 @@ async fn a_turn_whose_lease_is_lost_is_dropped_and_its_late_commit_never_counts(
         other.control.cancel_run(&tenant, run, "me").await.unwrap();
     };
     let (dropped_after, ()) = tokio::join!(cancel, take_over);
-    let trusted = scene.settings.run_lease() * 9 / 10;
+    let trusted = scene.settings.lock_busy_tuning.lock_ttl() * 9 / 10;
     assert!(dropped_after <= trusted + scene.settings.cancel_wait, "the turn went on for {dropped_after:?}");
     assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1));
     sleep(Duration::from_secs(15)).await;

@@ -6,6 +6,8 @@ pub(crate) mod history;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod locks;
+pub(crate) mod retry_policies;
+pub(crate) mod rollouts;
 pub(crate) mod runs;
 
 use interlock_api::Page;

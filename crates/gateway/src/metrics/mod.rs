@@ -1,11 +1,13 @@
 //! Numbers for Prometheus.
 
+mod contention;
 mod tenants;
 mod text;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use interlock_control::contention::Tallied;
 use interlock_model::TenantId;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -14,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use contention::ContentionMetrics;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
 
@@ -25,6 +28,7 @@ pub(crate) struct Metrics {
     fence_rejections: Family<WriteLabel, Counter>,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
+    contention: Arc<ContentionMetrics>,
 }
 
 /// A write that carries a fence.
@@ -143,7 +147,9 @@ impl Metrics {
             "From a request's header to its answer's",
             durations.clone(),
         );
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations }
+        let contention = Arc::new(ContentionMetrics::default());
+        registry.register_collector(Box::new(contention.clone()));
+        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -166,19 +172,30 @@ impl Metrics {
         counter.inc_by(refused.saturating_sub(counter.get()));
     }
 
+    /// What the stages have counted of contention since the process began.
+    pub(crate) fn follow_contention(&self, counted: Tallied) {
+        self.contention.follow(counted);
+    }
+
+    /// Tenants that have become busy get a name of their own, instead of those that have not been for long.
+    pub(crate) fn name_the_busiest(&self, now: Instant) {
+        self.tenants.name_the_busiest(now);
+    }
+
     /// Replaces the live runs: the busiest tenants by name, the others together.
     pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, u32)>) {
         usages.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
         self.active_runs.clear();
         for (tenant, runs) in usages {
-            self.set_active(tenant.to_string(), i64::from(runs));
+            self.add_active(tenant.to_string(), i64::from(runs));
         }
-        self.set_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
+        // Added: a tenant may have that very name.
+        self.add_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
     }
 
-    fn set_active(&self, tenant: String, runs: i64) {
-        self.active_runs.get_or_create(&TenantLabel { tenant }).set(runs);
+    fn add_active(&self, tenant: String, runs: i64) {
+        self.active_runs.get_or_create(&TenantLabel { tenant }).inc_by(runs);
     }
 
     /// Everything, in Prometheus' text format.

@@ -1,8 +1,9 @@
 //! Numbers by tenant, for a bounded number of tenants.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interlock_model::TenantId;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -59,6 +60,17 @@ pub(crate) enum Endpoint {
     Rerun,
 }
 
+impl Endpoint {
+    const ALL: [Self; 2] = [Self::Start, Self::Rerun];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AdmissionLabels {
     tenant: String,
@@ -75,27 +87,54 @@ struct WaitLabels {
 #[derive(Debug)]
 pub(crate) struct TenantMetrics {
     admissions: [Counter; AdmissionOutcome::ALL.len()],
-    start_wait: Histogram,
-    rerun_wait: Histogram,
+    waits: [Histogram; Endpoint::ALL.len()],
 }
 
 impl TenantMetrics {
     pub(crate) fn decided(&self, endpoint: Endpoint, outcome: AdmissionOutcome, took: Duration) {
         self.admissions[outcome as usize].inc();
-        match endpoint {
-            Endpoint::Start => self.start_wait.observe(took.as_secs_f64()),
-            Endpoint::Rerun => self.rerun_wait.observe(took.as_secs_f64()),
-        }
+        self.waits[endpoint as usize].observe(took.as_secs_f64());
     }
 }
 
+/// How long it takes until a start counts half in who is busiest.
+const HALF_LIFE: Duration = Duration::from_mins(10);
+
+/// Tenants without a name of their own that are counted, so that the busiest of them can get one.
+const UNNAMED_MAX: usize = 10_000;
+
+/// The busiest tenants by name, the others as one.
 #[derive(Debug)]
 pub(super) struct TenantLabels {
     admissions: Family<AdmissionLabels, Counter>,
     waits: Family<WaitLabels, Histogram, Seconds>,
-    known: RwLock<HashMap<TenantId, Arc<TenantMetrics>>>,
+    tenants: RwLock<Tenants>,
     other: Arc<TenantMetrics>,
     names_max: usize,
+}
+
+#[derive(Debug)]
+struct Tenants {
+    named: HashMap<TenantId, Busy>,
+    unnamed: HashMap<TenantId, Busy>,
+    halved_at: Instant,
+}
+
+/// A tenant, and how often it was asked for lately.
+#[derive(Debug)]
+struct Busy {
+    metrics: Arc<TenantMetrics>,
+    asked: AtomicU64,
+}
+
+impl Busy {
+    fn new(metrics: Arc<TenantMetrics>) -> Self {
+        Self { metrics, asked: AtomicU64::new(1) }
+    }
+
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
 }
 
 impl TenantLabels {
@@ -109,7 +148,9 @@ impl TenantLabels {
             waits.clone(),
         );
         let other = Arc::new(resolve(&admissions, &waits, OTHER));
-        Self { admissions, waits, known: RwLock::default(), other, names_max }
+        let (named, unnamed) = (HashMap::new(), HashMap::new());
+        let tenants = RwLock::new(Tenants { named, unnamed, halved_at: Instant::now() });
+        Self { admissions, waits, tenants, other, names_max }
     }
 
     pub(super) fn names_max(&self) -> usize {
@@ -117,16 +158,75 @@ impl TenantLabels {
     }
 
     pub(super) fn of(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
-        if let Some(found) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(tenant) {
-            return found.clone();
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = tenants.named.get(tenant).or_else(|| tenants.unnamed.get(tenant)) {
+            found.asked.fetch_add(1, Ordering::Relaxed);
+            return found.metrics.clone();
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= self.names_max && !known.contains_key(tenant) {
+        drop(tenants);
+        self.introduce(tenant)
+    }
+
+    /// The first ones get a name at once, later ones when they are among the busiest.
+    fn introduce(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
+        if tenant.as_str() == OTHER {
             return self.other.clone();
         }
-        let make = || Arc::new(resolve(&self.admissions, &self.waits, tenant.as_str()));
-        known.entry(tenant.clone()).or_insert_with(make).clone()
+        let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        let Tenants { named, unnamed, .. } = &mut *tenants;
+        if named.len() < self.names_max {
+            let name = || Busy::new(Arc::new(resolve(&self.admissions, &self.waits, tenant.as_str())));
+            return named.entry(tenant.clone()).or_insert_with(name).metrics.clone();
+        }
+        if unnamed.len() < UNNAMED_MAX && !named.contains_key(tenant) {
+            unnamed.entry(tenant.clone()).or_insert_with(|| Busy::new(self.other.clone()));
+        }
+        self.other.clone()
     }
+
+    /// Gives names to those without one that have become twice as busy as the quietest with one, who lose theirs. Twice, so
+    /// that two of about the same kind do not take turns: a series that ends and comes back is of little use.
+    pub(super) fn name_the_busiest(&self, now: Instant) {
+        let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        let Tenants { named, unnamed, halved_at } = &mut *tenants;
+        let mut busiest = by_asked(unnamed);
+        busiest.reverse();
+        for ((asked, busier), (least, quieter)) in busiest.into_iter().zip(by_asked(named)) {
+            if asked <= least.saturating_mul(2) {
+                break;
+            }
+            if let (Some(rising), Some(falling)) = (unnamed.remove(&busier), named.remove(&quieter)) {
+                self.retire(quieter.as_str());
+                let metrics = Arc::new(resolve(&self.admissions, &self.waits, busier.as_str()));
+                named.insert(busier, Busy { metrics, ..rising });
+                unnamed.insert(quieter, Busy { metrics: self.other.clone(), ..falling });
+            }
+        }
+        if now.saturating_duration_since(*halved_at) >= HALF_LIFE {
+            *halved_at = now;
+            for busy in named.values().chain(unnamed.values()) {
+                busy.asked.store(busy.asked() / 2, Ordering::Relaxed);
+            }
+            unnamed.retain(|_, busy| busy.asked() > 0);
+        }
+    }
+
+    /// Ends the series of a tenant. What it had counted is not added to the others: that would look like a rush of theirs.
+    fn retire(&self, tenant: &str) {
+        for outcome in AdmissionOutcome::ALL {
+            self.admissions.remove(&AdmissionLabels { tenant: tenant.to_owned(), outcome: outcome.name() });
+        }
+        for endpoint in Endpoint::ALL {
+            self.waits.remove(&WaitLabels { tenant: tenant.to_owned(), endpoint: endpoint.name() });
+        }
+    }
+}
+
+/// The quietest first.
+fn by_asked(tenants: &HashMap<TenantId, Busy>) -> Vec<(u64, TenantId)> {
+    let mut sorted: Vec<_> = tenants.iter().map(|(tenant, busy)| (busy.asked(), tenant.clone())).collect();
+    sorted.sort_unstable();
+    sorted
 }
 
 fn resolve(
@@ -134,14 +234,15 @@ fn resolve(
     waits: &Family<WaitLabels, Histogram, Seconds>,
     tenant: &str,
 ) -> TenantMetrics {
-    let wait = |endpoint| waits.get_or_create_owned(&WaitLabels { tenant: tenant.to_owned(), endpoint });
     TenantMetrics {
         admissions: AdmissionOutcome::ALL.map(|outcome| {
             let labels = AdmissionLabels { tenant: tenant.to_owned(), outcome: outcome.name() };
             admissions.get_or_create_owned(&labels)
         }),
-        start_wait: wait("start"),
-        rerun_wait: wait("rerun"),
+        waits: Endpoint::ALL.map(|endpoint| {
+            let labels = WaitLabels { tenant: tenant.to_owned(), endpoint: endpoint.name() };
+            waits.get_or_create_owned(&labels)
+        }),
     }
 }
 
@@ -150,18 +251,98 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_stand_in_their_own_place() {
+    fn outcomes_and_endpoints_stand_in_their_own_place() {
         for (place, outcome) in AdmissionOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, place);
         }
+        for (place, endpoint) in Endpoint::ALL.into_iter().enumerate() {
+            assert_eq!(endpoint as usize, place);
+        }
+    }
+
+    /// Starts of a tenant.
+    fn starts(labels: &TenantLabels, tenant: &str, count: usize) {
+        for _ in 0..count {
+            let metrics = labels.of(&tenant.parse().unwrap());
+            metrics.decided(Endpoint::Start, AdmissionOutcome::Admitted, Duration::from_millis(1));
+        }
+    }
+
+    /// The admitted starts that are told of each tenant, in the order of names.
+    fn told(registry: &Registry) -> Vec<(String, u64)> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+        let lines = text.lines().filter(|line| line.contains("outcome=\"admitted\""));
+        let mut told: Vec<_> = lines
+            .map(|line| {
+                let tenant = line.split('"').nth(1).unwrap().to_owned();
+                let count = line.rsplit(' ').next().unwrap().parse().unwrap();
+                assert!(text.contains(&format!("admission_wait_seconds_count{{tenant=\"{tenant}\"")));
+                (tenant, count)
+            })
+            .collect();
+        told.sort();
+        told
+    }
+
+    fn of_two() -> (Registry, TenantLabels) {
+        let mut registry = Registry::default();
+        let labels = TenantLabels::register(&mut registry, 2);
+        (registry, labels)
+    }
+
+    fn pairs(told: &[(&str, u64)]) -> Vec<(String, u64)> {
+        told.iter().map(|(tenant, count)| ((*tenant).to_owned(), *count)).collect()
     }
 
     #[test]
     fn tenants_beyond_the_bound_share_one_label() {
-        let labels = TenantLabels::register(&mut Registry::default(), 2);
-        let of = |name: &str| labels.of(&name.parse().unwrap());
-        let (first, _second) = (of("a"), of("b"));
-        assert!(Arc::ptr_eq(&of("c"), &of("d")) && Arc::ptr_eq(&of("c"), &labels.other));
-        assert!(Arc::ptr_eq(&of("a"), &first));
+        let (registry, labels) = of_two();
+        for tenant in ["a", "b", "c", "d", "a"] {
+            starts(&labels, tenant, 1);
+        }
+        assert_eq!(told(&registry), pairs(&[("a", 2), ("b", 1), ("other", 2)]));
+    }
+
+    #[test]
+    fn who_becomes_twice_as_busy_as_the_quietest_takes_its_name() {
+        let (registry, labels) = of_two();
+        let now = Instant::now();
+        starts(&labels, "a", 9);
+        starts(&labels, "b", 5);
+        starts(&labels, "c", 10);
+        labels.name_the_busiest(now);
+        assert_eq!(told(&registry), pairs(&[("a", 9), ("b", 5), ("other", 10)]), "not twice as busy");
+        starts(&labels, "c", 1);
+        labels.name_the_busiest(now);
+        assert_eq!(told(&registry), pairs(&[("a", 9), ("c", 0), ("other", 11)]));
+        starts(&labels, "c", 3);
+        starts(&labels, "b", 1);
+        labels.name_the_busiest(now);
+        assert_eq!(told(&registry), pairs(&[("a", 9), ("c", 3), ("other", 12)]));
+    }
+
+    #[test]
+    fn who_was_busy_long_ago_makes_room() {
+        let (registry, labels) = of_two();
+        let began = Instant::now();
+        starts(&labels, "a", 100);
+        starts(&labels, "b", 100);
+        starts(&labels, "c", 10);
+        for halves in 1..=4 {
+            labels.name_the_busiest(began + HALF_LIFE * halves);
+        }
+        starts(&labels, "c", 13);
+        labels.name_the_busiest(began + HALF_LIFE * 4);
+        assert_eq!(told(&registry), pairs(&[("b", 100), ("c", 0), ("other", 23)]));
+    }
+
+    #[test]
+    fn a_tenant_that_is_named_other_is_one_of_the_others() {
+        let (registry, labels) = of_two();
+        for tenant in ["other", "a", "b", "c"] {
+            starts(&labels, tenant, 1);
+        }
+        assert_eq!(told(&registry), pairs(&[("a", 1), ("b", 1), ("other", 2)]));
     }
 }

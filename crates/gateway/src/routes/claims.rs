@@ -141,9 +141,7 @@ pub(crate) async fn complete(
 ) -> Answer<Accepted> {
     caller.may(Permission::Work)?;
     let outcome = JobOutcome::Completed { output: asked.output };
-    let answer = app.control.report(&caller.tenant, &job, fence(asked.fence)?, outcome).await;
-    let _ = fenced(&app, FencedWrite::Complete, answer)?;
-    Ok(Json(Accepted {}))
+    hand_in(&app, FencedWrite::Complete, (caller, job, fence(asked.fence)?), outcome).await
 }
 
 /// Ends the job with an error.
@@ -158,8 +156,23 @@ pub(crate) async fn fail(
     caller.may(Permission::Work)?;
     let FailRequest { fence: held, error, retryable } = asked;
     let outcome = JobOutcome::Failed { error, retryable };
-    let answer = app.control.report(&caller.tenant, &job, fence(held)?, outcome).await;
-    let _ = fenced(&app, FencedWrite::Fail, answer)?;
+    hand_in(&app, FencedWrite::Fail, (caller, job, fence(held)?), outcome).await
+}
+
+/// In a task of its own: whoever has begun a turn of a run ends it, also if the worker hangs up meanwhile.
+async fn hand_in(
+    app: &Shared,
+    write: FencedWrite,
+    (caller, job, fence): (Caller, JobId, Fence),
+    outcome: JobOutcome,
+) -> Answer<Accepted> {
+    let control = app.control.clone();
+    let task = tokio::spawn(async move { control.hand_in(&caller.tenant, &job, fence, outcome).await });
+    let answer = task.await.map_err(|error| {
+        tracing::error!(%error, "a result was not handled because of a bug");
+        Refusal::bug()
+    })?;
+    fenced(app, write, answer)?;
     Ok(Json(Accepted {}))
 }
 

@@ -9,6 +9,8 @@ pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod locks;
+pub(crate) mod retry_policies;
+pub(crate) mod rollouts;
 pub(crate) mod runs;
 pub(crate) mod starts;
 pub(crate) mod status;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
@@ -15,12 +15,14 @@ use interlock_api::status::{
 };
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
+use interlock_model::contention::Scope;
 use interlock_model::lock::LockLimits;
 use interlock_model::time::millis;
 use serde_json::{Value, json};
 
 use super::Answer;
 use crate::auth::Caller;
+use crate::convert::{retry_policies, rollouts};
 use crate::error::Refusal;
 use crate::openapi::{self, Refusals};
 use crate::router::Routes;
@@ -50,6 +52,8 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
         Err(_) => None,
     };
     let deployment = &app.deployment;
+    let contention = app.control.contention();
+    let in_force = contention.in_force();
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance_id: app.control.instance().to_string(),
@@ -59,7 +63,12 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
             kind: deployment.backend.clone(),
             durability: deployment.durability.clone(),
         },
-        strategies: Strategies { admission: "atomic".to_owned(), run: "inbox".to_owned() },
+        strategies: Strategies {
+            admission: contention.admission_strategy().name().to_owned(),
+            run: contention.run_strategy().name().to_owned(),
+        },
+        retry_policies: Scope::ALL.map(|scope| retry_policies::view(&in_force.view(scope))).to_vec(),
+        rollout: in_force.rollout.as_ref().map(rollouts::status),
         policies: policies(&app),
         store: StoreStatus { commands_sent: app.control.store().commands_sent() },
         bus: BusStatus { kind: deployment.bus.clone(), connected: app.control.bus().is_connected() },
@@ -112,6 +121,8 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.follow_refused_results(app.control.refused_results());
+    app.metrics.name_the_busiest(Instant::now());
+    app.metrics.follow_contention(app.control.contention().tally().counted());
     match usages(&app).await {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.

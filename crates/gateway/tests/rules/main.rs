@@ -9,6 +9,8 @@ mod events;
 mod identity;
 mod lists;
 mod locks;
+mod retry_policies;
+mod rollouts;
 mod server;
 mod shutdown;
 mod slow_clients;

@@ -57,3 +57,33 @@ impl Figures {
         self.result_latency.merge(&other.result_latency);
     }
 }
+
+/// The figures of both arms, side by side.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    pub control: Figures,
+    pub candidate: Figures,
+}
+
+impl Measured {
+    #[must_use]
+    pub fn of(&self, arm: Arm) -> &Figures {
+        match arm {
+            Arm::Control => &self.control,
+            Arm::Candidate => &self.candidate,
+        }
+    }
+
+    pub fn of_mut(&mut self, arm: Arm) -> &mut Figures {
+        match arm {
+            Arm::Control => &mut self.control,
+            Arm::Candidate => &mut self.candidate,
+        }
+    }
+
+    /// Adds what another process has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.control.merge(&other.control);
+        self.candidate.merge(&other.candidate);
+    }
+}

@@ -52,6 +52,21 @@ impl Histogram {
         }
     }
 
+    /// The ends of the bucket in which number `rank` (from 1) lies, by size; the last has no upper end. None if there
+    /// are not so many.
+    #[must_use]
+    pub fn bucket_of(&self, rank: u64) -> Option<(f64, Option<f64>)> {
+        let (mut before, mut low) = (0, 0.0);
+        for (high, inside) in self.buckets() {
+            before += inside;
+            if rank >= 1 && before >= rank {
+                return Some((low, Some(high).filter(|high| high.is_finite())));
+            }
+            low = high;
+        }
+        None
+    }
+
     /// The time below which `share` (0 to 1) of all lie, as if they were spread evenly in their bucket. None of nothing.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! Strategies, and what they wait for how long.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,17 @@ impl Scope {
                 lock_ttl_ms: 30_000,
             },
         }
+    }
+}
+
+/// The name, as the command line writes it or as documents do.
+impl FromStr for Scope {
+    type Err = InvalidPolicy;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPolicy> {
+        let name = text.replace('-', "_");
+        let found = Self::ALL.into_iter().find(|scope| scope.name() == name);
+        found.ok_or_else(|| InvalidPolicy::new("there are the scopes admission and lock-busy".to_owned()))
     }
 }
 

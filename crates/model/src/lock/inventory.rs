@@ -85,6 +85,8 @@ pub struct Timings {
     pub run_lease: Duration,
     /// How long the scheduler has a job in hand before it is with a worker.
     pub job_lease: Duration,
+    /// How long a start has the tenant's admission lock, where starts wait for one.
+    pub admission_lease: Duration,
 }
 
 impl Default for Timings {
@@ -94,6 +96,7 @@ impl Default for Timings {
             snapshot_every: Duration::from_secs(5),
             run_lease: Duration::from_secs(30),
             job_lease: Duration::from_mins(1),
+            admission_lease: Duration::from_secs(10),
         }
     }
 }
@@ -124,7 +127,7 @@ impl Inventory {
     #[must_use]
     pub fn rows(&self) -> Vec<LockRow> {
         let stages = StageLock::ALL.map(|stage| self.stage(stage));
-        [self.job(), self.run()].into_iter().chain(stages).chain([Self::user()]).collect()
+        [self.job(), self.run(), self.admission()].into_iter().chain(stages).chain([Self::user()]).collect()
     }
 
     /// The lease on a job: the scheduler's while it hands the job over, then the worker's.
@@ -153,6 +156,21 @@ impl Inventory {
             release: ReleaseMode::Explicit,
             protects: "one turn of a run",
             loss: "another replica advances the run under a larger fence, and the late commit is refused",
+        }
+    }
+
+    /// Only taken where the admission strategy is `lock`. A start is over long before the lease is, so nobody renews it.
+    #[must_use]
+    pub fn admission(&self) -> LockRow {
+        LockRow {
+            key: "wf:run:admission:<tenant>",
+            kind: LockKind::PerItem,
+            ttl: self.timings.admission_lease,
+            renewed_every: None,
+            failures_max: None,
+            release: ReleaseMode::Explicit,
+            protects: "one start at a time of a tenant, where the admission strategy is `lock`",
+            loss: "the next start goes ahead, and the late one's create is refused by its fence",
         }
     }
 
@@ -216,7 +234,7 @@ mod tests {
     #[test]
     fn every_lock_is_renewed_well_before_it_ends() {
         for row in Inventory::default().rows() {
-            let every = row.renewed_every.unwrap();
+            let Some(every) = row.renewed_every else { continue };
             assert!(every * 2 <= row.ttl, "{}: renewed every {every:?}, ends after {:?}", row.key, row.ttl);
         }
     }
@@ -227,6 +245,7 @@ mod tests {
         let seconds = |row: LockRow| (row.ttl.as_secs(), row.renewed_every.map(|every| every.as_secs()));
         assert_eq!(seconds(inventory.job()), (60, Some(20)));
         assert_eq!(seconds(inventory.run()), (30, Some(10)));
+        assert_eq!(seconds(inventory.admission()), (10, None));
         assert_eq!(seconds(inventory.stage(StageLock::Reconciler)), (60, Some(30)));
         assert_eq!(seconds(inventory.stage(StageLock::SnapshotWriter)), (10, Some(5)));
         assert_eq!(inventory.job().failures_max, Some(3));

@@ -33,6 +33,8 @@ pub enum LockName {
     Of(TenantId, Resource),
     /// One of the control plane's own.
     Stage(StageLock),
+    /// The control plane's own, too: the one in which a tenant's starts wait for each other.
+    Admission(TenantId),
 }
 
 impl LockName {
@@ -42,6 +44,9 @@ impl LockName {
         match self {
             Self::Of(_, resource) => resource.clone(),
             Self::Stage(stage) => stage.key().parse().expect("the keys of stages are resources, too"),
+            Self::Admission(tenant) => {
+                format!("wf:run:admission:{tenant}").parse().expect("a tenant's name is visible ASCII")
+            }
         }
     }
 }

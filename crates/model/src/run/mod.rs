@@ -2,6 +2,7 @@
 
 pub mod advance;
 mod first_turn;
+pub mod gather;
 mod transition;
 
 use std::collections::BTreeMap;
@@ -107,7 +108,18 @@ impl Run {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InboxEvent {
-    Job { job: JobId, outcome: JobOutcome },
-    Approval { job: JobId, decision: Decision },
-    Cancel { by: String },
+    Job {
+        /// When the store heard of it; zero if an older release wrote it.
+        #[serde(default)]
+        at: Timestamp,
+        job: JobId,
+        outcome: JobOutcome,
+    },
+    Approval {
+        job: JobId,
+        decision: Decision,
+    },
+    Cancel {
+        by: String,
+    },
 }

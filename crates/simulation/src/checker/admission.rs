@@ -1,8 +1,8 @@
 //! Who may start: the answer that every admission must have given.
 
 use interlock_backend::StoreError;
-use interlock_model::admission::{Admission, StartRun};
-use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
+use interlock_model::admission::{Admission, IdempotentIntent, StartRun};
+use interlock_model::{Fence, RunId, TenantId, Timestamp, WorkflowId};
 
 use super::{Checker, runs};
 use crate::Invariant;
@@ -17,10 +17,12 @@ pub(super) struct Key {
 /// A start, as far as its answer depends on it.
 pub(crate) struct Asked {
     run: RunId,
-    tenant: TenantId,
+    pub(super) tenant: TenantId,
     workflow: WorkflowId,
     version: u32,
-    key: Option<(String, String)>,
+    key: Option<IdempotentIntent>,
+    /// The fence of the admission lock that it says it holds.
+    pub(super) hold: Option<Fence>,
     is_rerun: bool,
     is_repeat: bool,
     /// What is written with the run, as if its first commit had been part of it.
@@ -29,7 +31,7 @@ pub(crate) struct Asked {
 
 /// What the key alone says.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ByKey {
+pub(super) enum ByKey {
     Fresh,
     Replay(RunId),
     Mismatch(RunId),
@@ -37,16 +39,13 @@ enum ByKey {
 
 impl Asked {
     pub(crate) fn of(start: &StartRun) -> Self {
-        let key = start.intent.as_ref().map(|intent| {
-            let fingerprint = serde_json::to_string(&intent.fingerprint).unwrap_or_default();
-            (intent.key.as_str().to_owned(), fingerprint)
-        });
         Self {
             run: start.run,
             tenant: start.tenant.clone(),
             workflow: start.workflow.clone(),
             version: start.workflow_version,
-            key,
+            key: start.intent.clone(),
+            hold: start.hold,
             is_rerun: start.origin != interlock_model::run::StartedFrom::Request,
             is_repeat: start.is_repeat,
             first_turn: start.first_turn.as_ref().map(|turn| runs::Turn::first(start, turn)),
@@ -56,12 +55,18 @@ impl Asked {
 
 impl Checker {
     pub(crate) fn admission(&mut self, asked: &Asked, answer: &Result<Admission, StoreError>) {
-        let Ok(answer) = answer else { return };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return self.created_under_lock(asked, Some(error)),
+        };
         let by_key = self.by_key(asked);
         let rows = self.tables.last_batch;
         match answer {
             Admission::Admitted { run, .. } if rows == 0 => self.repeated(asked, *run),
-            Admission::Admitted { run, .. } => self.admitted(asked, *run, by_key),
+            Admission::Admitted { run, .. } => {
+                self.created_under_lock(asked, None);
+                self.admitted(asked, *run, by_key);
+            }
             Admission::Replayed { run, .. } => {
                 self.counts.replays += 1;
                 // A start whose reply was lost, and whose run was deleted before it was asked again, is told so.
@@ -101,13 +106,22 @@ impl Checker {
     }
 
     fn by_key(&self, asked: &Asked) -> ByKey {
-        let Some((name, fingerprint)) = &asked.key else { return ByKey::Fresh };
-        let name = (asked.workflow.clone(), name.clone());
-        let key = self.tenants.get(&asked.tenant).and_then(|tenant| tenant.keys.get(&name));
+        let Some(intent) = &asked.key else { return ByKey::Fresh };
+        self.key_says(&asked.tenant, &asked.workflow, intent)
+    }
+
+    pub(super) fn key_says(
+        &self,
+        tenant: &TenantId,
+        workflow: &WorkflowId,
+        intent: &IdempotentIntent,
+    ) -> ByKey {
+        let name = (workflow.clone(), intent.key.as_str().to_owned());
+        let key = self.tenants.get(tenant).and_then(|tenant| tenant.keys.get(&name));
         let now = interlock_model::Clock::now(&self.clock);
         match key.filter(|key| key.expires_at.is_none_or(|at| now < at)) {
             None => ByKey::Fresh,
-            Some(key) if key.fingerprint == *fingerprint => ByKey::Replay(key.run),
+            Some(key) if key.fingerprint == intent.fingerprint.as_str() => ByKey::Replay(key.run),
             Some(key) => ByKey::Mismatch(key.run),
         }
     }
@@ -132,11 +146,12 @@ impl Checker {
         tenant.live.insert(run);
         let (live, max) = (tenant.live.len(), limits.runs_max as usize);
         let mut renewed = false;
-        if let Some((name, fingerprint)) = &asked.key {
+        if let Some(intent) = &asked.key {
             let now = interlock_model::Clock::now(&self.clock);
             let expires_at = limits.key_retention.map(|time| now + time);
-            let key = Key { run, fingerprint: fingerprint.clone(), expires_at };
-            renewed = tenant.keys.insert((asked.workflow.clone(), name.clone()), key).is_some();
+            let key = Key { run, fingerprint: intent.fingerprint.as_str().to_owned(), expires_at };
+            let name = (asked.workflow.clone(), intent.key.as_str().to_owned());
+            renewed = tenant.keys.insert(name, key).is_some();
         }
         self.counts.admitted += 1;
         self.counts.admitted_at_the_edge += u64::from(live == max);

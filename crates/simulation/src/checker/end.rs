@@ -6,7 +6,7 @@ use super::Checker;
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 9] = [
+pub(crate) const OPEN: [Table; 11] = [
     Table::Active,
     Table::Ready,
     Table::Inbox,
@@ -16,6 +16,8 @@ pub(crate) const OPEN: [Table; 9] = [
     Table::JobLeases,
     Table::JobExpiries,
     Table::OpenApprovals,
+    Table::PutOff,
+    Table::PutOffDue,
 ];
 
 impl Checker {

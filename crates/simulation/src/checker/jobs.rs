@@ -47,7 +47,7 @@ impl Checker {
     }
 
     /// A call of a worker that only the present holder may make.
-    fn judge_write(&mut self, (verb, job, fence): (&str, &JobId, Fence), is_accepted: bool) {
+    pub(super) fn judge_write(&mut self, (verb, job, fence): (&str, &JobId, Fence), is_accepted: bool) {
         let holds = self.holds(job, fence);
         self.require(holds || !is_accepted, Invariant::NoStaleWrite, || {
             format!("a {verb} for {job} under the stale fence {fence} was accepted")
@@ -111,12 +111,24 @@ impl Checker {
             self.require(has_run_out, Invariant::HolderIsLeftAlone, || {
                 format!("{job} was called lost while its worker held it")
             });
-            self.end_job(job, None);
+            // What its worker had said is not lost with it.
+            let waited = self.waiting.get(job).copied();
+            self.counts.results_kept_from_expiry += u64::from(waited.is_some());
+            self.end_job(job, waited.map(|known| (known.fence, known.cause)));
+        }
+    }
+
+    /// The lease lasts for at least so long from now.
+    pub(super) fn extend(&mut self, job: &JobId, lasts: Duration) {
+        let end = self.clock.now() + lasts;
+        if let Some(Job::Held { until, .. }) = self.jobs.get_mut(job) {
+            *until = (*until).max(end);
         }
     }
 
     /// The job is over, if it was not.
     pub(crate) fn end_job(&mut self, job: &JobId, reported: Option<(Fence, EndCause)>) {
+        self.waiting.remove(job);
         match self.jobs.get_mut(job) {
             Some(open @ (Job::Queued | Job::Held { .. })) => *open = Job::Ended { reported },
             Some(Job::Ended { .. }) | None => {}

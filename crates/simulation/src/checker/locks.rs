@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use interlock_backend::StoreError;
 use interlock_backend::locks::{Acquire, Acquired, Turn};
 use interlock_model::lock::{CALLS_MAX, Grant, LockMode, LockName};
-use interlock_model::{Clock as _, LockRequest, LockToken, Timestamp};
+use interlock_model::{Clock as _, Fence, LockRequest, LockToken, Timestamp};
 
 use super::Checker;
 use crate::Invariant;
@@ -53,6 +53,11 @@ impl Checker {
         lock.holders.retain(|grant| now < grant.expires_at);
         lock.line.retain(|waiting| now < waiting.alive_until);
         lock
+    }
+
+    /// Whether somebody holds it under this fence now.
+    pub(super) fn is_held_under(&mut self, name: &LockName, fence: Fence) -> bool {
+        self.lock(name).holders.iter().any(|grant| grant.fence == fence)
     }
 
     pub(crate) fn lock_asked(&mut self, asked: &Acquire, answer: &Result<Turn<Acquired>, StoreError>) {
@@ -110,7 +115,7 @@ impl Checker {
         self.require(is_its_turn, Invariant::LineIsKept, || {
             format!("{:?} was granted to {} before {first:?}, who came first", asked.lock, asked.request)
         });
-        if let LockName::Of(tenant, _) = &asked.lock {
+        if let LockName::Of(tenant, _) | LockName::Admission(tenant) = &asked.lock {
             self.fence_given(&tenant.clone(), grant.fence);
         }
     }

@@ -4,9 +4,11 @@
 
 mod admission;
 mod approvals;
+mod deliveries;
 mod end;
 mod jobs;
 mod locks;
+mod reservations;
 mod rows;
 mod runs;
 
@@ -60,6 +62,7 @@ pub(crate) struct Checker {
     system: Limits,
     runs: BTreeMap<RunId, runs::Run>,
     jobs: BTreeMap<JobId, jobs::Job>,
+    waiting: BTreeMap<JobId, deliveries::Waiting>,
     approvals: BTreeMap<JobId, approvals::Approval>,
     locks: locks::Locks,
 }
@@ -92,6 +95,7 @@ impl Checker {
             system: Limits::default(),
             runs: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             approvals: BTreeMap::new(),
             locks: locks::Locks::default(),
         }

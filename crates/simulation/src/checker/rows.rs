@@ -35,6 +35,8 @@ struct TenantRows {
     starts: BTreeSet<String>,
     slots: BTreeSet<String>,
     live: BTreeSet<String>,
+    /// Keys that are reserved, and have not started anything.
+    reserved: BTreeSet<String>,
 }
 
 /// The part of a step, or of a run's head, that must never change once it is settled.
@@ -60,6 +62,8 @@ impl<S: std::fmt::Debug> Outcome<'_, S> {
 #[derive(Deserialize)]
 struct KeyRow {
     run: String,
+    #[serde(default)]
+    reservation: Option<serde::de::IgnoredAny>,
 }
 
 impl Checker {
@@ -99,12 +103,13 @@ impl Checker {
             (Table::Timeline, None) => drop(self.tables.timelines.remove(before_last_part(key))),
             _ => {}
         }
-        if value.is_none()
-            && matches!(table, Table::Starts | Table::Heads | Table::Timeline | Table::IdempotencyKeys)
-        {
+        if value.is_none() && matches!(table, Table::Starts | Table::Heads | Table::Timeline) {
             self.require(action == "delete a run", Invariant::NothingBreaks, || {
                 format!("{} {key} was removed to {action}", table.name())
             });
+        }
+        if value.is_none() && *table == Table::IdempotencyKeys {
+            self.key_removed(action, key);
         }
     }
 
@@ -163,11 +168,25 @@ impl Checker {
         });
     }
 
+    /// Only a reservation may be given back.
+    fn key_removed(&mut self, action: &str, key: &str) {
+        let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();
+        let was_reserved = rows.reserved.remove(key);
+        self.require(was_reserved, Invariant::OneRunPerKey, || {
+            format!("key {key}, which had started a run, was removed to {action}")
+        });
+    }
+
     fn check_key(&mut self, key: &str, value: &str) {
         let tenant = first_part(key);
-        let run = serde_json::from_str::<KeyRow>(value).map(|row| format!("{tenant}/{}", row.run)).ok();
-        let starts = self.tables.tenants.get(tenant).map(|rows| &rows.starts);
-        let is_there = run.zip(starts).is_some_and(|(run, starts)| starts.contains(&run));
+        let row = serde_json::from_str::<KeyRow>(value).ok();
+        let is_reserved = row.as_ref().is_some_and(|row| row.reservation.is_some());
+        let rows = self.tables.tenants.entry(tenant.to_owned()).or_default();
+        keep(&mut rows.reserved, key, is_reserved);
+        if is_reserved {
+            return;
+        }
+        let is_there = row.is_some_and(|row| rows.starts.contains(&format!("{tenant}/{}", row.run)));
         self.require(is_there, Invariant::NoKeyWithoutRun, || {
             format!("key {key} points to a run that is not there")
         });

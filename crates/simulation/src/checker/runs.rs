@@ -101,6 +101,19 @@ impl Checker {
         }
     }
 
+    /// A holder asked to keep its run for so long from now.
+    pub(crate) fn kept(&mut self, (run, fence): (RunId, Fence), lease: Duration) {
+        let until = self.clock.now() + lease;
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.holder = run.holder.map(|held| if held.0 == fence { (fence, until) } else { held });
+        }
+    }
+
+    pub(super) fn is_held(&self, run: RunId) -> bool {
+        let now = self.clock.now();
+        self.runs.get(&run).is_some_and(|run| run.holder.is_some_and(|(_, until)| now < until))
+    }
+
     pub(crate) fn let_go(&mut self, run: RunId, fence: Fence) {
         if let Some(run) = self.runs.get_mut(&run) {
             run.holder = run.holder.filter(|(held, _)| *held != fence);
@@ -178,6 +191,7 @@ impl Checker {
         }) += 1;
         self.tenants.entry(id.clone()).or_default().live.remove(&run);
         self.jobs.retain(|job, _| job.run != run);
+        self.waiting.retain(|job, _| job.run != run);
         self.approvals.retain(|job, _| job.run != run);
         self.require(!was_deleted, Invariant::AnswersAreTrue, || {
             format!("run {run} of {id} was deleted twice")

@@ -12,3 +12,16 @@ local function is_refusal_of_redis(reason)
   end
   return false
 end
+
+-- Runs a verb. What it finds damaged is told as that: somebody has to look at it, and asking again is in vain.
+local function guarded(verb)
+  local is_done, answer = pcall(verb)
+  if is_done then
+    return answer
+  end
+  local reason = reason_of(answer)
+  if is_refusal_of_redis(reason) then
+    return redis.error_reply(reason)
+  end
+  return { 'damaged', reason }
+end

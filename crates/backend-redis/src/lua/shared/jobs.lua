@@ -21,9 +21,13 @@ end
 local function end_job(job, cause)
   local hash = key('wf:job', job)
   local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-    'expires_at')
+    'expires_at', 'put_off_since')
   if not found[1] or found[2] then
     return false
+  end
+  if found[8] then
+    redis.call('ZREM', key('wf:put_off'), job)
+    redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_deliveries', 'put_off_since')
   end
   local fence = integer(mint_fence())
   if found[4] then

@@ -3,8 +3,8 @@
 -- event, fence, end). Beside it, in order: tokens by fence, tokens by the end of their lease, requests by their place in
 -- line and by the moment from which they count as gone, and what has happened.
 --
--- Every call begins with: the lock's name in its home, whether it is one of our own stages', and three bounds.
-local own_id, is_stage = argument(), argument() == '1'
+-- Every call begins with: the lock's name in its home, whose it is ('user', 'stage' or 'admission'), and three bounds.
+local own_id, kind = argument(), argument()
 local sharing_max, history_max, history_kept = number(), number(), number()
 
 local function damaged(what)
@@ -111,17 +111,9 @@ local function event_of(grant, at, ending)
   return text .. '}'
 end
 
--- Runs a verb. What it finds damaged is told as that: somebody has to look at it, and asking again is in vain.
+-- Runs a verb on the lock that the call is about.
 local function decide(verb)
-  local is_done, answer = pcall(function()
+  return guarded(function()
     return verb(open_lock(own_id))
   end)
-  if is_done then
-    return answer
-  end
-  local reason = reason_of(answer)
-  if is_refusal_of_redis(reason) then
-    return redis.error_reply(reason)
-  end
-  return { 'damaged', reason }
 end

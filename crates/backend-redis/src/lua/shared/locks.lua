@@ -4,8 +4,10 @@
 -- Of a home, which is a tenant or one lock of a stage: held locks by since when, all locks by when nothing of them is
 -- alive any more or all can be forgotten, and how many wait for each (and, under no name, for all of them). They name
 -- also locks whose keys have ended by themselves, until somebody sweeps there.
-local listed, listed_since = key('wf:locks:listed'), key('wf:locks:since')
-local sweeps, waiting_counts = key('wf:locks:sweeps'), key('wf:locks:waiting')
+-- A tenant's admission lock is beside its users' locks and not among them: it counts for no quota, and is in no list.
+local list_of = kind == 'admission' and 'admission' or nil
+local listed, listed_since = key('wf:locks:listed', list_of), key('wf:locks:since', list_of)
+local sweeps, waiting_counts = key('wf:locks:sweeps', list_of), key('wf:locks:waiting', list_of)
 
 -- Holders that the visible value tells of.
 local holders_shown_max = 32
@@ -13,8 +15,11 @@ local holders_shown_max = 32
 -- What people read with GET. The record decides: if an operator deletes the value, the lock is still held, and
 -- whoever touches the lock next writes it again.
 local function visible_name(lock)
-  if is_stage then
+  if kind == 'stage' then
     return string.sub(tag, 2, -2)
+  end
+  if kind == 'admission' then
+    return lock_prefix .. 'wf:run:admission:' .. (is_cluster and tag or string.sub(tag, 2, -2))
   end
   local resource = string.gsub(string.gsub(lock.id, '%%2F', '/'), '%%25', '%%')
   return lock_prefix .. 'lock:' .. tag .. ':' .. resource
@@ -321,7 +326,7 @@ end
 
 -- Mints the fence in the same step as the grant: a tenant's, or for a stage the lock's own.
 local function mint(lock)
-  if is_stage then
+  if kind == 'stage' then
     return math.max(lock.fence + 1, now * 1000, fence_floor + 1)
   end
   return mint_fence()

@@ -14,12 +14,13 @@ local function lost_before()
   return lost
 end
 
--- Ends jobs whose worker was not heard of, and tells their runs.
+-- Ends jobs whose worker was not heard of, and tells their runs. A result that waits for another delivery is not lost.
 local function lose(jobs)
   for _, job in ipairs(jobs) do
-    end_job(job, 'lost')
+    local waiting = redis.call('HMGET', key('wf:job', job), 'put_off_cause', 'put_off')
+    end_job(job, waiting[1] or 'lost')
     -- An id needs no escaping, and its run stands before the first colon.
-    post(string.match(job, '^[^:]+'), '{"job":{"job":"' .. job .. '","outcome":"lost"}}')
+    post(string.match(job, '^[^:]+'), told_now(waiting[2] or ',"job":"' .. job .. '","outcome":"lost"}}'))
   end
   if #jobs > 0 then
     redis.call('HSET', key('wf:tenant'), 'losses_request', request, 'losses', table.concat(jobs, ' '))

@@ -25,6 +25,7 @@ impl Walk {
             0 => LockName::Stage(StageLock::Reconciler),
             1 => LockName::Of(self.tenant(), name("a/b")),
             2 => LockName::Of(self.tenant(), name("%2F")),
+            3 => LockName::Admission(self.tenant()),
             _ => LockName::Of(self.tenant(), name("a")),
         }
     }

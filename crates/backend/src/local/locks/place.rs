@@ -22,6 +22,10 @@ impl Place {
             LockName::Stage(stage) => {
                 Self { home: format!(":{}", stage.key()), name: stage.key().to_owned() }
             }
+            // Beside its tenant's locks, and not among them: it counts for no quota and is in no list.
+            LockName::Admission(tenant) => {
+                Self { home: format!(":admission:{tenant}"), name: "admission".to_owned() }
+            }
         }
     }
 

@@ -114,7 +114,7 @@ impl<'a> Lock<'a> {
     /// Mints the fence in the same step as the grant.
     pub(super) fn grant(&mut self, changes: &mut Changes, grant: Grant) -> Result<Grant, StoreError> {
         let fence = match &self.name {
-            LockName::Of(id, _) => {
+            LockName::Of(id, _) | LockName::Admission(id) => {
                 let mut tenant = slots::tenant(self.view, id)?;
                 let fence = tenant.mint_fence(self.now);
                 changes.put(Table::Tenants, id.as_str(), &tenant);

@@ -144,6 +144,10 @@ pub(crate) struct ServeFlags {
     /// How long a result that came by HTTP waits for its run before it is put off [default: 3000]
     #[arg(long, value_name = "MS", help_heading = "Contention")]
     pub(super) lock_busy_max_wait_ms: Option<u64>,
+    /// The longest that a busy run waits for more results before it writes down those it has; 0 for not at all
+    /// [default: 50]
+    #[arg(long, value_name = "MS", help_heading = "Contention")]
+    pub(super) gather_max_ms: Option<u64>,
     /// Deliveries of one result until it becomes a dead letter [default: 100]
     #[arg(long, value_name = "N", help_heading = "Contention")]
     pub(super) deliveries_max: Option<NonZeroU32>,
@@ -279,6 +283,7 @@ impl ServeFlags {
             run_strategy,
             lock_busy_retry,
             lock_busy_max_wait_ms,
+            gather_max_ms,
             deliveries_max,
         )
     }

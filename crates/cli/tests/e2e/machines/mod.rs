@@ -1,8 +1,10 @@
 //! The same binary in many replicas, on a real Redis and a real NATS.
 
+mod admission_lock;
 mod caps;
 mod documents;
 mod drill;
+mod fan_in;
 mod kills;
 mod lab;
 mod locks;
@@ -10,6 +12,7 @@ mod monitor;
 mod nats_workers;
 mod refusals;
 mod restarts;
+mod retry_policies;
 
 use std::path::Path;
 

@@ -86,6 +86,7 @@ async fn the_inventory_tells_every_lock_with_the_numbers_in_force() {
         [
             "cordum:scheduler:job:<job>",
             "cordum:wf:run:lock:<run>",
+            "cordum:wf:run:admission:<tenant>",
             "cordum:reconciler:default",
             "cordum:replayer:pending",
             "cordum:workflow-engine:reconciler:default",

@@ -16,7 +16,7 @@ impl Machine<'_> {
             return Ok(());
         }
         match event {
-            InboxEvent::Job { job, outcome } => self.take_outcome(job, outcome),
+            InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::Cancel { by } => {
                 let message = format!("cancelled by {by}");

@@ -77,7 +77,7 @@ fn a_family_of_keys_is_told_by_its_pattern() {
 async fn every_lock_that_is_taken_is_in_the_inventory_and_get_shows_its_holder() {
     let machines = Machines::start(0).await;
     let monitor = Monitor::begin(machines.redis.port()).await;
-    let machines = machines.with_replicas(2, &BUSY);
+    let machines = machines.with_replicas(2, &[&BUSY[..], &["--admission-strategy", "lock"]].concat());
     let caller = &machines.callers("acme")[0];
     caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");

@@ -176,6 +176,6 @@ fn an_unknown_job_changes_nothing() {
     let mut story = Story::of(&json!({"a": worker()}), json!({}));
     let job = JobId { run: story.run.start.run, step: "zzz".parse().unwrap(), attempt: 1 };
     let before = story.run.clone();
-    story.go(&[InboxEvent::Job { job, outcome: JobOutcome::Lost }]);
+    story.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job, outcome: JobOutcome::Lost }]);
     assert_eq!(story.run, before);
 }

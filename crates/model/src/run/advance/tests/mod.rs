@@ -1,6 +1,7 @@
 //! How runs go on, told as short stories.
 
 mod fan_out;
+mod gathering;
 mod graph;
 mod tries;
 
@@ -82,7 +83,7 @@ impl Story {
     /// The oldest open job ends this way.
     fn report(&mut self, outcome: JobOutcome) -> NewJob {
         let job = self.jobs.remove(0);
-        self.go(&[InboxEvent::Job { job: job.id.clone(), outcome }]);
+        self.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: job.id.clone(), outcome }]);
         job
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use bytes::Bytes;
 use http::Method;
 use interlock_servers::{AppendOnly, Nats, NatsOptions, Redis, RedisOptions};
 use serde_json::Value;
@@ -14,12 +15,12 @@ use crate::server::Server;
 pub(crate) struct Replicas {
     // Before what they stand on: fields are dropped in this order.
     gateways: Vec<Server>,
-    _redis: Redis,
+    redis: Redis,
     _nats: Nats,
 }
 
 impl Replicas {
-    pub(super) async fn start(binary: &Path, count: usize) -> Result<Self> {
+    pub(crate) async fn start(binary: &Path, count: usize) -> Result<Self> {
         let redis = RedisOptions { append_only: AppendOnly::EverySecond, ..RedisOptions::default() };
         let redis = Redis::start(redis).await?;
         let nats = Nats::start(NatsOptions::default()).await?;
@@ -27,21 +28,40 @@ impl Replicas {
         for _ in 0..count {
             gateways.push(Server::distributed(binary, &redis.url(), &nats.url()).await?);
         }
-        Ok(Self { gateways, _redis: redis, _nats: nats })
+        Ok(Self { gateways, redis, _nats: nats })
     }
 
     /// A connection to one of them, in turn.
-    pub(super) async fn connect(&self, number: usize) -> Result<Connection> {
+    pub(crate) async fn connect(&self, number: usize) -> Result<Connection> {
         self.gateways[number % self.gateways.len()].connect().await
     }
 
     /// Commands that all of them have sent to Redis.
-    pub(super) async fn commands_sent(&self) -> Result<u64> {
+    pub(crate) async fn commands_sent(&self) -> Result<u64> {
         let mut sent = 0;
         for gateway in &self.gateways {
             let status = gateway.connect().await?.call(Method::GET, "/api/v1/status", &Value::Null).await?;
             sent += status["store"]["commands_sent"].as_u64().context("the status counts commands")?;
         }
         Ok(sent)
+    }
+
+    /// How often a run of the tenant `default` was written.
+    pub(crate) async fn run_version(&self, run: &str) -> Result<u64> {
+        let version = self.redis.command(&["HGET", &format!("wf:run:{{default}}:{run}"), "version"]).await?;
+        version.parse().with_context(|| format!("Redis does not know the version of {run}: {version:?}"))
+    }
+
+    /// What all of them have counted under a name without labels.
+    pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
+        let mut counted = 0;
+        for gateway in &self.gateways {
+            let (_, text) = gateway.connect().await?.send(Method::GET, "/metrics", Bytes::new()).await?;
+            let text = String::from_utf8_lossy(&text);
+            let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            let value = values.next().with_context(|| format!("no {name} is told"))?;
+            counted += value.parse::<u64>().with_context(|| format!("{name} is {value:?}"))?;
+        }
+        Ok(counted)
     }
 }

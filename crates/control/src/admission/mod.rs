@@ -1,9 +1,14 @@
 //! Who may start.
 
+mod atomic;
+mod locked;
+mod reservation;
+
 use std::time::Duration;
 
-use interlock_backend::{Effect, StoreError, Wake};
-use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun, Usage};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::admission::{Admission, IdempotentIntent, StartRun, Usage};
+use interlock_model::contention::AdmissionStrategy;
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::run::{RunStatus, StartedFrom};
 use interlock_model::step::StepRun;
@@ -14,6 +19,8 @@ use interlock_model::{IdempotencyKey, RunId, StepId, StepKey, TenantId, Workflow
 use serde_json::Value;
 
 use crate::service::Control;
+use locked::Passage;
+pub(crate) use reservation::Cleanups;
 
 /// A client that wants a run.
 #[derive(Debug, Clone)]
@@ -72,6 +79,9 @@ pub enum StartError {
     UnknownStep(StepId),
     #[error("{0}")]
     NotRerunnable(String),
+    /// Others had the tenant's admission lock for too long, or this start lost it.
+    #[error("the tenant's admission lock was not to be had in time; nothing was started")]
+    GateBusy { retry_after: Duration },
     /// The store did not do it.
     #[error("the store did not answer in time; nothing was started")]
     NotDone { retry_after: Duration },
@@ -103,6 +113,7 @@ impl Control {
             is_repeat: false,
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         };
         self.admit_current(start, |_| Ok(Vec::new())).await
     }
@@ -129,6 +140,7 @@ impl Control {
             is_repeat: false,
             copied_steps: Vec::new(),
             first_turn: None,
+            hold: None,
         };
         let copied = move |workflow: &Workflow| match &from_step {
             None => Ok(Vec::new()),
@@ -140,23 +152,41 @@ impl Control {
         self.admit_current(start, copied).await
     }
 
-    /// Asks for admission with the current definition, again if it has changed meanwhile.
     async fn admit_current(
         &self,
         mut start: StartRun,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
     ) -> Result<Started, StartError> {
+        let mut passage = None;
+        let decided = self.decide_current(&mut start, copied, &mut passage).await;
+        if let Some(passage) = passage {
+            passage.close(&decided);
+        }
+        Ok(self.started(start, &decided?))
+    }
+
+    /// Asks for admission with the current definition, again if it has changed meanwhile.
+    async fn decide_current(
+        &self,
+        start: &mut StartRun,
+        copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+        passage: &mut Option<Passage>,
+    ) -> Result<Admission, StartError> {
         let mut workflow =
             self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
         for _ in 0..RELOADS_MAX {
-            let refusal = prepare(&mut start, workflow.as_deref(), &copied).err();
+            let refusal = prepare(start, workflow.as_deref(), &copied).err();
             match refusal {
                 // A retry of a start that worked is answered even if it would not pass today.
                 Some(refusal) if start.intent.is_none() => return Err(refusal),
                 Some(_) | None => {}
             }
             let begins = workflow.as_deref().filter(|_| refusal.is_none());
-            match (self.admit_once(&mut start, begins).await?, refusal) {
+            let decided = match self.contention.admission_strategy() {
+                AdmissionStrategy::Atomic => self.admit_atomically(start, begins).await?,
+                AdmissionStrategy::Lock => self.admit_locked(start, begins, passage).await?,
+            };
+            match (decided, refusal) {
                 (Admission::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
                 (Admission::DefinitionChanged { .. }, None) => {
                     // A try that got no answer may have been admitted, or be admitted yet.
@@ -164,43 +194,10 @@ impl Control {
                     let found = self.reload_workflow(&start.tenant, &start.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
                 }
-                (decided, _) => return Ok(self.started(start, &decided)),
+                (decided, _) => return Ok(decided),
             }
         }
         Err(StartError::NotDone { retry_after: self.retry_after(None) })
-    }
-
-    /// Asks the store, again where its answer was lost: with the same run id, asking twice starts once.
-    async fn admit_once(
-        &self,
-        start: &mut StartRun,
-        workflow: Option<&Workflow>,
-    ) -> Result<Admission, StartError> {
-        if let Some(refusal) = self.store.refusal(start) {
-            return Ok(refusal);
-        }
-        start.first_turn = match workflow {
-            None => None,
-            Some(workflow) => FirstTurn::of(workflow, start, self.clock.now())
-                .map_err(|illegal| StartError::Store(StoreError::Conflict(illegal.to_string())))?,
-        };
-        let mut is_unknown = false;
-        for _ in 0..=self.settings.admission_repeats_max {
-            match self.store.admit(start).await {
-                Ok(admission) => return Ok(admission),
-                Err(StoreError::Unavailable { effect, .. }) => {
-                    is_unknown |= effect == Effect::Unknown;
-                    start.is_repeat = true;
-                }
-                Err(error) => return Err(StartError::Store(error)),
-            }
-        }
-        let retry_after = self.retry_after(None);
-        Err(if is_unknown {
-            StartError::Unknown { retry_after }
-        } else {
-            StartError::NotDone { retry_after }
-        })
     }
 
     fn started(&self, start: StartRun, decided: &Admission) -> Started {

@@ -1,0 +1,133 @@
+//! Retry policies: what is in force where several want the same lock, who changed it, and what it was before.
+
+use interlock_model::contention::Scope;
+use interlock_model::retry::RetryPolicy;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Time, schema};
+
+/// A policy on the wire is the text that people type.
+pub mod policy_text {
+    use std::borrow::Cow;
+
+    use interlock_model::retry::RetryPolicy;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(policy: &RetryPolicy, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(policy)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RetryPolicy, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// A tuning in force. What nobody has changed is as configured, at version 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RetryPolicyView {
+    #[schema(schema_with = schema::scope)]
+    pub scope: Scope,
+    /// Such as `fixed:500ms`, `bounded_jitter:500ms:30%` or `full_jitter:10ms:2000ms`.
+    #[serde(with = "policy_text")]
+    #[schema(value_type = String)]
+    pub policy: RetryPolicy,
+    /// How long a start waits for the admission lock; how long a result that came by HTTP waits for its run.
+    pub max_wait_ms: u64,
+    /// How long the lock stays with a holder that is not heard of.
+    pub lock_ttl_ms: u64,
+    pub version: u64,
+    /// Who put it in force; null if it is as configured.
+    #[schema(required)]
+    pub by: Option<String>,
+    #[schema(required)]
+    pub at: Option<Time>,
+    #[schema(required)]
+    pub reason: Option<String>,
+    /// The version whose content it has again.
+    #[schema(required)]
+    pub restores: Option<u64>,
+}
+
+/// A tuning in force, with the changes that led to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RetryPolicyDetail {
+    #[serde(flatten)]
+    pub in_force: RetryPolicyView,
+    /// Newest first; the last hundred.
+    pub versions: Vec<PolicyVersion>,
+}
+
+/// One change. A tuning that is null is the one that each process was configured with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyVersion {
+    pub version: u64,
+    #[schema(required)]
+    pub tuning: Option<TuningView>,
+    pub by: String,
+    pub at: Time,
+    #[schema(required)]
+    pub reason: Option<String>,
+    #[schema(required)]
+    pub restores: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TuningView {
+    #[serde(with = "policy_text")]
+    #[schema(value_type = String)]
+    pub policy: RetryPolicy,
+    pub max_wait_ms: u64,
+    pub lock_ttl_ms: u64,
+}
+
+/// Puts a policy in force. What is not said stays as it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetPolicyRequest {
+    #[serde(with = "policy_text")]
+    #[schema(value_type = String)]
+    pub policy: RetryPolicy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 60_000)]
+    pub max_wait_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 100, maximum = 3_600_000)]
+    pub lock_ttl_ms: Option<u64>,
+    /// Refused if another version is in force by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_version: Option<u64>,
+    /// Written down in the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 512)]
+    pub reason: Option<String>,
+}
+
+/// Puts what was in force before back in force. Said again, it goes one further back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_version: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 512)]
+    pub reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_policy_is_the_text_that_people_type() {
+        let read: SetPolicyRequest =
+            serde_json::from_value(json!({"policy": "bounded_jitter:500ms:30%"})).unwrap();
+        assert_eq!(read.policy, RetryPolicy::BoundedJitter { base_ms: 500, percent: 30 });
+        assert_eq!(serde_json::to_value(&read).unwrap(), json!({"policy": "bounded_jitter:500ms:30%"}));
+        let wrong = serde_json::from_value::<SetPolicyRequest>(json!({"policy": "soon"})).unwrap_err();
+        assert!(wrong.to_string().contains("fixed:500ms"), "{wrong}");
+    }
+}

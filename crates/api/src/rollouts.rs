@@ -1,0 +1,135 @@
+//! Roll-outs: a candidate for the policy of busy runs, tried by a share of the runs, beside the one in force.
+
+use interlock_model::RolloutId;
+use interlock_model::contention::{Arm, Estimate, RolloutEventKind, RolloutState};
+use interlock_model::retry::RetryPolicy;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::retry_policies::policy_text;
+use crate::{Time, schema};
+
+/// Begins a roll-out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartRolloutRequest {
+    /// Such as `bounded_jitter:500ms:30%`.
+    #[serde(with = "policy_text")]
+    #[schema(value_type = String)]
+    pub candidate: RetryPolicy,
+    /// Of the runs, by a stable hash.
+    #[schema(minimum = 0.01, maximum = 99.99)]
+    pub share_percent: f64,
+    #[schema(minimum = 1_000, maximum = 7_776_000_000u64)]
+    pub duration_ms: u64,
+    #[serde(default)]
+    pub guards: GuardLimits,
+    /// Written down in the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 512)]
+    pub reason: Option<String>,
+}
+
+/// What ends a roll-out before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GuardLimits {
+    /// How many times as much as the control the candidate may cost: p95 and p99 lock wait, p95 result latency, retries
+    /// per result, each by the ends of its 95 % interval.
+    #[schema(minimum = 1, maximum = 100, default = 2)]
+    pub ratio: f64,
+    /// Results that each arm must have before anything is concluded.
+    #[schema(minimum = 1, maximum = 1_000_000, default = 50)]
+    pub min_samples: u64,
+    /// The longest p99 lock wait of the candidate, whatever the control's is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_p99_lock_wait_ms: Option<u64>,
+}
+
+impl Default for GuardLimits {
+    fn default() -> Self {
+        interlock_model::contention::Guards::default().into()
+    }
+}
+
+impl From<interlock_model::contention::Guards> for GuardLimits {
+    fn from(guards: interlock_model::contention::Guards) -> Self {
+        let interlock_model::contention::Guards { ratio, min_samples, max_p99_lock_wait_ms } = guards;
+        Self { ratio, min_samples, max_p99_lock_wait_ms }
+    }
+}
+
+/// Ends a roll-out by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EndRolloutRequest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 512)]
+    pub reason: Option<String>,
+}
+
+/// A roll-out with its two arms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RolloutView {
+    #[schema(value_type = String)]
+    pub id: RolloutId,
+    #[schema(schema_with = schema::rollout_state)]
+    pub state: RolloutState,
+    /// What is said of it now, with the figures; of an ended one, why it ended.
+    pub verdict: String,
+    /// What should be known before reading the figures.
+    #[schema(required)]
+    pub note: Option<String>,
+    pub share_percent: f64,
+    /// The version of the policy that the control has.
+    pub control_version: u64,
+    pub guards: GuardLimits,
+    pub started_at: Time,
+    pub ends_at: Time,
+    #[schema(required)]
+    pub ended_at: Option<Time>,
+    /// Who began it.
+    pub by: String,
+    /// The control, then the candidate.
+    pub arms: Vec<ArmView>,
+    /// Oldest first.
+    pub history: Vec<RolloutEventView>,
+}
+
+/// The figures of one arm. Each estimate has the ends of its 95 % interval; null if nothing was counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ArmView {
+    #[schema(schema_with = schema::arm)]
+    pub arm: Arm,
+    #[serde(with = "policy_text")]
+    #[schema(value_type = String)]
+    pub policy: RetryPolicy,
+    pub results: u64,
+    pub retries: u64,
+    /// False: too few samples to conclude anything from.
+    pub has_enough_samples: bool,
+    /// Scaled to the load of both arms.
+    #[schema(required, schema_with = schema::estimate)]
+    pub retries_per_minute: Option<Estimate>,
+    #[schema(required, schema_with = schema::estimate)]
+    pub retries_per_result: Option<Estimate>,
+    #[schema(required, schema_with = schema::estimate)]
+    pub lock_wait_p95_ms: Option<Estimate>,
+    #[schema(required, schema_with = schema::estimate)]
+    pub lock_wait_p99_ms: Option<Estimate>,
+    #[schema(required, schema_with = schema::estimate)]
+    pub result_latency_p95_ms: Option<Estimate>,
+    /// Of the results that found their run busy, the share that reached it at the next try.
+    #[schema(required, schema_with = schema::estimate)]
+    pub first_retry_success: Option<Estimate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RolloutEventView {
+    pub time: Time,
+    #[schema(schema_with = schema::rollout_event)]
+    pub event: RolloutEventKind,
+    pub by: String,
+    #[schema(required)]
+    pub why: Option<String>,
+}

@@ -1,0 +1,3 @@
+-- A roll-out that nobody counts any more.
+redis.call('DEL', key('sys:contention:figures', argument()))
+return { 'ok' }

@@ -1,0 +1,34 @@
+-- Keeps a result for another delivery. Asked again, or by the worker that has not heard the answer, the schedule goes on.
+local job, fence, cause, event = argument(), number(), argument(), argument()
+local deliveries, delay, lease = number(), number(), number()
+local word, found = standing(job, fence)
+if not word then
+  return found
+end
+if word == 'ended' then
+  if found.cause == cause then
+    return { 'ok', 'already' }
+  end
+  return { 'fenced', found.fence }
+end
+local refusal = contradicts(job, cause)
+if refusal then
+  return refusal
+end
+local hash = key('wf:job', job)
+if tonumber(redis.call('HGET', hash, 'put_off_deliveries') or '0') >= deliveries then
+  return { 'ok', 'put_off' }
+end
+redis.call('HSET', hash, 'put_off', event, 'put_off_cause', cause, 'put_off_deliveries', integer(deliveries))
+redis.call('HSETNX', hash, 'put_off_since', integer(now))
+redis.call('ZADD', key('wf:put_off'), integer(now + delay), job)
+-- The worker has said all that it has to say, and is not heard of meanwhile.
+local lasts = delay + lease
+if now + lasts > tonumber(found.expires_at) then
+  local expires_at = integer(now + lasts)
+  redis.call('HSET', hash, 'expires_at', expires_at)
+  redis.call('ZADD', key('wf:leases'), expires_at, job)
+  local before = { found.worker, found.token, integer(fence), found.expires_at }
+  extend_job_lock(job, before, { found.worker, found.token, integer(fence), expires_at }, lasts)
+end
+return { 'ok', 'put_off' }

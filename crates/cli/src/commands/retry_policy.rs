@@ -1,0 +1,154 @@
+//! `interlock retry-policy`: how contenders wait, what it was before, and what one contender's schedule is.
+
+mod explain;
+
+use clap::{Args, Subcommand};
+use interlock_api::Page;
+use interlock_api::retry_policies::{
+    PolicyVersion, RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest,
+};
+use interlock_model::contention::Scope;
+use interlock_model::retry::RetryPolicy;
+
+use super::Session;
+use crate::exit::Result;
+use crate::output::{Output, fields, or_dash, table};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  interlock retry-policy get
+  interlock retry-policy set lock-busy bounded_jitter:500ms:30% --reason 'waves of retries'
+  interlock retry-policy rollback lock-busy
+  interlock retry-policy explain --job '0192f0c1-…:build@1' --policy full_jitter:500ms:5s";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RetryPolicyCommand {
+    /// What is in force; with a scope, also what was before
+    Get {
+        /// admission or lock-busy
+        scope: Option<Scope>,
+    },
+    /// Put a policy in force on every replica; what is not named stays as it is
+    #[command(after_help = FORMS)]
+    Set(Set),
+    /// Put what was in force before back in force; again goes one further back
+    Rollback {
+        /// admission or lock-busy
+        scope: Scope,
+        #[command(flatten)]
+        change: ChangeFlags,
+    },
+    /// Every delay of one contender, computed again from its seed
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Explain),
+}
+
+const FORMS: &str = "\
+Policies: fixed:500ms, bounded_jitter:500ms:30%, full_jitter:10ms:2s, equal_jitter:10ms:2s,
+decorrelated_jitter:10ms:2s, exponential:100ms:2:30s";
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// admission or lock-busy
+    scope: Scope,
+    policy: RetryPolicy,
+    /// How long to wait for the lock before giving up, or for a result before putting it off
+    #[arg(long, value_name = "MS")]
+    max_wait_ms: Option<u64>,
+    /// How long the lock stays with a holder that is not heard of
+    #[arg(long, value_name = "MS")]
+    lock_ttl_ms: Option<u64>,
+    #[command(flatten)]
+    change: ChangeFlags,
+}
+
+/// What goes with every change.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeFlags {
+    /// Refuse if another version is in force by now
+    #[arg(long, value_name = "N")]
+    expected_version: Option<u64>,
+    /// Written down in the history
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+pub(super) async fn run(
+    command: RetryPolicyCommand,
+    output: Output,
+    session: impl FnOnce() -> Result<Session>,
+) -> Result<()> {
+    match command {
+        RetryPolicyCommand::Get { scope: None } => {
+            output.result(&session()?.client.retry_policies().await?, |page: &Page<_>| list(&page.items))
+        }
+        RetryPolicyCommand::Get { scope: Some(scope) } => {
+            output.result(&session()?.client.retry_policy(scope).await?, describe)
+        }
+        RetryPolicyCommand::Set(Set { scope, policy, max_wait_ms, lock_ttl_ms, change }) => {
+            let ChangeFlags { expected_version, reason } = change;
+            let request = SetPolicyRequest { policy, max_wait_ms, lock_ttl_ms, expected_version, reason };
+            output.result(&session()?.client.set_retry_policy(scope, &request).await?, in_force)
+        }
+        RetryPolicyCommand::Rollback { scope, change } => {
+            let ChangeFlags { expected_version, reason } = change;
+            let request = RollbackRequest { expected_version, reason };
+            output.result(&session()?.client.roll_back_retry_policy(scope, &request).await?, in_force)
+        }
+        RetryPolicyCommand::Explain(asked) => explain::run(asked, output, session).await,
+    }
+}
+
+fn list(policies: &[RetryPolicyView]) -> String {
+    let titles = ["SCOPE", "POLICY", "MAX WAIT", "LOCK TTL", "VERSION", "BY", "AT"];
+    table(
+        titles,
+        policies.iter().map(|policy| {
+            [
+                policy.scope.name().to_owned(),
+                policy.policy.to_string(),
+                format!("{} ms", policy.max_wait_ms),
+                format!("{} ms", policy.lock_ttl_ms),
+                policy.version.to_string(),
+                policy.by.clone().unwrap_or_else(|| "as configured".to_owned()),
+                or_dash(policy.at.as_ref()),
+            ]
+        }),
+    )
+}
+
+fn in_force(policy: &RetryPolicyView) -> String {
+    fields(&[
+        ("scope", Some(policy.scope.name().to_owned())),
+        ("policy", Some(policy.policy.to_string())),
+        ("max wait", Some(format!("{} ms", policy.max_wait_ms))),
+        ("lock ttl", Some(format!("{} ms", policy.lock_ttl_ms))),
+        ("version", Some(policy.version.to_string())),
+        ("restores", policy.restores.map(|version| format!("version {version}"))),
+        ("by", Some(policy.by.clone().unwrap_or_else(|| "as configured".to_owned()))),
+        ("at", policy.at.map(|at| at.to_string())),
+        ("reason", policy.reason.clone()),
+    ])
+}
+
+fn describe(detail: &RetryPolicyDetail) -> String {
+    let titles = ["VERSION", "POLICY", "MAX WAIT", "LOCK TTL", "RESTORES", "BY", "AT", "REASON"];
+    let row = |version: &PolicyVersion| {
+        let tuning = version.tuning;
+        [
+            version.version.to_string(),
+            tuning.map_or_else(|| "as configured".to_owned(), |tuning| tuning.policy.to_string()),
+            tuning.map_or_else(|| "-".to_owned(), |tuning| format!("{} ms", tuning.max_wait_ms)),
+            tuning.map_or_else(|| "-".to_owned(), |tuning| format!("{} ms", tuning.lock_ttl_ms)),
+            or_dash(version.restores.as_ref()),
+            version.by.clone(),
+            version.at.to_string(),
+            or_dash(version.reason.as_ref()),
+        ]
+    };
+    let history = match detail.versions.as_slice() {
+        [] => "nobody has changed it".to_owned(),
+        versions => table(titles, versions.iter().map(row)),
+    };
+    format!("{}\n\n{history}", in_force(&detail.in_force))
+}

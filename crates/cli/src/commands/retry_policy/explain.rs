@@ -1,0 +1,157 @@
+//! `interlock retry-policy explain`: the schedule of one contender, from what it is called.
+
+use clap::Args;
+use interlock_api::PageQuery;
+use interlock_api::client::Client;
+use interlock_api::rollouts::RolloutView;
+use interlock_model::contention::{Arm, RolloutState, Scope, Share, arm_of};
+use interlock_model::retry::{RetryPolicy, Seed};
+use interlock_model::time::millis;
+use interlock_model::{JobId, RunId};
+use serde::Serialize;
+
+use crate::commands::Session;
+use crate::exit::{Failure, Result};
+use crate::output::{Output, fields, table};
+
+pub(super) const EXAMPLES: &str = "\
+A result that finds its run busy is put off by the policy of lock-busy, under the seed of its job;
+a start that waits for its tenant's lock, by that of admission, under the seed of its run.
+With --policy no server is asked.
+
+Examples:
+  interlock retry-policy explain --job '0192f0c1-…:build@1'
+  interlock retry-policy explain --run 0192f0c1-… --policy full_jitter:10ms:2s --attempts 20
+  interlock retry-policy explain --seed 7 --policy bounded_jitter:500ms:30% --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    subject: Subject,
+    /// The policy; the one in force if absent
+    #[arg(long)]
+    policy: Option<RetryPolicy>,
+    /// For --seed: whose policy, if none is named
+    #[arg(long, default_value = "lock-busy", conflicts_with_all = ["job", "run", "policy"])]
+    scope: Scope,
+    /// How many delays
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    attempts: u32,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Subject {
+    /// The job whose result finds its run busy
+    #[arg(long)]
+    job: Option<JobId>,
+    /// The run whose start waits for the admission lock
+    #[arg(long)]
+    run: Option<RunId>,
+    /// A seed, as it was recorded
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+}
+
+/// A schedule, and what it follows from.
+#[derive(Debug, Serialize)]
+struct Explained {
+    scope: Scope,
+    policy: String,
+    /// The arm of a running roll-out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arm: Option<Arm>,
+    seed: u64,
+    attempts: Vec<Attempt>,
+}
+
+#[derive(Debug, Serialize)]
+struct Attempt {
+    #[serde(rename = "attempt")]
+    number: u32,
+    delay_ms: u64,
+    /// Since the first attempt.
+    total_ms: u64,
+}
+
+pub(super) async fn run(
+    asked: Explain,
+    output: Output,
+    session: impl FnOnce() -> Result<Session>,
+) -> Result<()> {
+    let (scope, seed) = match &asked.subject {
+        Subject { job: Some(job), .. } => (Scope::LockBusy, Seed::of_result(job)),
+        Subject { run: Some(run), .. } => (Scope::Admission, Seed::of_admission(*run)),
+        Subject { seed: Some(seed), .. } => (asked.scope, Seed::new(*seed)),
+        Subject { .. } => return Err(Failure::Usage("name a job, a run or a seed".to_owned())),
+    };
+    let (policy, arm) = match asked.policy {
+        Some(policy) => (policy, None),
+        None => in_force(&session()?.client, scope, asked.subject.job.as_ref()).await?,
+    };
+    let explained = explain((scope, arm), policy, seed, asked.attempts);
+    output.result(&explained, describe)
+}
+
+/// The policy that holds for this contender: while a roll-out runs, that of its run's arm.
+async fn in_force(client: &Client, scope: Scope, job: Option<&JobId>) -> Result<(RetryPolicy, Option<Arm>)> {
+    let newest = PageQuery { limit: Some(1), ..PageQuery::default() };
+    if let Some(job) = job
+        && let Some(rollout) = client.rollouts(&newest).await?.items.pop()
+        && rollout.state == RolloutState::Running
+    {
+        return of_arm(&rollout, job);
+    }
+    Ok((client.retry_policy(scope).await?.in_force.policy, None))
+}
+
+fn of_arm(rollout: &RolloutView, job: &JobId) -> Result<(RetryPolicy, Option<Arm>)> {
+    let share =
+        Share::of_percent(rollout.share_percent).map_err(|error| Failure::Usage(error.to_string()))?;
+    let arm = arm_of(&rollout.id, share, job.run);
+    let found = rollout.arms.iter().find(|view| view.arm == arm);
+    let found = found.ok_or_else(|| Failure::Usage("the server does not name the arms".to_owned()))?;
+    Ok((found.policy, Some(arm)))
+}
+
+fn explain((scope, arm): (Scope, Option<Arm>), policy: RetryPolicy, seed: Seed, attempts: u32) -> Explained {
+    let mut total_ms = 0u64;
+    let delays = (1..=attempts).zip(policy.schedule(seed)).map(|(number, delay)| {
+        let delay_ms = millis(delay);
+        total_ms = total_ms.saturating_add(delay_ms);
+        Attempt { number, delay_ms, total_ms }
+    });
+    let attempts = delays.collect();
+    Explained { scope, policy: policy.to_string(), arm, seed: seed.number(), attempts }
+}
+
+fn describe(explained: &Explained) -> String {
+    let head = fields(&[
+        ("scope", Some(explained.scope.name().to_owned())),
+        ("policy", Some(explained.policy.clone())),
+        ("arm", explained.arm.map(|arm| arm.name().to_owned())),
+        ("seed", Some(explained.seed.to_string())),
+    ]);
+    let row = |tried: &Attempt| {
+        [tried.number.to_string(), format!("{} ms", tried.delay_ms), format!("{} ms", tried.total_ms)]
+    };
+    format!("{head}\n\n{}", table(["ATTEMPT", "DELAY", "TOTAL"], explained.attempts.iter().map(row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_is_the_one_that_the_server_computes() {
+        let policy = RetryPolicy::DecorrelatedJitter { base_ms: 10, cap_ms: 2_000 };
+        let job: JobId = "0192f0c1-0000-7000-8000-000000000001:build@1".parse().unwrap();
+        let seed = Seed::of_result(&job);
+        let explained = explain((Scope::LockBusy, None), policy, seed, 12);
+        let delays: Vec<u64> = explained.attempts.iter().map(|tried| tried.delay_ms).collect();
+        let server: Vec<u64> = (1..=12).map(|attempt| millis(policy.delay_of(attempt, seed))).collect();
+        assert_eq!(delays, server);
+        assert_eq!(explained.attempts.last().unwrap().total_ms, server.iter().sum::<u64>());
+        assert!(describe(&explained).contains(&format!("seed    {}", seed.number())));
+    }
+}

@@ -1,0 +1,182 @@
+//! What is written for Prometheus, checked by its own tool: the metrics that are served, and the rules for alerts.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use interlock_servers::promtool;
+use serde_json::json;
+
+use super::machines::Machines;
+use super::server::{Caller, Server};
+use super::walk_through::{blocks, read, root, run};
+
+const RULES: &str = "deploy/alerts/interlock.rules.yml";
+const UNIT_TESTS: &str = "deploy/alerts/interlock.rules.test.yml";
+const PAGE: &str = "docs/operating/alerts.md";
+
+/// The outside contract names these metrics against the tool's rules, and no others.
+const DOCUMENTED: [&str; 4] =
+    ["job_result_latency_ms", "lock_busy_retry_count", "lock_busy_retry_delay_ms", "run_lock_wait_ms"];
+
+async fn scrape(server: &Server) -> String {
+    reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap()
+}
+
+/// Does a little of everything that is counted by label.
+async fn use_it(caller: &Caller) {
+    caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    caller.limit(1).await;
+    let run = caller.start("job", Some("k"), &json!({})).await.expect(200).text("run_id");
+    caller.start("job", Some("k"), &json!({})).await.expect(200);
+    caller.start("job", None, &json!({})).await.expect(429);
+    let job = caller.claim("w", "work", 1).await.remove(0);
+    caller.complete(&job, &json!({})).await.expect(200);
+    caller.ended(&run).await;
+    caller.post(&format!("/workflow-runs/{run}/rerun"), json!({})).await.expect(200);
+    caller.get("/nowhere").await.expect(404);
+}
+
+/// What `promtool check metrics` finds.
+fn findings(metrics: &str) -> BTreeSet<String> {
+    let mut check = Command::new(promtool().unwrap());
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().unwrap();
+    check.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let output = check.wait_with_output().unwrap();
+    String::from_utf8(output.stderr).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn assert_only_documented(metrics: &str) {
+    let findings = findings(metrics);
+    let named: BTreeSet<&str> = findings.iter().filter_map(|finding| finding.split(' ').next()).collect();
+    assert_eq!(named, BTreeSet::from(DOCUMENTED), "{findings:?}");
+}
+
+fn promtool_on(arguments: &[&str], file: &str) -> Output {
+    Command::new(promtool().unwrap()).args(arguments).arg(root().join(file)).output().unwrap()
+}
+
+/// What stands behind `field:` of every rule, which is a line or a block.
+fn of_each_rule(field: &str) -> Vec<String> {
+    let rules = read(RULES);
+    let rules = rules.split("- alert: ").skip(1);
+    let values = rules.map(|rule| {
+        let (_, rest) = rule.split_once(&format!("{field}:")).unwrap_or_else(|| panic!("no {field}: {rule}"));
+        // Up to the next field, which begins a line and ends in a colon.
+        let lines = rest.lines().enumerate();
+        let is_field =
+            |line: &str| line.trim_start().split(' ').next().is_some_and(|word| word.ends_with(':'));
+        let own = lines.take_while(|(number, line)| *number == 0 || !is_field(line));
+        own.map(|(_, line)| line.trim()).collect::<Vec<_>>().join(" ").trim().to_owned()
+    });
+    values.collect()
+}
+
+fn alerts() -> Vec<String> {
+    read(RULES).lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
+}
+
+/// The metrics in an expression: names right before a selector or a range.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let ends = expression.char_indices().filter(|(_, character)| matches!(character, '{' | '['));
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let names = ends.map(|(end, _)| {
+        let before = &expression[..end];
+        before[before.trim_end_matches(is_name).len()..].to_owned()
+    });
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_wrong_with_the_metrics_but_the_documented_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    assert_only_documented(&scrape(&server).await);
+    use_it(&server.caller("acme")).await;
+    assert_only_documented(&scrape(&server).await);
+}
+
+#[tokio::test]
+async fn nor_with_those_of_a_replica() {
+    let machines = Machines::start(1).await;
+    use_it(&machines.callers("acme")[0]).await;
+    assert_only_documented(&scrape(&machines.replicas[0]).await);
+}
+
+#[test]
+fn promtool_would_find_a_metric_that_breaks_its_rules() {
+    let broken = "# HELP starts Starts\n# TYPE starts counter\nstarts 1\n";
+    assert_eq!(findings(broken).len(), 1);
+}
+
+#[test]
+fn the_rules_pass_promtool_and_their_unit_tests() {
+    for (arguments, file) in [(["check", "rules"], RULES), (["test", "rules"], UNIT_TESTS)] {
+        let output = promtool_on(&arguments, file);
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("SUCCESS"), "{output:?}");
+    }
+}
+
+#[test]
+fn every_alert_is_shown_to_fire_and_not_to_fire() {
+    let tests = read(UNIT_TESTS);
+    for alert in alerts() {
+        let name = format!("alertname: {alert}\n");
+        let named = tests.split(&name).skip(1);
+        let (silent, firing): (Vec<&str>, Vec<&str>) =
+            named.partition(|rest| rest.trim_start().starts_with("exp_alerts: []"));
+        assert!(!firing.is_empty() && !silent.is_empty(), "{alert}");
+    }
+}
+
+#[tokio::test]
+async fn every_metric_that_an_alert_looks_at_is_served_from_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = scrape(&Server::start(folder.path())).await;
+    let served: BTreeSet<&str> = metrics
+        .lines()
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .filter(|name| *name != "#")
+        .collect();
+    for expression in of_each_rule("expr") {
+        let named = metrics_in(&expression);
+        assert!(!named.is_empty(), "{expression}");
+        for name in named {
+            assert!(served.contains(name.as_str()), "{name} of {expression}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_says_what_it_is_and_has_a_section_on_what_to_do() {
+    let page = read(PAGE);
+    let alerts = alerts();
+    assert!(alerts.len() >= 5, "{alerts:?}");
+    assert_eq!(of_each_rule("summary").len(), alerts.len());
+    assert!(of_each_rule("description").iter().all(|text| text.contains("{{ $labels.job }}")));
+    for (alert, link) in alerts.iter().zip(of_each_rule("runbook_url")) {
+        assert_eq!(link, format!("{PAGE}#{}", alert.to_lowercase()));
+        assert!(page.lines().any(|line| line == format!("## {alert}")), "{alert} has no section");
+    }
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    use_it(&server.caller("default")).await;
+    let tool = promtool().unwrap();
+    let path = format!(
+        "set -o pipefail\nexport PATH=\"$PWD/target/release:{}:$PATH\"\n",
+        tool.parent().unwrap_or(Path::new(".")).display()
+    );
+    let commands = blocks(&read(PAGE), "sh alerts");
+    assert_eq!(commands.len(), 7);
+    for command in commands {
+        let (worked, told) = run(&server, &format!("{path}{command}"));
+        assert!(worked && !told.trim().is_empty(), "{command}: {told}");
+    }
+}

@@ -1,0 +1,85 @@
+//! A policy that is changed or taken back holds on every replica, with no restart.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::Machines;
+use crate::server::{Caller, LIMIT};
+
+/// As long as a change may take until it holds everywhere.
+const SOON: Duration = Duration::from_secs(1);
+
+async fn lock_busy(caller: &Caller) -> Value {
+    caller.get("/status").await.expect(200).body["retry_policies"][1].clone()
+}
+
+async fn set(caller: &Caller, policy: &str) {
+    let (path, body) = ("/retry-policies/lock_busy", json!({"policy": policy}));
+    caller.try_send(Method::PUT, path, None, &body).await.expect("the server answers").expect(200);
+}
+
+/// How long until every replica says so of itself.
+async fn in_force_everywhere(callers: &[Caller], policy: &str) -> Duration {
+    let began = Instant::now();
+    for caller in callers {
+        while lock_busy(caller).await["policy"] != policy {
+            assert!(began.elapsed() < LIMIT, "{policy} is not in force at {}", caller.base);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn a_roll_back_restores_the_previous_policy_on_three_replicas_within_a_second() {
+    let machines = Machines::start(3).await;
+    let callers = machines.callers("acme");
+    let mut took = Vec::new();
+    // Each replica changes it once: who changes it makes no difference. The fastest counts, as machines are busy.
+    for caller in &callers {
+        set(caller, "bounded_jitter:500ms:30%").await;
+        in_force_everywhere(&callers, "bounded_jitter:500ms:30%").await;
+        let restored =
+            caller.post("/retry-policies/lock_busy/rollback", json!({"reason": "a try"})).await.expect(200);
+        assert_eq!(restored.text("policy"), "fixed:500ms");
+        took.push(in_force_everywhere(&callers, "fixed:500ms").await);
+    }
+    assert!(took.iter().any(|time| *time < SOON), "{took:?}");
+    for caller in &callers {
+        let known = lock_busy(caller).await;
+        assert_eq!((&known["version"], &known["reason"]), (&json!(6), &json!("a try")), "{known}");
+    }
+}
+
+#[tokio::test]
+async fn a_roll_back_holds_everywhere_without_nats_too() {
+    let machines = Machines::start(2).await;
+    let callers = machines.callers("acme");
+    set(&callers[0], "fixed:700ms").await;
+    in_force_everywhere(&callers, "fixed:700ms").await;
+    machines.nats.pause().unwrap();
+    callers[0].post("/retry-policies/lock_busy/rollback", json!({})).await.expect(200);
+    in_force_everywhere(&callers, "fixed:500ms").await;
+    machines.nats.resume().unwrap();
+}
+
+#[tokio::test]
+async fn policies_and_a_roll_out_are_known_after_every_replica_was_killed() {
+    let mut machines = Machines::start(2).await;
+    let callers = machines.callers("acme");
+    set(&callers[0], "fixed:700ms").await;
+    let wanted = json!({"candidate": "full_jitter:500ms:5s", "share_percent": 50, "duration_ms": 3_600_000});
+    let begun = callers[0].post("/rollouts", wanted).await.expect(201).text("id");
+    for replica in machines.replicas.drain(..) {
+        replica.kill();
+    }
+    let machines = machines.with_replicas(1, &[]);
+    let caller = &machines.callers("acme")[0];
+    let status = caller.get("/status").await.expect(200).body;
+    assert_eq!(status["rollout"]["id"], json!(begun), "known from the first request on");
+    assert_eq!(status["retry_policies"][1]["policy"], "fixed:700ms");
+    let shown = machines.redis.command(&["HGET", "sys:contention:{:system}", "text"]).await.unwrap();
+    assert!(shown.contains(&begun), "{shown}");
+}

@@ -1,0 +1,165 @@
+//! Many results on one run: they become few writes, and nobody waits for it.
+
+use std::time::Duration;
+
+use interlock_backend::Wake;
+use interlock_backend::jobs::{Claim, Claimed, JobStore as _, LeaseTerm, Report};
+use interlock_backend::runs::RunStore as _;
+use interlock_control::Control;
+use interlock_control::admission::{StartRequest, Started};
+use interlock_model::job::JobOutcome;
+use interlock_model::run::RunStatus;
+use interlock_model::{RunId, TenantId};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::runs::engine;
+use crate::scene::{Process, Scene};
+
+const ITEMS: usize = 1_000;
+
+fn tenant() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+/// Starts a run of one step for each of so many items. Its jobs are there when the engine has made its first turn.
+async fn fan_out(control: &Control, items: usize, fields: Value) -> RunId {
+    let mut step = json!({"type": "worker", "topic": "work", "for_each": "input.items"});
+    step.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let document = json!({"id": "fan", "name": "fan", "steps": {"each": step}});
+    control.save_workflow(&tenant(), serde_json::from_value(document).unwrap()).await.unwrap();
+    let (workflow, input) = ("fan".parse().unwrap(), json!({"items": vec![0; items]}));
+    let started = control.start(StartRequest { tenant: tenant(), workflow, input, key: None }).await.unwrap();
+    let Started::New { run, .. } = started else { panic!("not started: {started:?}") };
+    sleep(Duration::from_secs(1)).await;
+    run
+}
+
+/// All jobs that wait.
+async fn claim(scene: &Scene) -> Vec<Claimed> {
+    let claim = Claim {
+        tenant: tenant(),
+        worker: "w".parse().unwrap(),
+        topics: vec!["work".parse().unwrap()],
+        capabilities: Vec::new(),
+        jobs_max: 2 * ITEMS,
+        term: LeaseTerm::For(Duration::from_hours(1)),
+    };
+    scene.store.claim(claim).await.unwrap()
+}
+
+/// As any replica does it: into the store, and a word to all.
+async fn complete(scene: &Scene, claimed: &Claimed) {
+    let outcome = JobOutcome::Completed { output: json!({}) };
+    let report = scene.store.report(&tenant(), &claimed.job.id, claimed.lease.fence, outcome).await.unwrap();
+    assert_eq!(report, Report::Recorded);
+    interlock_backend::Bus::wake(&*scene.bus, Wake::RunReady { tenant: tenant() });
+}
+
+/// Status and version of the run.
+async fn standing(scene: &Scene, run: RunId) -> (RunStatus, u64) {
+    let run = scene.store.run(&tenant(), run).await.unwrap().unwrap();
+    (run.head.status, run.head.version)
+}
+
+/// Lets everybody do what takes no time.
+async fn settle() {
+    sleep(Duration::from_micros(100)).await;
+}
+
+fn commits(processes: &[Process]) -> usize {
+    processes.iter().map(|process| process.wire.done("commit a run").len()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_results_on_one_run_is_few_writes_of_all_replicas_together() {
+    let scene = Scene::new();
+    let processes = [1, 2, 3].map(|seed| scene.process(seed));
+    let _engines = processes.each_ref().map(engine);
+    let run = fan_out(&processes[0].control, ITEMS, json!({})).await;
+    let jobs = claim(&scene).await;
+    assert_eq!(jobs.len(), ITEMS);
+    let before = commits(&processes);
+    for job in &jobs {
+        complete(&scene, job).await;
+        sleep(Duration::from_millis(1)).await;
+    }
+    settle().await;
+    assert_eq!(
+        standing(&scene, run).await.0,
+        RunStatus::Succeeded,
+        "the last result is waited for by nobody"
+    );
+    let commits = commits(&processes) - before;
+    assert!(commits <= 100, "{ITEMS} results cost {commits} writes of the run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_result_is_written_at_once_however_many_jobs_are_out() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    let run = fan_out(&process.control, ITEMS, json!({})).await;
+    let jobs = claim(&scene).await;
+    for job in &jobs[..3] {
+        let (_, version) = standing(&scene, run).await;
+        complete(&scene, job).await;
+        settle().await;
+        assert_eq!(standing(&scene, run).await, (RunStatus::Running, version + 1));
+        sleep(scene.settings.gather_max).await;
+    }
+    assert!(process.wire.done("let go of a run").is_empty(), "nothing was held back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_lets_the_next_item_begin_is_never_held_back() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    fan_out(&process.control, 2 * ITEMS, json!({"max_parallel": ITEMS})).await;
+    let jobs = claim(&scene).await;
+    assert_eq!(jobs.len(), ITEMS);
+    for job in &jobs[..20] {
+        complete(&scene, job).await;
+        settle().await;
+        assert_eq!(claim(&scene).await.len(), 1, "the place is filled at once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_held_back_is_cancelled_as_soon_as_its_moment_is_over() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    let run = fan_out(&process.control, ITEMS, json!({})).await;
+    let jobs = claim(&scene).await;
+    complete(&scene, &jobs[0]).await;
+    settle().await;
+    complete(&scene, &jobs[1]).await;
+    settle().await;
+    let held_back = standing(&scene, run).await;
+    let began = Instant::now();
+    process.control.cancel_run(&tenant(), run, "me").await.unwrap();
+    assert_eq!(
+        standing(&scene, run).await,
+        (RunStatus::Cancelled, held_back.1 + 1),
+        "with both in one write"
+    );
+    assert!(began.elapsed() <= scene.settings.gather_max, "it took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_moment_to_wait_every_result_is_written_as_it_comes() {
+    let mut scene = Scene::new();
+    scene.settings.gather_max = Duration::ZERO;
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    let run = fan_out(&process.control, ITEMS, json!({})).await;
+    let jobs = claim(&scene).await;
+    let (_, version) = standing(&scene, run).await;
+    for job in &jobs[..20] {
+        complete(&scene, job).await;
+        settle().await;
+    }
+    assert_eq!(standing(&scene, run).await.1, version + 20);
+}

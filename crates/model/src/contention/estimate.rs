@@ -1,0 +1,144 @@
+//! What a few counted things say of the many that will come: a value, and between which ends it lies.
+
+use serde::{Deserialize, Serialize};
+
+use super::Histogram;
+
+/// 95 of 100 intervals that are made like this hold the true value.
+const Z: f64 = 1.96;
+
+/// A value with the ends of its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    pub value: f64,
+    pub low: f64,
+    /// None: nothing that was counted bounds it.
+    pub high: Option<f64>,
+}
+
+impl Estimate {
+    /// How many come for each of `per`, where `count` came (Poisson, by Byar's approximation). None of nothing.
+    #[must_use]
+    pub fn of_rate(count: u64, per: f64) -> Option<Self> {
+        if per <= 0.0 {
+            return None;
+        }
+        let byar =
+            |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
+        let counted = float(count);
+        let low = if count == 0 { 0.0 } else { byar(counted, -Z).max(0.0) };
+        Some(Self { value: counted / per, low: low / per, high: Some(byar(counted + 1.0, Z) / per) })
+    }
+
+    /// Which share of `all` are like the `some` that were counted (Wilson). None of nothing.
+    #[must_use]
+    pub fn of_share(some: u64, all: u64) -> Option<Self> {
+        if all == 0 {
+            return None;
+        }
+        let (all, share) = (float(all), float(some) / float(all));
+        let middle = share + Z * Z / (2.0 * all);
+        let half = Z * (share * (1.0 - share) / all + Z * Z / (4.0 * all * all)).sqrt();
+        let scale = 1.0 + Z * Z / all;
+        let (low, high) = ((middle - half) / scale, (middle + half) / scale);
+        // Rounding must not put the share outside of its own interval.
+        Some(Self { value: share, low: low.clamp(0.0, share), high: Some(high.clamp(share, 1.0)) })
+    }
+
+    /// The time below which `share` of all lie, between the order statistics that hold it (binomial). The ends are
+    /// those of their buckets: where in a bucket a time lies, nobody has counted.
+    #[must_use]
+    pub fn of_quantile(times: &Histogram, share: f64) -> Option<Self> {
+        let value = times.quantile(share)?;
+        let count = float(times.count());
+        let (middle, half) = (count * share, Z * (count * share * (1.0 - share)).sqrt());
+        let low = times.bucket_of(rank((middle - half).floor())).map_or(0.0, |(low, _)| low);
+        let high = times.bucket_of(rank((middle + half).ceil() + 1.0)).and_then(|(_, high)| high);
+        Some(Self { value, low, high })
+    }
+
+    /// The same for so many times as much.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self { value: self.value * factor, low: self.low * factor, high: self.high.map(|high| high * factor) }
+    }
+
+    /// Whether it is surely more than `ratio` times the other: their intervals do not meet.
+    #[must_use]
+    pub fn exceeds(&self, ratio: f64, other: &Self) -> bool {
+        other.high.is_some_and(|high| self.low > ratio * high)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count that a double cannot hold is not reached")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rank is a whole number between nothing and a count, and the cast saturates"
+)]
+fn rank(number: f64) -> u64 {
+    number.max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() < 0.01 * expected.max(1.0)
+    }
+
+    #[test]
+    fn rates_have_the_intervals_of_the_poisson_tables() {
+        for (count, low, high) in [(0, 0.0, 3.69), (10, 4.80, 18.39), (100, 81.36, 121.63)] {
+            let found = Estimate::of_rate(count, 1.0).unwrap();
+            assert!(is_near(found.low, low) && is_near(found.high.unwrap(), high), "{count}: {found:?}");
+        }
+        let half = Estimate::of_rate(10, 20.0).unwrap();
+        assert!(is_near(half.value, 0.5) && is_near(half.low, 0.24));
+        assert_eq!(Estimate::of_rate(3, 0.0), None);
+    }
+
+    #[test]
+    fn shares_stay_between_none_and_all() {
+        let all = Estimate::of_share(20, 20).unwrap();
+        assert!(is_near(all.low, 0.839) && all.high == Some(1.0), "{all:?}");
+        let none = Estimate::of_share(0, 20).unwrap();
+        assert!(none.low.abs() < 1e-9 && is_near(none.high.unwrap(), 0.161), "{none:?}");
+        assert_eq!(Estimate::of_share(0, 0), None);
+    }
+
+    #[test]
+    fn a_quantile_lies_between_the_ends_of_its_order_statistics() {
+        let mut times = Histogram::default();
+        (0..1_000).for_each(|_| times.observe(40.0));
+        let p95 = Estimate::of_quantile(&times, 0.95).unwrap();
+        assert!(p95.low <= p95.value && Some(p95.value) <= p95.high, "{p95:?}");
+        assert_eq!((p95.low, p95.high), (25.0, Some(50.0)));
+        assert_eq!(Estimate::of_quantile(&Histogram::default(), 0.95), None);
+    }
+
+    #[test]
+    fn a_tail_of_which_too_few_were_counted_has_no_upper_end() {
+        let of = |count| {
+            let mut times = Histogram::default();
+            (0..count).for_each(|_| times.observe(40.0));
+            Estimate::of_quantile(&times, 0.99).unwrap()
+        };
+        assert_eq!(of(200).high, None, "two lie above it at best");
+        assert_eq!(of(1_000).high, Some(50.0));
+    }
+
+    #[test]
+    fn more_is_said_only_when_the_intervals_do_not_meet() {
+        let rate = |count| Estimate::of_rate(count, 100.0).unwrap();
+        assert!(!rate(30).exceeds(2.0, &rate(10)));
+        assert!(rate(60).exceeds(2.0, &rate(10)));
+        let unbounded = Estimate { value: 1.0, low: 0.0, high: None };
+        assert!(!rate(1_000_000).exceeds(2.0, &unbounded));
+    }
+}

@@ -1,0 +1,57 @@
+//! Keys that are reserved, and creates that are made, under a tenant's admission lock.
+
+use interlock_backend::StoreError;
+use interlock_backend::reservations::{Reserve, Reserved};
+use interlock_model::lock::LockName;
+use interlock_model::{Fence, TenantId};
+
+use super::admission::ByKey;
+use super::{Asked, Checker};
+use crate::Invariant;
+
+impl Checker {
+    pub(crate) fn key_reserved(&mut self, asked: &Reserve, answer: &Result<Reserved, StoreError>) {
+        let Reserve { tenant, workflow, intent, fence, .. } = asked;
+        let by_key = self.key_says(tenant, workflow, intent);
+        let is_true = match answer {
+            Ok(Reserved::Reserved) => {
+                self.counts.keys_reserved += 1;
+                self.judge_hold("reservation", tenant, *fence);
+                by_key == ByKey::Fresh
+            }
+            Ok(Reserved::Replayed { run, .. }) => by_key == ByKey::Replay(*run),
+            Ok(Reserved::KeyReused { run, .. }) => by_key == ByKey::Mismatch(*run),
+            Err(_) => return self.judge_refusal("reservation", tenant, *fence, answer.as_ref().err()),
+        };
+        self.require(is_true, Invariant::OneRunPerKey, || {
+            format!("key {} of tenant {tenant} was answered with {answer:?}", intent.key)
+        });
+    }
+
+    /// A run was created, or not, by somebody who says that it holds the lock.
+    pub(super) fn created_under_lock(&mut self, asked: &Asked, error: Option<&StoreError>) {
+        let Some(fence) = asked.hold else { return };
+        match error {
+            None => self.judge_hold("create", &asked.tenant, fence),
+            Some(_) => self.judge_refusal("create", &asked.tenant, fence, error),
+        }
+    }
+
+    fn judge_hold(&mut self, what: &str, tenant: &TenantId, fence: Fence) {
+        let is_held = self.is_held_under(&LockName::Admission(tenant.clone()), fence);
+        self.require(is_held, Invariant::NoStaleWrite, || {
+            format!("a {what} of tenant {tenant} under the lost admission lock {fence} was accepted")
+        });
+    }
+
+    fn judge_refusal(&mut self, what: &str, tenant: &TenantId, fence: Fence, error: Option<&StoreError>) {
+        if !matches!(error, Some(StoreError::Fenced { .. })) {
+            return;
+        }
+        self.counts.stale_admissions_refused += 1;
+        let is_held = self.is_held_under(&LockName::Admission(tenant.clone()), fence);
+        self.require(!is_held, Invariant::HolderIsLeftAlone, || {
+            format!("a {what} of tenant {tenant} by the holder {fence} of its admission lock was refused")
+        });
+    }
+}
