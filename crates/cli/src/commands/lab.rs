@@ -246,10 +246,9 @@ mod tests {
     use crate::arguments::{Arguments, Command};
 
     fn plan(line: &str) -> Plan {
-        match Arguments::try_parse_from(line.split(' ')).unwrap().command {
-            Command::Lab(lab) => lab.plan(),
-            other => panic!("{other:?}"),
-        }
+        let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+        let Command::Lab(lab) = arguments.command else { panic!("{line} is no lab") };
+        lab.plan()
     }
 
     #[test]

@@ -100,7 +100,9 @@ fn every_scenario_comes_to_its_end_and_everything_is_written_down() {
     }
     let given_up = without_retry(&report);
     assert_eq!(given_up.len(), 3);
-    given_up.into_iter().for_each(|arm| expect_two_of(arm, 20));
+    for arm in given_up {
+        expect_two_of(arm, 20);
+    }
     let steps = arms(&report, "idempotency")[0]["steps"].as_array().unwrap();
     assert_eq!(steps.iter().filter(|step| step["ok"] == true).count(), 8, "{steps:#?}");
     expect_files(&out, &report);

@@ -13,6 +13,9 @@ use super::load::{Seen, Stage};
 use super::plan::{Arm, Plan, Scenario};
 use super::report::{ArmReport, ScenarioReport};
 
+/// What an arm may take beside its load: saving workflows, opening connections.
+const PREPARATION: Duration = Duration::from_secs(8);
+
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
 
@@ -84,7 +87,8 @@ impl<'a> Conduct<'a> {
             let sentence = scenario.sentence();
             self.scenarios.push(ScenarioReport { scenario, sentence, arms: Vec::new() });
             for arm in arms {
-                let limit = self.share(&arm, expected);
+                let left = self.until.saturating_duration_since(Instant::now());
+                let limit = share(&arm, left, expected);
                 expected = expected.saturating_sub(arm.expected);
                 let report = self.measure(scenario, &arm, limit).await?;
                 self.scenarios.last_mut().expect("it was just begun").arms.push(report);
@@ -102,14 +106,6 @@ impl<'a> Conduct<'a> {
             place.site.close().await;
         }
         (self.scenarios, self.backend, self.left_behind)
-    }
-
-    /// An arm's time: its own limit, unless the arms after it, which expect so much together, would find too little left.
-    fn share(&self, arm: &Arm, all_expect: Duration) -> Duration {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let after_it = all_expect.saturating_sub(arm.expected);
-        let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
-        arm.limit.min(left.saturating_sub(after_it).max(fair))
     }
 
     async fn measure(
@@ -132,16 +128,13 @@ impl<'a> Conduct<'a> {
             Err(trouble) => return Ok(report.with_note(format!("not measured: {trouble}"))),
         };
         let tenant = format!("lab-{}-{}", self.mark, self.done);
-        let stage = Stage {
-            connection,
-            neighbour: format!("{tenant}-storm"),
-            tenant,
-            seed: arm.seed,
-            until: Instant::now() + limit,
-        };
+        let stage = Stage { connection, neighbour: format!("{tenant}-storm"), tenant, seed: arm.seed, limit };
         let report = ArmReport { tenant: Some(stage.tenant.clone()), ..report };
-        let end = self.carry_out(&stage, arm).await;
+        let end = tokio::time::timeout(limit + PREPARATION, self.carry_out(&stage, arm)).await;
         self.clean().await;
+        let Ok(end) = end else {
+            return Ok(report.with_note("not measured: it could not be prepared in time"));
+        };
         match end {
             Ok(Seen::Trace(trace)) => {
                 let mut notes = trace.notes.clone();
@@ -202,5 +195,43 @@ impl<'a> Conduct<'a> {
         let Strategies { admission, run } = strategies;
         let is_so = (&asked.0, &asked.1) == (admission, run);
         (self.ground.is_there() || !is_so).then(|| format!("in force: admission {admission}, results {run}"))
+    }
+}
+
+/// How long an arm may take of what is left: its own limit, unless the arms after it would find less than they expect.
+/// `all_expect` so much together, it included; if that is more than is left, all get less.
+fn share(arm: &Arm, left: Duration, all_expect: Duration) -> Duration {
+    let after_it = all_expect.saturating_sub(arm.expected);
+    let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
+    arm.limit.min(left.saturating_sub(after_it).max(fair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Size;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn arm(expected: Duration, limit: Duration) -> Arm {
+        let plan = Plan { seed: 1, size: Size::Tiny, scenarios: Vec::new(), limit };
+        Arm { expected, limit, ..plan.arms(Scenario::Locks, false).remove(0) }
+    }
+
+    #[test]
+    fn an_arm_that_finds_time_enough_may_take_all_that_it_may() {
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 40 * SECOND, 10 * SECOND), 3 * SECOND);
+    }
+
+    #[test]
+    fn an_arm_takes_nothing_from_those_after_it() {
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 11 * SECOND, 10 * SECOND), 2 * SECOND);
+    }
+
+    #[test]
+    fn where_there_is_too_little_for_all_everybody_gets_less() {
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 5 * SECOND, 10 * SECOND), SECOND / 2);
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), Duration::ZERO, 10 * SECOND), Duration::ZERO);
+        assert_eq!(share(&arm(Duration::ZERO, SECOND), SECOND, Duration::ZERO), SECOND);
     }
 }

@@ -27,7 +27,7 @@ impl Stage {
         let client = self.client(&self.tenant)?;
         warm_up(&client, contenders).await;
         let before = Counters::before(&client).await?;
-        let recorder = Arc::new(Recorder::default());
+        let (recorder, until) = (Arc::new(Recorder::default()), self.until());
         let journey = |contender| {
             let contender = Contender {
                 client: client.clone(),
@@ -35,11 +35,11 @@ impl Stage {
                 number: contender,
                 seed: self.seed.part(u64::from(contender)),
                 hold,
-                until: self.until,
+                until,
             };
             contender.go(poll)
         };
-        let mut trace = burst(&recorder, &self.order(contenders), self.until, journey).await;
+        let mut trace = burst(&recorder, &self.order(contenders), until, journey).await;
         before.add_to(&mut trace, &Counters::after(&client).await?);
         trace.notes.push("commands of releases included".to_owned());
         Ok(trace)

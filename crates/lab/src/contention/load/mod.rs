@@ -34,8 +34,8 @@ pub(super) struct Stage {
     /// Of another tenant that makes load.
     pub(super) neighbour: String,
     pub(super) seed: Seed,
-    /// When the time is over.
-    pub(super) until: Instant,
+    /// How long the load may last, once it has begun.
+    pub(super) limit: Duration,
 }
 
 /// What came of the load.
@@ -47,6 +47,11 @@ pub(super) enum Seen {
 impl Stage {
     pub(super) fn client(&self, tenant: &str) -> Result<Client> {
         Client::new(Settings { tenant: Some(tenant.to_owned()), ..self.connection.clone() })
+    }
+
+    /// When the time of a load that begins now is over.
+    fn until(&self) -> Instant {
+        Instant::now() + self.limit
     }
 
     pub(super) async fn carry_out(&self, work: &Work) -> Result<Seen> {

@@ -31,12 +31,12 @@ impl Stage {
         limit_runs(&stormy, &self.neighbour, Some(STORM_RUNS_MAX)).await?;
         warm_up(&client, stormers + 1).await;
         let before = Counters::before(&client).await?;
-        let storm = Arc::new(AtomicU64::new(0));
+        let (storm, until) = (Arc::new(AtomicU64::new(0)), self.until());
         let mut tasks = JoinSet::new();
         for _ in 0..stormers {
             tasks.spawn(start_without_end(stormy.clone(), storm.clone()));
         }
-        while stormers > 0 && storm.load(Ordering::Relaxed) < STORM_BEGUN && Instant::now() < self.until {
+        while stormers > 0 && storm.load(Ordering::Relaxed) < STORM_BEGUN && Instant::now() < until {
             tokio::time::sleep(LOOK).await;
         }
         let recorder = Recorder::default();
@@ -49,7 +49,7 @@ impl Stage {
                 }
             }
         };
-        let is_cut = tokio::time::timeout_at(self.until.into(), probing).await.is_err();
+        let is_cut = tokio::time::timeout_at(until.into(), probing).await.is_err();
         tasks.shutdown().await;
         let mut trace = recorder.trace(probes, is_cut);
         before.add_to(&mut trace, &Counters::after(&client).await?);

@@ -42,9 +42,10 @@ impl Stage {
         let _listens = listening.await;
         let before = Counters::before(&client).await?;
         let journey = |contender: u32| report(client.clone(), recorder.clone(), jobs.clone(), contender);
+        let until = self.until();
         let posted =
-            burst(&recorder, &self.order(u32::try_from(jobs.len()).unwrap_or(0)), self.until, journey).await;
-        let end = tokio::time::timeout_at(self.until.into(), &mut following).await;
+            burst(&recorder, &self.order(u32::try_from(jobs.len()).unwrap_or(0)), until, journey).await;
+        let end = tokio::time::timeout_at(until.into(), &mut following).await;
         following.abort();
         let mut trace = recorder.trace(posted.contenders, posted.is_cut || end.is_err());
         before.add_to(&mut trace, &Counters::after(&client).await?);
@@ -53,8 +54,8 @@ impl Stage {
 
     async fn claim_all(&self, client: &Client, count: usize) -> Result<Vec<ClaimedJob>> {
         let worker: WorkerId = "lab-0".parse().expect("letters make a worker's name");
-        let mut jobs = Vec::new();
-        while jobs.len() < count && std::time::Instant::now() < self.until {
+        let (mut jobs, until) = (Vec::new(), self.until());
+        while jobs.len() < count && std::time::Instant::now() < until {
             let max_jobs = u32::try_from(JOBS_AT_ONCE.min(count - jobs.len())).unwrap_or(1);
             let request = ClaimRequest {
                 topics: vec![WORKFLOW.parse().expect("letters make a topic")],

@@ -55,7 +55,7 @@ impl Stage {
             };
             starter.go()
         };
-        let mut trace = burst(&recorder, &self.order(work.count), self.until, journey).await;
+        let mut trace = burst(&recorder, &self.order(work.count), self.until(), journey).await;
         before.add_to(&mut trace, &Counters::after(&client).await?);
         workers.shutdown().await;
         if has_workers {

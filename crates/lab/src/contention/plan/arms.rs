@@ -59,10 +59,14 @@ fn flags(pairs: &[(&str, &str)]) -> Vec<String> {
     pairs.iter().flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]).collect()
 }
 
+/// Less would cut arms short on every machine that is busy.
+const LIMIT_MIN: Duration = Duration::from_secs(3);
+
 /// An arm that takes about so many milliseconds. On a machine that is busy it may take three times as long.
 fn arm(serving: Serving, clients: &str, work: Work, expected_ms: u64) -> Arm {
     let expected = Duration::from_millis(expected_ms);
-    Arm { serving, clients: clients.to_owned(), work, seed: Seed::new(0), expected, limit: expected * 3 }
+    let limit = (expected * 3).max(LIMIT_MIN);
+    Arm { serving, clients: clients.to_owned(), work, seed: Seed::new(0), expected, limit }
 }
 
 /// The ways to decide starts: the documented one, the same with jitter, ours.
