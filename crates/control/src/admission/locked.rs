@@ -134,7 +134,8 @@ impl Control {
             }
             let now = Instant::now();
             if now >= deadline {
-                tracing::debug!(tenant = %start.tenant, run = %start.run, seed = seed.number(), "the admission lock was busy");
+                let (tenant, run, seed) = (&start.tenant, start.run, seed.number());
+                tracing::debug!(%tenant, %run, seed, "the admission lock was busy for too long");
                 return Err(self.gate_busy());
             }
             let delay = delays.next().unwrap_or_default();
