@@ -60,6 +60,8 @@ pub struct Figures {
     pub spread: Option<f64>,
     pub commands: Option<u64>,
     pub commands_per_request: Option<f64>,
+    /// Requests that had no answer yet when the time was over. They are in no other figure but the commands' share.
+    pub unanswered: u64,
     /// Requests that made the load and are not judged.
     pub background: u64,
     pub elapsed_ms: f64,
@@ -71,7 +73,7 @@ impl Figures {
     pub fn of(trace: &Trace) -> Self {
         let count = |answer| trace.attempts.iter().filter(|attempt| attempt.answer == answer).count();
         let everyone = trace.served.len() >= trace.contenders as usize;
-        let requests = trace.attempts.len() as u64 + trace.background;
+        let requests = trace.attempts.len() as u64 + trace.unanswered + trace.background;
         let retries: Vec<_> = trace.attempts.iter().filter(|attempt| attempt.number > 1).collect();
         Self {
             contenders: trace.contenders,
@@ -95,6 +97,7 @@ impl Figures {
                 .commands
                 .filter(|_| requests > 0)
                 .map(|all| rounded(ratio(all, requests))),
+            unanswered: trace.unanswered,
             background: trace.background,
             elapsed_ms: rounded_ms(trace.elapsed),
             cut_short: trace.is_cut,

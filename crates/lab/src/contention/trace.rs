@@ -1,5 +1,6 @@
 //! What was sent and what came back, one entry a request.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,8 @@ pub struct Trace {
     pub elapsed: Duration,
     /// The time was over before everybody had come to an end.
     pub is_cut: bool,
+    /// Requests that had no answer yet when the time was over.
+    pub unanswered: u64,
     /// Requests that made the load and are not judged.
     pub background: u64,
     /// What the store was asked meanwhile.
@@ -77,6 +80,7 @@ pub struct Trace {
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     start: OnceLock<Instant>,
+    sent: AtomicU64,
     written: Mutex<(Vec<Attempt>, Vec<Duration>)>,
 }
 
@@ -102,6 +106,7 @@ impl Recorder {
         request: impl Future<Output = Result<T>>,
     ) -> (Answer, Result<T>) {
         let sent = self.now();
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let result = request.await;
         let answer = Answer::of(&result);
         let took = self.now().saturating_sub(sent);
@@ -118,6 +123,7 @@ impl Recorder {
     /// What was written until now.
     pub(super) fn trace(&self, contenders: u32, is_cut: bool) -> Trace {
         let (attempts, served) = self.written().clone();
-        Trace { contenders, attempts, served, elapsed: self.now(), is_cut, ..Trace::default() }
+        let unanswered = self.sent.load(Ordering::Relaxed).saturating_sub(attempts.len() as u64);
+        Trace { contenders, attempts, served, elapsed: self.now(), is_cut, unanswered, ..Trace::default() }
     }
 }
