@@ -26,7 +26,7 @@ pub const COLUMNS: [Column; 19] = [
     column("503", "refused: the lock was not got in time", |figures| some(figures.unavailable)),
     column("OTHER", "other answers, or none", |figures| some(figures.other)),
     column("UNANSWERED", "requests without an answer when the time was over", |figures| {
-        (figures.unanswered > 0).then(|| figures.unanswered.to_string())
+        some(figures.unanswered)
     }),
     column("RETRIES", "requests that were not a contender's first", |figures| some(figures.retries)),
     column("PUT OFF", "results that the server delivered again because the run was busy", |figures| {
