@@ -67,7 +67,7 @@ fn expect_measured(arm: &Value) {
         return;
     }
     let number = |name: &str| figures[name].as_u64().unwrap_or_else(|| panic!("no {name}: {arm:#}"));
-    let answers = ["ok", "status_409", "status_429", "status_503", "other"].map(number);
+    let answers = ["ok", "status_409", "status_429", "status_503", "other", "unanswered"].map(number);
     assert_eq!(answers.iter().sum::<u64>(), number("requests"), "{arm:#}");
     assert_eq!(number("other"), 0, "{arm:#}");
     assert!(number("served") <= number("contenders"), "{arm:#}");

@@ -17,8 +17,9 @@ const RUNS_AT_ONCE: u32 = 100;
 /// Removes all that the tenant has. Tells why not, if something is left.
 pub(super) async fn remove(client: &Client, tenant: &str) -> Option<String> {
     let removal = async {
-        delete_runs(client).await?;
+        // First what runs are started from: a start that was cut off may reach the server after this.
         gone(client.delete_workflow(WORKFLOW).await)?;
+        delete_runs(client).await?;
         limit_runs(client, tenant, None).await
     };
     match tokio::time::timeout(LIMIT, removal).await {

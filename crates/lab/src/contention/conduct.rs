@@ -16,6 +16,9 @@ use super::report::{ArmReport, ScenarioReport};
 /// What an arm may take beside its load: saving workflows, opening connections.
 const PREPARATION: Duration = Duration::from_secs(8);
 
+/// What an arm costs beside its load, usually: a server that starts and stops.
+const OVERHEAD: Duration = Duration::from_millis(250);
+
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
 
@@ -88,7 +91,8 @@ impl<'a> Conduct<'a> {
             self.scenarios.push(ScenarioReport { scenario, sentence, arms: Vec::new() });
             for arm in arms {
                 let left = self.until.saturating_duration_since(Instant::now());
-                let limit = share(&arm, left, expected);
+                let arms_left = u32::try_from(self.arms - self.done).unwrap_or(u32::MAX);
+                let limit = share(&arm, left.saturating_sub(OVERHEAD * arms_left), expected);
                 expected = expected.saturating_sub(arm.expected);
                 let report = self.measure(scenario, &arm, limit).await?;
                 self.scenarios.last_mut().expect("it was just begun").arms.push(report);

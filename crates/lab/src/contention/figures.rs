@@ -60,6 +60,8 @@ pub struct Figures {
     pub spread: Option<f64>,
     pub commands: Option<u64>,
     pub commands_per_request: Option<f64>,
+    /// Of those, the ones that had no answer yet when the time was over: how long they took is not known.
+    pub unanswered: usize,
     /// Requests that made the load and are not judged.
     pub background: u64,
     pub elapsed_ms: f64,
@@ -71,11 +73,12 @@ impl Figures {
     pub fn of(trace: &Trace) -> Self {
         let count = |answer| trace.attempts.iter().filter(|attempt| attempt.answer == answer).count();
         let everyone = trace.served.len() >= trace.contenders as usize;
-        let requests = trace.attempts.len() as u64 + trace.background;
+        let sent = trace.attempts.len() + trace.unanswered.len();
+        let requests = sent as u64 + trace.background;
         let retries: Vec<_> = trace.attempts.iter().filter(|attempt| attempt.number > 1).collect();
         Self {
             contenders: trace.contenders,
-            requests: trace.attempts.len(),
+            requests: sent,
             ok: count(Answer::Ok),
             held: count(Answer::Held),
             at_capacity: count(Answer::AtCapacity),
@@ -95,6 +98,7 @@ impl Figures {
                 .commands
                 .filter(|_| requests > 0)
                 .map(|all| rounded(ratio(all, requests))),
+            unanswered: trace.unanswered.len(),
             background: trace.background,
             elapsed_ms: rounded_ms(trace.elapsed),
             cut_short: trace.is_cut,
@@ -157,12 +161,11 @@ fn bucket(time: Duration) -> usize {
 
 /// Arrivals in each bucket, from when all were let go to the last answer.
 fn arrivals(trace: &Trace) -> Vec<u32> {
-    let Some(end) = trace.attempts.iter().map(|attempt| attempt.sent + attempt.took).max() else {
-        return Vec::new();
-    };
+    let answered = trace.attempts.iter().map(|attempt| attempt.sent + attempt.took);
+    let Some(end) = answered.chain(trace.unanswered.iter().copied()).max() else { return Vec::new() };
     let mut counts = vec![0; bucket(end) + 1];
-    for attempt in &trace.attempts {
-        counts[bucket(attempt.sent)] += 1;
+    for sent in trace.attempts.iter().map(|attempt| &attempt.sent).chain(&trace.unanswered) {
+        counts[bucket(*sent)] += 1;
     }
     counts
 }

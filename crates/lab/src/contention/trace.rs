@@ -1,5 +1,6 @@
 //! What was sent and what came back, one entry a request.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,8 @@ pub struct Trace {
     pub elapsed: Duration,
     /// The time was over before everybody had come to an end.
     pub is_cut: bool,
+    /// When those were sent that had no answer yet when the time was over.
+    pub unanswered: Vec<Duration>,
     /// Requests that made the load and are not judged.
     pub background: u64,
     /// What the store was asked meanwhile.
@@ -77,7 +80,15 @@ pub struct Trace {
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     start: OnceLock<Instant>,
-    written: Mutex<(Vec<Attempt>, Vec<Duration>)>,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    /// When requests were sent that have no answer yet, by contender and number.
+    open: BTreeMap<(u32, u32), Duration>,
+    attempts: Vec<Attempt>,
+    served: Vec<Duration>,
 }
 
 impl Recorder {
@@ -90,7 +101,7 @@ impl Recorder {
         self.begin().elapsed()
     }
 
-    fn written(&self) -> MutexGuard<'_, (Vec<Attempt>, Vec<Duration>)> {
+    fn written(&self) -> MutexGuard<'_, Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,22 +113,29 @@ impl Recorder {
         request: impl Future<Output = Result<T>>,
     ) -> (Answer, Result<T>) {
         let sent = self.now();
+        self.written().open.insert((contender, number), sent);
         let result = request.await;
         let answer = Answer::of(&result);
         let took = self.now().saturating_sub(sent);
-        self.written().0.push(Attempt { contender, number, sent, took, answer });
+        let mut written = self.written();
+        written.open.remove(&(contender, number));
+        written.attempts.push(Attempt { contender, number, sent, took, answer });
+        drop(written);
         (answer, result)
     }
 
     /// A contender has what it wanted.
     pub(super) fn served(&self) {
         let now = self.now();
-        self.written().1.push(now);
+        self.written().served.push(now);
     }
 
     /// What was written until now.
     pub(super) fn trace(&self, contenders: u32, is_cut: bool) -> Trace {
-        let (attempts, served) = self.written().clone();
-        Trace { contenders, attempts, served, elapsed: self.now(), is_cut, ..Trace::default() }
+        let written = self.written();
+        let (attempts, served) = (written.attempts.clone(), written.served.clone());
+        let unanswered = written.open.values().copied().collect();
+        drop(written);
+        Trace { contenders, attempts, served, elapsed: self.now(), is_cut, unanswered, ..Trace::default() }
     }
 }

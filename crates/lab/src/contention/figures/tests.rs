@@ -55,17 +55,18 @@ fn every_request_is_counted_once_by_what_it_came_to() {
         served: vec![ms(5), ms(111)],
         elapsed: ms(200),
         is_cut: true,
-        background: 5,
+        unanswered: vec![ms(107), ms(199)],
+        background: 3,
         commands: Some(25),
         ..Trace::default()
     };
     let found = Figures::of(&trace);
     let counts = (found.requests, found.ok, found.at_capacity, found.unavailable, found.held, found.other);
-    assert_eq!(counts, (5, 2, 1, 1, 0, 1));
+    assert_eq!((counts, found.unanswered), ((7, 2, 1, 1, 0, 1), 2));
     assert_eq!((found.retries, found.served, found.all_served_ms), (2, 2, None));
-    assert!(close(found.commands_per_request.unwrap(), 2.5), "the requests that make the load count, too");
-    // Three of five arrive in one of 21 buckets.
-    assert!(close(found.wave.unwrap(), 3.0 * 21.0 / 5.0), "{found:?}");
+    assert!(close(found.commands_per_request.unwrap(), 2.5), "all that asked for something count");
+    // Three of seven arrive in one of 21 buckets.
+    assert!(close(found.wave.unwrap(), 3.0 * 21.0 / 7.0), "{found:?}");
     assert_eq!(found.retry_wave, Some(1.0));
     assert!(close(found.request_ms.unwrap().max, 90.0));
 }

@@ -88,15 +88,17 @@ fn admission(size: Size) -> Vec<Arm> {
     let mut arms = Vec::new();
     for &starts in bursts {
         for serving in strategies() {
-            for (clients, retry) in
-                [("no retry", None), ("fixed", Some(CLIENT_FIXED)), ("jittered", Some(CLIENT_JITTERED))]
-            {
-                let tries_max = if retry.is_some() { TRIES_MAX } else { 1 };
-                // Whoever tries again until it is served needs slots to come free: that takes longer.
-                let expected_ms = u64::from(starts) * if retry.is_some() { 25 } else { 7 };
-                let work = Work::Starts { starts, runs_max: RUNS_MAX, retry, tries_max };
-                let clients = retry.map_or(clients.to_owned(), |retry| format!("client {retry}"));
+            // Nobody waits longer for the lock than two seconds.
+            let once_ms = if serving.flags.is_empty() { 500 } else { 2_500 }.max(u64::from(starts) * 5);
+            let policies = [None, Some(CLIENT_FIXED), Some(CLIENT_JITTERED)];
+            for retry in policies {
+                let (clients, tries_max, expected_ms) = match retry {
+                    None => ("no retry".to_owned(), 1, once_ms),
+                    // Whoever tries again until it is served needs slots to come free.
+                    Some(policy) => (format!("client {policy}"), TRIES_MAX, u64::from(starts) * 15),
+                };
                 let clients = if bursts.len() > 1 { format!("{clients}, {starts}") } else { clients };
+                let work = Work::Starts { starts, runs_max: RUNS_MAX, retry, tries_max };
                 arms.push(arm(serving.clone(), &clients, work, expected_ms));
             }
         }
@@ -107,7 +109,7 @@ fn admission(size: Size) -> Vec<Arm> {
 fn run_lock(size: Size) -> Vec<Arm> {
     let (results, expected_ms) = match size {
         Size::Tiny => (10, 2_000),
-        Size::Small => (40, 2_500),
+        Size::Small => (20, 2_500),
         Size::Full => (500, 30_000),
     };
     let inbox = Serving::default_of("inbox");
@@ -118,13 +120,16 @@ fn run_lock(size: Size) -> Vec<Arm> {
     ]
     .map(Serving::run_lock);
     let all = [inbox].into_iter().chain(locked);
-    all.map(|serving| arm(serving, "", Work::Results { results }, expected_ms)).collect()
+    let expected = |serving: &Serving| if serving.flags.is_empty() { expected_ms / 5 } else { expected_ms };
+    all.map(|serving| (expected(&serving), serving))
+        .map(|(expected_ms, serving)| arm(serving, "", Work::Results { results }, expected_ms))
+        .collect()
 }
 
 fn locks(size: Size) -> Vec<Arm> {
     let (contenders, expected_ms) = match size {
         Size::Tiny => (10, 500),
-        Size::Small => (50, 1_000),
+        Size::Small => (30, 1_000),
         Size::Full => (500, 15_000),
     };
     let work = |poll| Work::Locks { contenders, hold_ms: 5, poll };
@@ -141,7 +146,7 @@ fn locks(size: Size) -> Vec<Arm> {
 fn fairness(size: Size) -> Vec<Arm> {
     let (probes, stormers, expected_ms) = match size {
         Size::Tiny => (10, 10, 500),
-        Size::Small => (50, 50, 1_000),
+        Size::Small => (30, 30, 800),
         Size::Full => (500, 200, 15_000),
     };
     let mut arms = Vec::new();
@@ -154,10 +159,10 @@ fn fairness(size: Size) -> Vec<Arm> {
 
 /// How long the server may wait for its lock, against how often the client tries.
 fn budget(size: Size) -> Vec<Arm> {
-    let (starts, expected_ms) = match size {
-        Size::Tiny => (20, 500),
-        Size::Small => (60, 700),
-        Size::Full => (300, 5_000),
+    let starts = match size {
+        Size::Tiny => 20,
+        Size::Small => 40,
+        Size::Full => 300,
     };
     let mut arms = Vec::new();
     for max_wait_ms in [100, 500, 2_000] {
@@ -167,6 +172,7 @@ fn budget(size: Size) -> Vec<Arm> {
             name: format!("max wait {max_wait_ms} ms"),
             flags: locked.flags.into_iter().chain(more).collect(),
         };
+        let expected_ms = 400 + max_wait_ms / 2;
         for retries in [0, 1, 3] {
             let retry = (retries > 0).then_some(CLIENT_JITTERED);
             // Nobody meets the cap here: whoever is refused has waited for the lock in vain.

@@ -18,13 +18,16 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-pub const COLUMNS: [Column; 18] = [
+pub const COLUMNS: [Column; 19] = [
     column("SENT", "requests, retries included", |figures| Some(figures.requests.to_string())),
     column("OK", "answered with 200", |figures| some(figures.ok)),
     column("409", "refused: somebody else has it", |figures| some(figures.held)),
     column("429", "refused: the cap is reached", |figures| some(figures.at_capacity)),
     column("503", "refused: the lock was not got in time", |figures| some(figures.unavailable)),
     column("OTHER", "other answers, or none", |figures| some(figures.other)),
+    column("UNANSWERED", "requests without an answer when the time was over", |figures| {
+        some(figures.unanswered)
+    }),
     column("RETRIES", "requests that were not a contender's first", |figures| some(figures.retries)),
     column("PUT OFF", "results that the server delivered again because the run was busy", |figures| {
         figures.redeliveries.filter(|count| *count > 0).map(|count| count.to_string())
