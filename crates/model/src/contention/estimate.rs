@@ -36,7 +36,8 @@ impl Estimate {
         if all == 0 {
             return None;
         }
-        let (all, share) = (float(all), float(some) / float(all));
+        // The two may come from two processes, of which one has told later: more than all there cannot be.
+        let (all, share) = (float(all), float(some.min(all)) / float(all));
         let middle = share + Z * Z / (2.0 * all);
         let half = Z * (share * (1.0 - share) / all + Z * Z / (4.0 * all * all)).sqrt();
         let scale = 1.0 + Z * Z / all;
@@ -139,6 +140,11 @@ mod tests {
         let none = Estimate::of_share(0, 20).unwrap();
         assert!(none.low.abs() < 1e-9 && is_near(none.high.unwrap(), 0.161), "{none:?}");
         assert_eq!(Estimate::of_share(0, 0), None);
+        assert_eq!(
+            Estimate::of_share(54, 49),
+            Estimate::of_share(49, 49),
+            "one process tells later than another"
+        );
     }
 
     #[test]
