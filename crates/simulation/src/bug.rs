@@ -19,10 +19,12 @@ pub enum Bug {
     LockGrantedTwice,
     /// A lock is granted without a look at who stands in line.
     LineOvertaken,
+    /// A result takes its run without a look at who holds it.
+    BusyRunTaken,
 }
 
 impl Bug {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -31,6 +33,7 @@ impl Bug {
         Self::ReplayAfterCap,
         Self::LockGrantedTwice,
         Self::LineOvertaken,
+        Self::BusyRunTaken,
     ];
 
     #[must_use]
@@ -44,6 +47,7 @@ impl Bug {
             Self::ReplayAfterCap => "replay-after-cap",
             Self::LockGrantedTwice => "lock-granted-twice",
             Self::LineOvertaken => "line-overtaken",
+            Self::BusyRunTaken => "busy-run-taken",
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
-use interlock_model::limit::Limits;
 use interlock_model::contention::{RunStrategy, Scope, Tuning};
+use interlock_model::limit::Limits;
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::retry::RetryPolicy;
 use interlock_model::time::millis;

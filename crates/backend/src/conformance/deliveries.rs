@@ -100,7 +100,10 @@ pub async fn a_result_of_a_free_run_is_recorded_and_brings_the_run(subject: &mut
     let ended = scene.store.job(&acme(), job).await.unwrap().expect("the job is there");
     assert_eq!(ended.state, JobState::Succeeded);
     let end = ended.job.end.expect("it has ended");
-    assert!(end.held < end.fence && end.fence < taken.fence, "first the job's fence is raised, then the run's");
+    assert!(
+        end.held < end.fence && end.fence < taken.fence,
+        "first the job's fence is raised, then the run's"
+    );
     assert!(scene.take(&acme(), job.run).await.is_none(), "the run is the reporter's");
 
     let committed = scene.commit(idle(&taken)).await.expect("the run is ours");
@@ -271,7 +274,8 @@ pub async fn the_workers_first_word_counts_while_it_is_put_off(subject: &mut dyn
 pub async fn only_the_jobs_holder_may_put_its_result_off(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(2).await;
-    let guessed = PutOff { fence: Fence::new(claimed[0].lease.fence.number() + 1), ..put_off(&claimed[0], 1) };
+    let guessed =
+        PutOff { fence: Fence::new(claimed[0].lease.fence.number() + 1), ..put_off(&claimed[0], 1) };
     assert!(is_fenced(&scene.store.put_off(&guessed).await));
     let foreign = scene.store.put_off(&PutOff { tenant: globex(), ..put_off(&claimed[0], 1) }).await;
     assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
@@ -295,7 +299,11 @@ pub async fn a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay(subj
         scene.store.job(&acme(), &claimed.job.id).await.unwrap().and_then(|view| view.lease).unwrap()
     };
     let kept = lease(&claimed[0]).await;
-    assert_eq!(kept.expires_at.since(claimed[0].lease.expires_at), slow.delay, "so long, and the lease again");
+    assert_eq!(
+        kept.expires_at.since(claimed[0].lease.expires_at),
+        slow.delay,
+        "so long, and the lease again"
+    );
     assert_eq!((kept.fence, kept.ttl), (claimed[0].lease.fence, claimed[0].lease.ttl));
     assert_eq!(lease(&claimed[1]).await, claimed[1].lease, "a lease is never cut short");
     subject.elapse(LEASE * 6 - Duration::from_millis(1)).await;

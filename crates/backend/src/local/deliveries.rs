@@ -97,11 +97,7 @@ fn first_word(
     Ok(known)
 }
 
-fn put_off(
-    view: &dyn View,
-    now: Timestamp,
-    asked: &PutOff,
-) -> Result<Decision<PutOffAnswer>, StoreError> {
+fn put_off(view: &dyn View, now: Timestamp, asked: &PutOff) -> Result<Decision<PutOffAnswer>, StoreError> {
     let (id, job) = (&asked.tenant, &asked.job);
     let lease = match standing(view, now, (id, job), asked.fence)? {
         Standing::Ended(end) if end.cause == asked.outcome.cause() => {
@@ -148,8 +144,7 @@ fn take_put_off(
     id: &TenantId,
     limit: usize,
 ) -> Result<Decision<Vec<PutOffResult>>, StoreError> {
-    let due =
-        view.scan(Table::PutOffDue, &rows::of_tenant(id), &rows::after(id, now), Pick::First(limit))?;
+    let due = view.scan(Table::PutOffDue, &rows::of_tenant(id), &rows::after(id, now), Pick::First(limit))?;
     let mut changes = Changes::default();
     let mut results = Vec::with_capacity(due.len());
     for row in due {
@@ -182,6 +177,7 @@ impl<E: Executor> DeliveryStore for LocalStore<E> {
 
     async fn take_put_off(&self, tenant: &TenantId, limit: usize) -> Result<Vec<PutOffResult>, StoreError> {
         let tenant = tenant.clone();
-        self.write("take results that are due", move |view, now| take_put_off(view, now, &tenant, limit)).await
+        self.write("take results that are due", move |view, now| take_put_off(view, now, &tenant, limit))
+            .await
     }
 }

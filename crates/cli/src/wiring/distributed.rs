@@ -10,9 +10,9 @@ use interlock_backend_redis::connect::{Address, ConnectSettings, Connection, PRE
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
 use interlock_cap::{CapSettings, Edge, Parts};
-use interlock_control::{Control, Settings};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles};
+use interlock_control::{Control, Settings};
 
 use super::{Words, refused, stage_settings};
 use crate::config::{Machines, Secret, ServeConfig};
@@ -61,7 +61,11 @@ pub(super) async fn build(
     let control = Control::new(foundation, stage_settings(config));
     let edge = if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
-        Some(Edge::prepare(client, parts, cap_settings(machines, &prefix, control.settings())).await.map_err(refused)?)
+        Some(
+            Edge::prepare(client, parts, cap_settings(machines, &prefix, control.settings()))
+                .await
+                .map_err(refused)?,
+        )
     } else {
         None
     };

@@ -28,14 +28,18 @@ pub(crate) async fn fan_in(callers: &[Caller]) {
     let children = &ended["steps"]["each"]["children"];
     let children: Vec<&Value> = children.as_object().unwrap().values().collect();
     assert_eq!(children.len(), ITEMS);
-    assert!(children.iter().all(|child| child["attempts"] == 1 && child["output"] == child["job_id"]), "{ended}");
+    assert!(
+        children.iter().all(|child| child["attempts"] == 1 && child["output"] == child["job_id"]),
+        "{ended}"
+    );
     assert_eq!(first.get("/dlq").await.expect(200).body["items"], json!([]));
 }
 
 #[tokio::test]
 async fn results_that_come_all_at_once_all_count_once() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0", "--lock-busy-retry", "fixed:20ms"];
+    let arguments =
+        ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0", "--lock-busy-retry", "fixed:20ms"];
     let server = Server::start_with(folder.path(), &arguments);
     fan_in(&[server.caller("acme")]).await;
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use interlock_backend::runs::Taken;
 use interlock_model::RunId;
+use interlock_model::Timestamp;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::InboxEvent;
-use interlock_model::Timestamp;
 use tokio::time::Instant;
 
 use super::Asked;
@@ -30,7 +30,11 @@ impl Arrivals {
     /// What workers said of a run that was just taken. Of a result that came with the taking, `delivery` knows more.
     pub(super) fn of(taken: &Taken, asked: Asked, delivery: Option<&Delivery>) -> Self {
         let arrival = |event: &InboxEvent| match event {
-            InboxEvent::Job { job, outcome: JobOutcome::Completed { .. } | JobOutcome::Failed { .. }, at } => {
+            InboxEvent::Job {
+                job,
+                outcome: JobOutcome::Completed { .. } | JobOutcome::Failed { .. },
+                at,
+            } => {
                 match delivery.filter(|delivery| delivery.job == *job) {
                     Some(Delivery { attempt, waited, .. }) => {
                         Some(Arrival { attempt: *attempt, waited: *waited + asked.at.elapsed() })

@@ -16,7 +16,8 @@ const AT_ONCE: usize = 32;
 pub(super) async fn deliver(control: &Control, tenant: &TenantId) -> Result<usize, StoreError> {
     let due = control.store.take_put_off(tenant, RESULTS_MAX).await?;
     let count = due.len();
-    let again = stream::iter(due).for_each_concurrent(AT_ONCE, |result| control.deliver_again(tenant, result));
+    let again =
+        stream::iter(due).for_each_concurrent(AT_ONCE, |result| control.deliver_again(tenant, result));
     again.await;
     Ok(count)
 }

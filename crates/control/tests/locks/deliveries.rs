@@ -50,7 +50,8 @@ fn with_policy(policy: RetryPolicy) -> Tuning {
 /// A run of so many steps that all wait for their worker's word.
 async fn crowded_run(scene: &Scene, control: &Control, steps: usize) -> Vec<Claimed> {
     let step = json!({"type": "worker", "topic": "work"});
-    let steps: serde_json::Map<_, _> = (0..steps).map(|number| (format!("s{number}"), step.clone())).collect();
+    let steps: serde_json::Map<_, _> =
+        (0..steps).map(|number| (format!("s{number}"), step.clone())).collect();
     let count = steps.len();
     let document = json!({"id": "crowd", "name": "crowd", "steps": steps});
     control.save_workflow(&acme(), serde_json::from_value(document).unwrap()).await.unwrap();
@@ -152,8 +153,7 @@ async fn jitter_is_within_its_band_spread_and_what_the_seed_gives() {
     let scene = locked(with_policy(policy));
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 20).await;
-    let delays: Vec<Duration> =
-        claimed.iter().map(|it| process.control.found_busy(&it.job.id, 1)).collect();
+    let delays: Vec<Duration> = claimed.iter().map(|it| process.control.found_busy(&it.job.id, 1)).collect();
     let expected: Vec<Duration> =
         claimed.iter().map(|it| policy.delay_of(1, Seed::of_result(&it.job.id))).collect();
     assert_eq!(delays, expected);
@@ -272,7 +272,10 @@ async fn after_the_last_delivery_the_result_is_a_dead_letter_and_its_job_fails()
     let letters = scene.store.dead_letters(&acme(), &page).await.unwrap().items;
     assert_eq!(letters.len(), 1);
     let letter = &letters[0];
-    assert_eq!((&letter.job, letter.code, letter.attempts), (&claimed[1].job.id, LetterCode::ResultUnhandled, 3));
+    assert_eq!(
+        (&letter.job, letter.code, letter.attempts),
+        (&claimed[1].job.id, LetterCode::ResultUnhandled, 3)
+    );
     assert_eq!(letter.topic, Some("work".parse().unwrap()));
     assert_eq!(process.control.contention().tally().counted().control.retries, 2);
     assert!(scene.store.take_put_off(&acme(), 10).await.unwrap().is_empty());
@@ -371,7 +374,10 @@ async fn whenever_its_process_dies_a_result_is_taken_into_account_once() {
         }
         let began = Instant::now();
         while !run(&scene, held.start.run).await.head.status.is_final() {
-            assert!(began.elapsed() < Duration::from_mins(2), "dead after {passages} passages, and it is lost");
+            assert!(
+                began.elapsed() < Duration::from_mins(2),
+                "dead after {passages} passages, and it is lost"
+            );
             sleep(Duration::from_millis(50)).await;
         }
         let ended = run(&scene, held.start.run).await;

@@ -167,8 +167,7 @@ async fn hand_in(
     outcome: JobOutcome,
 ) -> Answer<Accepted> {
     let control = app.control.clone();
-    let task =
-        tokio::spawn(async move { control.hand_in(&caller.tenant, &job, fence, outcome).await });
+    let task = tokio::spawn(async move { control.hand_in(&caller.tenant, &job, fence, outcome).await });
     let answer = task.await.map_err(|error| {
         tracing::error!(%error, "a result was not handled because of a bug");
         Refusal::bug()

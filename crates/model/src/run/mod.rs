@@ -114,6 +114,11 @@ pub enum InboxEvent {
         job: JobId,
         outcome: JobOutcome,
     },
-    Approval { job: JobId, decision: Decision },
-    Cancel { by: String },
+    Approval {
+        job: JobId,
+        decision: Decision,
+    },
+    Cancel {
+        by: String,
+    },
 }

@@ -173,7 +173,10 @@ async fn a_result_that_finds_its_run_busy_at_every_delivery_is_a_dead_letter() {
     until("the result is a dead letter", async || !listed().is_empty()).await;
     let letter = listed().remove(0);
     assert_eq!((&letter["job_id"], &letter["attempts"]), (&json!(job.to_string()), &json!(3)));
-    assert_eq!((&letter["reason_code"], &letter["last_error"]), (&json!("result_unhandled"), &json!("the run was busy")));
+    assert_eq!(
+        (&letter["reason_code"], &letter["last_error"]),
+        (&json!("result_unhandled"), &json!("the run was busy"))
+    );
     scene.machines.redis.command(&["DEL", &scene.lock()]).await.unwrap();
     let ended = scene.caller.ended(&scene.run).await;
     assert_eq!(ended["status"], "failed", "its job has failed with it: {ended}");
@@ -211,6 +214,8 @@ async fn a_result_over_http_waits_for_its_run_is_put_off_and_counts_in_the_end()
 
 #[tokio::test]
 async fn results_that_come_all_at_once_over_three_replicas_all_count_once() {
-    let machines = Machines::start_with(3, &["--run-strategy", "lock", "--lock-busy-retry", "full_jitter:20ms:1s"]).await;
+    let machines =
+        Machines::start_with(3, &["--run-strategy", "lock", "--lock-busy-retry", "full_jitter:20ms:1s"])
+            .await;
     fan_in(&machines.callers("acme")).await;
 }

@@ -70,7 +70,11 @@ fn what_is_dispatched_and_taken_back_in_one_turn_never_leaves() {
     let mut story =
         Story::of(&json!({"a": worker(), "gate": {"type": "approval", "depends_on": ["a"]}}), json!({}));
     story.commands.clear();
-    let lost = InboxEvent::Job { at: crate::Timestamp::ZERO, job: story.jobs[0].id.clone(), outcome: JobOutcome::Lost };
+    let lost = InboxEvent::Job {
+        at: crate::Timestamp::ZERO,
+        job: story.jobs[0].id.clone(),
+        outcome: JobOutcome::Lost,
+    };
     story.go(&[lost, InboxEvent::Cancel { by: "ann".to_owned() }]);
     assert_eq!((story.status(), &story.commands), (RunStatus::Cancelled, &Vec::new()));
 }
@@ -80,7 +84,11 @@ fn a_result_of_an_older_dispatch_changes_nothing() {
     let mut story = Story::of(&json!({"a": worker()}), json!({}));
     let old = story.report(JobOutcome::Lost);
     let before = story.run.clone();
-    story.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: old.id, outcome: JobOutcome::Completed { output: json!("late") } }]);
+    story.go(&[InboxEvent::Job {
+        at: crate::Timestamp::ZERO,
+        job: old.id,
+        outcome: JobOutcome::Completed { output: json!("late") },
+    }]);
     assert_eq!(story.run, before);
 }
 
