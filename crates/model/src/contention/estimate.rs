@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn more_is_said_only_when_the_intervals_do_not_meet() {
         let rate = |count| Estimate::of_rate(count, 100.0).unwrap();
-        assert!(!rate(30).exceeds(2.0, &rate(10)));
+        assert!(!rate(40).exceeds(2.0, &rate(10)), "0.40 is beyond 2 × 0.18, and its lower end is not");
         assert!(rate(60).exceeds(2.0, &rate(10)));
         let unbounded = Estimate { value: 1.0, low: 0.0, high: None };
         assert!(!rate(1_000_000).exceeds(2.0, &unbounded));
