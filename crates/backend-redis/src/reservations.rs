@@ -66,7 +66,7 @@ fn read_usage(fields: &mut Fields) -> Result<Usage, Unreadable> {
 fn read_reserved(mut fields: Fields) -> Result<Reserved, Unreadable> {
     let code = fields.text()?;
     if code == "reserved" {
-        return Ok(Reserved::Reserved);
+        return Ok(Reserved::Granted);
     }
     let run = fields.parsed("run id")?;
     let usage = read_usage(&mut fields)?;

@@ -31,7 +31,7 @@ pub struct Reserve {
 #[must_use]
 pub enum Reserved {
     /// It is the caller's to use. A reservation that somebody else had is taken over.
-    Reserved,
+    Granted,
     /// It already started `run`. No status: the run was deleted since.
     Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
     /// It started `run` with another payload.

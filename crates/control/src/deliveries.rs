@@ -56,8 +56,10 @@ impl Control {
                 }
             }
             RunStrategy::Lock => {
-                let delivered = self.run_locks.alone_at_once(delivery.job.run, self.deliver_alone(delivery));
-                delivered.await.unwrap_or(Ok(Delivered::Busy))
+                // With a whole turn in it, the future is large.
+                let alone = Box::pin(self.deliver_alone(delivery));
+                let delivered = self.run_locks.alone_at_once(delivery.job.run, alone).await;
+                delivered.unwrap_or(Ok(Delivered::Busy))
             }
         }
     }

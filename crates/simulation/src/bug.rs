@@ -21,10 +21,12 @@ pub enum Bug {
     LineOvertaken,
     /// A start's hold on the admission lock is compared by its fence, and not by its time.
     HoldOutlivesItsLease,
+    /// A result takes its run without a look at who holds it.
+    BusyRunTaken,
 }
 
 impl Bug {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -34,6 +36,7 @@ impl Bug {
         Self::LockGrantedTwice,
         Self::LineOvertaken,
         Self::HoldOutlivesItsLease,
+        Self::BusyRunTaken,
     ];
 
     #[must_use]
@@ -48,6 +51,7 @@ impl Bug {
             Self::LockGrantedTwice => "lock-granted-twice",
             Self::LineOvertaken => "line-overtaken",
             Self::HoldOutlivesItsLease => "hold-outlives-its-lease",
+            Self::BusyRunTaken => "busy-run-taken",
         }
     }
 

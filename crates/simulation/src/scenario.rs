@@ -72,7 +72,7 @@ impl Scenario {
             has_shared_bus: dice.percent(50),
             crashes: dice.weighted(0, &[(30, 40), (40, 80)], 100),
             job_lease: dice.millis(1_500, 3_000),
-            settings: under_lock(seed, settings(is_deaf, faults)),
+            settings: under_lock(seed, &settings(is_deaf, faults)),
             run_strategies,
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
@@ -148,7 +148,7 @@ fn run_lease(faults: Faults) -> Duration {
 }
 
 /// What is chosen for results that find their run busy: now and then nobody waits, and few deliveries are allowed.
-fn under_lock(seed: u64, settings: Settings) -> Settings {
+fn under_lock(seed: u64, settings: &Settings) -> Settings {
     let mut dice = Dice::of(Actor::RunStrategy, seed ^ 1);
     let policies = [
         RetryPolicy::Fixed { delay_ms: 500 },
@@ -160,7 +160,7 @@ fn under_lock(seed: u64, settings: Settings) -> Settings {
     let max_wait_ms = dice.weighted(0, &[(30, 3_000), (20, 100)], 100);
     let lock_busy_tuning = Tuning { policy, max_wait_ms, ..settings.lock_busy_tuning };
     let deliveries_max = dice.weighted(100, &[(20, 2), (20, 5)], 100);
-    Settings { lock_busy_tuning, deliveries_max, ..settings }
+    Settings { lock_busy_tuning, deliveries_max, ..settings.clone() }
 }
 
 fn settings(is_deaf: bool, faults: Faults) -> Settings {

@@ -55,6 +55,11 @@ fn a_create_under_a_lost_admission_lock_is_caught() {
 }
 
 #[test]
+fn a_busy_run_that_is_taken_with_a_result_is_caught() {
+    assert_eq!(first_failure(Bug::BusyRunTaken).invariant, Invariant::HolderIsLeftAlone);
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

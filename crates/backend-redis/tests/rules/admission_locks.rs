@@ -105,11 +105,11 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
     let held = granted(&*store, &ask(&gate(), "replica-1")).await;
     let start = StartRun { hold: Some(held.fence), ..request(1, true) };
     let short = Duration::from_millis(200);
-    assert_eq!(store.reserve_key(&reserve(&start, held.fence, short)).await, Ok(Reserved::Reserved));
+    assert_eq!(store.reserve_key(&reserve(&start, held.fence, short)).await, Ok(Reserved::Granted));
     let value = shown(&server, RESERVED).await;
     assert_eq!((&value["run"], &value["reservation"]["fence"]), (&json!(start.run), &json!(held.fence)));
     until("the reservation is gone", async || shown(&server, RESERVED).await == Value::Null).await;
-    assert_eq!(store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Reserved));
+    assert_eq!(store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert!(ends_within(&server, RESERVED, LEASE).await);
     assert!(matches!(store.admit(&start).await, Ok(Admission::Admitted { .. })));
     assert_eq!(server.command(&["PTTL", RESERVED]).await.unwrap(), "-1");
@@ -140,7 +140,7 @@ async fn a_reservation_whose_reply_was_lost_is_made_once() {
     let held = granted(&*scene.store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
     scene.lose_reply_to(&start.run.to_string());
-    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert_eq!(release(&*scene.store, &start).await, Ok(true));
 }
 
@@ -149,7 +149,7 @@ async fn a_release_whose_reply_was_lost_has_released() {
     let scene = Scene::new().await;
     let held = granted(&*scene.store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
-    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     scene.lose_reply_to(&start.run.to_string());
     // Asked again, there is nothing left to release.
     assert_eq!(release(&*scene.store, &start).await, Ok(false));

@@ -6,6 +6,7 @@ mod asking;
 mod batches;
 mod cutting;
 mod damage;
+mod deliveries;
 mod fences;
 mod job_locks;
 mod lock_damage;

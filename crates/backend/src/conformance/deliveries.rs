@@ -17,6 +17,10 @@ use crate::runs::Taken;
 
 const DELAY: Duration = Duration::from_millis(200);
 
+/// The delay in two parts. The lease is two of them.
+const ALMOST: Duration = Duration::from_millis(199);
+const MOMENT: Duration = Duration::from_millis(1);
+
 fn completed() -> JobOutcome {
     JobOutcome::Completed { output: json!({"ok": [1, 2.5, {}]}) }
 }
@@ -146,9 +150,9 @@ pub async fn a_hold_that_ran_out_keeps_no_result_waiting(subject: &mut dyn Subje
     let term = LeaseTerm::For(LEASE * 10);
     let beat = scene.store.hold(&acme(), &claimed.job.id, claimed.lease.fence, term).await;
     assert!(matches!(beat, Ok(Heartbeat::Extended { .. })));
-    subject.elapse(LEASE - Duration::from_millis(1)).await;
+    subject.elapse(ALMOST * 2).await;
     assert_eq!(scene.deliver(&report(&claimed, completed())).await, ReportTaken::Busy);
-    subject.elapse(Duration::from_millis(1)).await;
+    subject.elapse(MOMENT * 2).await;
     let taken = scene.delivered(&report(&claimed, completed())).await;
     assert_eq!(taken.inbox.len(), 2, "what the late one had not taken into account is there, too");
     assert!(is_fenced(&scene.commit(idle(&late)).await), "and its commit counts no more");
@@ -199,9 +203,9 @@ pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(su
     scene.kept(&put_off(&claimed, 1)).await;
     let due = scene.store.due(10).await.unwrap();
     assert_eq!((due.put_off, due.next_in), (vec![], Some(DELAY)));
-    subject.elapse(DELAY - Duration::from_millis(1)).await;
+    subject.elapse(ALMOST).await;
     assert_eq!(scene.take_put_off(10).await, []);
-    subject.elapse(Duration::from_millis(1)).await;
+    subject.elapse(MOMENT).await;
     let due = scene.store.due(10).await.unwrap();
     assert_eq!(due.put_off, [acme()]);
     let expected = PutOffResult {
@@ -211,7 +215,7 @@ pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(su
         deliveries: 1,
         waited: DELAY,
     };
-    assert_eq!(scene.take_put_off(10).await, [expected.clone()]);
+    assert_eq!(scene.take_put_off(10).await, std::slice::from_ref(&expected));
     assert_eq!(scene.take_put_off(10).await, [], "it is in somebody's hands");
     assert_eq!(scene.store.due(10).await.unwrap().put_off, []);
     assert_eq!(scene.store.take_put_off(&globex(), 10).await, Ok(vec![]));
@@ -306,7 +310,7 @@ pub async fn a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay(subj
     );
     assert_eq!((kept.fence, kept.ttl), (claimed[0].lease.fence, claimed[0].lease.ttl));
     assert_eq!(lease(&claimed[1]).await, claimed[1].lease, "a lease is never cut short");
-    subject.elapse(LEASE * 6 - Duration::from_millis(1)).await;
+    subject.elapse(LEASE * 5 + ALMOST * 2).await;
     assert_eq!(scene.store.expire(&acme(), 10).await, Ok(vec![claimed[1].job.id.clone()]));
 }
 

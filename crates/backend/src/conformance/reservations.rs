@@ -36,7 +36,7 @@ impl Scene {
     /// A start under the lock with its key reserved.
     async fn reserved(&self, fence: Fence) -> StartRun {
         let start = StartRun { hold: Some(fence), ..self.request(&acme(), Some("k"), json!({"n": 1})) };
-        assert_eq!(self.reserve(&start, fence).await, Ok(Reserved::Reserved));
+        assert_eq!(self.reserve(&start, fence).await, Ok(Reserved::Granted));
         start
     }
 
@@ -88,10 +88,10 @@ pub async fn a_key_is_reserved_only_under_the_live_lock(subject: &mut dyn Subjec
     let guessed = Fence::new(first.fence.number() + 1);
     let answer = scene.reserve(&start, guessed).await;
     assert_eq!(answer, Err(StoreError::Fenced { held: guessed, current: first.fence }));
-    assert_eq!(scene.reserve(&start, first.fence).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.reserve(&start, first.fence).await, Ok(Reserved::Granted));
     assert_eq!(
         scene.reserve(&start, first.fence).await,
-        Ok(Reserved::Reserved),
+        Ok(Reserved::Granted),
         "asked again, it is the same"
     );
     scene.unlock(&first).await;
@@ -168,7 +168,7 @@ pub async fn a_later_holder_takes_over_a_reservation(subject: &mut dyn Subject) 
     let second = scene.lock("b").await;
     // Another payload: what never started has none that counts.
     let start = StartRun { hold: Some(second.fence), ..scene.request(&acme(), Some("k"), json!({"n": 2})) };
-    assert_eq!(scene.reserve(&start, second.fence).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.reserve(&start, second.fence).await, Ok(Reserved::Granted));
     assert!(!scene.release(&dead).await, "it is not the dead one's any more");
     let late = scene.store.admit(&dead).await;
     assert_eq!(late, Err(StoreError::Fenced { held: first.fence, current: second.fence }));
@@ -227,7 +227,7 @@ pub async fn reserving_a_key_that_started_a_run_tells_the_run(subject: &mut dyn 
     let _ = scene.start(&acme(), Some("other")).await;
     subject.elapse(LEASE / 2).await;
     let mut other = scene.request(&acme(), Some("other"), json!({"n": 1}));
-    assert_eq!(scene.reserve(&other, grant.fence).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.reserve(&other, grant.fence).await, Ok(Reserved::Granted));
     other.tenant = globex();
     assert!(scene.reserve(&other, grant.fence).await.is_err(), "the lock is acme's");
 }
@@ -261,7 +261,7 @@ pub async fn a_reservation_ends_by_itself(subject: &mut dyn Subject) {
     let fenced = Err(StoreError::Fenced { held: grant.fence, current: grant.fence });
     assert_eq!(scene.store.admit(&start).await, fenced, "the key is not reserved any more");
     let other = StartRun { hold: Some(grant.fence), ..scene.request(&acme(), Some("k"), json!({})) };
-    assert_eq!(scene.reserve(&other, grant.fence).await, Ok(Reserved::Reserved));
+    assert_eq!(scene.reserve(&other, grant.fence).await, Ok(Reserved::Granted));
     assert!(matches!(scene.admit(other).await, Admission::Admitted { .. }));
 }
 

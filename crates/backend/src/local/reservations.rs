@@ -74,7 +74,7 @@ fn reserve(view: &dyn View, now: Timestamp, asked: &Reserve) -> Result<Decision<
     };
     let mut changes = Changes::default();
     changes.put(Table::IdempotencyKeys, rows::idempotency(tenant, workflow, &intent.key), &record);
-    Ok(Decision { answer: Reserved::Reserved, changes })
+    Ok(Decision { answer: Reserved::Granted, changes })
 }
 
 fn release(view: &dyn View, key: &str, run: RunId) -> Result<Decision<bool>, StoreError> {

@@ -17,6 +17,7 @@ mod locks;
 mod machines;
 mod paused_worker;
 mod retry_policies;
+mod run_lock;
 mod server;
 mod story;
 mod walk_through;

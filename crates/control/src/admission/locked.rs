@@ -2,30 +2,19 @@
 //!
 //! The lock spreads starts out and decides nothing: the create looks at the lock's fence, the key and the cap by itself.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use interlock_backend::locks::{Acquire, Acquired};
 use interlock_backend::reservations::{Reserve, Reserved};
-use interlock_backend::{Effect, Store, StoreError};
+use interlock_backend::{Effect, StoreError};
+use interlock_model::Fence;
 use interlock_model::admission::{Admission, StartRun};
-use interlock_model::contention::Tuning;
-use interlock_model::lock::{LockLimits, LockMode, LockName};
 use interlock_model::retry::Seed;
 use interlock_model::workflow::Workflow;
-use interlock_model::{Fence, LockRequest, LockToken};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
 use super::StartError;
+use super::lock::AdmissionLock;
 use super::reservation::ReservedKey;
 use crate::contention::CleanupContext;
 use crate::service::Control;
-
-/// How long giving the lock back may take, whoever still waits for the start. After that it ends by itself.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The lock is the control plane's own, and its tenant's quota is for its users.
-const LIMITS: LockLimits = LockLimits { held_max: u32::MAX, waiting_max: u32::MAX, line_max: u32::MAX };
 
 /// A start's time under the lock. Dropped, it lets go of the lock, and of a reserved key that started nothing.
 pub(super) struct Passage {
@@ -113,12 +102,12 @@ impl Control {
             intent: intent.clone(),
             run: start.run,
             fence: passage.fence,
-            lease: passage.lock.ttl,
+            lease: passage.lock.ttl(),
         };
         // Made before it is asked for: an answer that never comes may have been a yes.
         let key = passage.key.insert(ReservedKey::new(self, &reserve));
         match self.store.reserve_key(&reserve).await {
-            Ok(Reserved::Reserved) => Ok(None),
+            Ok(Reserved::Granted) => Ok(None),
             Ok(Reserved::Replayed { run, status, usage }) => {
                 Ok(Some(Admission::Replayed { run, status, usage }))
             }
@@ -137,7 +126,7 @@ impl Control {
         let tuning = self.contention.admission();
         let seed = Seed::of_admission(start.run);
         let deadline = Instant::now() + tuning.max_wait();
-        let mut lock = AdmissionLock::of(self, start, &tuning);
+        let mut lock = AdmissionLock::of(self, start, tuning.lock_ttl());
         let mut delays = tuning.policy.schedule(seed);
         loop {
             if let Some(fence) = lock.acquire().await.map_err(StartError::Store)? {
@@ -145,7 +134,8 @@ impl Control {
             }
             let now = Instant::now();
             if now >= deadline {
-                tracing::debug!(tenant = %start.tenant, run = %start.run, seed = seed.number(), "the admission lock was busy");
+                let (tenant, run, seed) = (&start.tenant, start.run, seed.number());
+                tracing::debug!(%tenant, %run, seed, "the admission lock was busy for too long");
                 return Err(self.gate_busy());
             }
             let delay = delays.next().unwrap_or_default();
@@ -167,110 +157,4 @@ impl Control {
             }
         }
     }
-}
-
-/// What one start has of the lock. Dropped, it gives that back, on nobody's time but its own.
-struct AdmissionLock {
-    store: Arc<dyn Store>,
-    acquire: Acquire,
-    ttl: Duration,
-    standing: Standing,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Outside,
-    /// It was asked for, and nobody knows the answer.
-    Unknown,
-    Held,
-}
-
-impl AdmissionLock {
-    fn of(control: &Control, start: &StartRun, tuning: &Tuning) -> Self {
-        let owner = format!("{}/{}", control.instance, start.run);
-        let acquire = Acquire {
-            lock: LockName::Admission(start.tenant.clone()),
-            // Whoever reads the lock can compute the schedule of its holder again.
-            owner: owner.parse().expect("the name of an instance and a run id have no control characters"),
-            mode: LockMode::Exclusive,
-            ttl: tuning.lock_ttl(),
-            request: request(start),
-            // One for all tries, so that a grant whose answer was lost is given back under the same name.
-            call: control.identity.lock_token(),
-            held: None,
-            stay: None,
-            limits: LIMITS,
-        };
-        let (store, ttl) = (control.store.clone(), acquire.ttl);
-        Self { store, acquire, ttl, standing: Standing::Outside }
-    }
-
-    /// One try: the fence, if the lock is ours.
-    async fn acquire(&mut self) -> Result<Option<Fence>, StoreError> {
-        let before = std::mem::replace(&mut self.standing, Standing::Unknown);
-        let asked_at = Instant::now();
-        match self.store.acquire(&self.acquire).await {
-            // What has run out on its way here is no lock.
-            Ok(turn) => match turn.answer {
-                Acquired::Granted(grant) if asked_at.elapsed() < self.ttl => {
-                    self.standing = Standing::Held;
-                    Ok(Some(grant.fence))
-                }
-                Acquired::Granted(_) => Ok(None),
-                Acquired::Waiting(_) | Acquired::Refused(_) | Acquired::OverQuota { .. } => {
-                    self.standing = Standing::Outside;
-                    Ok(None)
-                }
-            },
-            Err(StoreError::Unavailable { effect, .. }) => {
-                if effect == Effect::NotDone {
-                    self.standing = before;
-                }
-                Ok(None)
-            }
-            Err(error) => {
-                self.standing = before;
-                Err(error)
-            }
-        }
-    }
-}
-
-fn request(start: &StartRun) -> LockRequest {
-    format!("admission-{}", start.run).parse().expect("a run id makes a request id")
-}
-
-impl Drop for AdmissionLock {
-    fn drop(&mut self) {
-        if self.standing == Standing::Outside {
-            return;
-        }
-        // Without a runtime the process ends: then the lock ends by itself.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (store, standing) = (self.store.clone(), self.standing);
-        let Acquire { lock, request, call, .. } = self.acquire.clone();
-        runtime.spawn(async move {
-            let given_back = timeout(RELEASE_TIMEOUT, give_back(&*store, standing, (&lock, &request, &call)));
-            match given_back.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "an admission lock was not given back; it ends by itself")
-                }
-                Err(_) => tracing::warn!("an admission lock was not given back in time; it ends by itself"),
-            }
-        });
-    }
-}
-
-/// Nobody stands in line for it, so that nobody has to be told.
-async fn give_back(
-    store: &dyn Store,
-    standing: Standing,
-    (lock, request, call): (&LockName, &LockRequest, &LockToken),
-) -> Result<(), StoreError> {
-    let turn = match standing {
-        Standing::Held => store.release(lock, call).await,
-        Standing::Unknown | Standing::Outside => store.withdraw(lock, request, call).await,
-    };
-    turn.map(|turn| turn.answer)
 }

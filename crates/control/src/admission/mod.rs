@@ -1,6 +1,7 @@
 //! Who may start.
 
 mod atomic;
+mod lock;
 mod locked;
 mod reservation;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::documents::{DOCUMENT_BYTES_MAX, DocumentName};
+use interlock_backend::documents::{DOCUMENT_BYTES_MAX, Document, DocumentName};
 use interlock_model::contention::{Book, BookError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,10 +46,11 @@ pub(crate) async fn follow(control: Arc<Control>, shutdown: CancellationToken) {
 impl Control {
     /// Puts in force what the store says.
     pub async fn load_tunings(&self) -> Result<(), StoreError> {
+        let _alone = self.contention.following.lock().await;
         let document = self.store.document(DocumentName::Contention).await?;
-        if document.as_ref().is_some_and(|document| document.version > self.contention.in_force().version) {
-            let (version, book) = read_book(document)?;
-            self.contention.put_in_force(version, book);
+        if document != self.contention.in_force().document {
+            let book = read_book(document.as_ref())?;
+            self.contention.put_in_force(document, book);
         }
         Ok(())
     }
@@ -59,12 +60,15 @@ impl Control {
         &self,
         mut change: impl FnMut(&mut Book) -> Result<T, BookError>,
     ) -> Result<T, TuningError> {
+        let _alone = self.contention.following.lock().await;
         for _ in 0..CHANGES_MAX {
-            let (version, mut book) = read_book(self.store.document(DocumentName::Contention).await?)?;
+            let document = self.store.document(DocumentName::Contention).await?;
+            let (version, mut book) =
+                (document.as_ref().map_or(0, |document| document.version), read_book(document.as_ref())?);
             let changed = change(&mut book)?;
             let text = written(&mut book);
             if self.store.save_document(DocumentName::Contention, version, &text).await? {
-                self.contention.put_in_force(version + 1, book);
+                self.contention.put_in_force(Some(Document { version: version + 1, text }), book);
                 self.wake(interlock_backend::Wake::TuningChanged);
                 return Ok(changed);
             }

@@ -26,6 +26,9 @@ pub struct Contention {
     run_strategy: RunStrategy,
     configured: Configured,
     in_force: RwLock<Arc<InForce>>,
+    /// Held from reading or changing what the store says until that is in force: what was read earlier must not replace
+    /// what was read later.
+    following: tokio::sync::Mutex<()>,
     tally: Arc<Tally>,
 }
 
@@ -53,19 +56,19 @@ pub struct InForce {
     pub lock_busy: Tuning,
     /// The roll-out that runs.
     pub rollout: Option<Rollout>,
-    /// What the store says, and which version of it.
+    /// What the store says, as it was read and as it was written.
     book: Book,
-    version: u64,
+    document: Option<Document>,
 }
 
 impl InForce {
-    fn of(configured: Configured, version: u64, book: Book) -> Self {
+    fn of(configured: Configured, document: Option<Document>, book: Book) -> Self {
         let tuning = |scope| book.versions(scope).tuning().unwrap_or(configured.of(scope));
         Self {
             admission: tuning(Scope::Admission),
             lock_busy: tuning(Scope::LockBusy),
             rollout: book.running().cloned(),
-            version,
+            document,
             book,
         }
     }
@@ -96,8 +99,15 @@ pub enum TuningError {
 impl Contention {
     pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), configured: Configured) -> Self {
         let (admission_strategy, run_strategy) = strategies;
-        let in_force = RwLock::new(Arc::new(InForce::of(configured, 0, Book::default())));
-        Self { admission_strategy, run_strategy, configured, in_force, tally: Arc::default() }
+        let in_force = RwLock::new(Arc::new(InForce::of(configured, None, Book::default())));
+        Self {
+            admission_strategy,
+            run_strategy,
+            configured,
+            in_force,
+            following: tokio::sync::Mutex::default(),
+            tally: Arc::default(),
+        }
     }
 
     #[must_use]
@@ -144,14 +154,11 @@ impl Contention {
         self.tally.clone()
     }
 
-    /// Puts in force what the store says, unless something newer is.
-    fn put_in_force(&self, version: u64, book: Book) {
-        let new = InForce::of(self.configured, version, book);
+    /// Puts in force what the store says, be it newer, or older because the store has lost something.
+    fn put_in_force(&self, document: Option<Document>, book: Book) {
+        let new = InForce::of(self.configured, document, book);
         let running = new.rollout.as_ref().map(|rollout| rollout.id.clone());
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
-        if version <= in_force.version {
-            return;
-        }
         // Before anybody can be told that its run is in an arm, it is counted there.
         self.tally.compare(running);
         *in_force = Arc::new(new);
@@ -159,12 +166,11 @@ impl Contention {
 }
 
 /// What the store keeps, as a book. What is not there is an empty one.
-fn read_book(document: Option<Document>) -> Result<(u64, Book), StoreError> {
-    let Some(Document { version, text }) = document else { return Ok((0, Book::default())) };
-    let book = serde_json::from_str(&text).map_err(|error| StoreError::Damaged {
+fn read_book(document: Option<&Document>) -> Result<Book, StoreError> {
+    let Some(Document { text, .. }) = document else { return Ok(Book::default()) };
+    serde_json::from_str(text).map_err(|error| StoreError::Damaged {
         table: "documents",
         key: "contention".to_owned(),
         reason: error.to_string(),
-    })?;
-    Ok((version, book))
+    })
 }

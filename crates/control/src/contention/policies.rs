@@ -39,7 +39,7 @@ impl InForce {
 impl Control {
     /// What the store says now, whether it has reached this process or not.
     pub async fn book(&self) -> Result<Book, StoreError> {
-        Ok(read_book(self.store.document(DocumentName::Contention).await?)?.1)
+        read_book(self.store.document(DocumentName::Contention).await?.as_ref())
     }
 
     /// What holds in a process that was configured like this one.

@@ -68,7 +68,7 @@ pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
         let pause = async {
             tokio::time::sleep(LOOKS_APART).await;
             // A result that is put off now may be due before the next look.
-            let _ = timeout(wait - LOOKS_APART, control.put_off_results.notified()).await;
+            let _ = timeout(wait.saturating_sub(LOOKS_APART), control.put_off_results.notified()).await;
         };
         if shutdown.run_until_cancelled(pause).await.is_none() {
             return;

@@ -119,7 +119,7 @@ async fn a_holder_that_pauses_past_its_lease_before_it_creates_does_not_over_adm
         let (paused, other) = (scene.process(1), scene.process(2));
         paused.wire.fault("admit a run", Fault::Slow(TTL + Duration::from_secs(1)));
         let next = async {
-            sleep(TTL - Duration::from_secs(1)).await;
+            sleep(TTL * 9 / 10).await;
             other.start(key, json!({})).await
         };
         let (late, next) = tokio::join!(paused.start(key, json!({})), next);
@@ -128,7 +128,7 @@ async fn a_holder_that_pauses_past_its_lease_before_it_creates_does_not_over_adm
             None => assert!(matches!(late, Err(StartError::GateBusy { .. })), "{late:?}"),
             // Its key started the other's run meanwhile.
             Some(_) => {
-                assert!(matches!(late, Ok(Started::Replayed { run: other, .. }) if other == run), "{late:?}")
+                assert!(matches!(late, Ok(Started::Replayed { run: other, .. }) if other == run), "{late:?}");
             }
         }
         assert_eq!(scene.active().await, [run]);

@@ -119,10 +119,9 @@ impl<E: Executor> Scene<E> {
             stay: None,
             limits: LockLimits::default(),
         };
-        match self.store.acquire(&acquire).await.unwrap().answer {
-            Acquired::Granted(grant) => grant,
-            other => panic!("the lock is not free: {other:?}"),
-        }
+        let answer = self.store.acquire(&acquire).await.unwrap().answer;
+        let Acquired::Granted(grant) = answer else { panic!("the lock is not free: {answer:?}") };
+        grant
     }
 
     pub(crate) async fn holder(&self) -> Option<Grant> {

@@ -7,11 +7,13 @@ use interlock_backend::jobs::{Claim, Claimed, JobStore as _, LeaseTerm, Report};
 use interlock_backend::runs::RunStore as _;
 use interlock_control::Control;
 use interlock_control::admission::{StartRequest, Started};
+use interlock_control::service::{Roles, run_stages};
 use interlock_model::job::JobOutcome;
 use interlock_model::run::RunStatus;
 use interlock_model::{RunId, TenantId};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
 use crate::runs::engine;
 use crate::scene::{Process, Scene};
@@ -146,6 +148,28 @@ async fn a_run_that_is_held_back_is_cancelled_as_soon_as_its_moment_is_over() {
         "with both in one write"
     );
     assert!(began.elapsed() <= scene.settings.gather_max, "it took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_writes_what_it_holds_back_and_waits_for_nothing() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let shutdown = CancellationToken::new();
+    let roles = Roles { engine: true, scheduler: false };
+    let stages = tokio::spawn(run_stages(process.control.clone(), roles, shutdown.clone()));
+    let run = fan_out(&process.control, ITEMS, json!({})).await;
+    let jobs = claim(&scene).await;
+    let (_, version) = standing(&scene, run).await;
+    for job in &jobs[..2] {
+        complete(&scene, job).await;
+        settle().await;
+    }
+    assert_eq!(standing(&scene, run).await.1, version + 1, "the second is held back");
+    let began = Instant::now();
+    shutdown.cancel();
+    stages.await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(standing(&scene, run).await.1, version + 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -163,3 +163,41 @@ pub(crate) async fn openapi_json() -> Response {
         RENDERED.get_or_init(|| serde_json::to_vec(&openapi::document()).unwrap_or_default().into());
     (StatusCode::OK, [(CONTENT_TYPE, "application/json")], rendered.clone()).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use interlock_control::contention::CleanupContext;
+    use interlock_model::contention::Arm;
+
+    use super::*;
+    use crate::state::tests::app;
+
+    #[tokio::test]
+    async fn a_scrape_shows_what_the_stages_have_counted_until_then() {
+        let app = app().await;
+        let scrape = async || {
+            let answer = metrics(State(app.clone())).await;
+            let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        assert!(scrape().await.contains("\nlock_busy_retry_count 0\n"));
+        let tally = app.control.contention().tally();
+        tally.busy(Arm::Control, 1, Duration::from_millis(500));
+        tally.cleanup_failed(CleanupContext::AtCapacity);
+        let text = scrape().await;
+        assert!(text.contains("\nlock_busy_retry_count 1\n"), "{text}");
+        assert!(text.contains("\nidempotency_cleanup_failures_total{context=\"at_capacity\"} 1\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_scrape_gives_names_to_tenants_that_have_become_busy() {
+        let app = app().await;
+        let ask = |tenant: &str| drop(app.metrics.tenant(&tenant.parse().unwrap()));
+        (0..app.settings.tenant_labels_max).for_each(|number| ask(&format!("tenant-{number}")));
+        (0..3).for_each(|_| ask("late"));
+        let series = "admissions_total{tenant=\"late\"";
+        assert!(!app.metrics.render().contains(series));
+        drop(metrics(State(app.clone())).await);
+        assert!(app.metrics.render().contains(series));
+    }
+}

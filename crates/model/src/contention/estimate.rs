@@ -36,7 +36,8 @@ impl Estimate {
         if all == 0 {
             return None;
         }
-        let (all, share) = (float(all), float(some) / float(all));
+        // The two may come from two processes, of which one has told later: more than all there cannot be.
+        let (all, share) = (float(all), float(some.min(all)) / float(all));
         let middle = share + Z * Z / (2.0 * all);
         let half = Z * (share * (1.0 - share) / all + Z * Z / (4.0 * all * all)).sqrt();
         let scale = 1.0 + Z * Z / all;
@@ -50,10 +51,9 @@ impl Estimate {
     #[must_use]
     pub fn of_quantile(times: &Histogram, share: f64) -> Option<Self> {
         let value = times.quantile(share)?;
-        let count = float(times.count());
-        let (middle, half) = (count * share, Z * (count * share * (1.0 - share)).sqrt());
-        let low = times.bucket_of(rank((middle - half).floor())).map_or(0.0, |(low, _)| low);
-        let high = times.bucket_of(rank((middle + half).ceil() + 1.0)).and_then(|(_, high)| high);
+        let (low, high) = ranks(times.count(), share);
+        let low = times.bucket_of(low).map_or(0.0, |(low, _)| low);
+        let high = high.and_then(|rank| times.bucket_of(rank)).and_then(|(_, high)| high);
         Some(Self { value, low, high })
     }
 
@@ -70,6 +70,36 @@ impl Estimate {
     }
 }
 
+/// Counts up to which the binomial is added up; beyond, the normal distribution is as good.
+const EXACT_MAX: u64 = 5_000;
+
+/// How sure each end is: half of the 5 %.
+const TAIL: f64 = 0.025;
+
+/// Which of `count` times, by size, lie below and above that quantile. There may be none above: too few were counted.
+fn ranks(count: u64, share: f64) -> (u64, Option<u64>) {
+    let (all, beyond) = (float(count), 1.0 - share);
+    if count > EXACT_MAX {
+        let (middle, half) = (all * share, Z * (all * share * beyond).sqrt());
+        return (whole(middle - half), Some(whole(middle + half) + 1).filter(|rank| *rank <= count));
+    }
+    // How many of the times are beyond the quantile: one after the other, from none on.
+    let mut chance = share.powf(all);
+    let (mut fewer, mut beyond_at_least) = (0.0, None);
+    for number in 0..=count {
+        if fewer + chance > TAIL && beyond_at_least.is_none() {
+            beyond_at_least = Some(number);
+        }
+        if fewer >= 1.0 - TAIL {
+            let above = beyond_at_least.and_then(|number| number.checked_sub(1));
+            return (count.saturating_sub(number) + 1, above.map(|number| count - number));
+        }
+        fewer += chance;
+        chance *= (all - float(number)) / (float(number) + 1.0) * beyond / share;
+    }
+    (0, beyond_at_least.and_then(|number| number.checked_sub(1)).map(|number| count - number))
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a count that a double cannot hold is not reached")]
 fn float(count: u64) -> f64 {
     count as f64
@@ -80,7 +110,7 @@ fn float(count: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "a rank is a whole number between nothing and a count, and the cast saturates"
 )]
-fn rank(number: f64) -> u64 {
+fn whole(number: f64) -> u64 {
     number.max(0.0) as u64
 }
 
@@ -110,6 +140,11 @@ mod tests {
         let none = Estimate::of_share(0, 20).unwrap();
         assert!(none.low.abs() < 1e-9 && is_near(none.high.unwrap(), 0.161), "{none:?}");
         assert_eq!(Estimate::of_share(0, 0), None);
+        assert_eq!(
+            Estimate::of_share(54, 49),
+            Estimate::of_share(49, 49),
+            "one process tells later than another"
+        );
     }
 
     #[test]
@@ -131,6 +166,21 @@ mod tests {
         };
         assert_eq!(of(200).high, None, "two lie above it at best");
         assert_eq!(of(1_000).high, Some(50.0));
+    }
+
+    #[test]
+    fn the_ranks_are_those_of_the_binomial_tables() {
+        assert_eq!(ranks(71, 0.95).1, None, "0.95 to the power of 71 is more than 2.5 %");
+        assert_eq!(ranks(72, 0.95).1, Some(72));
+        assert_eq!(ranks(100, 0.5), (40, Some(61)));
+        assert_eq!(ranks(1_000, 0.95), (936, Some(964)));
+        assert_eq!(ranks(0, 0.95), (0, None));
+        let (low, high) = ranks(5_001, 0.95);
+        let exact = ranks(5_000, 0.95);
+        assert!(
+            low.abs_diff(exact.0) <= 3 && high.unwrap().abs_diff(exact.1.unwrap()) <= 3,
+            "{low} {high:?} {exact:?}"
+        );
     }
 
     #[test]

@@ -83,10 +83,30 @@ impl Trial<'_> {
         )
     }
 
+    /// A candidate that puts results off for so long that hardly any comes through would never be judged by those that do.
+    /// What was put off waits at least that long, so that is what is compared.
+    fn stalling(&self, control: &ArmSummary) -> Option<String> {
+        let guards = self.rollout.guards;
+        let put_off = &self.measured.candidate.retry_delay;
+        if put_off.count() < guards.min_samples || !control.has_enough {
+            return None;
+        }
+        let (delay, known) = (Estimate::of_quantile(put_off, 0.95)?, control.lock_wait_p95_ms?);
+        delay.exceeds(guards.ratio, &known).then(|| {
+            format!(
+                "the candidate puts results off for so long that few come through: p95 of its delays is {}, the control's \
+                 p95 lock wait {}: more than {} times as much",
+                milliseconds(&delay),
+                milliseconds(&known),
+                guards.ratio
+            )
+        })
+    }
+
     /// The guard that the candidate certainly violates, if it does.
     fn violation(&self, control: &ArmSummary, candidate: &ArmSummary) -> Option<String> {
         if !candidate.has_enough {
-            return None;
+            return self.stalling(control);
         }
         let guards = self.rollout.guards;
         if let (Some(p99), Some(longest)) = (candidate.lock_wait_p99_ms, guards.max_p99_lock_wait_ms)
@@ -245,6 +265,21 @@ mod tests {
         let strict = Guards { ratio: 1.0, ..Guards::default() };
         let judged = judge_under(strict, figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
         assert!(matches!(judged, Judgement::RollBack(_)));
+    }
+
+    #[test]
+    fn a_candidate_under_which_nothing_comes_through_is_rolled_back_for_that() {
+        let mut stalled = figures(3, 1, 480.0);
+        (0..60).for_each(|_| stalled.retry_delay.observe(300_000.0));
+        let judged = judge(figures(200, 1, 480.0), stalled.clone(), SOON);
+        assert!(
+            matches!(&judged, Judgement::RollBack(why) if why.contains("few come through")),
+            "{judged:?}"
+        );
+        let mut patient = figures(3, 1, 480.0);
+        (0..60).for_each(|_| patient.retry_delay.observe(500.0));
+        assert!(matches!(judge(figures(200, 1, 480.0), patient, SOON), Judgement::GoOn(_)));
+        assert!(matches!(judge(figures(20, 1, 480.0), stalled, SOON), Judgement::GoOn(_)));
     }
 
     #[test]

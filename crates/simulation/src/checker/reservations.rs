@@ -14,7 +14,7 @@ impl Checker {
         let Reserve { tenant, workflow, intent, fence, .. } = asked;
         let by_key = self.key_says(tenant, workflow, intent);
         let is_true = match answer {
-            Ok(Reserved::Reserved) => {
+            Ok(Reserved::Granted) => {
                 self.counts.keys_reserved += 1;
                 self.judge_hold("reservation", tenant, *fence);
                 by_key == ByKey::Fresh

@@ -115,3 +115,12 @@ fn strategies_and_their_tunings_come_from_the_same_three_places() {
     assert_eq!(chosen.lock_busy.policy.to_string(), "bounded_jitter:500ms:30%");
     assert!(ServeConfig::resolve(flags(&["--admission-lock-ttl-ms", "1"]), &environment(&[])).is_err());
 }
+
+#[test]
+fn a_run_may_be_told_not_to_wait_for_more_results() {
+    let choices = |arguments: &[&str]| {
+        ServeConfig::resolve(flags(arguments), &environment(&[])).unwrap().contention.gather_max
+    };
+    assert_eq!(choices(&["--gather-max-ms", "0"]), Some(Duration::ZERO));
+    assert_eq!(choices(&[]), None);
+}

@@ -13,6 +13,8 @@ mod nats_workers;
 mod refusals;
 mod restarts;
 mod retry_policies;
+mod rollouts;
+mod run_lock;
 
 use std::path::Path;
 

@@ -13,6 +13,7 @@ use super::{Machines, replica};
 use crate::server::{BINARY, Caller, Server, signal};
 
 const TOPIC: &str = "job.double";
+pub(super) const BY_HAND: &str = "by-hand";
 const QUICK: [&str; 4] = ["--worker-silence-ms", "1500", "--redelivery-delay-ms", "5"];
 
 /// A Python process that is killed with its guard.
@@ -136,7 +137,7 @@ async fn refused_results(machines: &Machines) -> u64 {
 }
 
 /// Waits until `is_so`, up to a limit.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(40);
     while !is_so().await {
         assert!(Instant::now() < limit, "it did not come to that in time: {what}");
@@ -144,10 +145,11 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     }
 }
 
-async fn say(client: &async_nats::Client, subject: &'static str, payload: Payload) {
+/// Says something on the bus, under the name of the one worker that is written by hand.
+pub(super) async fn say(client: &async_nats::Client, subject: &'static str, payload: Payload) {
     let packet = BusPacket {
         trace_id: "trace".to_owned(),
-        sender_id: "broken".to_owned(),
+        sender_id: BY_HAND.to_owned(),
         protocol_version: 1,
         payload: Some(payload),
         ..BusPacket::default()
@@ -161,9 +163,9 @@ async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_the
     let (machines, caller) = start_two(NatsRelease::Debian).await;
     save(&caller, json!({})).await;
     let client = async_nats::connect(machines.nats.url()).await.unwrap();
-    let mut jobs = client.subscribe("worker.broken.jobs").await.unwrap();
+    let mut jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
     let handshake = Handshake {
-        component_id: "broken".to_owned(),
+        component_id: BY_HAND.to_owned(),
         role: ComponentRole::Worker.into(),
         ready_topics: vec![TOPIC.to_owned()],
         ..Handshake::default()
@@ -176,7 +178,7 @@ async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_the
     let result = JobResult {
         job_id: job.job_id.clone(),
         status: JobStatus::Succeeded.into(),
-        worker_id: "broken".to_owned(),
+        worker_id: BY_HAND.to_owned(),
         result_ptr: format!("redis://res:{}", job.job_id),
         ..JobResult::default()
     };
@@ -189,7 +191,7 @@ async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_the
 }
 
 /// What `interlock dlq list` shows.
-fn dead_letters(server: &Server) -> Vec<Value> {
+pub(super) fn dead_letters(server: &Server) -> Vec<Value> {
     let mut command = Command::new(BINARY);
     command.args(["--gateway", &server.base, "--tenant", "acme", "dlq", "list", "--json"]);
     let output = command.output().unwrap();

@@ -21,7 +21,7 @@ async fn set(caller: &Caller, policy: &str) {
 }
 
 /// How long until every replica says so of itself.
-async fn in_force_everywhere(callers: &[Caller], policy: &str) -> Duration {
+pub(super) async fn in_force_everywhere(callers: &[Caller], policy: &str) -> Duration {
     let began = Instant::now();
     for caller in callers {
         while lock_busy(caller).await["policy"] != policy {
@@ -82,4 +82,17 @@ async fn policies_and_a_roll_out_are_known_after_every_replica_was_killed() {
     assert_eq!(status["retry_policies"][1]["policy"], "fixed:700ms");
     let shown = machines.redis.command(&["HGET", "sys:contention:{:system}", "text"]).await.unwrap();
     assert!(shown.contains(&begun), "{shown}");
+}
+
+/// As after a failover to a Redis that had not heard of it.
+#[tokio::test]
+async fn what_redis_has_lost_is_not_in_force_anywhere() {
+    let machines = Machines::start(2).await;
+    let callers = machines.callers("acme");
+    set(&callers[0], "fixed:700ms").await;
+    in_force_everywhere(&callers, "fixed:700ms").await;
+    machines.redis.command(&["DEL", "sys:contention:{:system}"]).await.unwrap();
+    in_force_everywhere(&callers, "fixed:500ms").await;
+    set(&callers[1], "fixed:900ms").await;
+    in_force_everywhere(&callers, "fixed:900ms").await;
 }

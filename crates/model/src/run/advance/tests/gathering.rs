@@ -23,7 +23,7 @@ fn fan_out(items: usize) -> Story {
 fn results(story: &Story, count: usize) -> Vec<InboxEvent> {
     let jobs = story.jobs.iter().take(count);
     let completed = || JobOutcome::Completed { output: json!({}) };
-    jobs.map(|job| InboxEvent::Job { job: job.id.clone(), outcome: completed() }).collect()
+    jobs.map(|job| InboxEvent::Job { job: job.id.clone(), outcome: completed(), at: story.now }).collect()
 }
 
 fn wait(story: &Story, inbox: &[InboxEvent], since: Duration) -> Option<Duration> {
@@ -59,7 +59,7 @@ fn a_result_after_a_silence_and_the_last_result_are_due_at_once() {
 fn what_is_no_success_is_due_at_once() {
     let story = fan_out(1_000);
     let failed = JobOutcome::Failed { error: "boom".to_owned(), retryable: true };
-    let failure = InboxEvent::Job { job: story.jobs[5].id.clone(), outcome: failed };
+    let failure = InboxEvent::Job { job: story.jobs[5].id.clone(), outcome: failed, at: story.now };
     for urgent in [failure, InboxEvent::Cancel { by: "ann".to_owned() }] {
         let mut inbox = results(&story, 3);
         inbox.push(urgent);
