@@ -166,8 +166,10 @@ impl<'a> Conduct<'a> {
     }
 
     async fn clean(&mut self) {
-        while let Some((client, tenant)) = self.traces.pop() {
+        // Forgotten only when it is removed: whoever interrupts the cleaning up does not want less of it.
+        while let Some((client, tenant)) = self.traces.last().cloned() {
             self.left_behind.extend(clean::remove(&client, &tenant).await);
+            self.traces.pop();
         }
     }
 
