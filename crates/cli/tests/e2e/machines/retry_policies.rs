@@ -21,7 +21,7 @@ async fn set(caller: &Caller, policy: &str) {
 }
 
 /// How long until every replica says so of itself.
-pub(super) async fn in_force_everywhere(callers: &[Caller], policy: &str) -> Duration {
+async fn in_force_everywhere(callers: &[Caller], policy: &str) -> Duration {
     let began = Instant::now();
     for caller in callers {
         while lock_busy(caller).await["policy"] != policy {

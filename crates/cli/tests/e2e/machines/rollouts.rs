@@ -1,95 +1,145 @@
-//! Roll-outs under load, on three replicas: what they measure is what results really waited.
+//! Roll-outs under load: results find their runs held by an outsider for a known time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use super::Machines;
-use super::retry_policies::in_force_everywhere;
 use crate::server::{Caller, LIMIT};
 
-/// Results that find their run busy, at once.
-const CROWD: usize = 12;
+/// Results that find their run busy are put off at once.
+const LOCK: [&str; 4] = ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0"];
 
-struct Trial {
-    machines: Machines,
-    callers: Vec<Caller>,
-    id: String,
+/// Results of one wave. Half of the runs are in each arm, and the tail of an arm is known from about 75 on.
+const WAVE: usize = 220;
+
+async fn prepare(caller: &Caller) {
+    caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    caller.limit(10_000).await;
 }
 
-impl Trial {
-    /// Three replicas under `policy`, and a roll-out of `candidate` to half of the runs.
-    async fn begin(policy: &str, candidate: &str, duration: Duration) -> Self {
-        let strategy =
-            ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0", "--lock-busy-retry", policy];
-        let machines = Machines::start_with(3, &strategy).await;
-        let callers = machines.callers("acme");
-        callers[0].limit(10_000).await;
-        callers[0].workflow("one", json!({"work": {"type": "worker", "topic": "t"}})).await;
-        let wanted = json!({
-            "candidate": candidate, "share_percent": 50, "guards": {"min_samples": 20},
-            "duration_ms": u64::try_from(duration.as_millis()).unwrap(),
-        });
-        let id = callers[0].post("/rollouts", wanted).await.expect(201).text("id");
-        Self { machines, callers, id }
+/// Jobs of as many runs, claimed.
+async fn jobs(machines: &Machines) -> Vec<Value> {
+    let callers = machines.callers("acme");
+    let starts = (0..WAVE).map(|number| {
+        let caller = callers[number % callers.len()].clone();
+        async move { caller.start("job", None, &json!({})).await.expect(200) }
+    });
+    join_all(starts).await;
+    let mut jobs = Vec::new();
+    while jobs.len() < WAVE {
+        jobs.extend(claim(&callers[0]).await);
     }
+    jobs
+}
 
-    async fn seen(&self) -> Value {
-        self.callers[1].get(&format!("/rollouts/{}", self.id)).await.expect(200).body
-    }
+/// Ends the jobs, each while its run is held by somebody else, who holds it for so long.
+async fn end(machines: &Machines, jobs: &[Value], held: Duration) {
+    let (callers, lasts) = (machines.callers("acme"), held.as_millis().to_string());
+    // A few at a time: the hold must not have ended before the result has come.
+    let ended = stream::iter(jobs.iter().enumerate()).map(|(number, job)| {
+        let (caller, lasts) = (&callers[number % callers.len()], &lasts);
+        async move {
+            let key = format!("cordum:wf:run:lock:{}", job["run_id"].as_str().expect("a job has a run"));
+            machines.redis.command(&["SET", &key, "an outsider", "PX", lasts]).await.expect("Redis answers");
+            caller.complete(job, &json!({})).await.expect(200);
+        }
+    });
+    ended.buffer_unordered(6).collect::<()>().await;
+}
 
-    /// Some results, each of a run that somebody else holds for a while.
-    async fn load(&self, held: Duration) {
-        let held = held.as_millis().to_string();
-        join_all((0..CROWD).map(|number| {
-            let (caller, held) = (&self.callers[number % self.callers.len()], &held);
-            async move {
-                caller.start("one", None, &json!({})).await.expect(200);
-                let job = caller.claim(&format!("w-{number}"), "t", 1).await.remove(0);
-                let lock = format!("cordum:wf:run:lock:{}", job["run_id"].as_str().unwrap());
-                let taken =
-                    self.machines.redis.command(&["SET", &lock, "an outsider", "PX", held, "NX"]).await;
-                assert_eq!(taken.unwrap(), "OK");
-                caller.complete(&job, &json!({})).await.expect(200);
-            }
-        }))
-        .await;
-    }
+async fn claim(caller: &Caller) -> Vec<Value> {
+    let wanted = json!({"topics": ["work"], "max_jobs": 100, "wait_ms": 20_000, "lease_ms": 60_000});
+    let claimed = caller.post("/workers/worker-1/claim", wanted).await.expect(200);
+    claimed.body["jobs"].as_array().expect("jobs are a list").clone()
+}
 
-    /// Goes on until the roll-out has ended by itself.
-    async fn under_load(&self, held: Duration) -> Value {
-        let ended = async {
-            loop {
-                self.load(held).await;
-                let seen = self.seen().await;
-                if seen["state"] != "running" {
-                    return seen;
-                }
-            }
-        };
-        tokio::time::timeout(LIMIT, ended).await.expect("it ends by itself within a minute")
+async fn begin(caller: &Caller, candidate: &str, duration: Duration) -> String {
+    let wanted = json!({"candidate": candidate, "share_percent": 50, "duration_ms": duration.as_millis()});
+    caller.post("/rollouts", wanted).await.expect(201).text("id")
+}
+
+/// The roll-out, once `is_so` holds for it.
+async fn when(caller: &Caller, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let rollout = caller.get(&format!("/rollouts/{id}")).await.expect(200).body;
+        if is_so(&rollout) {
+            return rollout;
+        }
+        assert!(Instant::now() < until, "it did not come to that in time: {rollout}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+fn has_ended(rollout: &Value) -> bool {
+    rollout["state"] != "running"
+}
+
+fn results(rollout: &Value) -> usize {
+    let arms = rollout["arms"].as_array().unwrap();
+    arms.iter().map(|arm| usize::try_from(arm["results"].as_u64().unwrap()).unwrap()).sum()
 }
 
 #[tokio::test]
-async fn a_harmful_candidate_is_rolled_back_by_itself_within_a_minute_with_the_reason() {
-    let trial = Trial::begin("fixed:200ms", "fixed:5s", Duration::from_hours(1)).await;
-    let ended = trial.under_load(Duration::from_millis(100)).await;
-    let end = ended["history"].as_array().unwrap().last().unwrap();
-    assert_eq!((&ended["state"], &end["by"]), (&json!("rolled_back"), &json!("interlock")), "{ended}");
-    let why = ended["verdict"].as_str().unwrap();
+async fn a_harmful_candidate_rolls_itself_back_within_a_minute_and_says_why() {
+    let machines = Machines::start_with(3, &LOCK).await;
+    let callers = machines.callers("acme");
+    prepare(&callers[0]).await;
+    let jobs = jobs(&machines).await;
+    let id = begin(&callers[0], "fixed:5s", Duration::from_hours(1)).await;
+    end(&machines, &jobs, Duration::from_millis(400)).await;
+    let rollout = when(&callers[1], &id, has_ended).await;
+    assert_eq!(rollout["state"], "rolled_back", "{rollout}");
+    let why = rollout["verdict"].as_str().unwrap();
+    // Either by what came through late, or by what was put off and did not come through at all.
     assert!(why.contains("the candidate") && why.contains("more than 2 times"), "{why}");
-    in_force_everywhere(&trial.callers, "fixed:200ms").await;
+    assert_eq!(rollout["history"][1]["by"], "interlock", "{rollout}");
+    assert_eq!(callers[2].get("/retry-policies/lock_busy").await.expect(200).text("policy"), "fixed:500ms");
 }
 
-/// The control comes back twice in vain for each time that the candidate does, and later.
 #[tokio::test]
-async fn a_better_candidate_is_promoted_when_its_time_is_over() {
-    let trial = Trial::begin("fixed:400ms", "fixed:560ms", Duration::from_secs(10)).await;
-    let ended = trial.under_load(Duration::from_millis(500)).await;
-    assert_eq!(ended["state"], "promoted", "{ended}");
-    in_force_everywhere(&trial.callers, "fixed:560ms").await;
-    let per_result = |arm: usize| ended["arms"][arm]["retries_per_result"]["value"].as_f64().unwrap();
-    assert!(per_result(1) < per_result(0), "{ended}");
+async fn a_good_candidate_promotes_itself_at_its_end() {
+    let machines = Machines::start_with(3, &[&LOCK[..], &["--lock-busy-retry", "fixed:1s"]].concat()).await;
+    let callers = machines.callers("acme");
+    prepare(&callers[0]).await;
+    let jobs = jobs(&machines).await;
+    let id = begin(&callers[0], "fixed:1250ms", Duration::from_secs(20)).await;
+    // The control comes again after 1 s, finds the run still held, and reaches it after 2 s; the candidate comes once.
+    end(&machines, &jobs, Duration::from_millis(1_200)).await;
+    let rollout = when(&callers[1], &id, has_ended).await;
+    assert_eq!(rollout["state"], "promoted", "{rollout}");
+    let in_force = callers[2].get("/retry-policies/lock_busy").await.expect(200);
+    assert_eq!(
+        (in_force.text("policy"), in_force.text("by")),
+        ("fixed:1250ms".to_owned(), "interlock".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn what_the_arms_have_counted_survives_the_death_of_every_replica() {
+    let mut machines = Machines::start_with(2, &LOCK).await;
+    let caller = machines.callers("acme").remove(0);
+    prepare(&caller).await;
+    let claimed = jobs(&machines).await;
+    let id = begin(&caller, "fixed:600ms", Duration::from_hours(1)).await;
+    end(&machines, &claimed, Duration::from_millis(400)).await;
+    let before = when(&caller, &id, |rollout| results(rollout) == WAVE).await;
+    for replica in machines.replicas.drain(..) {
+        replica.kill();
+    }
+    let machines = machines.with_replicas(1, &LOCK);
+    let caller = &machines.callers("acme")[0];
+    let after = caller.get(&format!("/rollouts/{id}")).await.expect(200).body;
+    for (known, found) in before["arms"].as_array().unwrap().iter().zip(after["arms"].as_array().unwrap()) {
+        for figure in
+            ["results", "retries", "lock_wait_p95_ms", "result_latency_p95_ms", "first_retry_success"]
+        {
+            assert_eq!(known[figure], found[figure], "{figure}");
+        }
+    }
+    end(&machines, &jobs(&machines).await, Duration::from_millis(400)).await;
+    when(caller, &id, |rollout| results(rollout) == 2 * WAVE).await;
 }
