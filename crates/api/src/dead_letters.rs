@@ -25,4 +25,8 @@ pub struct DeadLetterView {
     #[schema(required)]
     pub last_error: Option<String>,
     pub created_at: Time,
+    /// What the worker had said, where nobody else keeps it: `output`, or `error` and `retryable`. Not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<serde_json::Value>,
 }

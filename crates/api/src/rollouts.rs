@@ -106,6 +106,8 @@ pub struct ArmView {
     pub policy: RetryPolicy,
     pub results: u64,
     pub retries: u64,
+    /// Results that were put off and have not come back; the times count them as having waited as long as they were put off.
+    pub outstanding: u64,
     /// False: too few samples to conclude anything from.
     pub has_enough_samples: bool,
     /// Scaled to the load of both arms.

@@ -37,7 +37,7 @@ impl DeliveryStore for RedisStore {
     }
 
     async fn put_off(&self, asked: &PutOff) -> Result<PutOffAnswer, StoreError> {
-        let PutOff { tenant, job, fence, outcome, deliveries, delay, lease } = asked;
+        let PutOff { tenant, job, fence, outcome, deliveries, waited, delay, lease } = asked;
         let call = Call::write(&scripts::PUT_OFF, "put a result off", tenant)
             .of("job", job)
             .under(*fence)
@@ -46,6 +46,7 @@ impl DeliveryStore for RedisStore {
             .with(cause_name(outcome.cause()))
             .with(encode::outcome(job, outcome.clone()))
             .with(u64::from(*deliveries))
+            .with(millis(*waited))
             .with(millis(*delay))
             .with(millis(*lease));
         self.ask(call, |mut fields| match fields.text()?.as_str() {

@@ -42,6 +42,8 @@ pub struct PutOff {
     pub outcome: JobOutcome,
     /// How often it was delivered so far.
     pub deliveries: u32,
+    /// How long ago it came, as far as its bringer knows. Only the first time counts.
+    pub waited: Duration,
     pub delay: Duration,
     /// The job's lease lasts for at least so long after the delay.
     pub lease: Duration,
@@ -65,7 +67,7 @@ pub struct PutOffResult {
     pub outcome: JobOutcome,
     /// How often it was delivered before.
     pub deliveries: u32,
-    /// How long ago it was put off for the first time.
+    /// How long ago it came for the first time.
     pub waited: Duration,
 }
 

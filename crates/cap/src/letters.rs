@@ -25,6 +25,8 @@ pub(crate) async fn bury(
         attempts: u32::try_from(deliveries).unwrap_or(u32::MAX),
         last_error: Some(reason.to_owned()),
         buried_at: shared.control.now(),
+        // It lies where the worker has put it.
+        result: None,
     };
     shared.control.bury(&spoken.tenant, &letter).await.map_err(|error| Unheld::from_store(&error))?;
     shared.tally.results_buried.up();

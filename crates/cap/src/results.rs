@@ -179,7 +179,7 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
         if deliveries < shared.settings.max_deliver {
             shared.tally.results_put_off.up();
             // Only a busy run goes by the policy that is in force for it.
-            let by_policy = busy.map(|job| shared.control.found_busy(&job, arrival.attempt));
+            let by_policy = busy.map(|job| shared.control.found_busy(&job, arrival.attempt, arrival.waited));
             return Decided::TryAgain(by_policy.unwrap_or(shared.settings.redelivery_delay));
         }
         match letters::bury(shared, &message.payload, deliveries, &reason).await {

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use interlock_backend::deliveries::{PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
-use interlock_backend::jobs::Report;
+use interlock_backend::jobs::{LeaseTerm, Report};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::contention::{Arm, RunStrategy};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
@@ -100,6 +100,7 @@ impl Control {
         let (tenant, job) = (tenant.clone(), job.clone());
         let mut delivery = Delivery { tenant, job, fence, outcome, attempt: 1, waited: Duration::ZERO };
         let changed = self.wakeups.waiter(Signal::RunChanged(delivery.job.run));
+        let mut is_held = false;
         loop {
             // Before the try, so that what happens during it is heard.
             let mut heard = pin!(changed.notified());
@@ -111,8 +112,20 @@ impl Control {
             if Instant::now() >= patience {
                 return self.put_off(&delivery).await;
             }
+            if !is_held {
+                self.hold_while_waiting(&delivery, patience).await?;
+                is_held = true;
+            }
             let _ = timeout_at(patience.min(Instant::now() + LOOK_AGAIN), heard).await;
         }
+    }
+
+    /// The worker has said all that it has to say: its lease must not run out while its word waits here.
+    async fn hold_while_waiting(&self, delivery: &Delivery, patience: Instant) -> Result<(), StoreError> {
+        let Delivery { tenant, job, fence, .. } = delivery;
+        let term = patience.saturating_duration_since(Instant::now()) + self.ask_for_runs().lease;
+        // A job that was cancelled meanwhile is refused at the next try.
+        self.store.hold(tenant, job, *fence, LeaseTerm::For(term)).await.map(drop)
     }
 
     /// Delivers a result again whose time has come.
@@ -140,22 +153,22 @@ impl Control {
         if delivery.attempt >= self.settings.deliveries_max {
             return self.give_up(delivery).await;
         }
-        let Delivery { tenant, job, fence, outcome, attempt, .. } = delivery.clone();
+        let Delivery { tenant, job, fence, outcome, attempt, waited } = delivery.clone();
         let (arm, delay) = self.delay_after(&job, attempt);
         let lease = self.ask_for_runs().lease;
-        let kept = PutOff { tenant, job, fence, outcome, deliveries: attempt, delay, lease };
+        let kept = PutOff { tenant, job, fence, outcome, deliveries: attempt, waited, delay, lease };
         if self.store.put_off(&kept).await? == PutOffAnswer::AlreadyRecorded {
             return Ok(());
         }
-        self.contention.tally().busy(arm, attempt, delay);
-        self.put_off_results.notify_one();
+        self.contention.tally().busy(arm, (attempt, delivery.waited), delay);
+        self.put_off_results.make(Instant::now() + delay);
         Ok(())
     }
 
-    /// Counts a delivery that found its run busy, and tells when the next is to come.
-    pub fn found_busy(&self, job: &JobId, attempt: u32) -> Duration {
+    /// Counts a delivery, of a result that came `waited` ago, that found its run busy, and tells when the next is to come.
+    pub fn found_busy(&self, job: &JobId, attempt: u32, waited: Duration) -> Duration {
         let (arm, delay) = self.delay_after(job, attempt);
-        self.contention.tally().busy(arm, attempt, delay);
+        self.contention.tally().busy(arm, (attempt, waited), delay);
         delay
     }
 
@@ -174,6 +187,10 @@ impl Control {
     async fn give_up(&self, delivery: &Delivery) -> Result<(), StoreError> {
         let Delivery { tenant, job, fence, attempt, .. } = delivery;
         let view = self.store.job(tenant, job).await?;
+        // Somebody else has delivered it, or its run is gone: there is nothing to be told about.
+        if view.as_ref().is_none_or(|view| view.job.end.is_some()) {
+            return Ok(());
+        }
         let letter = DeadLetter {
             job: job.clone(),
             topic: view.map(|view| view.job.new.topic),
@@ -182,6 +199,8 @@ impl Control {
             attempts: *attempt,
             last_error: Some(RUN_BUSY.to_owned()),
             buried_at: self.clock.now(),
+            // The worker was told that it is kept.
+            result: Some(delivery.outcome.clone()),
         };
         self.store.bury(tenant, &letter).await?;
         warn!(%job, deliveries = attempt, "a result became a dead letter: its run was busy");

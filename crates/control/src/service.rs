@@ -7,7 +7,6 @@ use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
-use tokio::sync::Notify;
 
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
@@ -15,7 +14,7 @@ use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
 use crate::locks::RunLocks;
-use crate::reconcile::ticking;
+use crate::reconcile::{Appointments, ticking};
 use crate::settings::Settings;
 use crate::wakeups::Wakeups;
 
@@ -33,8 +32,7 @@ pub struct Control {
     pub(crate) run_locks: RunLocks,
     pub(crate) contention: Contention,
     pub(crate) cleanups: Cleanups,
-    /// Whoever delivers results again looks sooner.
-    pub(crate) put_off_results: Notify,
+    pub(crate) put_off_results: Appointments,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -68,7 +66,7 @@ impl Control {
                 Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
             ),
             cleanups: Cleanups::default(),
-            put_off_results: Notify::new(),
+            put_off_results: Appointments::default(),
             instance,
             results_refused: AtomicU64::new(0),
             store,

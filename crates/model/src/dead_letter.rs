@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::JobOutcome;
 use crate::{JobId, Timestamp, Topic};
 
 /// A job, or a message about one, that nobody will try again by itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub job: JobId,
     /// Where the job was queued, as far as is known.
@@ -19,6 +20,9 @@ pub struct DeadLetter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     pub buried_at: Timestamp,
+    /// What the worker had said, where nobody else keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<JobOutcome>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 -- Keeps a result for another delivery. Asked again, or by the worker that has not heard the answer, the schedule goes on.
 local job, fence, cause, event = argument(), number(), argument(), argument()
-local deliveries, delay, lease = number(), number(), number()
+local deliveries, waited, delay, lease = number(), number(), number(), number()
 local word, found = standing(job, fence)
 if not word then
   return found
@@ -20,7 +20,7 @@ if tonumber(redis.call('HGET', hash, 'put_off_deliveries') or '0') >= deliveries
   return { 'ok', 'put_off' }
 end
 redis.call('HSET', hash, 'put_off', event, 'put_off_cause', cause, 'put_off_deliveries', integer(deliveries))
-redis.call('HSETNX', hash, 'put_off_since', integer(now))
+redis.call('HSETNX', hash, 'put_off_since', integer(now - waited))
 redis.call('ZADD', key('wf:put_off'), integer(now + delay), job)
 -- The worker has said all that it has to say, and is not heard of meanwhile.
 local lasts = delay + lease

@@ -29,7 +29,7 @@ fn report(claimed: &Claimed, holder: &str) -> ReportAndTake {
 
 fn put_off(claimed: &Claimed, delay: Duration) -> PutOff {
     let ReportAndTake { tenant, job, fence, outcome, .. } = report(claimed, "engine-1");
-    PutOff { tenant, job, fence, outcome, deliveries: 1, delay, lease: LEASE }
+    PutOff { tenant, job, fence, outcome, deliveries: 1, waited: Duration::ZERO, delay, lease: LEASE }
 }
 
 #[tokio::test]

@@ -33,6 +33,7 @@ pub async fn a_buried_job_is_found_with_every_field(subject: &mut dyn Subject) {
         attempts: 0,
         last_error: None,
         buried_at: Timestamp::ZERO,
+        result: None,
     };
     scene.store.bury(&acme(), &bare).await.unwrap();
     for letter in [&full, &bare] {

@@ -262,5 +262,6 @@ pub(super) fn letter(job: &JobId) -> DeadLetter {
         attempts: 10,
         last_error: Some("the lease ran out".to_owned()),
         buried_at: Timestamp::from_millis(1_794_700_800_123),
+        result: Some(JobOutcome::Completed { output: json!({"kept": [1.50, {}]}) }),
     }
 }

@@ -120,7 +120,7 @@ fn put_off(view: &dyn View, now: Timestamp, asked: &PutOff) -> Result<Decision<P
         outcome: asked.outcome.clone(),
         fence: asked.fence,
         deliveries: asked.deliveries,
-        since: known.map_or(now, |known| known.since),
+        since: known.map_or(now - asked.waited, |known| known.since),
         not_before,
     };
     changes.put(Table::PutOff, rows::job(id, job), &row);

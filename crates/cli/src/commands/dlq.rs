@@ -63,5 +63,6 @@ fn describe(letter: &DeadLetterView) -> String {
         ("attempts", Some(letter.attempts.to_string())),
         ("last error", letter.last_error.clone()),
         ("created", Some(letter.created_at.to_string())),
+        ("result", letter.result.as_ref().map(ToString::to_string)),
     ])
 }

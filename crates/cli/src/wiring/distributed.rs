@@ -13,10 +13,14 @@ use interlock_cap::{CapSettings, Edge, Parts};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles};
 use interlock_control::{Control, Settings};
+use interlock_model::contention::RunStrategy;
 
 use super::{Words, refused, stage_settings};
 use crate::config::{Machines, Secret, ServeConfig};
 use crate::exit::{Failure, Result};
+
+/// Results that NATS may keep for later while it hands out others: one busy run's must not hold up everybody's.
+const PUT_OFF_MAX: i64 = 65_536;
 
 pub(super) struct Ground {
     edge: Option<Edge>,
@@ -121,6 +125,10 @@ fn cap_settings(machines: &Machines, prefix: &str, stages: &Settings) -> CapSett
         lease: machines.worker_lease.unwrap_or(default.lease),
         redelivery_delay: machines.redelivery_delay.unwrap_or(default.redelivery_delay),
         max_deliver: stages.deliveries_max.into(),
+        max_ack_pending: match stages.run_strategy {
+            RunStrategy::Inbox => default.max_ack_pending,
+            RunStrategy::Lock => PUT_OFF_MAX,
+        },
         stream_replicas: machines
             .stream_replicas
             .map_or(default.stream_replicas, std::num::NonZeroUsize::get),

@@ -50,7 +50,7 @@ impl Control {
         let document = self.store.document(DocumentName::Contention).await?;
         if document != self.contention.in_force().document {
             let book = read_book(document.as_ref())?;
-            self.contention.put_in_force(document, book);
+            self.contention.put_in_force(document, book, self.clock.now());
         }
         Ok(())
     }
@@ -68,7 +68,8 @@ impl Control {
             let changed = change(&mut book)?;
             let text = written(&mut book);
             if self.store.save_document(DocumentName::Contention, version, &text).await? {
-                self.contention.put_in_force(Some(Document { version: version + 1, text }), book);
+                let document = Document { version: version + 1, text };
+                self.contention.put_in_force(Some(document), book, self.clock.now());
                 self.wake(interlock_backend::Wake::TuningChanged);
                 return Ok(changed);
             }

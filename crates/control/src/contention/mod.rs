@@ -9,10 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use interlock_backend::StoreError;
 use interlock_backend::documents::Document;
-use interlock_model::RunId;
 use interlock_model::contention::{
     AdmissionStrategy, Arm, Book, BookError, Rollout, RunStrategy, Scope, Tuning,
 };
+use interlock_model::{RunId, Timestamp};
 
 pub(crate) use follow::follow;
 pub use policies::{Change, InForceView};
@@ -155,9 +155,9 @@ impl Contention {
     }
 
     /// Puts in force what the store says, be it newer, or older because the store has lost something.
-    fn put_in_force(&self, document: Option<Document>, book: Book) {
+    fn put_in_force(&self, document: Option<Document>, book: Book, now: Timestamp) {
         let new = InForce::of(self.configured, document, book);
-        let running = new.rollout.as_ref().map(|rollout| rollout.id.clone());
+        let running = new.rollout.as_ref().map(|rollout| (rollout.id.clone(), rollout.elapsed(now)));
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
         // Before anybody can be told that its run is in an arm, it is counted there.
         self.tally.compare(running);

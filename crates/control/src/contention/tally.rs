@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use interlock_model::RolloutId;
 use interlock_model::contention::{Arm, Figures, Measured};
+use tokio::time::Instant;
 
 /// Why a reserved idempotency key was to be given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ impl Tallied {
 #[derive(Debug)]
 struct Comparison {
     rollout: RolloutId,
+    /// How old it was when this process heard of it, and when that was.
+    heard_of: (Duration, Instant),
     measured: Measured,
     saved: Measured,
 }
@@ -80,9 +83,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Try number `attempt` (from 1) of a result found its run busy; it comes again after `delay`.
-    pub fn busy(&self, arm: Arm, attempt: u32, delay: Duration) {
-        self.count_in(arm, |figures| {
+    /// Try number `attempt` (from 1) of a result that came `waited` ago found its run busy; it comes again after `delay`.
+    pub fn busy(&self, arm: Arm, (attempt, waited): (u32, Duration), delay: Duration) {
+        self.count_in((arm, waited), |figures| {
             figures.retries += 1;
             figures.busy_at_first += u64::from(attempt == 1);
             figures.retry_delay.observe(milliseconds(delay));
@@ -91,16 +94,17 @@ impl Tally {
 
     /// A run was held for a result at its try number `attempt`, `waited` after it had come.
     pub fn reached(&self, arm: Arm, attempt: u32, waited: Duration) {
-        self.count_in(arm, |figures| {
+        self.count_in((arm, waited), |figures| {
             figures.results += 1;
             figures.first_retry_successes += u64::from(attempt == 2);
+            figures.came_back += u64::from(attempt > 1);
             figures.lock_wait.observe(milliseconds(waited));
         });
     }
 
     /// A run has taken a result into account, `took` after it had come.
     pub fn settled(&self, arm: Arm, took: Duration) {
-        self.count_in(arm, |figures| figures.result_latency.observe(milliseconds(took)));
+        self.count_in((arm, took), |figures| figures.result_latency.observe(milliseconds(took)));
     }
 
     /// A reserved key was not given back at the first try.
@@ -113,13 +117,18 @@ impl Tally {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on the arms are those of this roll-out. One that is known already is counted further.
-    pub(super) fn compare(&self, rollout: Option<RolloutId>) {
+    /// From now on the arms are those of this roll-out, which is so old. One that is known already is counted further.
+    pub(super) fn compare(&self, rollout: Option<(RolloutId, Duration)>) {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        if compared.as_ref().map(|comparison| &comparison.rollout) != rollout.as_ref() {
-            let (measured, saved) = (Measured::default(), Measured::default());
-            *compared = rollout.map(|rollout| Comparison { rollout, measured, saved });
+        if compared.as_ref().map(|comparison| &comparison.rollout) == rollout.as_ref().map(|(id, _)| id) {
+            return;
         }
+        *compared = rollout.map(|(rollout, age)| Comparison {
+            rollout,
+            heard_of: (age, Instant::now()),
+            measured: Measured::default(),
+            saved: Measured::default(),
+        });
     }
 
     /// What was counted of the roll-out that runs, if more was since it was saved.
@@ -136,12 +145,16 @@ impl Tally {
         }
     }
 
-    /// In the arm's figures since the process began, and in those of the roll-out that runs.
-    fn count_in(&self, arm: Arm, change: impl Fn(&mut Figures)) {
+    /// In the arm's figures since the process began, and in those of the roll-out that runs. What came before that began
+    /// has waited by another policy, and says nothing about its arms.
+    fn count_in(&self, (arm, came_ago): (Arm, Duration), change: impl Fn(&mut Figures)) {
         self.count(|counted| change(counted.arm(arm)));
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(comparison) = compared.as_mut() {
-            change(comparison.measured.of_mut(arm));
+            let (age, at) = comparison.heard_of;
+            if came_ago <= age + at.elapsed() {
+                change(comparison.measured.of_mut(arm));
+            }
         }
     }
 

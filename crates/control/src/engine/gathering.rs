@@ -32,25 +32,19 @@ pub(super) struct Early {
     wait: Duration,
 }
 
-/// Waits until the turn is due and makes it with all that has come by then, for as long as turns come too early. Once
-/// `shutdown` is called for, nothing is waited for any more.
-pub(super) async fn gather(control: Arc<Control>, mut early: Early, shutdown: CancellationToken) {
-    loop {
-        let Early { tenant, run, fence, wait } = &early;
-        let is_stopped = shutdown.run_until_cancelled(sleep(*wait)).await.is_none();
-        // What has come meanwhile is only told by taking the run again. If another replica is faster, it is welcome.
-        if let Err(error) = control.store.let_go(tenant, *run, *fence).await {
-            warn!(%tenant, %run, %error, "a run was not given back; its lease ends by itself");
-        }
-        let turns = control.turns(tenant, *run, None, !is_stopped);
-        match control.run_locks.alone(*run, turns).await {
-            Ok(Some(next)) => early = next,
-            Ok(None) => return,
-            Err(error) => {
-                warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
-                return;
-            }
-        }
+/// Waits until the turn is due, or `shutdown` is called for, and makes it with all that has come by then. Once: whatever
+/// the clocks say, a result waits no longer than that.
+pub(super) async fn gather(control: Arc<Control>, early: Early, shutdown: CancellationToken) {
+    let Early { tenant, run, fence, wait } = early;
+    // None: it is time to stop, and nothing is waited for any more.
+    let _ = shutdown.run_until_cancelled(sleep(wait)).await;
+    // What has come meanwhile is only told by taking the run again. If another replica is faster, it is welcome.
+    if let Err(error) = control.store.let_go(&tenant, run, fence).await {
+        warn!(%tenant, %run, %error, "a run was not given back; its lease ends by itself");
+    }
+    let turns = control.turns(&tenant, run, None, false);
+    if let Err(error) = control.run_locks.alone(run, turns).await {
+        warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
     }
 }
 

@@ -3,6 +3,7 @@
 //! The loop of this file runs on every replica and looks at what is due. Those of [`ticking`] go through everything,
 //! slowly, on one replica at a time: what they find was missed.
 
+mod appointments;
 mod due_timers;
 mod every_tenant;
 mod lost_jobs;
@@ -18,11 +19,12 @@ use std::time::Duration;
 
 use interlock_backend::{StoreError, Wake};
 use interlock_model::TenantId;
-use tokio::time::timeout;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::service::Control;
+pub(crate) use appointments::Appointments;
 pub use lost_jobs::LostJobs;
 pub use snapshot::Snapshot;
 pub use standing_runs::StandingRuns;
@@ -66,9 +68,10 @@ pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
         let poll = control.settings.poll;
         let wait = report.next_in.map_or(poll, |next| next.clamp(LOOKS_APART, poll));
         let pause = async {
+            let next = Instant::now() + wait;
             tokio::time::sleep(LOOKS_APART).await;
-            // A result that is put off now may be due before the next look.
-            let _ = timeout(wait.saturating_sub(LOOKS_APART), control.put_off_results.notified()).await;
+            // A result that is put off meanwhile may be due before that.
+            control.put_off_results.wait(next).await;
         };
         if shutdown.run_until_cancelled(pause).await.is_none() {
             return;
@@ -93,7 +96,13 @@ pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
     }
     for tenant in &due.put_off {
         match put_off::deliver(control, tenant).await {
-            Ok(delivered) => report.results_delivered += delivered,
+            Ok(delivered) => {
+                report.results_delivered += delivered;
+                if delivered == put_off::RESULTS_MAX {
+                    // There are more, and they are due.
+                    report.next_in = Some(Duration::ZERO);
+                }
+            }
             Err(error) => failed(&mut report, tenant, &error),
         }
     }

@@ -9,7 +9,7 @@ use crate::service::Control;
 
 /// Results of one tenant that one step takes, and how many of them are delivered at once. What is taken is due again when it
 /// was not delivered for a while, so no more is taken than is delivered well before that.
-const RESULTS_MAX: usize = 128;
+pub(super) const RESULTS_MAX: usize = 128;
 const AT_ONCE: usize = 32;
 
 /// Delivers the tenant's due results. Returns how many there were.

@@ -31,7 +31,7 @@ async fn begin(process: &Process, delay_ms: u64) -> RolloutId {
 fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
     let (tally, delay) = (process.control.contention().tally(), Duration::from_millis(delay_ms));
     for _ in 0..count {
-        (1..=busy).for_each(|attempt| tally.busy(arm, attempt, delay));
+        (1..=busy).for_each(|attempt| tally.busy(arm, (attempt, Duration::ZERO), delay));
         tally.reached(arm, busy + 1, delay * busy);
         tally.settled(arm, delay * busy + Duration::from_millis(3));
     }
@@ -78,7 +78,7 @@ async fn a_harmful_candidate_is_rolled_back_within_seconds_and_says_why() {
     let scene = Scene::new();
     let (one, other) = (scene.process("i-1"), scene.process("i-22"));
     let id = begin(&one, 5_000).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     // No process has seen enough by itself.
     for process in [&one, &other] {
         results(process, Arm::Control, 60, (1, 500));
@@ -104,7 +104,7 @@ async fn a_good_candidate_is_promoted_at_its_end_and_not_before() {
     let scene = Scene::new();
     let (one, other) = (scene.process("i-1"), scene.process("i-22"));
     let id = begin(&one, 100).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
     results(&one, Arm::Control, 100, (2, 500));
     results(&other, Arm::Candidate, 100, (1, 100));
     tokio::time::sleep(LASTING * 9 / 10).await;
@@ -123,6 +123,7 @@ async fn at_the_end_what_is_no_better_or_was_hardly_tried_goes() {
         let scene = Scene::new();
         let process = scene.process("i-1");
         let id = begin(&process, 501).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         results(&process, Arm::Control, 100, (2, 500));
         results(&process, Arm::Candidate, count, (busy, 500));
         let rollout = ended(&process, &id, LASTING + Duration::from_secs(10)).await;
@@ -137,6 +138,7 @@ async fn what_a_process_has_counted_survives_it_and_is_not_counted_twice() {
     let scene = Scene::new();
     let one = scene.process("i-1");
     let id = begin(&one, 100).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     results(&one, Arm::Control, 7, (1, 500));
     tokio::time::sleep(Duration::from_secs(3)).await;
     drop(one);
@@ -158,10 +160,12 @@ async fn what_was_counted_before_a_roll_out_or_for_another_is_not_counted_for_it
     let process = scene.process("i-1");
     results(&process, Arm::Control, 40, (1, 500));
     let first = begin(&process, 100).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 5, (1, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
     process.control.abort_rollout(&first, "ada", Some("enough".to_owned())).await.unwrap();
     let second = begin(&process, 200).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 3, (1, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let results = async |id: &RolloutId| process.control.rollout(id).await.unwrap().control.results;
@@ -195,4 +199,25 @@ async fn under_the_inbox_strategy_it_says_that_there_is_nothing_to_measure() {
     let lock = Settings { run_strategy: RunStrategy::Lock, ..Settings::default() };
     let locked = scene.process_with("i-22", scene.bus.clone(), lock);
     assert_eq!(locked.control.rollout(&begun.rollout.id).await.unwrap().note, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_before_a_roll_out_began_says_nothing_about_its_arms() {
+    let scene = Scene::new();
+    let process = scene.process("i-1");
+    begin(&process, 100).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    results(&process, Arm::Candidate, 1, (1, 11_000));
+    results(&process, Arm::Candidate, 1, (1, 9_000));
+    let tally = process.control.contention().tally();
+    tally.busy(Arm::Control, (7, Duration::from_secs(11)), Duration::from_millis(500));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let late = scene.process("i-22");
+    late.control.load_tunings().await.unwrap();
+    results(&late, Arm::Candidate, 1, (1, 12_000));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let book = process.control.book().await.unwrap();
+    let detail = process.control.with_figures(book.running().unwrap().clone()).await.unwrap();
+    assert_eq!((detail.candidate.results, detail.control.retries), (2, 0), "of the 9 s and of the 12 s");
+    assert_eq!(tally.counted().of(Arm::Candidate).results, 2, "all are counted of the process");
 }

@@ -25,30 +25,30 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::scene::Scene;
 
-const AN_HOUR: Duration = Duration::from_hours(1);
+pub(crate) const AN_HOUR: Duration = Duration::from_hours(1);
 
-fn acme() -> TenantId {
+pub(crate) fn acme() -> TenantId {
     "acme".parse().unwrap()
 }
 
-fn completed() -> JobOutcome {
+pub(crate) fn completed() -> JobOutcome {
     JobOutcome::Completed { output: json!("done") }
 }
 
 /// Where results reach their runs under the lock.
-fn locked(tuning: Tuning) -> Scene {
+pub(crate) fn locked(tuning: Tuning) -> Scene {
     let mut scene = Scene::new();
     scene.settings.run_strategy = RunStrategy::Lock;
     scene.settings.lock_busy_tuning = tuning;
     scene
 }
 
-fn with_policy(policy: RetryPolicy) -> Tuning {
+pub(crate) fn with_policy(policy: RetryPolicy) -> Tuning {
     Tuning { policy, max_wait_ms: 0, ..Scope::LockBusy.tuning() }
 }
 
 /// A run of so many steps that all wait for their worker's word.
-async fn crowded_run(scene: &Scene, control: &Control, steps: usize) -> Vec<Claimed> {
+pub(crate) async fn crowded_run(scene: &Scene, control: &Control, steps: usize) -> Vec<Claimed> {
     let step = json!({"type": "worker", "topic": "work"});
     let steps: serde_json::Map<_, _> =
         (0..steps).map(|number| (format!("s{number}"), step.clone())).collect();
@@ -74,7 +74,7 @@ async fn crowded_run(scene: &Scene, control: &Control, steps: usize) -> Vec<Clai
 }
 
 /// An outsider takes the run, with the result of this job in its inbox, and does not let go.
-async fn hold(scene: &Scene, claimed: &Claimed, lease: Duration) -> Taken {
+pub(crate) async fn hold(scene: &Scene, claimed: &Claimed, lease: Duration) -> Taken {
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
     assert_eq!(scene.store.report(&acme(), job, fence, completed()).await, Ok(Report::Recorded));
     let outsider: InstanceId = "outsider".parse().unwrap();
@@ -92,7 +92,10 @@ fn delivery(claimed: &Claimed, attempt: u32) -> Delivery {
     }
 }
 
-async fn hand_in(control: &Control, claimed: &Claimed) -> Result<(), interlock_backend::StoreError> {
+pub(crate) async fn hand_in(
+    control: &Control,
+    claimed: &Claimed,
+) -> Result<(), interlock_backend::StoreError> {
     control.hand_in(&acme(), &claimed.job.id, claimed.lease.fence, completed()).await
 }
 
@@ -139,7 +142,7 @@ async fn a_busy_run_asks_for_redelivery_in_exactly_five_hundred_milliseconds() {
         let delivered = process.control.deliver(&delivery(&claimed[1], attempt)).await;
         assert_eq!(delivered, Ok(Delivered::Busy));
         assert_eq!(began.elapsed(), Duration::ZERO, "whoever is delivered to by a stream does not wait");
-        let delay = process.control.found_busy(&claimed[1].job.id, attempt);
+        let delay = process.control.found_busy(&claimed[1].job.id, attempt, Duration::ZERO);
         assert_eq!(delay, Duration::from_millis(500));
     }
     assert_eq!(state(&scene, &claimed[1]).await, JobState::Running, "nothing was written");
@@ -153,7 +156,8 @@ async fn jitter_is_within_its_band_spread_and_what_the_seed_gives() {
     let scene = locked(with_policy(policy));
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 20).await;
-    let delays: Vec<Duration> = claimed.iter().map(|it| process.control.found_busy(&it.job.id, 1)).collect();
+    let delays: Vec<Duration> =
+        claimed.iter().map(|it| process.control.found_busy(&it.job.id, 1, Duration::ZERO)).collect();
     let expected: Vec<Duration> =
         claimed.iter().map(|it| policy.delay_of(1, Seed::of_result(&it.job.id))).collect();
     assert_eq!(delays, expected);

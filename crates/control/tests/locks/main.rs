@@ -7,6 +7,7 @@ mod cancelling;
 mod deliveries;
 mod gathering;
 mod holders;
+mod kept_results;
 mod line;
 mod loops;
 mod runs;

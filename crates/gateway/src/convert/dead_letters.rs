@@ -2,9 +2,16 @@
 
 use interlock_api::dead_letters::DeadLetterView;
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::job::JobOutcome;
+use serde_json::{Value, json};
+
+/// As lists show it: without what may be long.
+pub(crate) fn summary(letter: DeadLetter) -> DeadLetterView {
+    view(DeadLetter { result: None, ..letter })
+}
 
 pub(crate) fn view(letter: DeadLetter) -> DeadLetterView {
-    let DeadLetter { job, topic, code, reason, attempts, last_error, buried_at } = letter;
+    let DeadLetter { job, topic, code, reason, attempts, last_error, buried_at, result } = letter;
     DeadLetterView {
         run_id: job.run,
         job_id: job,
@@ -14,5 +21,15 @@ pub(crate) fn view(letter: DeadLetter) -> DeadLetterView {
         attempts,
         last_error,
         created_at: buried_at.into(),
+        result: result.and_then(said),
+    }
+}
+
+/// What the worker had said, as it had said it.
+fn said(result: JobOutcome) -> Option<Value> {
+    match result {
+        JobOutcome::Completed { output } => Some(json!({"output": output})),
+        JobOutcome::Failed { error, retryable } => Some(json!({"error": error, "retryable": retryable})),
+        JobOutcome::Lost | JobOutcome::Cancelled { .. } => None,
     }
 }

@@ -44,6 +44,7 @@ fn arm(rollout: &Rollout, arm: Arm, summary: &ArmSummary) -> ArmView {
         policy: rollout.tuning(arm).policy,
         results: summary.results,
         retries: summary.retries,
+        outstanding: summary.outstanding,
         has_enough_samples: summary.has_enough,
         retries_per_minute: summary.retries_per_minute,
         retries_per_result: summary.retries_per_result,

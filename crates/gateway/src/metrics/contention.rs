@@ -129,9 +129,9 @@ mod tests {
         use interlock_control::contention::CleanupContext::Cancelled;
         use interlock_model::contention::Arm::{Candidate, Control};
         let tally = Tally::default();
-        tally.busy(Control, 1, Duration::from_millis(500));
-        tally.busy(Candidate, 1, Duration::from_millis(400));
-        tally.busy(Candidate, 2, Duration::from_millis(600));
+        tally.busy(Control, (1, Duration::ZERO), Duration::from_millis(500));
+        tally.busy(Candidate, (1, Duration::ZERO), Duration::from_millis(400));
+        tally.busy(Candidate, (2, Duration::ZERO), Duration::from_millis(600));
         tally.reached(Control, 2, Duration::from_millis(501));
         tally.settled(Control, Duration::from_millis(510));
         tally.cleanup_failed(Cancelled);

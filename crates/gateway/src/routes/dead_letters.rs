@@ -31,7 +31,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<DeadLetterView>> {
     caller.may(Permission::ReadRest)?;
     let page = app.control.store().dead_letters(&caller.tenant, &parameters.page()?).await?;
-    Ok(Json(convert::page(page, convert::dead_letters::view)))
+    Ok(Json(convert::page(page, convert::dead_letters::summary)))
 }
 
 #[utoipa::path(get, path = "/api/v1/dlq/{job_id}", tag = "dead letters", params(("job_id" = String, Path)),

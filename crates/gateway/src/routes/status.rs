@@ -182,7 +182,7 @@ mod tests {
         };
         assert!(scrape().await.contains("\nlock_busy_retry_count 0\n"));
         let tally = app.control.contention().tally();
-        tally.busy(Arm::Control, 1, Duration::from_millis(500));
+        tally.busy(Arm::Control, (1, Duration::ZERO), Duration::from_millis(500));
         tally.cleanup_failed(CleanupContext::AtCapacity);
         let text = scrape().await;
         assert!(text.contains("\nlock_busy_retry_count 1\n"), "{text}");

@@ -37,6 +37,9 @@ pub struct Figures {
     pub busy_at_first: u64,
     /// Of these, the ones that reached it at their second.
     pub first_retry_successes: u64,
+    /// And the ones that have reached it at all.
+    #[serde(default)]
+    pub came_back: u64,
     /// How long results were put off for, each time.
     pub retry_delay: Histogram,
     /// From when a result came until its run was held for it.
@@ -46,12 +49,30 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Results that were put off and have not come back yet.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.busy_at_first.saturating_sub(self.came_back)
+    }
+
+    /// What `times` would be with the results that have not come back: each has waited, or will, for at least as long as
+    /// it was put off. Without them an arm would be judged by those that got through, and look the better the fewer do.
+    #[must_use]
+    pub fn with_outstanding(&self, times: &Histogram) -> Histogram {
+        let mut times = times.clone();
+        if let Some(delay) = self.retry_delay.quantile(0.5) {
+            times.observe_many(delay, self.outstanding());
+        }
+        times
+    }
+
     /// Adds what another process has counted.
     pub fn merge(&mut self, other: &Self) {
         self.results += other.results;
         self.retries += other.retries;
         self.busy_at_first += other.busy_at_first;
         self.first_retry_successes += other.first_retry_successes;
+        self.came_back += other.came_back;
         self.retry_delay.merge(&other.retry_delay);
         self.lock_wait.merge(&other.lock_wait);
         self.result_latency.merge(&other.result_latency);

@@ -24,9 +24,15 @@ impl Histogram {
     ];
 
     pub fn observe(&mut self, millis: f64) {
+        self.observe_many(millis, 1);
+    }
+
+    /// The same time, so often.
+    #[expect(clippy::cast_precision_loss, reason = "a count that a double cannot hold is not reached")]
+    pub fn observe_many(&mut self, millis: f64, times: u64) {
         let place = Self::BOUNDS_MS.iter().position(|bound| millis <= *bound);
-        self.counts[place.unwrap_or(Self::BOUNDS_MS.len())] += 1;
-        self.sum_ms += millis;
+        self.counts[place.unwrap_or(Self::BOUNDS_MS.len())] += times;
+        self.sum_ms += millis * times as f64;
     }
 
     #[must_use]

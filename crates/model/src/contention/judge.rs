@@ -25,6 +25,8 @@ pub enum Judgement {
 pub struct ArmSummary {
     pub results: u64,
     pub retries: u64,
+    /// Results that were put off and have not come back. Times count them as having waited as long as they were put off.
+    pub outstanding: u64,
     /// Whether there are as many results as the guards ask for.
     pub has_enough: bool,
     pub retries_per_result: Option<Estimate>,
@@ -45,15 +47,20 @@ impl Trial<'_> {
         let minutes = self.rollout.elapsed(self.now).as_secs_f64() / 60.0;
         let results = float(self.measured.control.results + self.measured.candidate.results);
         let per_minute = (minutes > 0.0).then(|| results / minutes);
+        let lock_wait = figures.with_outstanding(&figures.lock_wait);
         ArmSummary {
             results: figures.results,
+            outstanding: figures.outstanding(),
             retries: figures.retries,
             has_enough: samples(figures) >= self.rollout.guards.min_samples,
             retries_per_result,
             retries_per_minute: retries_per_result.zip(per_minute).map(|(rate, load)| rate.scaled(load)),
-            lock_wait_p95_ms: Estimate::of_quantile(&figures.lock_wait, 0.95),
-            lock_wait_p99_ms: Estimate::of_quantile(&figures.lock_wait, 0.99),
-            result_latency_p95_ms: Estimate::of_quantile(&figures.result_latency, 0.95),
+            lock_wait_p95_ms: Estimate::of_quantile(&lock_wait, 0.95),
+            lock_wait_p99_ms: Estimate::of_quantile(&lock_wait, 0.99),
+            result_latency_p95_ms: Estimate::of_quantile(
+                &figures.with_outstanding(&figures.result_latency),
+                0.95,
+            ),
             first_retry_success: Estimate::of_share(figures.first_retry_successes, figures.busy_at_first),
         }
     }
@@ -83,30 +90,10 @@ impl Trial<'_> {
         )
     }
 
-    /// A candidate that puts results off for so long that hardly any comes through would never be judged by those that do.
-    /// What was put off waits at least that long, so that is what is compared.
-    fn stalling(&self, control: &ArmSummary) -> Option<String> {
-        let guards = self.rollout.guards;
-        let put_off = &self.measured.candidate.retry_delay;
-        if put_off.count() < guards.min_samples || !control.has_enough {
-            return None;
-        }
-        let (delay, known) = (Estimate::of_quantile(put_off, 0.95)?, control.lock_wait_p95_ms?);
-        delay.exceeds(guards.ratio, &known).then(|| {
-            format!(
-                "the candidate puts results off for so long that few come through: p95 of its delays is {}, the control's \
-                 p95 lock wait {}: more than {} times as much",
-                milliseconds(&delay),
-                milliseconds(&known),
-                guards.ratio
-            )
-        })
-    }
-
     /// The guard that the candidate certainly violates, if it does.
     fn violation(&self, control: &ArmSummary, candidate: &ArmSummary) -> Option<String> {
         if !candidate.has_enough {
-            return self.stalling(control);
+            return None;
         }
         let guards = self.rollout.guards;
         if let (Some(p99), Some(longest)) = (candidate.lock_wait_p99_ms, guards.max_p99_lock_wait_ms)
@@ -160,9 +147,9 @@ fn conclude(control: &ArmSummary, candidate: &ArmSummary) -> Judgement {
     }
 }
 
-/// Results of which everything was counted.
+/// Results of which everything was counted, and those that are overdue.
 fn samples(figures: &Figures) -> u64 {
-    figures.results.min(figures.result_latency.count())
+    figures.results.min(figures.result_latency.count()) + figures.outstanding()
 }
 
 fn milliseconds(estimate: &Estimate) -> String {
@@ -208,6 +195,7 @@ mod tests {
             retries: results * retries_each,
             busy_at_first: if retries_each > 0 { results } else { 0 },
             first_retry_successes: if retries_each == 1 { results } else { 0 },
+            came_back: if retries_each > 0 { results } else { 0 },
             ..Figures::default()
         };
         for _ in 0..results {
@@ -267,19 +255,28 @@ mod tests {
         assert!(matches!(judged, Judgement::RollBack(_)));
     }
 
+    /// The same, and so many more that were put off for so long and have not come back.
+    fn with_stuck(mut figures: Figures, stuck: u64, delay_ms: f64) -> Figures {
+        figures.retries += stuck;
+        figures.busy_at_first += stuck;
+        figures.retry_delay.observe_many(delay_ms, stuck);
+        figures
+    }
+
     #[test]
-    fn a_candidate_under_which_nothing_comes_through_is_rolled_back_for_that() {
-        let mut stalled = figures(3, 1, 480.0);
-        (0..60).for_each(|_| stalled.retry_delay.observe(300_000.0));
-        let judged = judge(figures(200, 1, 480.0), stalled.clone(), SOON);
-        assert!(
-            matches!(&judged, Judgement::RollBack(why) if why.contains("few come through")),
-            "{judged:?}"
-        );
-        let mut patient = figures(3, 1, 480.0);
-        (0..60).for_each(|_| patient.retry_delay.observe(500.0));
-        assert!(matches!(judge(figures(200, 1, 480.0), patient, SOON), Judgement::GoOn(_)));
-        assert!(matches!(judge(figures(20, 1, 480.0), stalled, SOON), Judgement::GoOn(_)));
+    fn a_candidate_is_not_judged_by_those_that_got_through() {
+        // Many come through at once, and a tenth is put off for ten minutes: no time of theirs is known yet.
+        let candidate = with_stuck(figures(300, 0, 4.0), 33, 600_000.0);
+        let judged = judge(figures(300, 1, 480.0), candidate.clone(), SOON);
+        assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("lock wait")), "{judged:?}");
+        let judged = judge(figures(300, 1, 480.0), candidate, AFTERWARDS);
+        assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
+        // Nothing comes through at all.
+        let judged = judge(figures(300, 1, 480.0), with_stuck(Figures::default(), 60, 600_000.0), SOON);
+        assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
+        // What is under way as it should be is no harm.
+        let judged = judge(figures(300, 1, 480.0), with_stuck(figures(100, 1, 480.0), 60, 500.0), SOON);
+        assert!(matches!(judged, Judgement::GoOn(_)), "{judged:?}");
     }
 
     #[test]

@@ -23,10 +23,10 @@ impl Walk {
 
     pub(super) async fn put_off(&mut self, (tenant, job, fence): (TenantId, JobId, Fence)) {
         let mut millis = |longest| Duration::from_millis(self.random.random_range(0..longest));
-        let (delay, lease) = (millis(900), millis(900));
+        let (waited, delay, lease) = (millis(900), millis(900), millis(900));
         let deliveries = self.random.random_range(1..4);
         let outcome = self.outcome();
-        let kept = PutOff { tenant, job, fence, outcome, deliveries, delay, lease };
+        let kept = PutOff { tenant, job, fence, outcome, deliveries, waited, delay, lease };
         let _ = same!(self, put_off(&kept));
     }
 

@@ -31,6 +31,7 @@ fn arms(arms: &[ArmView]) -> String {
         row("policy", &|arm| arm.policy.to_string()),
         row("results", &|arm| counted(arm)),
         row("retries", &|arm| arm.retries.to_string()),
+        row("put off, not back yet", &|arm| arm.outstanding.to_string()),
         row("retries per minute", &|arm| number(arm.retries_per_minute)),
         row("retries per result", &|arm| number(arm.retries_per_result)),
         row("p95 lock wait", &|arm| milliseconds(arm.lock_wait_p95_ms)),

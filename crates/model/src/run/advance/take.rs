@@ -83,6 +83,7 @@ impl Machine<'_> {
             attempts: job.attempt,
             last_error: Some("the worker's lease ran out".to_owned()),
             buried_at: self.now,
+            result: None,
         }));
         self.settle_failure(key, StepEvent::Fail, ErrorCode::WorkerLost, reason)
     }

@@ -1,0 +1,111 @@
+//! What a worker has said and was told is kept: it counts, whoever is slow, and is counted from when it came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::clock::RuntimeClock;
+use interlock_backend::dead_letters::DeadLetterStore as _;
+use interlock_backend::jobs::{JobStore as _, LeaseTerm};
+use interlock_backend::runs::RunStore as _;
+use interlock_control::Control;
+use interlock_control::identity::Identity;
+use interlock_control::reconcile;
+use interlock_control::service::Foundation;
+use interlock_model::Timestamp;
+use interlock_model::contention::Scope;
+use interlock_model::retry::RetryPolicy;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::deliveries::{AN_HOUR, acme, completed, crowded_run, hand_in, hold, locked, with_policy};
+use crate::runs::engine;
+use crate::scene::Scene;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_came_in_time_is_not_refused_because_its_run_was_busy_for_longer_than_its_lease() {
+    let scene = locked(Scope::LockBusy.tuning());
+    let process = scene.process(1);
+    let claimed = crowded_run(&scene, &process.control, 2).await;
+    hold(&scene, &claimed[0], 4 * SECOND).await;
+    let (job, fence) = (&claimed[1].job.id, claimed[1].lease.fence);
+    let short = scene.store.hold(&acme(), job, fence, LeaseTerm::For(2 * SECOND)).await;
+    assert!(short.is_ok(), "{short:?}");
+    tokio::spawn(reconcile::run(process.control.clone(), CancellationToken::new()));
+    let began = Instant::now();
+    assert_eq!(hand_in(&process.control, &claimed[1]).await, Ok(()));
+    assert_eq!(began.elapsed(), 3 * SECOND, "it waited for as long as it may, and was put off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_result_has_waited_counts_from_when_it_came() {
+    let scene = locked(Scope::LockBusy.tuning());
+    let process = scene.process(1);
+    let claimed = crowded_run(&scene, &process.control, 2).await;
+    hold(&scene, &claimed[0], Duration::from_millis(3_200)).await;
+    hand_in(&process.control, &claimed[1]).await.unwrap();
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(reconcile::run_once(&process.control).await.unwrap().results_delivered, 1);
+    let counted = process.control.contention().tally().counted().control;
+    assert_eq!((counted.results, counted.lock_wait.sum_ms().round()), (2, 7_000.0), "both came 3.5 s ago");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_keeps_what_the_worker_has_said() {
+    let mut scene = locked(with_policy(RetryPolicy::Fixed { delay_ms: 500 }));
+    scene.settings.deliveries_max = 2;
+    let process = scene.process(1);
+    let claimed = crowded_run(&scene, &process.control, 2).await;
+    hold(&scene, &claimed[0], AN_HOUR).await;
+    hand_in(&process.control, &claimed[1]).await.unwrap();
+    sleep(SECOND).await;
+    reconcile::run_once(&process.control).await.unwrap();
+    let letter = scene.store.dead_letter(&acme(), &claimed[1].job.id).await.unwrap().unwrap();
+    assert_eq!((letter.attempts, letter.result), (2, Some(completed())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_that_are_put_off_cost_no_look_before_they_are_due() {
+    let mut scene = locked(with_policy(RetryPolicy::Fixed { delay_ms: 30_000 }));
+    scene.settings.poll = AN_HOUR;
+    let process = scene.process(1);
+    let claimed = crowded_run(&scene, &process.control, 12).await;
+    hold(&scene, &claimed[0], AN_HOUR).await;
+    tokio::spawn(reconcile::run(process.control.clone(), CancellationToken::new()));
+    sleep(SECOND).await;
+    let looks = || process.wire.done("look for work").len();
+    let before = looks();
+    for result in &claimed[1..] {
+        hand_in(&process.control, result).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(looks(), before, "nothing is due");
+    sleep(30 * SECOND).await;
+    assert!(looks() > before);
+}
+
+/// The replica that starts the run is five seconds ahead of the store.
+#[tokio::test(start_paused = true)]
+async fn results_are_written_although_the_clock_of_who_started_the_run_is_ahead() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let foundation = Foundation {
+        store: process.faulty.clone(),
+        bus: scene.bus.clone(),
+        clock: Arc::new(RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_805_000))),
+        identity: Identity::from_seed(9),
+        instance: "ahead".parse().unwrap(),
+        mailbox: None,
+    };
+    let ahead = Control::new(foundation, scene.settings.clone());
+    let _engine = engine(&process);
+    let claimed = crowded_run(&scene, &ahead, 16).await;
+    let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
+    let version = async || scene.store.run(&acme(), job.run).await.unwrap().unwrap().head.version;
+    let before = version().await;
+    sleep(Duration::from_millis(200)).await;
+    let _ = process.control.report(&acme(), job, fence, completed()).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    assert!(version().await > before, "a result waits no longer than the longest gathering");
+}
