@@ -20,7 +20,8 @@ pub struct StartRolloutRequest {
     /// Of the runs, by a stable hash.
     #[schema(minimum = 0.01, maximum = 99.99)]
     pub share_percent: f64,
-    #[schema(minimum = 1_000, maximum = 7_776_000_000u64)]
+    #[serde(default = "seven_days")]
+    #[schema(minimum = 1_000, maximum = 7_776_000_000u64, default = 604_800_000u64)]
     pub duration_ms: u64,
     #[serde(default)]
     pub guards: GuardLimits,
@@ -28,6 +29,10 @@ pub struct StartRolloutRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 512)]
     pub reason: Option<String>,
+}
+
+fn seven_days() -> u64 {
+    604_800_000
 }
 
 /// What ends a roll-out before its time.

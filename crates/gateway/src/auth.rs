@@ -79,7 +79,7 @@ impl Permission {
         match self {
             Self::ReadRuns => "read workflows and runs",
             Self::ReadJobs => "read jobs",
-            Self::ReadRest => "read approvals, dead letters, workers, locks and limits",
+            Self::ReadRest => "read approvals, dead letters, workers, locks, limits and policies",
             Self::Start => "start runs",
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",

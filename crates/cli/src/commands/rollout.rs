@@ -39,7 +39,7 @@ pub(crate) struct Start {
     #[arg(long, value_name = "PERCENT", value_parser = durations::percent)]
     share: f64,
     /// Such as 90s, 30m, 12h or 7d
-    #[arg(long, value_name = "TIME", value_parser = durations::milliseconds)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = durations::milliseconds)]
     duration: u64,
     /// How many times as much as the control the candidate may cost [default: 2]
     #[arg(long, value_name = "N")]

@@ -84,6 +84,7 @@ async fn bury(data: &std::path::Path, job: &str) {
         attempts: 10,
         last_error: None,
         buried_at: interlock_model::Timestamp::from_millis(1_794_700_800_000),
+        result: None,
     };
     let tenant = "acme".parse().unwrap();
     store.expect("the folder is free").bury(&tenant, &letter).await.unwrap();

@@ -14,6 +14,7 @@ use crate::convert;
 use crate::error::Refusal;
 use crate::openapi::Refusals;
 use crate::path::Named;
+use crate::query::Parameters;
 use crate::router::Routes;
 use crate::state::App;
 
@@ -29,10 +30,16 @@ pub(crate) fn register(routes: Routes) -> Routes {
 }
 
 /// What is in force, in the store's words.
-#[utoipa::path(get, path = "/api/v1/retry-policies", tag = "retry policies", responses(
+#[utoipa::path(get, path = "/api/v1/retry-policies", tag = "retry policies", params(interlock_api::PageQuery), responses(
     (status = 200, body = Page<RetryPolicyView>), Refusals))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answer<Page<RetryPolicyView>> {
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Answer<Page<RetryPolicyView>> {
     caller.may(Permission::ReadRest)?;
+    // There are two, which fit on any page.
+    parameters.page()?;
     let book = app.control.book().await?;
     let view = |scope| convert::retry_policies::view(&app.control.tuning_of(&book, scope));
     Ok(Json(Page::new(Scope::ALL.map(view).to_vec(), None)))
@@ -70,7 +77,7 @@ pub(crate) async fn set(
 
 /// Puts what was in force before back in force. Said again, it goes one further back.
 #[utoipa::path(post, path = "/api/v1/retry-policies/{scope}/rollback", tag = "retry policies",
-    params(("scope" = String, Path)), request_body = RollbackRequest, responses(
+    params(("scope" = String, Path)), request_body = Option<RollbackRequest>, responses(
     (status = 200, body = RetryPolicyView), Refusals))]
 pub(crate) async fn roll_back(
     State(app): State<App>,

@@ -93,7 +93,7 @@ pub(crate) async fn get(
 
 /// Ends it, and puts its candidate in force.
 #[utoipa::path(post, path = "/api/v1/rollouts/{id}/promote", tag = "rollouts", params(("id" = String, Path)),
-    request_body = EndRolloutRequest, responses((status = 200, body = RolloutView), Refusals))]
+    request_body = Option<EndRolloutRequest>, responses((status = 200, body = RolloutView), Refusals))]
 pub(crate) async fn promote(
     State(app): State<App>,
     caller: Caller,
@@ -107,7 +107,7 @@ pub(crate) async fn promote(
 
 /// Ends it, and leaves the control in force.
 #[utoipa::path(post, path = "/api/v1/rollouts/{id}/abort", tag = "rollouts", params(("id" = String, Path)),
-    request_body = EndRolloutRequest, responses((status = 200, body = RolloutView), Refusals))]
+    request_body = Option<EndRolloutRequest>, responses((status = 200, body = RolloutView), Refusals))]
 pub(crate) async fn abort(
     State(app): State<App>,
     caller: Caller,

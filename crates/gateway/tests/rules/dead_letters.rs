@@ -1,6 +1,7 @@
 //! Dead letters: listed, shown, deleted.
 
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::job::JobOutcome;
 use interlock_model::{JobId, TenantId, Timestamp};
 use serde_json::json;
 
@@ -20,6 +21,7 @@ fn letter(run: u32) -> DeadLetter {
         attempts: 10,
         last_error: Some("the worker's lease ran out".to_owned()),
         buried_at: Timestamp::from_millis(1_794_700_800_123),
+        result: Some(JobOutcome::Completed { output: json!({"kept": true}) }),
     }
 }
 
@@ -34,15 +36,16 @@ async fn a_dead_letter_shows_every_member() {
     bury(&server, &letter(1)).await;
     let bare = DeadLetter { topic: None, last_error: None, code: LetterCode::ResultUnhandled, ..letter(2) };
     bury(&server, &bare).await;
-    let expected = json!({
+    let mut expected = json!({
         "job_id": job(1), "run_id": job(1).run, "topic": "build", "reason": "10 dispatches lost their worker",
         "reason_code": "worker_lost", "attempts": 10, "last_error": "the worker's lease ran out",
         "created_at": "2026-11-15T00:00:00.123Z"
     });
     let listed = server.get("/api/v1/dlq").send().await.ok(200);
     assert_eq!((&listed["items"][1], &listed["next_cursor"]), (&expected, &json!(null)));
+    expected["result"] = json!({"output": {"kept": true}});
     let shown = server.get(&format!("/api/v1/dlq/{}", job(1))).send().await.ok(200);
-    assert_eq!(shown, expected);
+    assert_eq!(shown, expected, "what may be long is not in lists");
     let shown = server.get(&format!("/api/v1/dlq/{}", job(2))).send().await.ok(200);
     assert_eq!(
         (&shown["topic"], &shown["last_error"], &shown["reason_code"]),

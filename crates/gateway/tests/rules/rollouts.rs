@@ -50,6 +50,15 @@ async fn one_that_has_begun_is_shown_with_both_arms() {
 }
 
 #[tokio::test]
+async fn without_a_duration_it_lasts_seven_days() {
+    let server = Server::start().await;
+    let body = json!({"candidate": "bounded_jitter:500ms:30%", "share_percent": 10});
+    let begun = start(&server, &body).await.ok(201);
+    let time = |name: &str| begun[name].as_str().unwrap().parse::<interlock_model::Timestamp>().unwrap();
+    assert_eq!(time("ends_at").since(time("started_at")), std::time::Duration::from_hours(7 * 24));
+}
+
+#[tokio::test]
 async fn while_one_runs_there_is_no_other_and_its_control_stays() {
     let server = Server::start().await;
     let id = started(&server).await;

@@ -310,6 +310,10 @@ mod tests {
         assert!(refused(&|new| new.guards.min_samples = 0));
         assert!(Share::of_percent(0.0).is_err() && Share::of_percent(100.0).is_err());
         assert!(Share::of_percent(f64::NAN).is_err());
+        assert!(
+            Share::of_percent(10.01).is_ok() && Share::of_percent(10.004).is_err(),
+            "not rounded in silence"
+        );
     }
 
     #[test]

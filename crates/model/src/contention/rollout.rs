@@ -23,9 +23,14 @@ impl Share {
 
     /// From 0.01 to 99.99 percent: without runs on both sides there is nothing to compare.
     pub fn of_percent(percent: f64) -> Result<Self, InvalidPolicy> {
-        let wrong = || InvalidPolicy::new(format!("a share goes from 0.01 to 99.99 percent, not {percent}"));
+        let wrong = || {
+            InvalidPolicy::new(format!(
+                "a share goes from 0.01 to 99.99 percent in steps of 0.01, and is not {percent}"
+            ))
+        };
         let hundredths = (percent * 100.0).round();
-        if !(1.0..=9_999.0).contains(&hundredths) {
+        // What is finer than a hundredth is not rounded in silence.
+        if !(1.0..=9_999.0).contains(&hundredths) || (percent * 100.0 - hundredths).abs() > 1e-6 {
             return Err(wrong());
         }
         #[expect(
