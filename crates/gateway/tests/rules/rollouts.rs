@@ -32,7 +32,8 @@ async fn one_that_has_begun_is_shown_with_both_arms() {
     assert_eq!((&begun["state"], &begun["share_percent"]), (&json!("running"), &json!(12.5)));
     assert_eq!(begun["guards"], json!({"ratio": 2.0, "min_samples": 50}));
     let arm = |name: &str, policy: &str| {
-        json!({"arm": name, "policy": policy, "results": 0, "retries": 0, "has_enough_samples": false,
+        json!({"arm": name, "policy": policy, "results": 0, "retries": 0, "outstanding": 0,
+            "has_enough_samples": false,
             "retries_per_minute": null, "retries_per_result": null, "lock_wait_p95_ms": null,
             "lock_wait_p99_ms": null, "result_latency_p95_ms": null, "first_retry_success": null})
     };
