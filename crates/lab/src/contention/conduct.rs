@@ -16,8 +16,11 @@ use super::report::{ArmReport, ScenarioReport};
 /// What an arm may take beside its load: saving workflows, opening connections.
 const PREPARATION: Duration = Duration::from_secs(8);
 
+/// What the last arms may take of that when the time of the whole lab is over.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// What an arm costs beside its load, usually: a server that starts and stops.
-const OVERHEAD: Duration = Duration::from_millis(250);
+const OVERHEAD: Duration = Duration::from_millis(200);
 
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
@@ -83,7 +86,7 @@ impl<'a> Conduct<'a> {
 
     pub(super) async fn run(&mut self) -> Result<(), Trouble> {
         let arms = |scenario: &Scenario| (*scenario, self.plan.arms(*scenario, self.ground.is_there()));
-        let all: Vec<(Scenario, Vec<Arm>)> = self.plan.scenarios.iter().map(arms).collect();
+        let all: Vec<(Scenario, Vec<Arm>)> = self.plan.course().iter().map(arms).collect();
         self.arms = all.iter().map(|(_, arms)| arms.len()).sum();
         let mut expected: Duration = all.iter().flat_map(|(_, arms)| arms).map(|arm| arm.expected).sum();
         for (scenario, arms) in all {
@@ -109,6 +112,7 @@ impl<'a> Conduct<'a> {
         if let Some(place) = self.place.take() {
             place.site.close().await;
         }
+        self.scenarios.sort_by_key(|report| report.scenario);
         (self.scenarios, self.backend, self.left_behind)
     }
 
@@ -132,9 +136,11 @@ impl<'a> Conduct<'a> {
             Err(trouble) => return Ok(report.with_note(format!("not measured: {trouble}"))),
         };
         let tenant = format!("lab-{}-{}", self.mark, self.done);
-        let stage = Stage { connection, neighbour: format!("{tenant}-storm"), tenant, seed: arm.seed, limit };
+        let (neighbour, deadline) = (format!("{tenant}-storm"), self.until);
+        let stage = Stage { connection, neighbour, tenant, seed: arm.seed, limit, deadline };
         let report = ArmReport { tenant: Some(stage.tenant.clone()), ..report };
-        let end = tokio::time::timeout(limit + PREPARATION, self.carry_out(&stage, arm)).await;
+        let latest = (Instant::now() + limit + PREPARATION).min(self.until + GRACE);
+        let end = tokio::time::timeout_at(latest.into(), self.carry_out(&stage, arm)).await;
         self.clean().await;
         let Ok(end) = end else {
             return Ok(report.with_note("not measured: it could not be prepared in time"));
@@ -143,7 +149,7 @@ impl<'a> Conduct<'a> {
             Ok(Seen::Trace(trace)) => {
                 let mut notes = trace.notes.clone();
                 if trace.is_cut {
-                    notes.insert(0, format!("cut short after {:.1} s", limit.as_secs_f64()));
+                    notes.insert(0, format!("cut short after {:.1} s", trace.elapsed.as_secs_f64()));
                 }
                 notes.extend(self.remark(arm, &strategies));
                 let (figures, series) = (Some(Figures::of(&trace)), Series::of(&trace));
@@ -204,12 +210,13 @@ impl<'a> Conduct<'a> {
     }
 }
 
-/// How long an arm may take of what is left: its own limit, unless the arms after it would find less than they expect.
-/// `all_expect` so much together, it included; if that is more than is left, all get less.
+/// How long an arm may take of what is left: its own limit, unless the arms after it would find less than they expect;
+/// and never less than its share, so that the last may take everything. `all_expect` so much together, it included; if
+/// that is more than is left, all get less.
 fn share(arm: &Arm, left: Duration, all_expect: Duration) -> Duration {
     let after_it = all_expect.saturating_sub(arm.expected);
     let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
-    arm.limit.min(left.saturating_sub(after_it).max(fair))
+    arm.limit.min(left.saturating_sub(after_it)).max(fair)
 }
 
 #[cfg(test)]
@@ -226,7 +233,47 @@ mod tests {
 
     #[test]
     fn an_arm_that_finds_time_enough_may_take_all_that_it_may() {
-        assert_eq!(share(&arm(SECOND, 3 * SECOND), 40 * SECOND, 10 * SECOND), 3 * SECOND);
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 20 * SECOND, 10 * SECOND), 3 * SECOND);
+    }
+
+    #[test]
+    fn what_is_left_to_the_last_is_all_its_own() {
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 20 * SECOND, SECOND), 20 * SECOND);
+        assert_eq!(share(&arm(SECOND, 3 * SECOND), 40 * SECOND, 10 * SECOND), 4 * SECOND);
+    }
+
+    /// What arms get in a lab of the default size, if they take so long: the names of those that are cut short.
+    fn cut_short(takes: impl Fn(Scenario, &Arm) -> Duration) -> Vec<String> {
+        let limit = Size::Small.limit();
+        let plan = Plan { seed: 1, size: Size::Small, scenarios: Scenario::ALL.to_vec(), limit };
+        let arms = |scenario| plan.arms(scenario, false).into_iter().map(move |arm| (scenario, arm));
+        let all: Vec<_> = plan.course().into_iter().flat_map(arms).collect();
+        let mut expected: Duration = all.iter().map(|(_, arm)| arm.expected).sum();
+        let (mut left, mut cut) = (limit, Vec::new());
+        for (place, (scenario, arm)) in all.iter().enumerate() {
+            let overhead = OVERHEAD * u32::try_from(all.len() - place).unwrap();
+            let (got, needed) = (share(arm, left.saturating_sub(overhead), expected), takes(*scenario, arm));
+            if got < needed {
+                cut.push(format!("{scenario}: {}: {got:?} of {needed:?}", arm.name()));
+            }
+            expected -= arm.expected;
+            left = left.saturating_sub(OVERHEAD + got.min(needed));
+        }
+        cut
+    }
+
+    #[test]
+    fn with_the_default_size_there_is_time_for_all_that_is_expected() {
+        assert_eq!(cut_short(|_, arm| arm.expected), Vec::<String>::new());
+    }
+
+    #[test]
+    fn arms_that_need_more_get_what_the_others_did_not_need() {
+        // Results under a lock take half as long again, and everything else three quarters of its time.
+        let takes = |scenario, arm: &Arm| {
+            arm.expected.mul_f64(if scenario == Scenario::RunLock { 1.5 } else { 0.75 })
+        };
+        assert_eq!(cut_short(takes), Vec::<String>::new());
     }
 
     #[test]

@@ -7,7 +7,10 @@ use serde::Serialize;
 use super::trace::{Answer, Attempt, Trace};
 
 /// Arrivals are counted in buckets of this length.
-pub const BUCKET: Duration = Duration::from_millis(10);
+pub const ARRIVALS_BUCKET: Duration = Duration::from_millis(10);
+
+/// Contenders that are served are fewer, and come over a longer time.
+pub const SERVED_BUCKET: Duration = Duration::from_millis(50);
 
 /// Into so many slices at most the time is cut, to see whether successes are spread over it.
 const SLICES_MAX: usize = 50;
@@ -52,7 +55,7 @@ pub struct Figures {
     pub served_ms: Option<Quantiles>,
     /// When the last was served; null if somebody never was.
     pub all_served_ms: Option<f64>,
-    /// The largest bucket of arrivals over the mean one, until the last answer.
+    /// The largest bucket of arrivals over the mean one, until the last answer; null where not all arrivals were seen.
     pub wave: Option<f64>,
     /// The same of retries alone, from the first of them to the last.
     pub retry_wave: Option<f64>,
@@ -76,6 +79,7 @@ impl Figures {
         let sent = trace.attempts.len() + trace.unanswered.len();
         let requests = sent as u64 + trace.background;
         let retries: Vec<_> = trace.attempts.iter().filter(|attempt| attempt.number > 1).collect();
+        let seen = !trace.has_unseen_arrivals;
         Self {
             contenders: trace.contenders,
             requests: sent,
@@ -91,7 +95,7 @@ impl Figures {
             served_ms: quantiles(trace.served.iter().copied()),
             all_served_ms: trace.served.iter().max().filter(|_| everyone).copied().map(rounded_ms),
             wave: peak_to_mean(&arrivals(trace)),
-            retry_wave: peak_to_mean(&buckets(&retries)),
+            retry_wave: peak_to_mean(&buckets(&retries)).filter(|_| seen),
             spread: spread(&trace.served),
             commands: trace.commands,
             commands_per_request: trace
@@ -109,8 +113,10 @@ impl Figures {
 /// What is drawn of an arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Series {
-    /// Arrivals in each bucket of 10 ms.
+    /// Arrivals in each bucket of 10 ms; empty where not all of them were seen.
     pub arrivals: Vec<u32>,
+    /// Contenders that were served, in each bucket of 50 ms.
+    pub served: Vec<u32>,
     /// How long requests took, the shortest first; of many, some.
     pub request_ms: Vec<f64>,
     /// When contenders were served, the first first; of many, some.
@@ -122,6 +128,7 @@ impl Series {
     pub fn of(trace: &Trace) -> Self {
         Self {
             arrivals: arrivals(trace),
+            served: served(trace),
             request_ms: thinned(trace.attempts.iter().map(|attempt| attempt.took)),
             served_ms: thinned(trace.served.iter().copied()),
         }
@@ -155,24 +162,37 @@ pub fn quantiles(times: impl Iterator<Item = Duration>) -> Option<Quantiles> {
     Some(Quantiles { p50: rank(50), p95: rank(95), p99: rank(99), max: rounded_ms(last) })
 }
 
-fn bucket(time: Duration) -> usize {
-    usize::try_from(time.as_millis() / BUCKET.as_millis()).unwrap_or(usize::MAX)
+fn bucket(time: Duration, length: Duration) -> usize {
+    usize::try_from(time.as_millis() / length.as_millis()).unwrap_or(usize::MAX)
 }
 
-/// Arrivals in each bucket, from when all were let go to the last answer.
+/// Arrivals in each bucket, from when all were let go to the last answer. Some of them would be no picture of all.
 fn arrivals(trace: &Trace) -> Vec<u32> {
+    if trace.has_unseen_arrivals {
+        return Vec::new();
+    }
     let answered = trace.attempts.iter().map(|attempt| attempt.sent + attempt.took);
     let Some(end) = answered.chain(trace.unanswered.iter().copied()).max() else { return Vec::new() };
-    let mut counts = vec![0; bucket(end) + 1];
-    for sent in trace.attempts.iter().map(|attempt| &attempt.sent).chain(&trace.unanswered) {
-        counts[bucket(*sent)] += 1;
-    }
+    let sent = trace.attempts.iter().map(|attempt| &attempt.sent).chain(&trace.unanswered);
+    counted(sent, end, ARRIVALS_BUCKET)
+}
+
+/// Contenders that were served in each bucket, to the last of them.
+fn served(trace: &Trace) -> Vec<u32> {
+    let end = trace.served.iter().max();
+    end.map(|end| counted(trace.served.iter(), *end, SERVED_BUCKET)).unwrap_or_default()
+}
+
+/// How many of these times, none after `end`, are in each bucket of this length.
+fn counted<'a>(times: impl Iterator<Item = &'a Duration>, end: Duration, length: Duration) -> Vec<u32> {
+    let mut counts = vec![0; bucket(end, length) + 1];
+    times.for_each(|time| counts[bucket(*time, length)] += 1);
     counts
 }
 
 /// From the first of these to the last.
 fn buckets(attempts: &[&Attempt]) -> Vec<u32> {
-    let places = || attempts.iter().map(|attempt| bucket(attempt.sent));
+    let places = || attempts.iter().map(|attempt| bucket(attempt.sent, ARRIVALS_BUCKET));
     let (Some(first), Some(last)) = (places().min(), places().max()) else { return Vec::new() };
     let mut counts = vec![0; last - first + 1];
     places().for_each(|place| counts[place - first] += 1);

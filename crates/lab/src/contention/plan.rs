@@ -44,7 +44,9 @@ impl Scenario {
             Self::Admission => "starts of one tenant, all at once, with a cap of 2 runs",
             Self::RunLock => "results for one run, all at once",
             Self::Locks => "contenders for one lock, each holding it for a moment",
-            Self::Fairness => "one tenant starts run after run, while another storms or does not",
+            Self::Fairness => {
+                "one tenant starts run after run, while another storms, as fast in every arm, or does not"
+            }
             Self::Idempotency => {
                 "a key that was refused at the cap, used again: the eight steps of the runbook"
             }
@@ -85,7 +87,7 @@ impl Size {
     #[must_use]
     pub fn limit(self) -> Duration {
         match self {
-            Self::Tiny | Self::Small => Duration::from_secs(34),
+            Self::Tiny | Self::Small => Duration::from_secs(42),
             Self::Full => Duration::from_mins(10),
         }
     }
@@ -121,7 +123,7 @@ pub struct Arm {
     pub seed: Seed,
     /// What it takes on a machine that has nothing else to do, about.
     pub expected: Duration,
-    /// After this it is cut short.
+    /// After this it is cut short, unless its share of the time that is left is more.
     pub limit: Duration,
 }
 
@@ -143,13 +145,26 @@ pub enum Work {
     Results { results: u32 },
     /// So many who want one lock at once.
     Locks { contenders: u32, hold_ms: u64, poll: Option<RetryPolicy> },
-    /// One start after the other, while so many clients of another tenant start without a pause.
-    Probes { probes: u32, stormers: u32 },
+    /// One start after the other, while another tenant starts so often, however long its answers take.
+    Probes { probes: u32, storm_per_second: u32 },
     /// The runbook of idempotent starts.
     Steps,
 }
 
 impl Plan {
+    /// The scenarios as they are measured: those whose arms may take much longer than expected come last, and find all
+    /// the time that the others did not need.
+    #[must_use]
+    pub fn course(&self) -> Vec<Scenario> {
+        let mut course = self.scenarios.clone();
+        course.sort_by_key(|scenario| match scenario {
+            Scenario::Locks | Scenario::Fairness | Scenario::Idempotency | Scenario::Budget => 0,
+            Scenario::Admission => 1,
+            Scenario::RunLock => 2,
+        });
+        course
+    }
+
     /// The arms of a scenario. On a server that is there, its strategies and tunings are what they are: only what clients
     /// can choose is compared.
     #[must_use]

@@ -11,7 +11,7 @@ pub use columns::{COLUMNS, Column, Table};
 /// What came of it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// With the same seed, clients wait and are named the same.
+    /// With the same seed, clients come and wait the same.
     pub seed: u64,
     pub size: Size,
     pub limit_ms: u64,

@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// One request. Times count from the moment when all were let go.
+/// One request. Times count from the first request: where all are let go together, from that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     pub contender: u32,
@@ -68,6 +68,8 @@ pub struct Trace {
     pub unanswered: Vec<Duration>,
     /// Requests that made the load and are not judged.
     pub background: u64,
+    /// More arrived at what is contended for than the attempts: the server tried again by itself, or others were there.
+    pub has_unseen_arrivals: bool,
     /// What the store was asked meanwhile.
     pub commands: Option<u64>,
     /// Deliveries that the server put off because a run was busy.

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, time};
 use super::svg::{Anchor, GRID_LINE, Hand, LABEL, Svg, TEXT};
-use super::{LEFT, RIGHT, TOP, WIDTH, ink};
+use super::{LEFT, RIGHT, SINCE, TOP, WIDTH, ink};
 use crate::contention::report::ArmReport;
 
 const HEIGHT: f64 = 320.0;
@@ -15,14 +15,15 @@ const MARGIN: f64 = 14.0;
 const LETTER: f64 = 7.2;
 const SAMPLE: f64 = 42.0;
 
-/// The share of requests that were answered within a time.
+/// The share of all requests that were answered within a time. Where some had no answer, it ends below 100 %.
 pub(super) fn latency(title: &str, arms: &[&ArmReport]) -> String {
     let times = || arms.iter().flat_map(|arm| &arm.series.request_ms).copied();
     let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
     let across = Axis::logarithmic((low, high), (LEFT, WIDTH - RIGHT));
-    let curves = arms.iter().map(|arm| rising(&arm.series.request_ms, 1.0, None)).collect();
-    Plot { across, up: "requests answered", along: "time from sending to answer (logarithmic)", curves }
-        .draw(title, arms)
+    let curves = arms.iter().map(|arm| rising(&arm.series.request_ms, answered(arm), None)).collect();
+    let along = "time from sending to answer (logarithmic)";
+    let names = arms.iter().map(|arm| with_unanswered(arm)).collect();
+    Plot { across, up: "requests answered", along, curves, names }.draw(title, arms)
 }
 
 /// The share of contenders that were served by a time.
@@ -32,7 +33,23 @@ pub(super) fn waves(title: &str, arms: &[&ArmReport]) -> String {
     let across = Axis::linear(longest, (LEFT, WIDTH - RIGHT));
     let curve = |arm: &&ArmReport| rising(&arm.series.served_ms, served(arm), Some(end(arm)));
     let curves = arms.iter().map(curve).collect();
-    Plot { across, up: "contenders served", along: "time since all were let go", curves }.draw(title, arms)
+    let names = arms.iter().map(|arm| arm.name.clone()).collect();
+    Plot { across, up: "contenders served", along: SINCE, curves, names }.draw(title, arms)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a lab")]
+fn answered(arm: &ArmReport) -> f64 {
+    let figures = arm.figures.as_ref().filter(|figures| figures.requests > 0);
+    figures.map_or(1.0, |figures| 1.0 - figures.unanswered as f64 / figures.requests as f64)
+}
+
+/// Why the curve of an arm ends where it does.
+fn with_unanswered(arm: &ArmReport) -> String {
+    let figures = arm.figures.as_ref().filter(|figures| figures.unanswered > 0);
+    figures.map_or_else(
+        || arm.name.clone(),
+        |figures| format!("{} ({} of {} unanswered)", arm.name, figures.unanswered, figures.requests),
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a lab")]
@@ -58,11 +75,13 @@ struct Plot {
     along: &'static str,
     /// Times and shares.
     curves: Vec<Vec<(f64, f64)>>,
+    /// What the legend calls them.
+    names: Vec<String>,
 }
 
 impl Plot {
     fn draw(&self, title: &str, arms: &[&ArmReport]) -> String {
-        let longest = arms.iter().map(|arm| arm.name.chars().count()).max().unwrap_or(0);
+        let longest = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "a number of letters")]
         let is_wide = (longest as f64).mul_add(LETTER, SAMPLE) > (WIDTH - LEFT - RIGHT) / 2.0;
         let columns = if is_wide { 1 } else { 2 };
@@ -81,14 +100,14 @@ impl Plot {
                 .collect();
             svg.line(&points, *stroke);
         }
-        for (number, (arm, stroke)) in arms.iter().zip(&strokes).enumerate() {
+        for (number, (name, stroke)) in self.names.iter().zip(&strokes).enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a number of entries")]
             let (column, row) = ((number / rows) as f64, (number % rows) as f64);
             let x = LEFT + column * (WIDTH - LEFT - RIGHT) / 2.0;
             let y = bottom + BELOW + row * ENTRY;
             svg.line(&[(x, y), (x + SAMPLE - 10.0, y)], *stroke);
             let hand = Hand { size: 12, colour: TEXT, anchor: Anchor::Start };
-            svg.text((x + SAMPLE, y + 4.0), hand, &arm.name);
+            svg.text((x + SAMPLE, y + 4.0), hand, name);
         }
         svg.finish()
     }

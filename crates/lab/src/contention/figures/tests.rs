@@ -85,6 +85,22 @@ fn when_all_are_served_the_last_tells_when() {
 }
 
 #[test]
+fn of_arrivals_that_are_not_all_seen_no_wave_is_told_but_successes_are() {
+    let trace = Trace {
+        contenders: 3,
+        attempts: vec![attempt(0, 1, 0, 5, Answer::Ok), attempt(1, 1, 0, 6, Answer::Ok)],
+        served: vec![ms(520), ms(7), ms(49)],
+        has_unseen_arrivals: true,
+        ..Trace::default()
+    };
+    let (found, series) = (Figures::of(&trace), Series::of(&trace));
+    assert_eq!((found.wave, found.retry_wave, series.arrivals), (None, None, Vec::new()));
+    assert_eq!(series.served, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    let seen = Trace { has_unseen_arrivals: false, ..trace };
+    assert_eq!((Figures::of(&seen).wave, Series::of(&seen).arrivals), (Some(1.0), vec![2]));
+}
+
+#[test]
 fn nothing_measured_is_nothing_said() {
     let found = Figures::of(&Trace::default());
     assert_eq!((found.request_ms, found.served_ms, found.wave, found.spread), (None, None, None, None));

@@ -36,6 +36,8 @@ pub(super) struct Stage {
     pub(super) seed: Seed,
     /// How long the load may last, once it has begun.
     pub(super) limit: Duration,
+    /// When it must have ended, however late it began.
+    pub(super) deadline: Instant,
 }
 
 /// What came of the load.
@@ -51,7 +53,7 @@ impl Stage {
 
     /// When the time of a load that begins now is over.
     fn until(&self) -> Instant {
-        Instant::now() + self.limit
+        (Instant::now() + self.limit).min(self.deadline)
     }
 
     pub(super) async fn carry_out(&self, work: &Work) -> Result<Seen> {
@@ -63,7 +65,7 @@ impl Stage {
             Work::Locks { contenders, hold_ms, poll } => {
                 self.locks(contenders, Duration::from_millis(hold_ms), poll).await
             }
-            Work::Probes { probes, stormers } => self.probes(probes, stormers).await,
+            Work::Probes { probes, storm_per_second } => self.probes(probes, storm_per_second).await,
             Work::Steps => return self.steps().await.map(Seen::Steps),
         };
         trace.map(Seen::Trace)

@@ -49,6 +49,9 @@ impl Stage {
         following.abort();
         let mut trace = recorder.trace(posted.contenders, posted.is_cut || end.is_err());
         before.add_to(&mut trace, &Counters::after(&client).await?);
+        // When a result is put off, the server delivers it again.
+        trace.has_unseen_arrivals = true;
+        trace.notes.push("results are put off in the server: no WAVE".to_owned());
         Ok(trace)
     }
 

@@ -28,7 +28,7 @@ pub(super) fn html(report: &Report, pictures: &[Vec<Picture>]) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>interlock lab</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>interlock lab</h1>\n\
-         <p>On {backend}, seed {}, in {seconds} s. The same seed gives the same clients, delays and names.</p>\n\
+         <p>On {backend}, seed {}, in {seconds} s. The same seed gives the same clients and delays; tenants are named anew.</p>\n\
          {}{body}{}</body>\n</html>\n",
         report.seed,
         reason.unwrap_or_default(),
@@ -65,4 +65,28 @@ fn legend() -> String {
     };
     let entries: String = COLUMNS.iter().map(entry).collect();
     format!("<h2>Columns</h2>\n<p>All times are in milliseconds.</p>\n<dl>\n{entries}</dl>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contention::plan::Size;
+
+    #[test]
+    fn the_page_promises_of_a_seed_only_what_it_gives() {
+        let report = Report {
+            seed: 42,
+            size: Size::Tiny,
+            limit_ms: 1,
+            backend: None,
+            elapsed_ms: 1,
+            scenarios: Vec::new(),
+            reason: None,
+            left_behind: Vec::new(),
+        };
+        let page = html(&report, &[]);
+        let promise =
+            "seed 42, in 0 s. The same seed gives the same clients and delays; tenants are named anew.</p>";
+        assert!(page.contains(promise), "{page}");
+    }
 }

@@ -25,7 +25,7 @@ pub(super) fn of(scenario: Scenario, size: Size) -> Vec<Arm> {
         Scenario::RunLock => run_lock(size),
         Scenario::Locks => locks(size),
         Scenario::Fairness => fairness(size),
-        Scenario::Idempotency => vec![arm(Serving::default_of("one step"), "", Work::Steps, 1_000)],
+        Scenario::Idempotency => vec![arm(Serving::default_of("one step"), "", Work::Steps, 300)],
         Scenario::Budget => budget(size),
     }
 }
@@ -88,14 +88,14 @@ fn admission(size: Size) -> Vec<Arm> {
     let mut arms = Vec::new();
     for &starts in bursts {
         for serving in strategies() {
-            // Nobody waits longer for the lock than two seconds.
-            let once_ms = if serving.flags.is_empty() { 500 } else { 2_500 }.max(u64::from(starts) * 5);
+            let is_locked = !serving.flags.is_empty();
+            let (once_ms, again_ms) = if is_locked { (12, 15) } else { (3, 25) };
             let policies = [None, Some(CLIENT_FIXED), Some(CLIENT_JITTERED)];
             for retry in policies {
                 let (clients, tries_max, expected_ms) = match retry {
-                    None => ("no retry".to_owned(), 1, once_ms),
+                    None => ("no retry".to_owned(), 1, u64::from(starts) * once_ms),
                     // Whoever tries again until it is served needs slots to come free.
-                    Some(policy) => (format!("client {policy}"), TRIES_MAX, u64::from(starts) * 15),
+                    Some(policy) => (format!("client {policy}"), TRIES_MAX, u64::from(starts) * again_ms),
                 };
                 let clients = if bursts.len() > 1 { format!("{clients}, {starts}") } else { clients };
                 let work = Work::Starts { starts, runs_max: RUNS_MAX, retry, tries_max };
@@ -107,10 +107,11 @@ fn admission(size: Size) -> Vec<Arm> {
 }
 
 fn run_lock(size: Size) -> Vec<Arm> {
+    // Of those that come again together, hardly more than one finds the run free.
     let (results, expected_ms) = match size {
-        Size::Tiny => (10, 2_000),
-        Size::Small => (20, 2_500),
-        Size::Full => (500, 30_000),
+        Size::Tiny => (5, 2_000),
+        Size::Small => (8, 3_400),
+        Size::Full => (100, 50_000),
     };
     let inbox = Serving::default_of("inbox");
     let locked = [
@@ -120,7 +121,7 @@ fn run_lock(size: Size) -> Vec<Arm> {
     ]
     .map(Serving::run_lock);
     let all = [inbox].into_iter().chain(locked);
-    let expected = |serving: &Serving| if serving.flags.is_empty() { expected_ms / 5 } else { expected_ms };
+    let expected = |serving: &Serving| if serving.flags.is_empty() { expected_ms / 20 } else { expected_ms };
     all.map(|serving| (expected(&serving), serving))
         .map(|(expected_ms, serving)| arm(serving, "", Work::Results { results }, expected_ms))
         .collect()
@@ -129,7 +130,7 @@ fn run_lock(size: Size) -> Vec<Arm> {
 fn locks(size: Size) -> Vec<Arm> {
     let (contenders, expected_ms) = match size {
         Size::Tiny => (10, 500),
-        Size::Small => (30, 1_000),
+        Size::Small => (30, 700),
         Size::Full => (500, 15_000),
     };
     let work = |poll| Work::Locks { contenders, hold_ms: 5, poll };
@@ -144,15 +145,15 @@ fn locks(size: Size) -> Vec<Arm> {
 }
 
 fn fairness(size: Size) -> Vec<Arm> {
-    let (probes, stormers, expected_ms) = match size {
-        Size::Tiny => (10, 10, 500),
-        Size::Small => (30, 30, 800),
-        Size::Full => (500, 200, 15_000),
+    let (probes, storm_per_second, expected_ms) = match size {
+        Size::Tiny => (10, 100, 300),
+        Size::Small => (30, 300, 500),
+        Size::Full => (500, 300, 15_000),
     };
     let mut arms = Vec::new();
     for serving in [Serving::admission_lock(ADMISSION_FIXED), Serving::default_of("one step")] {
-        arms.push(arm(serving.clone(), "alone", Work::Probes { probes, stormers: 0 }, expected_ms));
-        arms.push(arm(serving, "beside a storm", Work::Probes { probes, stormers }, expected_ms));
+        arms.push(arm(serving.clone(), "alone", Work::Probes { probes, storm_per_second: 0 }, expected_ms));
+        arms.push(arm(serving, "beside a storm", Work::Probes { probes, storm_per_second }, expected_ms));
     }
     arms
 }
@@ -160,8 +161,8 @@ fn fairness(size: Size) -> Vec<Arm> {
 /// How long the server may wait for its lock, against how often the client tries.
 fn budget(size: Size) -> Vec<Arm> {
     let starts = match size {
-        Size::Tiny => 20,
-        Size::Small => 40,
+        Size::Tiny => 10,
+        Size::Small => 20,
         Size::Full => 300,
     };
     let mut arms = Vec::new();
@@ -172,7 +173,7 @@ fn budget(size: Size) -> Vec<Arm> {
             name: format!("max wait {max_wait_ms} ms"),
             flags: locked.flags.into_iter().chain(more).collect(),
         };
-        let expected_ms = 400 + max_wait_ms / 2;
+        let expected_ms = u64::from(starts) * 15;
         for retries in [0, 1, 3] {
             let retry = (retries > 0).then_some(CLIENT_JITTERED);
             // Nobody meets the cap here: whoever is refused has waited for the lock in vain.
