@@ -172,7 +172,7 @@ watched!(JobStore {
     heartbeat(tenant: &TenantId, job: &JobId, fence: Fence) -> Heartbeat
         => |checker, answer| checker.heartbeat(job, fence, answer);
     hold(tenant: &TenantId, job: &JobId, fence: Fence, term: LeaseTerm) -> Heartbeat
-        => |checker, answer| checker.heartbeat(job, fence, answer);
+        => |checker, answer| checker.held((job, fence), term, answer);
     progress(tenant: &TenantId, job: &JobId, fence: Fence, progress: Progress) -> ()
         => |checker, answer| checker.progress(job, fence, answer);
     report(tenant: &TenantId, job: &JobId, fence: Fence, outcome: JobOutcome) -> Report, cause = outcome.cause()

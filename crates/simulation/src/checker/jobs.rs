@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claimed, Heartbeat, Report};
+use interlock_backend::jobs::{Claimed, Heartbeat, LeaseTerm, Report};
 use interlock_model::job::EndCause;
 use interlock_model::{Clock, Fence, JobId, TenantId, Timestamp};
 
@@ -67,6 +67,22 @@ impl Checker {
         if let Some(Job::Held { ttl, until, .. }) = self.jobs.get_mut(job).filter(|_| is_accepted) {
             *until = now + *ttl;
         }
+    }
+
+    /// From now on the lease is of another term, and heartbeats extend it by that.
+    pub(crate) fn held(
+        &mut self,
+        (job, fence): (&JobId, Fence),
+        term: LeaseTerm,
+        answer: &Result<Heartbeat, StoreError>,
+    ) {
+        let is_accepted = matches!(answer, Ok(Heartbeat::Extended { .. }));
+        if let (LeaseTerm::For(term), Some(Job::Held { ttl, .. })) =
+            (term, self.jobs.get_mut(job).filter(|_| is_accepted))
+        {
+            *ttl = term;
+        }
+        self.heartbeat(job, fence, answer);
     }
 
     pub(crate) fn progress(&mut self, job: &JobId, fence: Fence, answer: &Result<(), StoreError>) {
