@@ -51,7 +51,7 @@ pub(crate) struct Lab {
     /// How much load
     #[arg(long, value_enum, default_value = "small")]
     size: SizeChoice,
-    /// How long everything together may take; arms that find no time left say so [default: by size, 42 or 600]
+    /// How long everything together may take; arms that find no time left say so [default: by size, 40 or 600]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     limit_s: Option<u64>,
     /// Of everything random in the load: the same seed gives the same clients and delays

@@ -25,6 +25,9 @@ const OVERHEAD: Duration = Duration::from_millis(200);
 /// Less is not worth beginning.
 const SHORTEST: Duration = Duration::from_millis(300);
 
+/// So much everybody gets while there is so much: a machine that is busy must not leave out what takes no time.
+const FLOOR: Duration = Duration::from_millis(500);
+
 /// What kept an arm from being measured; or the whole lab, if it met the first of them.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Trouble {
@@ -211,12 +214,12 @@ impl<'a> Conduct<'a> {
 }
 
 /// How long an arm may take of what is left: its own limit, unless the arms after it would find less than they expect;
-/// and never less than its share, so that the last may take everything. `all_expect` so much together, it included; if
-/// that is more than is left, all get less.
+/// and never less than its share, so that the last may take everything, or than [`FLOOR`]. `all_expect` so much together,
+/// it included; if that is more than is left, all get less.
 fn share(arm: &Arm, left: Duration, all_expect: Duration) -> Duration {
     let after_it = all_expect.saturating_sub(arm.expected);
     let fair = left.mul_f64(arm.expected.as_secs_f64() / all_expect.as_secs_f64().max(f64::MIN_POSITIVE));
-    arm.limit.min(left.saturating_sub(after_it)).max(fair)
+    arm.limit.min(left.saturating_sub(after_it)).max(fair).max(FLOOR.min(left))
 }
 
 #[cfg(test)]
@@ -240,6 +243,12 @@ mod tests {
     fn what_is_left_to_the_last_is_all_its_own() {
         assert_eq!(share(&arm(SECOND, 3 * SECOND), 20 * SECOND, SECOND), 20 * SECOND);
         assert_eq!(share(&arm(SECOND, 3 * SECOND), 40 * SECOND, 10 * SECOND), 4 * SECOND);
+    }
+
+    #[test]
+    fn what_takes_hardly_any_time_is_not_left_out_while_there_is_some() {
+        assert_eq!(share(&arm(SECOND / 5, 3 * SECOND), 5 * SECOND, 10 * SECOND), FLOOR);
+        assert_eq!(share(&arm(SECOND / 5, 3 * SECOND), SECOND / 10, 10 * SECOND), SECOND / 10);
     }
 
     /// What arms get in a lab of the default size, if they take so long: the names of those that are cut short.
@@ -269,10 +278,9 @@ mod tests {
 
     #[test]
     fn arms_that_need_more_get_what_the_others_did_not_need() {
-        // Results under a lock take half as long again, and everything else three quarters of its time.
-        let takes = |scenario, arm: &Arm| {
-            arm.expected.mul_f64(if scenario == Scenario::RunLock { 1.5 } else { 0.75 })
-        };
+        // Results under a lock take more than twice as long, and everything else half of its time.
+        let takes =
+            |scenario, arm: &Arm| arm.expected.mul_f64(if scenario == Scenario::RunLock { 2.2 } else { 0.5 });
         assert_eq!(cut_short(takes), Vec::<String>::new());
     }
 

@@ -87,7 +87,7 @@ impl Size {
     #[must_use]
     pub fn limit(self) -> Duration {
         match self {
-            Self::Tiny | Self::Small => Duration::from_secs(42),
+            Self::Tiny | Self::Small => Duration::from_secs(40),
             Self::Full => Duration::from_mins(10),
         }
     }
