@@ -51,7 +51,7 @@ impl Stage {
         before.add_to(&mut trace, &Counters::after(&client).await?);
         // When a result is put off, the server delivers it again.
         trace.has_unseen_arrivals = true;
-        trace.notes.push("results are put off in the server: no WAVE".to_owned());
+        trace.notes.push("what the server delivers again is not seen: no WAVE".to_owned());
         Ok(trace)
     }
 

@@ -53,9 +53,11 @@ pub const COLUMNS: [Column; 19] = [
     column("COMMANDS", "commands to the store for each request", |figures| {
         figures.commands_per_request.map(|commands| format!("{commands:.1}"))
     }),
-    column("WAVE", "the largest 10 ms bucket of arrivals over the mean one: 1 is smooth", |figures| {
-        figures.wave.map(|wave| format!("{wave:.1}"))
-    }),
+    column(
+        "WAVE",
+        "the largest 10 ms bucket of arrivals over the mean one: 1 is smooth; not said where not all are seen",
+        |figures| figures.wave.map(|wave| format!("{wave:.1}")),
+    ),
     column("RETRY WAVE", "the same of retries alone", |figures| {
         figures.retry_wave.map(|wave| format!("{wave:.1}"))
     }),
