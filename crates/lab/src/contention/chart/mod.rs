@@ -1,6 +1,7 @@
 //! Pictures of a report, as SVG and as PNG.
 //!
-//! * `burst`: arrivals or successes over time, a panel for each arm; `curves`: how long requests took, and who was served when
+//! * `burst`: arrivals or successes over time, a panel for each arm
+//! * `curves`: how long requests took, and who was served when
 //! * `svg`: lines, bars and words; `axis`: where ticks stand and what they say; `ink`: colours
 //! * `png`: the same picture in pixels
 

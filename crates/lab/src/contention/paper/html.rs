@@ -28,7 +28,8 @@ pub(super) fn html(report: &Report, pictures: &[Vec<Picture>]) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>interlock lab</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>interlock lab</h1>\n\
-         <p>On {backend}, seed {}, in {seconds} s. The same seed gives the same clients and delays; tenants are named anew.</p>\n\
+         <p>On {backend}, seed {}, in {seconds} s. The same seed gives the same clients and delays; tenants are named \
+         anew.</p>\n\
          {}{body}{}</body>\n</html>\n",
         report.seed,
         reason.unwrap_or_default(),
