@@ -18,11 +18,16 @@ if term ~= '' then
     ttl = math.max(tonumber(deadline) - now, 1000)
   end
 end
-local expires_at = integer(now + ttl)
+local lasts = ttl
+if redis.call('HEXISTS', key('wf:job', job), 'put_off') == 1 then
+  -- Its worker has said all that it has to say; a last beat must not end the time that its word was given.
+  lasts = math.max(ttl, tonumber(found.expires_at) - now)
+end
+local expires_at = integer(now + lasts)
 redis.call('HSET', key('wf:job', job), 'ttl', integer(ttl), 'expires_at', expires_at)
 redis.call('ZADD', key('wf:leases'), expires_at, job)
 local lease = { found.worker, found.token, integer(fence), found.expires_at }
-extend_job_lock(job, lease, { found.worker, found.token, integer(fence), expires_at }, ttl)
+extend_job_lock(job, lease, { found.worker, found.token, integer(fence), expires_at }, lasts)
 local seen_at = redis.call('HGET', key('wf:worker', found.worker), 'last_seen_at')
 if seen_at and now - tonumber(seen_at) >= 1000 then
   redis.call('HSET', key('wf:worker', found.worker), 'last_seen_at', integer(now))

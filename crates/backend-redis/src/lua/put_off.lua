@@ -1,15 +1,9 @@
 -- Keeps a result for another delivery. Asked again, or by the worker that has not heard the answer, the schedule goes on.
 local job, fence, cause, event = argument(), number(), argument(), argument()
-local deliveries, waited, delay, lease = number(), number(), number(), number()
-local word, found = standing(job, fence)
-if not word then
-  return found
-end
-if word == 'ended' then
-  if found.cause == cause then
-    return { 'ok', 'already' }
-  end
-  return { 'fenced', found.fence }
+local deliveries, waited, delay, beyond = number(), number(), number(), number()
+local lease, answer = undecided(job, fence, cause)
+if not lease then
+  return answer
 end
 local refusal = contradicts(job, cause)
 if refusal then
@@ -23,12 +17,12 @@ redis.call('HSET', hash, 'put_off', event, 'put_off_cause', cause, 'put_off_deli
 redis.call('HSETNX', hash, 'put_off_since', integer(now - waited))
 redis.call('ZADD', key('wf:put_off'), integer(now + delay), job)
 -- The worker has said all that it has to say, and is not heard of meanwhile.
-local lasts = delay + lease
-if now + lasts > tonumber(found.expires_at) then
+local lasts = delay + beyond
+if now + lasts > tonumber(lease.expires_at) then
   local expires_at = integer(now + lasts)
   redis.call('HSET', hash, 'expires_at', expires_at)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  local before = { found.worker, found.token, integer(fence), found.expires_at }
-  extend_job_lock(job, before, { found.worker, found.token, integer(fence), expires_at }, lasts)
+  local before = { lease.worker, lease.token, integer(fence), lease.expires_at }
+  extend_job_lock(job, before, { lease.worker, lease.token, integer(fence), expires_at }, lasts)
 end
 return { 'ok', 'put_off' }

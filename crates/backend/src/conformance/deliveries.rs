@@ -316,6 +316,19 @@ pub async fn a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay(subj
     assert_eq!(scene.store.expire(&acme(), 10).await, Ok(vec![claimed[1].job.id.clone()]));
 }
 
+pub async fn a_heartbeat_does_not_end_the_time_of_a_result_that_is_kept(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let claimed = scene.working_at(1).await.remove(0);
+    scene.kept(&PutOff { delay: LEASE * 5, ..put_off(&claimed, 1) }).await;
+    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+    let beat = scene.store.heartbeat(&acme(), job, fence).await.unwrap();
+    let Heartbeat::Extended { expires_at, .. } = beat else { panic!("{beat:?}") };
+    assert_eq!(expires_at.since(claimed.lease.expires_at), LEASE * 5);
+    subject.elapse(LEASE * 5).await;
+    assert_eq!(scene.store.expire(&acme(), 10).await, Ok(Vec::new()));
+    assert_eq!(scene.take_put_off(1).await.len(), 1, "it is delivered at its time");
+}
+
 pub async fn a_result_that_was_put_off_is_not_lost_with_its_lease(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(3).await;

@@ -174,6 +174,7 @@ macro_rules! conformance_suite {
                 the_workers_first_word_counts_while_it_is_put_off,
                 only_the_jobs_holder_may_put_its_result_off,
                 a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay,
+                a_heartbeat_does_not_end_the_time_of_a_result_that_is_kept,
                 a_result_that_was_put_off_is_not_lost_with_its_lease,
                 a_result_that_was_put_off_goes_with_its_job,
                 a_result_that_was_put_off_survives_a_reopening,

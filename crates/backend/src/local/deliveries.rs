@@ -9,7 +9,7 @@ use interlock_model::{Fence, JobId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::commit::end_job;
-use super::jobs::{Standing, stale, standing};
+use super::jobs::{stale, undecided};
 use super::rows::{self, RunLease};
 use super::store::LocalStore;
 use super::tables::{Changes, Decision, Executor, Pick, Table, View, parse, read};
@@ -55,13 +55,10 @@ fn report_and_take(
     report: &ReportAndTake,
 ) -> Result<Decision<ReportTaken>, StoreError> {
     let (id, job, run) = (&report.tenant, &report.job, report.job.run);
-    match standing(view, now, (id, job), report.fence)? {
-        Standing::Ended(end) if end.cause == report.outcome.cause() => {
-            return Ok(Decision::unchanged(ReportTaken::AlreadyRecorded));
-        }
-        Standing::Ended(end) => return stale(report.fence, end.fence),
-        Standing::Held(_) => first_word(view, now, (id, job), (report.fence, &report.outcome))?,
-    };
+    if undecided(view, now, (id, job), (report.fence, report.outcome.cause()))?.is_none() {
+        return Ok(Decision::unchanged(ReportTaken::AlreadyRecorded));
+    }
+    first_word(view, now, (id, job), (report.fence, &report.outcome))?;
     let Some(free) = take::free_run(view, now, id, run)? else {
         return Ok(Decision::unchanged(ReportTaken::Busy));
     };
@@ -99,13 +96,8 @@ fn first_word(
 
 fn put_off(view: &dyn View, now: Timestamp, asked: &PutOff) -> Result<Decision<PutOffAnswer>, StoreError> {
     let (id, job) = (&asked.tenant, &asked.job);
-    let lease = match standing(view, now, (id, job), asked.fence)? {
-        Standing::Ended(end) if end.cause == asked.outcome.cause() => {
-            return Ok(Decision::unchanged(PutOffAnswer::AlreadyRecorded));
-        }
-        Standing::Ended(end) => return stale(asked.fence, end.fence),
-        Standing::Held(lease) => lease,
-    };
+    let lease = undecided(view, now, (id, job), (asked.fence, asked.outcome.cause()))?;
+    let Some(lease) = lease else { return Ok(Decision::unchanged(PutOffAnswer::AlreadyRecorded)) };
     let known = first_word(view, now, (id, job), (asked.fence, &asked.outcome))?;
     // Asked again, or by the worker that has not heard the answer: the schedule goes on as it is.
     if known.as_ref().is_some_and(|known| known.deliveries >= asked.deliveries) {

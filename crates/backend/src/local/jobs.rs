@@ -45,7 +45,12 @@ pub(super) fn heartbeat(
                     term.of(held.and_then(|held| held.new.deadline_at), now)
                 }
             };
-            let extended = JobLease { ttl, expires_at: now + ttl, ..lease.clone() };
+            let mut expires_at = now + ttl;
+            if view.get(Table::PutOff, &rows::job(id, job))?.is_some() {
+                // Its worker has said all that it has to say; a last beat must not end the time that its word was given.
+                expires_at = expires_at.max(lease.expires_at);
+            }
+            let extended = JobLease { ttl, expires_at, ..lease.clone() };
             changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
             changes.mark(Table::JobExpiries, rows::expiry(id, extended.expires_at, job));
             changes.put(Table::JobLeases, rows::job(id, job), &extended);
@@ -83,20 +88,29 @@ pub(super) fn report(
     fence: Fence,
     outcome: JobOutcome,
 ) -> Result<Decision<Report>, StoreError> {
-    match standing(view, now, (id, job), fence)? {
-        Standing::Ended(end) if end.cause == outcome.cause() => {
-            Ok(Decision::unchanged(Report::AlreadyRecorded))
-        }
+    if undecided(view, now, (id, job), (fence, outcome.cause()))?.is_none() {
+        return Ok(Decision::unchanged(Report::AlreadyRecorded));
+    }
+    let mut changes = Changes::default();
+    let mut tenant = slots::tenant(view, id)?;
+    end_job(view, &mut changes, (id, &mut tenant), job, (outcome.cause(), now))?;
+    changes.put(Table::Tenants, id.as_str(), &tenant);
+    let event = InboxEvent::Job { at: now, job: job.clone(), outcome };
+    inbox::post(view, &mut changes, (id, job.run), &[event])?;
+    Ok(Decision { answer: Report::Recorded, changes })
+}
+
+/// The lease under which a result may end the job so. None: the same result was recorded before.
+pub(super) fn undecided(
+    view: &dyn View,
+    now: Timestamp,
+    job: (&TenantId, &JobId),
+    (fence, cause): (Fence, EndCause),
+) -> Result<Option<JobLease>, StoreError> {
+    match standing(view, now, job, fence)? {
+        Standing::Ended(end) if end.cause == cause => Ok(None),
         Standing::Ended(end) => stale(fence, end.fence),
-        Standing::Held(_) => {
-            let mut changes = Changes::default();
-            let mut tenant = slots::tenant(view, id)?;
-            end_job(view, &mut changes, (id, &mut tenant), job, (outcome.cause(), now))?;
-            changes.put(Table::Tenants, id.as_str(), &tenant);
-            let event = InboxEvent::Job { at: now, job: job.clone(), outcome };
-            inbox::post(view, &mut changes, (id, job.run), &[event])?;
-            Ok(Decision { answer: Report::Recorded, changes })
-        }
+        Standing::Held(lease) => Ok(Some(lease)),
     }
 }
 

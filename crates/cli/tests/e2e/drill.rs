@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// The report of a drill that must have ended with this code.
+/// The report of a drill, or of a lab, that must have ended with this code.
 pub(crate) fn report(output: &Output, code: i32) -> Value {
     let told = String::from_utf8_lossy(&output.stderr);
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));

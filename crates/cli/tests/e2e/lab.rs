@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::drill::report;
 use super::server::{BINARY, Caller, LIMIT, Server, signal};
 use super::walk_through::{self, blocks, read};
 
@@ -41,14 +42,6 @@ impl Place {
     pub(crate) fn expect_empty(&self) {
         assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 0);
     }
-}
-
-/// The report of a lab that must have ended with this code.
-pub(crate) fn report(output: &Output, code: i32) -> Value {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
-    assert_eq!(output.status.code(), Some(code), "{report:#} {told}");
-    report
 }
 
 /// The arms of a scenario.

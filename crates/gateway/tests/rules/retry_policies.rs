@@ -31,6 +31,7 @@ async fn what_nobody_changed_is_as_configured() {
     let one = server.get(LOCK_BUSY).send().await.ok(200);
     assert_eq!((&one["policy"], &one["versions"]), (&json!("fixed:500ms"), &json!([])));
     server.get("/api/v1/retry-policies/nothing").send().await.problem(404, "not_found");
+    server.get("/api/v1/retry-policies?limit=0").send().await.problem(400, "invalid_request");
 }
 
 #[tokio::test]

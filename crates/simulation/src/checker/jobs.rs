@@ -64,8 +64,10 @@ impl Checker {
             self.counts.stale_heartbeats_refused += 1;
         }
         let now = self.clock.now();
+        let is_kept = self.waiting.contains_key(job);
         if let Some(Job::Held { ttl, until, .. }) = self.jobs.get_mut(job).filter(|_| is_accepted) {
-            *until = now + *ttl;
+            let end = now + *ttl;
+            *until = if is_kept { end.max(*until) } else { end };
         }
     }
 

@@ -24,3 +24,18 @@ local function standing(job, fence)
   end
   return 'held', { ttl = tonumber(found[7]), worker = found[8], token = found[9], expires_at = found[6] }
 end
+
+-- The same for a result that ends the job so: its lease, or nothing and the answer. The same result again is nothing new.
+local function undecided(job, fence, cause)
+  local word, found = standing(job, fence)
+  if not word then
+    return nil, found
+  end
+  if word == 'held' then
+    return found
+  end
+  if found.cause == cause then
+    return nil, { 'ok', 'already' }
+  end
+  return nil, { 'fenced', found.fence }
+end

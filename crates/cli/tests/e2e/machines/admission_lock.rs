@@ -3,34 +3,20 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
+use super::caps::{count, prepare, storm};
 use super::monitor::Monitor;
 use super::{Machines, replica};
 use crate::load::Load;
-use crate::server::{Answer, Caller, LIMIT, signal};
+use crate::server::{LIMIT, signal};
 
 const LOCK: [&str; 2] = ["--admission-strategy", "lock"];
 /// Short, so that a test sees a hold run out.
 const SHORT_LOCK: [&str; 4] = ["--admission-strategy", "lock", "--admission-lock-ttl-ms", "500"];
 const KEY: &str = "cordum:wf:run:admission:acme";
-
-async fn prepare(callers: &[Caller], cap: u32) {
-    callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
-    callers[0].limit(cap).await;
-}
-
-async fn storm(callers: &[Caller], starts: usize, key: Option<&str>) -> Vec<Answer> {
-    let input = json!({"n": 1});
-    join_all((0..starts).map(|number| callers[number % callers.len()].start("job", key, &input))).await
-}
-
-fn count(answers: &[Answer], status: u16) -> usize {
-    answers.iter().filter(|answer| answer.status.as_u16() == status).count()
-}
 
 /// Until `GET` shows this.
 async fn shows(machines: &Machines, key: &str, expected: &str) {

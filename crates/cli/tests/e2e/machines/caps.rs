@@ -9,18 +9,18 @@ use super::Machines;
 use super::monitor::Monitor;
 use crate::server::{Answer, Caller};
 
-async fn prepare(callers: &[Caller], cap: u32) {
+pub(super) async fn prepare(callers: &[Caller], cap: u32) {
     callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     callers[0].limit(cap).await;
 }
 
 /// So many starts at once, spread over the replicas.
-async fn storm(callers: &[Caller], starts: usize, key: Option<&str>) -> Vec<Answer> {
+pub(super) async fn storm(callers: &[Caller], starts: usize, key: Option<&str>) -> Vec<Answer> {
     let input = json!({"n": 1});
     join_all((0..starts).map(|number| callers[number % callers.len()].start("job", key, &input))).await
 }
 
-fn count(answers: &[Answer], status: u16) -> usize {
+pub(super) fn count(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status.as_u16() == status).count()
 }
 

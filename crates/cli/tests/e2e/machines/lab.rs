@@ -5,7 +5,8 @@ use std::process::Command;
 use serde_json::json;
 
 use super::Machines;
-use crate::lab::{PAGE, Place, expect_two_of, report, without_retry};
+use crate::drill::report;
+use crate::lab::{PAGE, Place, expect_two_of, without_retry};
 use crate::walk_through::read;
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Machines, replica};
 use crate::server::{BINARY, Caller, Server, signal};
 
-const TOPIC: &str = "job.double";
+pub(super) const TOPIC: &str = "job.double";
 pub(super) const BY_HAND: &str = "by-hand";
 const QUICK: [&str; 4] = ["--worker-silence-ms", "1500", "--redelivery-delay-ms", "5"];
 
@@ -158,19 +158,24 @@ pub(super) async fn say(client: &async_nats::Client, subject: &'static str, payl
     client.flush().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_then_a_dead_letter() {
-    let (machines, caller) = start_two(NatsRelease::Debian).await;
-    save(&caller, json!({})).await;
-    let client = async_nats::connect(machines.nats.url()).await.unwrap();
-    let mut jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
+/// The worker that is written by hand is ready for jobs.
+pub(super) async fn introduce(client: &async_nats::Client) {
     let handshake = Handshake {
         component_id: BY_HAND.to_owned(),
         role: ComponentRole::Worker.into(),
         ready_topics: vec![TOPIC.to_owned()],
         ..Handshake::default()
     };
-    say(&client, wire::HANDSHAKE, Payload::Handshake(handshake)).await;
+    say(client, wire::HANDSHAKE, Payload::Handshake(handshake)).await;
+}
+
+#[tokio::test]
+async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_then_a_dead_letter() {
+    let (machines, caller) = start_two(NatsRelease::Debian).await;
+    save(&caller, json!({})).await;
+    let client = async_nats::connect(machines.nats.url()).await.unwrap();
+    let mut jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
+    introduce(&client).await;
     let run = caller.start("job", None, &json!({"number": 1})).await.expect(200).text("run_id");
     let pushed = tokio::time::timeout(Duration::from_secs(20), jobs.next()).await.unwrap().unwrap();
     let Payload::JobRequest(job) = wire::read(&pushed.payload).unwrap().payload else { panic!("no job") };

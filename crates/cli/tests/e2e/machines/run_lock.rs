@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream;
 use async_nats::{Client, Subscriber};
 use futures_util::StreamExt as _;
-use interlock_cap::wire::{self, ComponentRole, Handshake, JobResult, JobStatus, Payload};
+use interlock_cap::wire::{self, JobResult, JobStatus, Payload};
 use interlock_model::JobId;
 use serde_json::{Value, json};
 
 use super::Machines;
-use super::nats_workers::{BY_HAND, dead_letters, say, until};
+use super::nats_workers::{BY_HAND, TOPIC, dead_letters, introduce, say, until};
 use crate::run_lock::fan_in;
 use crate::server::{BINARY, Caller, LIMIT};
 
-const TOPIC: &str = "job.double";
 const STEPS: usize = 4;
 
 /// A run whose jobs are all with one worker on NATS, and whose lock an outsider has taken.
@@ -49,13 +48,7 @@ impl Scene {
         let client = async_nats::connect(machines.nats.url()).await.unwrap();
         let acknowledgements = client.subscribe("$JS.ACK.CORDUM_SYS.interlock-results.>").await.unwrap();
         let mut pushed = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
-        let handshake = Handshake {
-            component_id: BY_HAND.to_owned(),
-            role: ComponentRole::Worker.into(),
-            ready_topics: vec![TOPIC.to_owned()],
-            ..Handshake::default()
-        };
-        say(&client, wire::HANDSHAKE, Payload::Handshake(handshake)).await;
+        introduce(&client).await;
         let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
         let mut jobs = Vec::new();
         for _ in 0..STEPS {
