@@ -17,6 +17,7 @@ mod rollouts;
 mod runs;
 mod status;
 mod transport;
+mod why;
 mod workers;
 mod workflows;
 

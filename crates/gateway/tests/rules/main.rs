@@ -17,4 +17,5 @@ mod slow_clients;
 mod starts;
 mod syntax;
 mod watching;
+mod why;
 mod workers;
