@@ -2,6 +2,7 @@
 
 mod admission_lock;
 mod caps;
+mod chaos;
 mod documents;
 mod drill;
 mod fan_in;
