@@ -8,6 +8,9 @@ use interlock_model::doctor::{Finding, Invariant, Mending};
 
 use crate::{Page, PageRequest, StoreError};
 
+/// Dead letters of one tenant from which on somebody is told that there are many.
+pub const LETTERS_TOLD_FROM: usize = 1_000;
+
 /// One look for violations of one invariant among one tenant's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {

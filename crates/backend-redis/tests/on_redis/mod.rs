@@ -7,10 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::Store;
 use interlock_backend::clock::ManualClock;
+use interlock_backend::conformance::inspection::{Ground, Plant, Planted};
 use interlock_backend::conformance::{Subject, versus_memory};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::Timestamp;
+use interlock_model::doctor::Invariant;
 
 pub(crate) struct OnRedis {
     settings: ConnectSettings,
@@ -49,6 +51,13 @@ impl Subject for OnRedis {
     async fn reopen(&mut self) {
         self.store = None;
         self.store = Some(open(self.settings.clone(), self.clock.clone()).await);
+    }
+}
+
+#[async_trait]
+impl Plant for OnRedis {
+    async fn plant(&mut self, _: Invariant, _: &Ground) -> Planted {
+        Planted::CannotBe
     }
 }
 
