@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::inspection::{Inspection, InspectionStore, Repair};
+use interlock_backend::inspection::{Inspection, InspectionStore, LETTERS_TOLD_FROM, Repair};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::approval::Approval;
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Start};
 use interlock_model::step::StepRun;
@@ -40,9 +40,9 @@ impl Theme {
         match invariant {
             Invariant::RowDamaged => &[Self::Rows, Self::Locks, Self::Documents],
             Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => &[Self::Locks],
-            // Slots are counted where they are kept, and dead letters and what belongs to no tenant are others' to judge.
-            Invariant::SlotCountDrift | Invariant::DeadLettersGrowing => &[],
-            other if other.realm() == interlock_model::doctor::Realm::Installation => &[],
+            // Slots are counted where they are kept.
+            Invariant::SlotCountDrift => &[],
+            other if other.realm() == Realm::Installation => &[],
             _ => &[Self::Rows],
         }
     }
@@ -72,6 +72,7 @@ impl RedisStore {
         let call = if theme == Theme::Locks { of_users(call) } else { call };
         call.with(question.invariant.name())
             .with(millis(question.grace))
+            .with(LETTERS_TOLD_FROM)
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
     }
 
@@ -116,17 +117,13 @@ impl RedisStore {
         Ok(Page { next, ..page })
     }
 
-    /// Where the subject of a repair is: an entry of a queue is known by its job, which may be gone. None if it is not
-    /// there any more.
-    async fn place_of(&self, question: &Question<'_>, subject: &str) -> Result<Option<String>, StoreError> {
-        if question.invariant != Invariant::QueueEntryWithoutJob {
-            return Ok(Some(String::new()));
-        }
+    /// Looks for a finding once more. None if it is not there any more.
+    async fn find(&self, question: &Question<'_>, subject: &str) -> Result<Option<Found>, StoreError> {
         let mut page = PageRequest { limit: PAGE, after: None };
         for _ in 0..PAGES_MAX {
             let found = self.look_in_turn(question, &page).await?;
             if let Some(found) = found.items.into_iter().find(|found| found.subject == subject) {
-                return Ok(Some(found.place));
+                return Ok(Some(found));
             }
             page.after = found.next;
             if page.after.is_none() {
@@ -155,12 +152,18 @@ impl InspectionStore for RedisStore {
     async fn mend(&self, repair: &Repair) -> Result<Mending, StoreError> {
         let question =
             Question { tenant: &repair.tenant, invariant: repair.invariant, grace: repair.grace };
-        let theme = match Theme::of(repair.invariant) {
-            [theme] => *theme,
-            [] => return Ok(Mending::NothingToDo),
-            _ => return Ok(Mending::Impossible { reason: repair.invariant.plan().to_owned() }),
+        let place = match repair.invariant {
+            // An entry of a queue is known by its job, which may be gone; a damaged row by its key, whatever it holds.
+            Invariant::QueueEntryWithoutJob | Invariant::RowDamaged => {
+                match self.find(&question, &repair.subject).await? {
+                    None => return Ok(Mending::NothingToDo),
+                    Some(Found { obstacle: Some(reason), .. }) => return Ok(Mending::Impossible { reason }),
+                    Some(found) => found.place,
+                }
+            }
+            _ => String::new(),
         };
-        let Some(place) = self.place_of(&question, &repair.subject).await? else {
+        let Some(theme) = Theme::of(repair.invariant).first().copied() else {
             return Ok(Mending::NothingToDo);
         };
         let script = if theme == Theme::Locks { &scripts::MEND_LOCKS } else { &scripts::MEND };

@@ -1,4 +1,4 @@
--- What must be true of approvals.
+-- What must be true of what waits for people: approvals and dead letters.
 local function verdict_on(approval)
   return look('HGET', key('wf:approval', approval), 'verdict')
 end
@@ -42,5 +42,16 @@ rules.approval_not_listed = { {
   end,
   mends = function(approval)
     redis.call('ZADD', key('wf:approvals:open'), 0, approval)
+  end,
+} }
+
+rules.dead_letters_growing = { {
+  over = function()
+    return { string.sub(tag, 2, -2) }, nil
+  end,
+  finds = function(tenant)
+    local letters = tenant == string.sub(tag, 2, -2) and look('ZCARD', key('wf:dead_letters:index')) or 0
+    return letters >= letters_told_from and integer(letters) .. ' dead letters wait for somebody to look at them',
+      'only people can tell whether what they were is still wanted'
   end,
 } }

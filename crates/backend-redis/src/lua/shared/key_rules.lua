@@ -10,7 +10,13 @@ end
 
 local function place_of(subject)
   local workflow, name = string.match(subject, '^([^/]+)/(.*)$')
-  return key_name(workflow, name)
+  return workflow and key_name(workflow, name)
+end
+
+-- The record of a key, if it says something now, or also if its time is over.
+local function record_of(subject, read)
+  local place = place_of(subject)
+  return place and read(place)
 end
 
 local function free(subject)
@@ -20,7 +26,7 @@ end
 rules.key_without_run = { {
   over = over_idempotency,
   finds = function(subject)
-    local record = live_key(place_of(subject))
+    local record = record_of(subject, live_key)
     return record and not record.reservation and state_of_run(record.run) == 'gone'
       and look('SISMEMBER', key('wf:runs:deleted'), record.run) == 0
       and 'the key stands for the run ' .. record.run .. ', which is not there and was not deleted'
@@ -31,7 +37,7 @@ rules.key_without_run = { {
 rules.reservation_left_behind = { {
   over = over_idempotency,
   finds = function(subject)
-    local record = read_key(place_of(subject))
+    local record = record_of(subject, read_key)
     return record and record.reservation and record.reservation['until'] + grace <= now
       and 'the key is reserved for the run ' .. record.run .. ', whose start is over'
   end,

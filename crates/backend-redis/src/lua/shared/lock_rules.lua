@@ -55,9 +55,12 @@ end
 
 rules.lock_tally_drift = { {
   over = function()
-    return { 'waiting' }, nil
+    return { string.sub(tag, 2, -2) }, nil
   end,
-  finds = function()
+  finds = function(tenant)
+    if tenant ~= string.sub(tag, 2, -2) then
+      return nil
+    end
     local total, sum, drifted = counted()
     return (total ~= sum or next(drifted)) and integer(total) .. ' are written down as waiting for locks, and '
       .. integer(sum) .. ' wait'

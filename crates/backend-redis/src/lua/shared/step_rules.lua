@@ -50,7 +50,7 @@ rules.step_without_job = { {
   over = over_awaited,
   finds = function(id)
     local run, name = string.match(id, '^([^:]+):(.+)@%d+$')
-    if state_of_run(run) ~= 'live' then
+    if not run or state_of_run(run) ~= 'live' then
       return nil
     end
     local open, status = awaited(look('HGET', key('wf:steps', run), name))
