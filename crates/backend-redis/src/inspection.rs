@@ -150,8 +150,7 @@ impl InspectionStore for RedisStore {
     }
 
     async fn mend(&self, repair: &Repair) -> Result<Mending, StoreError> {
-        let question =
-            Question { tenant: &repair.tenant, invariant: repair.invariant, grace: repair.grace };
+        let question = Question { tenant: &repair.tenant, invariant: repair.invariant, grace: repair.grace };
         let place = match repair.invariant {
             // An entry of a queue is known by its job, which may be gone; a damaged row by its key, whatever it holds.
             Invariant::QueueEntryWithoutJob | Invariant::RowDamaged => {

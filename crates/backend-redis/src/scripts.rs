@@ -72,6 +72,7 @@ scripts! {
     GATE = "gate" [];
     DUE = "due" [];
     PULSE = "pulse" [];
+    RHYTHMS = "rhythms" [];
     SET_LIMITS = "set_limits" [];
     SYSTEM_LIMITS = "system_limits" [];
 
