@@ -15,6 +15,7 @@ mod lock_quotas;
 mod lock_replies;
 mod lost_replies;
 mod names;
+mod probes;
 mod run_locks;
 mod stage_locks;
 mod user_locks;
