@@ -61,6 +61,7 @@ pub(super) async fn build(
         identity,
         instance,
         mailbox: Some(mailbox.clone()),
+        probes: Vec::new(),
     };
     let control = Control::new(foundation, stage_settings(config));
     let edge = if roles.scheduler {
