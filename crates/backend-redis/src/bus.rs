@@ -4,12 +4,9 @@ use std::collections::HashSet;
 
 use async_nats::connection::State;
 use async_nats::{Client, Subject, Subscriber};
-use async_trait::async_trait;
 use futures_util::StreamExt as _;
-use interlock_backend::probe::{Probe, Probed};
 use interlock_backend::{Bus, Wake};
 use interlock_model::InstanceId;
-use interlock_model::doctor::{Finding, Invariant, Mending};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -82,26 +79,6 @@ impl Bus for NatsBus {
 
     fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
-    }
-}
-
-#[async_trait]
-impl Probe for NatsBus {
-    async fn probe(&self) -> Vec<Probed> {
-        let finding = Finding {
-            invariant: Invariant::BusAway,
-            tenant: None,
-            subject: "nats".to_owned(),
-            detail: "this process has no connection to NATS".to_owned(),
-            is_repairable: false,
-        };
-        let findings = if self.is_connected() { Vec::new() } else { vec![finding] };
-        vec![Probed::found(Invariant::BusAway, findings)]
-    }
-
-    async fn mend(&self, invariant: Invariant, _: &str) -> Option<Mending> {
-        let reason = invariant.plan().to_owned();
-        (invariant == Invariant::BusAway).then_some(Mending::Impossible { reason })
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::StoreError;
-use interlock_backend::probe::{Probe, Probed};
+use interlock_backend::inspection::{Probe, Probed};
 use interlock_model::doctor::{Finding, Invariant, Mending};
 use interlock_model::time::millis;
 
+use crate::connect::{SendError, SendErrorKind};
 use crate::pulse::GONE_AFTER;
 use crate::script::{Call, Fields, Unreadable};
 use crate::scripts;
@@ -47,37 +48,30 @@ impl Probe for RedisStore {
     async fn probe(&self) -> Vec<Probed> {
         let (memories, timekeepers) = tokio::join!(self.memories(), self.timekeepers());
         let mut probed = match memories {
-            Ok(memories) => vec![judge_policies(&memories), judge_room(&memories)],
-            Err(why) => vec![
-                Probed::unseen(Invariant::MemoryPolicy, why.clone()),
-                Probed::unseen(Invariant::MemoryShort, why),
-            ],
+            Ok(memories) => [judge_policies(&memories), judge_room(&memories)].concat(),
+            Err(error) => unseen([Invariant::MemoryPolicy, Invariant::MemoryShort], &error).into(),
         };
         match timekeepers {
-            Ok(timekeepers) => probed.extend([judge_clocks(&timekeepers), judge_pulses(&timekeepers)]),
-            Err(error) => probed.extend([
-                Probed::unseen(Invariant::ClockSkew, error.to_string()),
-                Probed::unseen(Invariant::RenewalLag, error.to_string()),
-            ]),
+            Ok(timekeepers) => {
+                probed.extend([judge_clocks(&timekeepers), judge_pulses(&timekeepers)].concat());
+            }
+            Err(error) => probed.extend(unseen([Invariant::ClockSkew, Invariant::RenewalLag], &error)),
         }
         probed
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Option<Mending> {
-        match invariant {
-            Invariant::MemoryPolicy => Some(self.keep_all(subject).await),
-            Invariant::MemoryShort | Invariant::ClockSkew | Invariant::RenewalLag => {
-                Some(Mending::Impossible { reason: invariant.plan().to_owned() })
-            }
-            _ => None,
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+        if invariant == Invariant::MemoryPolicy {
+            return self.keep_all(subject).await;
         }
+        Ok(Mending::NothingToDo)
     }
 }
 
 impl RedisStore {
-    async fn memories(&self) -> Result<Vec<Memory>, String> {
+    async fn memories(&self) -> Result<Vec<Memory>, StoreError> {
         let told = self.link.connection().ask_every_master(redis::cmd("INFO").arg("memory")).await;
-        let told = told.map_err(|error| error.reason)?;
+        let told = told.map_err(|error| unavailable("look at the servers", error))?;
         let read = |(server, info)| {
             Memory::read(server, &redis::from_redis_value::<String>(info).unwrap_or_default())
         };
@@ -90,21 +84,42 @@ impl RedisStore {
     }
 
     /// Has the servers throw nothing away. Until their configuration says so, too, it holds until they are started anew.
-    async fn keep_all(&self, server: &str) -> Mending {
-        let memories = match self.memories().await {
-            Ok(memories) => memories,
-            Err(reason) => return Mending::Impossible { reason },
-        };
+    async fn keep_all(&self, server: &str) -> Result<Mending, StoreError> {
+        let memories = self.memories().await?;
         let named = memories.iter().find(|memory| memory.server == server);
         if named.is_none_or(|memory| memory.policy.as_deref().is_none_or(|policy| policy == KEEPS_ALL)) {
-            return Mending::NothingToDo;
+            return Ok(Mending::NothingToDo);
         }
         let set = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg(KEEPS_ALL).take();
         match self.link.connection().ask_every_master(&set).await {
-            Ok(_) => Mending::Mended,
-            Err(error) => Mending::Impossible { reason: format!("Redis refused it: {}", error.reason) },
+            Ok(_) => Ok(Mending::Mended),
+            Err(error) if error.kind == SendErrorKind::Refused => {
+                Ok(Mending::Impossible { reason: format!("Redis refused it: {}", error.reason) })
+            }
+            Err(error) => Err(unavailable("set the memory policy", error)),
         }
     }
+}
+
+fn unavailable(action: &'static str, error: SendError) -> StoreError {
+    StoreError::Unavailable { action, effect: error.effect, reason: error.reason }
+}
+
+fn unseen(invariants: [Invariant; 2], error: &StoreError) -> [Probed; 2] {
+    invariants.map(|invariant| Probed::Unseen { invariant, reason: error.to_string() })
+}
+
+/// All that is wrong, or that nothing is.
+fn judged(
+    invariant: Invariant,
+    found: impl Iterator<Item = (String, String)>,
+    is_repairable: bool,
+) -> Vec<Probed> {
+    let finding = |(subject, detail)| {
+        Probed::Found(Finding { invariant, tenant: None, subject, detail, is_repairable })
+    };
+    let found: Vec<Probed> = found.map(finding).collect();
+    if found.is_empty() { vec![Probed::Sound(invariant)] } else { found }
 }
 
 impl Memory {
@@ -121,10 +136,11 @@ impl Memory {
     }
 }
 
-fn judge_policies(memories: &[Memory]) -> Probed {
+fn judge_policies(memories: &[Memory]) -> Vec<Probed> {
     let invariant = Invariant::MemoryPolicy;
     if let Some(silent) = memories.iter().find(|memory| memory.policy.is_none()) {
-        return Probed::unseen(invariant, format!("Redis at {} does not say its policy", silent.server));
+        let reason = format!("Redis at {} does not say its policy", silent.server);
+        return vec![Probed::Unseen { invariant, reason }];
     }
     let evicting = memories.iter().filter_map(|memory| {
         let policy = memory.policy.as_deref().filter(|policy| *policy != KEEPS_ALL)?;
@@ -133,34 +149,34 @@ fn judge_policies(memories: &[Memory]) -> Probed {
             None => "it has no bound now, and with one it would throw runs away",
         };
         let detail = format!("maxmemory-policy is {policy}: {now}");
-        Some(finding(invariant, memory.server.clone(), detail, true))
+        Some((memory.server.clone(), detail))
     });
-    Probed::found(invariant, evicting.collect())
+    judged(invariant, evicting, true)
 }
 
-fn judge_room(memories: &[Memory]) -> Probed {
+fn judge_room(memories: &[Memory]) -> Vec<Probed> {
     let invariant = Invariant::MemoryShort;
     let short = memories.iter().filter_map(|memory| {
         let (used, max) = (memory.used?, memory.max?);
         let percent = used.saturating_mul(100) / max;
         let detail = format!("{percent} % of the memory that it may use is in use");
-        (percent >= MEMORY_SHORT_PERCENT).then(|| finding(invariant, memory.server.clone(), detail, false))
+        (percent >= MEMORY_SHORT_PERCENT).then(|| (memory.server.clone(), detail))
     });
-    Probed::found(invariant, short.collect())
+    judged(invariant, short, false)
 }
 
-fn judge_clocks(timekeepers: &[Timekeeper]) -> Probed {
+fn judge_clocks(timekeepers: &[Timekeeper]) -> Vec<Probed> {
     let invariant = Invariant::ClockSkew;
     let skewed = timekeepers.iter().filter_map(|process| {
         let apart = Duration::from_millis(process.ahead.unsigned_abs());
         let side = if process.ahead > 0 { "ahead of" } else { "behind" };
         let detail = format!("its clock is {:.1} s {side} the store's", apart.as_secs_f64());
-        (apart > SKEW_MAX).then(|| finding(invariant, process.instance.clone(), detail, false))
+        (apart > SKEW_MAX).then(|| (process.instance.clone(), detail))
     });
-    Probed::found(invariant, skewed.collect())
+    judged(invariant, skewed, false)
 }
 
-fn judge_pulses(timekeepers: &[Timekeeper]) -> Probed {
+fn judge_pulses(timekeepers: &[Timekeeper]) -> Vec<Probed> {
     let invariant = Invariant::RenewalLag;
     let late = timekeepers.iter().filter_map(|process| {
         let detail = format!(
@@ -168,13 +184,9 @@ fn judge_pulses(timekeepers: &[Timekeeper]) -> Probed {
             process.silence.as_secs_f64(),
             GONE_AFTER.as_secs()
         );
-        (process.silence > SILENCE_MAX).then(|| finding(invariant, process.instance.clone(), detail, false))
+        (process.silence > SILENCE_MAX).then(|| (process.instance.clone(), detail))
     });
-    Probed::found(invariant, late.collect())
-}
-
-fn finding(invariant: Invariant, subject: String, detail: String, is_repairable: bool) -> Finding {
-    Finding { invariant, tenant: None, subject, detail, is_repairable }
+    judged(invariant, late, false)
 }
 
 /// As the process wrote it with its pulse. One of an older release does not say.
@@ -188,13 +200,13 @@ fn read_timekeeper(mut fields: Fields) -> Result<Timekeeper, Unreadable> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interlock_backend::probe::Seen;
 
-    fn subjects(probed: &Probed) -> Vec<&str> {
-        match &probed.seen {
-            Seen::Findings(findings) => findings.iter().map(|finding| finding.subject.as_str()).collect(),
-            Seen::Unseen(why) => panic!("{why}"),
-        }
+    fn subjects(probed: &[Probed]) -> Vec<String> {
+        let subject = |probed: &Probed| match probed {
+            Probed::Found(finding) => finding.subject.clone(),
+            other => panic!("{other:?}"),
+        };
+        probed.iter().map(subject).collect()
     }
 
     #[test]
@@ -206,7 +218,7 @@ mod tests {
         ];
         assert_eq!(subjects(&judge_policies(&memories)), ["b", "c"]);
         let silent = [Memory::read("d".to_owned(), "used_memory:5\r\n")];
-        assert!(matches!(judge_policies(&silent).seen, Seen::Unseen(_)));
+        assert!(matches!(judge_policies(&silent)[..], [Probed::Unseen { .. }]));
     }
 
     #[test]

@@ -48,7 +48,10 @@ pub enum Probed {
     Sound(Invariant),
     Found(Finding),
     /// It could not be looked at: one sentence about why.
-    Unseen { invariant: Invariant, reason: String },
+    Unseen {
+        invariant: Invariant,
+        reason: String,
+    },
 }
 
 /// Looks at the servers beneath, which no store or bus can judge by its own rows.

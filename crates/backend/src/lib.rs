@@ -19,7 +19,6 @@ pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
-pub mod probe;
 pub mod registry;
 pub mod reservations;
 pub mod runs;

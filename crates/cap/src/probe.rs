@@ -7,7 +7,8 @@ use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
 use async_nats::jetstream::{self, ErrorCode};
 use async_nats::{Client, connection::State};
 use async_trait::async_trait;
-use interlock_backend::probe::{Probe, Probed};
+use interlock_backend::StoreError;
+use interlock_backend::inspection::{Probe, Probed};
 use interlock_model::doctor::{Finding, Invariant, Mending};
 
 use crate::settings::CapSettings;
@@ -52,9 +53,20 @@ impl StreamProbe {
         }
     }
 
-    fn finding(&self, invariant: Invariant, detail: String, is_repairable: bool) -> Probed {
+    fn found(&self, invariant: Invariant, detail: String, is_repairable: bool) -> Probed {
         let subject = self.consumer_name();
-        Probed::found(invariant, vec![Finding { invariant, tenant: None, subject, detail, is_repairable }])
+        Probed::Found(Finding { invariant, tenant: None, subject, detail, is_repairable })
+    }
+
+    async fn make_consumer(&self) -> Mending {
+        match self.waiting().await {
+            Err(reason) => Mending::Impossible { reason },
+            Ok(Some(_)) => Mending::NothingToDo,
+            Ok(None) => match streams::prepare(&self.context, &self.settings).await {
+                Ok(_) => Mending::Mended,
+                Err(error) => Mending::Impossible { reason: error.to_string() },
+            },
+        }
     }
 }
 
@@ -63,37 +75,27 @@ impl Probe for StreamProbe {
     async fn probe(&self) -> Vec<Probed> {
         let (gone, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
         match self.waiting().await {
-            Err(why) => vec![Probed::unseen(gone, why.clone()), Probed::unseen(lag, why)],
-            Ok(None) => vec![
-                self.finding(
-                    gone,
-                    format!("nobody would take results from the stream {SYSTEM_STREAM}"),
-                    true,
-                ),
-                Probed::unseen(lag, "the consumer that would count what waits is gone"),
-            ],
-            Ok(Some(waiting)) if waiting > LAG_MAX => vec![
-                Probed::found(gone, Vec::new()),
-                self.finding(lag, format!("{waiting} results wait on the stream {SYSTEM_STREAM}"), false),
-            ],
-            Ok(Some(_)) => vec![Probed::found(gone, Vec::new()), Probed::found(lag, Vec::new())],
+            Err(reason) => {
+                [gone, lag].map(|invariant| Probed::Unseen { invariant, reason: reason.clone() }).into()
+            }
+            Ok(None) => {
+                let reason = "the consumer that would count what waits is gone".to_owned();
+                let detail = format!("nobody would take results from the stream {SYSTEM_STREAM}");
+                vec![self.found(gone, detail, true), Probed::Unseen { invariant: lag, reason }]
+            }
+            Ok(Some(waiting)) if waiting > LAG_MAX => {
+                let detail = format!("{waiting} results wait on the stream {SYSTEM_STREAM}");
+                vec![Probed::Sound(gone), self.found(lag, detail, false)]
+            }
+            Ok(Some(_)) => vec![Probed::Sound(gone), Probed::Sound(lag)],
         }
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Option<Mending> {
-        match invariant {
-            Invariant::StreamLag => Some(Mending::Impossible { reason: invariant.plan().to_owned() }),
-            Invariant::ConsumerGone if subject != self.consumer_name() => Some(Mending::NothingToDo),
-            Invariant::ConsumerGone => Some(match self.waiting().await {
-                Err(reason) => Mending::Impossible { reason },
-                Ok(Some(_)) => Mending::NothingToDo,
-                Ok(None) => match streams::prepare(&self.context, &self.settings).await {
-                    Ok(_) => Mending::Mended,
-                    Err(error) => Mending::Impossible { reason: error.to_string() },
-                },
-            }),
-            _ => None,
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+        if invariant == Invariant::ConsumerGone && subject == self.consumer_name() {
+            return Ok(self.make_consumer().await);
         }
+        Ok(Mending::NothingToDo)
     }
 }
 

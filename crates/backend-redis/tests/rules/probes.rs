@@ -1,17 +1,18 @@
 //! What can be seen of the servers, and of the processes on them.
 
-use interlock_backend::probe::{Probe, Probed, Seen};
+use interlock_backend::inspection::{Probe, Probed};
 use interlock_backend_redis::RedisStore;
 use interlock_model::doctor::{Finding, Invariant, Mending};
 
 use super::{connect, name, server, until};
 
 fn findings(probed: Vec<Probed>) -> Vec<Finding> {
-    let seen = probed.into_iter().flat_map(|probed| match probed.seen {
-        Seen::Findings(findings) => findings,
-        Seen::Unseen(why) => panic!("{} could not be seen: {why}", probed.invariant),
+    let found = probed.into_iter().filter_map(|probed| match probed {
+        Probed::Found(finding) => Some(finding),
+        Probed::Sound(_) => None,
+        Probed::Unseen { invariant, reason } => panic!("{invariant} could not be seen: {reason}"),
     });
-    seen.collect()
+    found.collect()
 }
 
 #[tokio::test]
@@ -23,11 +24,15 @@ async fn a_server_that_would_throw_data_away_is_found_and_told_not_to() {
     let found = findings(store.probe().await);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].invariant == Invariant::MemoryPolicy && found[0].is_repairable, "{found:?}");
-    assert_eq!(store.mend(Invariant::MemoryPolicy, "elsewhere:1").await, Some(Mending::NothingToDo));
-    assert_eq!(store.mend(Invariant::MemoryPolicy, &found[0].subject).await, Some(Mending::Mended));
-    assert_eq!(store.mend(Invariant::MemoryPolicy, &found[0].subject).await, Some(Mending::NothingToDo));
+    assert_eq!(Probe::mend(&store, Invariant::MemoryPolicy, "elsewhere:1").await, Ok(Mending::NothingToDo));
+    assert_eq!(Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await, Ok(Mending::Mended));
+    assert_eq!(
+        Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await,
+        Ok(Mending::NothingToDo)
+    );
     assert_eq!(findings(store.probe().await), []);
-    assert_eq!(store.mend(Invariant::ConsumerGone, "x").await, None, "that is somebody else's");
+    let others = Probe::mend(&store, Invariant::ConsumerGone, "x").await;
+    assert_eq!(others, Ok(Mending::NothingToDo), "that is somebody else's");
 }
 
 #[tokio::test]
@@ -67,8 +72,13 @@ async fn what_cannot_be_seen_is_said() {
     let store = RedisStore::open(connect(&server.url()).await, name("instance-1")).await.unwrap();
     server.kill().await.unwrap();
     let probed = store.probe().await;
-    let invariants: Vec<_> = probed.iter().map(|probed| probed.invariant).collect();
+    let unseen: Vec<_> = probed
+        .iter()
+        .map(|probed| match probed {
+            Probed::Unseen { invariant, .. } => *invariant,
+            other => panic!("the server is down, but: {other:?}"),
+        })
+        .collect();
     let all = [Invariant::MemoryPolicy, Invariant::MemoryShort, Invariant::ClockSkew, Invariant::RenewalLag];
-    assert_eq!(invariants, all);
-    assert!(probed.iter().all(|probed| matches!(probed.seen, Seen::Unseen(_))), "{probed:?}");
+    assert_eq!(unseen, all);
 }
