@@ -11,6 +11,10 @@ use crate::{Page, PageRequest, StoreError};
 /// Dead letters of one tenant from which on somebody is told that there are many.
 pub const LETTERS_TOLD_FROM: usize = 1_000;
 
+/// Keys of runs that were made longer ago are not judged: such a run may have been deleted, and the mark that tells so
+/// removed since.
+pub const KEYS_JUDGED_FOR: Duration = Duration::from_hours(23);
+
 /// One look for violations of one invariant among one tenant's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {

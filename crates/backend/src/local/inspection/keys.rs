@@ -1,11 +1,13 @@
 //! Idempotency keys and what they stand for. The subject is the workflow and the key.
 
+use interlock_model::RunId;
 use interlock_model::admission::KeyRecord;
 
 use super::super::rows;
 use super::super::tables::{Changes, Table};
 use super::{Fault, Known, Look};
 use crate::StoreError;
+use crate::inspection::KEYS_JUDGED_FOR;
 
 fn record(look: &Look<'_>, subject: &str) -> Result<Option<(String, KeyRecord)>, StoreError> {
     let key = format!("{}{subject}", rows::of_tenant(look.tenant));
@@ -24,6 +26,10 @@ fn freed(key: String, detail: String) -> Fault {
 pub(super) fn without_run(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
     let Some((key, record)) = record(look, subject)? else { return Ok(None) };
     if record.reservation.is_some() || !record.is_live(look.now) {
+        return Ok(None);
+    }
+    // The ids of runs begin with when they were made.
+    if record.run < RunId::new(look.now - KEYS_JUDGED_FOR, [0; 10]) {
         return Ok(None);
     }
     let run = rows::run(look.tenant, record.run);

@@ -131,15 +131,13 @@ impl Look<'_> {
 
     /// Where the tenant's rows of a table begin and end.
     pub(super) fn range(&self, table: Table) -> (String, String) {
-        match table {
+        if matches!(table, Table::Tenants | Table::LockTallies) {
             // Their keys are the tenant and nothing more.
-            Table::Tenants | Table::LockTallies => (self.tenant.to_string(), format!("{}\0", self.tenant)),
-            _ => {
-                let prefix = rows::of_tenant(self.tenant);
-                let end = end_of(&prefix);
-                (prefix, end)
-            }
+            return (self.tenant.to_string(), format!("{}\0", self.tenant));
         }
+        let prefix = rows::of_tenant(self.tenant);
+        let end = end_of(&prefix);
+        (prefix, end)
     }
 
     /// Goes through all rows of the tenant in a table.

@@ -11,9 +11,8 @@ use crate::StoreError;
 pub(super) fn not_drained(look: &Look<'_>, run: RunId) -> Result<Option<Fault>, StoreError> {
     let waiting = scan_prefix(look.view, Table::Inbox, &rows::of_run(look.tenant, run), Pick::First(1))?;
     // Told once, however much waits: at the first that does, and at the run itself only if nothing does.
-    let is_told_elsewhere = look.at.is_some_and(|(table, row)| match table {
-        Table::Inbox => waiting.first() != Some(row),
-        _ => !waiting.is_empty(),
+    let is_told_elsewhere = look.at.is_some_and(|(table, row)| {
+        if table == Table::Inbox { waiting.first() != Some(row) } else { !waiting.is_empty() }
     });
     if is_told_elsewhere {
         return Ok(None);

@@ -21,11 +21,14 @@ pub(in super::super) fn unreadable(table: Table, value: &str) -> Option<String> 
     fn unlike<T: DeserializeOwned>(value: &str) -> Option<String> {
         serde_json::from_str::<T>(value).err().map(|error| error.to_string())
     }
-    match table {
-        Table::Locks => unlike::<Record>(value),
-        Table::LockLine => unlike::<Waiter>(value),
-        Table::LockTallies => unlike::<Tally>(value),
-        _ => unlike::<LockEvent>(value),
+    if table == Table::Locks {
+        unlike::<Record>(value)
+    } else if table == Table::LockLine {
+        unlike::<Waiter>(value)
+    } else if table == Table::LockTallies {
+        unlike::<Tally>(value)
+    } else {
+        unlike::<LockEvent>(value)
     }
 }
 
