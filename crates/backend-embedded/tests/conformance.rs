@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use interlock_backend::Store;
+use interlock_backend::conformance::inspection::LocalRows;
 use interlock_backend::conformance::{OnManualClock, Subject, versus_memory};
 use interlock_backend_embedded::{Settings, open};
 use interlock_model::Clock;
 
 interlock_backend::conformance_suite!(OnManualClock::new(in_temporary_folder()));
 
-fn in_temporary_folder() -> impl Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync {
+fn in_temporary_folder() -> impl Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     move |clock| Arc::new(open(folder.path(), clock, Settings::default()).expect("the folder is free"))
 }

@@ -13,27 +13,35 @@ macro_rules! shared {
 shared! {
     ADMISSION_LOCK = "admission_lock";
     APPEND = "append";
+    APPROVAL_RULES = "approval_rules";
     CALL = "call";
+    DAMAGE_RULES = "damage_rules";
     FAILURES = "failures";
     FENCE = "fence";
     FIRST_WORD = "first_word";
     GATED = "gate";
     IDEMPOTENCY = "idempotency";
     INBOX = "inbox";
+    INSPECTION = "inspection";
     JOB_LOCK = "job_lock";
+    JOB_RULES = "job_rules";
     JOB_VIEW = "job_view";
     JOBS = "jobs";
+    KEY_RULES = "key_rules";
     LOCK = "run_lock";
     LOCK_RECORD = "lock_record";
+    LOCK_RULES = "lock_rules";
     LOCK_VIEW = "lock_view";
     LOCKS = "locks";
     LOSSES = "losses";
     ORDER = "order";
     PAGE = "page";
     REGISTERED = "registry";
+    RUN_RULES = "run_rules";
     SLOTS = "slots";
     STANDING = "standing";
     STATUS = "status";
+    STEP_RULES = "step_rules";
     TAKE = "take";
     VISIBLE = "visible";
 }
@@ -65,6 +73,7 @@ scripts! {
     GATE = "gate" [];
     DUE = "due" [];
     PULSE = "pulse" [];
+    RHYTHMS = "rhythms" [];
     SET_LIMITS = "set_limits" [];
     SYSTEM_LIMITS = "system_limits" [];
 
@@ -117,4 +126,14 @@ scripts! {
     LOCK_DETAIL = "lock" [FAILURES, LOCK_RECORD, LOCK_VIEW];
     LOCK_LIST = "locks" [FAILURES, LOCK_RECORD, LOCK_VIEW, PAGE];
     LOCK_HISTORY = "lock_history" [FAILURES, LOCK_RECORD];
+
+    INSPECT = "inspect"
+        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
+         RUN_RULES, JOB_RULES, STEP_RULES, APPROVAL_RULES, KEY_RULES, DAMAGE_RULES];
+    MEND = "mend"
+        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
+         RUN_RULES, JOB_RULES, STEP_RULES, APPROVAL_RULES, KEY_RULES, DAMAGE_RULES];
+    INSPECT_LOCKS = "inspect" [FAILURES, FENCE, STATUS, VISIBLE, LOCK_RECORD, LOCKS, INSPECTION, LOCK_RULES];
+    MEND_LOCKS = "mend" [FAILURES, FENCE, STATUS, VISIBLE, LOCK_RECORD, LOCKS, INSPECTION, LOCK_RULES];
+    READ_DOCUMENTS = "documents" [STATUS, INSPECTION];
 }

@@ -4,8 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dlq, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker, workers,
-    workflow,
+    approval, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker,
+    workers, workflow,
 };
 use crate::config::ServeFlags;
 
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Jobs that were given up on
     #[command(subcommand)]
     Dlq(dlq::Dlq),
+    /// Find what must not be, and mend it
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Doctor),
     /// Pause a holder past its lease, and show that its late writes are refused
     #[command(after_help = drill::EXAMPLES)]
     Drill(drill::Drill),

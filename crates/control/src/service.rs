@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use interlock_backend::inspection::Probe;
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
 use interlock_model::{Clock, InstanceId};
+use tokio::time::Instant;
 
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
@@ -25,6 +27,9 @@ pub struct Control {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) identity: Identity,
     pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
+    pub(crate) probes: Vec<Arc<dyn Probe>>,
+    /// By the clock that waits go by.
+    pub(crate) started_at: Instant,
     pub(crate) settings: Settings,
     pub(crate) definitions: Definitions,
     pub(crate) wakeups: Arc<Wakeups>,
@@ -50,12 +55,14 @@ pub struct Foundation {
     pub instance: InstanceId,
     /// Where workers on the bus find their inputs, if the backend can have such workers.
     pub mailbox: Option<Arc<dyn Mailbox>>,
+    /// What looks at the servers beneath; none where there are none.
+    pub probes: Vec<Arc<dyn Probe>>,
 }
 
 impl Control {
     #[must_use]
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
-        let Foundation { store, bus, clock, identity, instance, mailbox } = foundation;
+        let Foundation { store, bus, clock, identity, instance, mailbox, probes } = foundation;
         Arc::new(Self {
             definitions: Definitions::new(settings.definitions_max),
             wakeups: Arc::new(Wakeups::default()),
@@ -74,6 +81,8 @@ impl Control {
             clock,
             identity,
             mailbox,
+            probes,
+            started_at: Instant::now(),
             settings,
         })
     }

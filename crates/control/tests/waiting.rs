@@ -36,6 +36,7 @@ fn process(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
         identity: Identity::from_seed(seed),
         instance: "i-1".parse().unwrap(),
         mailbox: None,
+        probes: Vec::new(),
     };
     let control =
         Control::new(foundation, Settings { claim_poll: NEVER, poll: NEVER, ..Settings::default() });

@@ -40,6 +40,8 @@ pub(crate) enum Permission {
     Approve,
     Cancel,
     DeleteLetters,
+    /// Mend what must not be.
+    Repair,
     /// Take locks, renew and release them.
     Lock,
     /// Take a lock away from its holder.
@@ -64,6 +66,7 @@ impl Permission {
                         | P::Approve
                         | P::Cancel
                         | P::DeleteLetters
+                        | P::Repair
                         | P::Lock
                         | P::ForceRelease
                         | P::Tune
@@ -79,12 +82,13 @@ impl Permission {
         match self {
             Self::ReadRuns => "read workflows and runs",
             Self::ReadJobs => "read jobs",
-            Self::ReadRest => "read approvals, dead letters, workers, locks, limits and policies",
+            Self::ReadRest => "read approvals, dead letters, workers, locks, limits, policies and findings",
             Self::Start => "start runs",
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
             Self::DeleteLetters => "delete dead letters",
+            Self::Repair => "repair what the doctor finds",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",
             Self::Tune => "change retry policies or roll-outs",

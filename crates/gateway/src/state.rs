@@ -118,6 +118,7 @@ pub(crate) mod tests {
             identity: Identity::from_seed(1),
             instance: "i-1".parse().expect("a name"),
             mailbox: None,
+            probes: Vec::new(),
         };
         let control = Control::new(parts, interlock_control::Settings::default());
         let keys = KeyRing::load(&control, None).await.unwrap();

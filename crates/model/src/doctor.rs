@@ -17,12 +17,12 @@ pub enum Realm {
 }
 
 macro_rules! invariants {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $realm:ident, $plan:literal;)*) => {
+    ($($(#[doc = $rule:literal])* $name:ident = $text:literal, $realm:ident, $plan:literal;)*) => {
         /// Something that is always true, unless something is wrong.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Invariant {
-            $($(#[$doc])* $name,)*
+            $($(#[doc = $rule])* $name,)*
         }
 
         impl Invariant {
@@ -33,6 +33,14 @@ macro_rules! invariants {
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
+                }
+            }
+
+            /// What must be true.
+            #[must_use]
+            pub fn rule(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($rule),*).trim_ascii(),)*
                 }
             }
 

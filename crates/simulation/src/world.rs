@@ -183,6 +183,7 @@ impl World {
             instance: identity.instance_id(),
             identity,
             mailbox: None,
+            probes: Vec::new(),
         };
         let instance = Instance::start(foundation, line, self.scenario.settings(slot), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));

@@ -1,5 +1,7 @@
 //! A Redis store on a clock that the test moves, under a prefix of its own: tests share a server and do not meet.
 
+mod planting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -7,10 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::Store;
 use interlock_backend::clock::ManualClock;
+use interlock_backend::conformance::inspection::{Ground, Plant, Planted};
 use interlock_backend::conformance::{Subject, versus_memory};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::Timestamp;
+use interlock_model::doctor::Invariant;
+use planting::Soil;
 
 pub(crate) struct OnRedis {
     settings: ConnectSettings,
@@ -49,6 +54,14 @@ impl Subject for OnRedis {
     async fn reopen(&mut self) {
         self.store = None;
         self.store = Some(open(self.settings.clone(), self.clock.clone()).await);
+    }
+}
+
+#[async_trait]
+impl Plant for OnRedis {
+    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted {
+        let connection = Connection::open(self.settings.clone()).await.expect("the server is up");
+        Soil { connection, tag: format!("{{{}}}", ground.tenant) }.plant(fault, ground).await
     }
 }
 

@@ -8,6 +8,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
+pub mod inspection;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_model::{Clock, Timestamp};
 
+use self::inspection::LocalRows;
 use crate::Store;
 use crate::clock::ManualClock;
 
@@ -43,11 +45,11 @@ pub trait Subject: Send + Sync {
 /// A store on a clock that the test moves.
 pub struct OnManualClock<F> {
     clock: Arc<ManualClock>,
-    store: Option<Arc<dyn Store>>,
+    store: Option<Arc<dyn LocalRows>>,
     open: F,
 }
 
-impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync> OnManualClock<F> {
+impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> OnManualClock<F> {
     /// `open` opens the store, again after it was closed.
     pub fn new(open: F) -> Self {
         let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
@@ -57,12 +59,16 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync> OnManualClock<F> {
     pub fn clock(&self) -> Arc<ManualClock> {
         self.clock.clone()
     }
+
+    fn local_rows(&self) -> Arc<dyn LocalRows> {
+        self.store.clone().expect("the store is open between two reopenings")
+    }
 }
 
 #[async_trait]
-impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn Store> + Send + Sync> Subject for OnManualClock<F> {
+impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Subject for OnManualClock<F> {
     fn store(&self) -> Arc<dyn Store> {
-        self.store.clone().expect("the store is open between two reopenings")
+        self.local_rows()
     }
 
     async fn elapse(&self, time: Duration) {
@@ -213,6 +219,36 @@ macro_rules! conformance_suite {
                 saves_at_once_are_decided_for_one_of_them,
                 figures_are_kept_by_roll_out_and_instance,
                 figures_have_a_bound,
+            }
+            inspection::{
+                every_invariant_of_a_tenant_is_broken_by_a_rule,
+                where_all_is_well_nothing_is_found_and_nothing_is_mended,
+                a_slot_without_a_run_is_given_back,
+                a_run_without_a_slot_is_given_one,
+                a_number_of_slots_that_is_wrong_is_counted_anew,
+                a_key_of_a_run_that_never_was_is_freed,
+                a_reservation_that_was_left_behind_is_freed,
+                a_lease_on_a_job_that_has_ended_is_removed,
+                a_lease_that_nobody_would_see_running_out_is_indexed,
+                a_job_that_nobody_could_claim_is_queued_again,
+                a_queue_entry_of_a_job_that_has_ended_is_removed,
+                a_job_that_is_not_listed_is_listed_again,
+                an_open_job_of_a_run_that_has_ended_is_ended,
+                a_step_that_waits_for_nothing_is_told_of_the_loss,
+                a_run_that_was_due_long_ago_is_made_ready,
+                a_timer_that_is_missing_is_set,
+                a_timer_of_no_run_is_removed,
+                a_run_with_something_to_take_into_account_is_made_ready,
+                a_ready_mark_of_no_run_is_removed,
+                a_hold_of_a_run_that_nobody_has_any_more_is_ended,
+                an_open_approval_of_a_run_that_has_ended_is_withdrawn,
+                an_open_approval_that_is_not_listed_is_listed_again,
+                a_kept_result_that_would_never_be_delivered_is_due,
+                a_hold_of_a_lock_that_ran_out_long_ago_is_ended,
+                a_number_of_locks_that_is_wrong_is_counted_anew,
+                a_held_lock_that_is_not_listed_is_listed_again,
+                a_damaged_row_is_told_and_does_not_stop_the_look_at_others,
+                many_dead_letters_are_told_and_left_to_people,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

@@ -35,9 +35,9 @@ pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
     let before = standing().await;
     assert!(before.is_ready && before.hold.is_none(), "{before:?}");
     let taken = scene.taken(&acme(), run).await;
-    let held = standing().await;
-    let hold = RunHold { holder: Some(holder()), until: Some(taken.now + LEASE) };
-    assert_eq!((held.is_ready, held.hold), (true, Some(hold)));
+    let during = standing().await;
+    let expected = RunHold { holder: Some(holder()), until: Some(taken.now + LEASE) };
+    assert_eq!((during.is_ready, during.hold), (true, Some(expected)));
     let _ = scene.commit(running(&taken)).await.unwrap();
     let after = standing().await;
     assert!(!after.is_ready && after.hold.is_none(), "{after:?}");

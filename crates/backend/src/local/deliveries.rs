@@ -27,7 +27,7 @@ pub(super) struct Waiting {
     fence: Fence,
     deliveries: u32,
     since: Timestamp,
-    not_before: Timestamp,
+    pub(super) not_before: Timestamp,
 }
 
 /// What of this job waits for another delivery.

@@ -217,6 +217,12 @@ impl Changes {
         self.writes.push((table, key.into(), None));
     }
 
+    /// Writes whatever text, or deletes the row: for tests that spoil rows.
+    #[cfg(feature = "testing")]
+    pub(crate) fn overwrite(&mut self, table: Table, key: String, value: Option<String>) {
+        self.writes.push((table, key, value));
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()

@@ -79,6 +79,7 @@ impl Scene {
             identity: Identity::unpredictable(),
             instance: "i-test".parse().unwrap(),
             mailbox: Some(mailbox.clone()),
+            probes: Vec::new(),
         };
         let short = Duration::from_millis(500);
         let timings = Timings { run_lease: short, job_lease: JOB_LOCK, ..Timings::default() };

@@ -54,6 +54,7 @@ impl Bench {
             identity: Identity::from_seed(1),
             instance: "i-test".parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         let control = Control::new(foundation, Settings::default());
         let client = async_nats::connect(self.nats.url()).await.unwrap();

@@ -3,6 +3,7 @@
 pub(crate) mod approval;
 mod completions;
 pub(crate) mod dlq;
+pub(crate) mod doctor;
 pub(crate) mod drill;
 mod group;
 pub(crate) mod jobs;
@@ -58,6 +59,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
         Command::Dlq(dlq) => dlq::run(dlq, &session()?).await.map(done),
+        Command::Doctor(doctor) => doctor::run(doctor, output, session).await,
         Command::Drill(drill) => {
             let way = own_server::Way::new(&arguments.connection, environment);
             Box::pin(drill::run(drill, way, output)).await

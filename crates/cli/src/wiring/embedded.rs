@@ -34,6 +34,7 @@ pub(super) async fn build(config: &ServeConfig) -> Result<(Ground, Arc<Control>,
         instance: identity.instance_id(),
         identity,
         mailbox: None,
+        probes: Vec::new(),
     };
     let words = Words {
         backend: "embedded".to_owned(),

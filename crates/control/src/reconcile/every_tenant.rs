@@ -8,17 +8,17 @@ use crate::service::Control;
 const TENANTS_A_PAGE: usize = 500;
 
 /// Where a walk through the tenants is.
-pub(super) struct EveryTenant {
+pub(crate) struct EveryTenant {
     next: Option<PageRequest>,
 }
 
 impl EveryTenant {
-    pub(super) fn from_the_first() -> Self {
+    pub(crate) fn from_the_first() -> Self {
         Self { next: Some(PageRequest { limit: TENANTS_A_PAGE, after: None }) }
     }
 
     /// The next of them; none after the last.
-    pub(super) async fn next_page(&mut self, control: &Control) -> Result<Option<Vec<TenantId>>, StoreError> {
+    pub(crate) async fn next_page(&mut self, control: &Control) -> Result<Option<Vec<TenantId>>, StoreError> {
         let Some(page) = self.next.take() else { return Ok(None) };
         let found = control.store.tenants(&page).await?;
         self.next = found.next.map(|after| PageRequest { limit: TENANTS_A_PAGE, after: Some(after) });

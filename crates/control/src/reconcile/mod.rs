@@ -25,6 +25,7 @@ use tracing::{debug, warn};
 
 use crate::service::Control;
 pub(crate) use appointments::Appointments;
+pub(crate) use every_tenant::EveryTenant;
 pub use lost_jobs::LostJobs;
 pub use snapshot::Snapshot;
 pub use standing_runs::StandingRuns;

@@ -97,6 +97,7 @@ impl<E: Executor> Scene<E> {
             identity: Identity::from_seed(seed),
             instance: format!("i-{seed}").parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         Process { control: Control::new(foundation, self.settings.clone()), wire }
     }

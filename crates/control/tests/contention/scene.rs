@@ -51,6 +51,7 @@ impl Scene {
             identity: Identity::from_seed(name.len() as u64),
             instance: name.parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         let control = Control::new(foundation, settings);
         let shutdown = CancellationToken::new();

@@ -97,6 +97,7 @@ async fn results_are_written_although_the_clock_of_who_started_the_run_is_ahead(
         identity: Identity::from_seed(9),
         instance: "ahead".parse().unwrap(),
         mailbox: None,
+        probes: Vec::new(),
     };
     let ahead = Control::new(foundation, scene.settings.clone());
     let _engine = engine(&process);

@@ -69,6 +69,7 @@ impl Scene {
             identity: Identity::from_seed(seed),
             instance: format!("i-{seed}").parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         let control = Control::new(foundation, self.settings.clone());
         let listen = control.wakeups().clone().listen(self.bus.clone(), CancellationToken::new());

@@ -69,6 +69,7 @@ async fn foundation_on(
         identity: Identity::unpredictable(),
         instance: "i-1".parse().expect("a name"),
         mailbox: None,
+        probes: Vec::new(),
     };
     let control = Control::new(parts, settings);
     let keys = KeyRing::load(&control, bootstrap).await.unwrap();

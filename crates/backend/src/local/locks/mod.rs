@@ -2,6 +2,7 @@
 
 mod acquire;
 mod end;
+mod inspection;
 mod look;
 mod place;
 mod record;
@@ -17,6 +18,7 @@ use super::store::LocalStore;
 use super::tables::{Executor, View};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
 use crate::{Page, PageRequest, StoreError};
+pub(super) use inspection::{debt, drift, not_listed, resource, unreadable};
 
 /// The last fence that a lock was granted under.
 pub(super) struct FenceInForce {

@@ -27,6 +27,13 @@ pub(super) struct Record {
     listed_at: Option<Timestamp>,
 }
 
+impl Record {
+    /// Whether it was held when it was last written, and counts as that.
+    pub(super) fn is_listed(&self) -> bool {
+        self.listed_at.is_some()
+    }
+}
+
 /// What a home has of locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tally {

@@ -5,6 +5,7 @@ mod bus_worker;
 mod http_worker;
 mod ledger;
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{Machines, replica};
-use crate::server::{Caller, LIMIT, signal};
+use crate::server::{BINARY, Caller, LIMIT, signal};
 use bus_worker::BusWorker;
 use http_worker::HttpWorker;
 use ledger::Ledger;
@@ -182,6 +183,9 @@ async fn check(machines: &Machines, ledger: &Ledger) {
             assert!(told("reason") && told("reason_code"), "a dead letter says why: {letter}");
         }
     }
+    let doctor = Command::new(BINARY).args(["--gateway", &server.base, "doctor", "--json"]).output().unwrap();
+    let told = String::from_utf8_lossy(&doctor.stdout);
+    assert_eq!(doctor.status.code(), Some(0), "{told} {}", String::from_utf8_lossy(&doctor.stderr));
 }
 
 /// The run has ended, each of its steps by one result, and that is the one that was accepted.

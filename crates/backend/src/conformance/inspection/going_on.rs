@@ -1,0 +1,113 @@
+//! Bringing every run to its end, with as much of an engine, of workers and of people as that takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use interlock_model::approval::{Decision, Verdict};
+use interlock_model::job::JobOutcome;
+use interlock_model::run::Run;
+use interlock_model::run::advance::{Advance, Command, advance};
+use interlock_model::workflow::Workflow;
+use serde_json::json;
+
+use super::super::lock_scene::granted;
+use super::super::scene::{acme, deploy, holder, idle, name};
+use super::ground::{Ground, LEASE, asked_by, claim_of, lock, reserving};
+use super::{Plant, look};
+use crate::runs::{Commit, Taken};
+use crate::{PageRequest, Store};
+
+/// Topics of the scene.
+const TOPICS: [&str; 6] = ["queued", "leased", "ended", "kept", "told", "held"];
+
+/// Rounds of everybody's work that are enough for every run.
+const ROUNDS: usize = 20;
+
+impl Ground {
+    /// Everything ends well, and leaves nothing behind.
+    pub(super) async fn goes_on(&self, subject: &dyn Plant) {
+        let store = subject.store();
+        self.pass_on_the_lock(&store).await;
+        let reserved = store.release_key(&acme(), &deploy(), &self.reserved, reserving()).await;
+        reserved.expect("the store is up");
+        // A job that was lost is dispatched again before it is claimed again.
+        for _ in 0..3 {
+            round(&store).await;
+        }
+        let queued = store.run(&acme(), self.queued.run).await.expect("the store is up");
+        let queued = queued.expect("the run is there");
+        assert!(queued.head.status.is_final(), "a worker took its job: {queued:?}");
+        subject.elapse(LEASE * 2).await;
+        for _ in 0..ROUNDS {
+            round(&store).await;
+        }
+        let usage = store.usage(&acme()).await.expect("the store is up");
+        assert_eq!(usage.runs_active, 0, "every run has ended");
+        assert_eq!(store.active_runs(&acme(), 100).await, Ok(Vec::new()));
+        assert_eq!(look(&store, &acme()).await, []);
+    }
+
+    /// The waiter gets the lock, if its turn has not come before, and gives it back.
+    async fn pass_on_the_lock(&self, store: &Arc<dyn Store>) {
+        if let Some(held) = store.lock(&lock()).await.expect("the store is up") {
+            let token = &held.view.holders[0].token;
+            let _ = store.release(&lock(), token).await.expect("it is held");
+        }
+        let bob = granted(store, &asked_by("bob")).await;
+        let _ = store.release(&lock(), &bob.token).await.expect("it is held");
+    }
+}
+
+/// What reconcilers, people, workers and the engine do.
+async fn round(store: &Arc<dyn Store>) {
+    store.expire(&acme(), 100).await.expect("the store is up");
+    store.ripen(&acme(), 100).await.expect("the store is up");
+    let page = PageRequest { limit: 100, after: None };
+    for approval in store.approvals(&acme(), &page).await.expect("the store is up").items {
+        let yes = Decision { verdict: Verdict::Approved, by: "a test".to_owned(), reason: None };
+        let _ = store.resolve(&acme(), &approval.job, yes).await.expect("it is open");
+    }
+    for topic in TOPICS {
+        for claimed in store.claim(claim_of(name(topic))).await.expect("the store is up") {
+            let outcome = JobOutcome::Completed { output: json!({}) };
+            let (job, fence) = (&claimed.job.id, claimed.lease.fence);
+            let _ = store.report(&acme(), job, fence, outcome).await.expect("it was just claimed");
+        }
+    }
+    for taken in store.take_ready(&acme(), &holder(), LEASE, 100).await.expect("the store is up") {
+        turn(store, taken).await;
+    }
+}
+
+/// A turn of the engine.
+pub(super) async fn turn(store: &Arc<dyn Store>, taken: Taken) {
+    let (id, version) = (&taken.start.workflow, taken.start.workflow_version);
+    let found = store.workflow_version(&acme(), id, version).await.expect("the store is up");
+    let document = found.expect("runs are pinned to a version that is there").document;
+    let workflow = Workflow::compile(id.clone(), version, &document).expect("it compiled before");
+    let run = store.run(&acme(), taken.start.run).await.expect("the store is up");
+    let steps = run.map_or_else(BTreeMap::new, |run| run.steps);
+    let mut turn = idle(&taken);
+    let Taken { start, head, inbox, now, .. } = taken;
+    let advanced =
+        advance(&workflow, Run { start, head, steps }, &inbox, now).expect("the rules know the way");
+    write(&mut turn, advanced);
+    let _ = store.commit(turn).await.expect("the turn is in time");
+}
+
+fn write(turn: &mut Commit, advanced: Advance) {
+    let Advance { run, changed, commands, events } = advanced;
+    let steps = changed.into_iter().filter_map(|key| run.steps.get(&key).cloned().map(|step| (key, step)));
+    turn.steps = steps.collect();
+    turn.head = run.head;
+    turn.events = events;
+    for command in commands {
+        match command {
+            Command::Dispatch(job) => turn.dispatched.push(job),
+            Command::Revoke(job) => turn.revoked.push(job),
+            Command::OpenApproval(approval) => turn.approvals_opened.push(approval),
+            Command::WithdrawApproval(job) => turn.approvals_withdrawn.push(job),
+            Command::BuryJob(letter) => turn.buried.push(letter),
+        }
+    }
+}

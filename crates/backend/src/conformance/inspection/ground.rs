@@ -1,0 +1,205 @@
+//! A tenant with healthy rows of every kind.
+
+use std::time::Duration;
+
+use interlock_model::admission::Admission;
+use interlock_model::dead_letter::DeadLetter;
+use interlock_model::job::JobOutcome;
+use interlock_model::lock::LockName;
+use interlock_model::workflow::WorkflowDocument;
+use interlock_model::{IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
+use serde_json::{Value, json};
+
+use super::super::Subject;
+use super::super::lock_scene::{ask, granted, in_line, waiting};
+use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name};
+use super::going_on::turn;
+use crate::deliveries::{PutOff, PutOffAnswer};
+use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
+use crate::locks::Acquire;
+use crate::reservations::{Reserve, Reserved};
+
+/// How long everything lasts that is held.
+pub(super) const LEASE: Duration = Duration::from_hours(1);
+
+/// What faults are planted in. All runs are of one workflow and live, but for `ended`.
+#[derive(Debug)]
+pub struct Ground {
+    pub tenant: TenantId,
+    pub workflow: WorkflowId,
+    /// By the store's clock.
+    pub now: Timestamp,
+    /// A job that waits for a worker.
+    pub queued: JobId,
+    /// A job that a worker has.
+    pub leased: JobId,
+    /// A question that nobody has answered.
+    pub asking: JobId,
+    /// A run that waits for a time, with a timer.
+    pub delayed: RunId,
+    /// The job of a run that has ended, of the topic `ended`.
+    pub ended: JobId,
+    /// The key that this run was started under.
+    pub key: IdempotencyKey,
+    /// A key that is reserved for a start.
+    pub reserved: IdempotencyKey,
+    /// A run with something in its inbox that nobody has taken.
+    pub told: RunId,
+    /// A run that an engine has taken.
+    pub held: RunId,
+    /// A job whose result is kept for another delivery.
+    pub kept: JobId,
+    /// A lock with a holder and one who waits.
+    pub lock: LockName,
+    /// A run that never was.
+    pub nobody: RunId,
+    /// A question of the run of `ended` that was never asked.
+    pub orphan: JobId,
+}
+
+/// The run that the reservation is for.
+pub(super) fn reserving() -> RunId {
+    RunId::new(Timestamp::from_millis(1_794_700_000_000), [7; 10])
+}
+
+pub(super) fn lock() -> LockName {
+    LockName::Of(acme(), name("deploy/prod:eu%1"))
+}
+
+/// Who asks for the lock: the first has it, the second waits.
+pub(super) fn asked_by(who: &str) -> Acquire {
+    Acquire { ttl: LEASE, stay: Some(LEASE), ..waiting(ask(&lock(), who)) }
+}
+
+fn document(steps: Value) -> WorkflowDocument {
+    serde_json::from_value(json!({"name": "deploy", "steps": steps})).expect("the document is valid")
+}
+
+fn work(topic: &str) -> WorkflowDocument {
+    document(json!({"build": {"type": "worker", "topic": topic}}))
+}
+
+fn job_of(run: RunId, step: &str) -> JobId {
+    JobId { run, step: StepKey::whole(&name(step)), attempt: 1 }
+}
+
+pub(super) fn claim_of(topic: Topic) -> Claim {
+    Claim { topics: vec![topic], term: LeaseTerm::For(LEASE), ..claim(&acme(), 10) }
+}
+
+impl Ground {
+    pub(super) async fn make(subject: &dyn Subject) -> Self {
+        let scene = Scene::with_cap(subject, 100).await;
+        scene.started(&globex()).await;
+        let key: IdempotencyKey = name("order/1-of-2");
+        let ended = begin(&scene, &work("ended"), Some(&key)).await;
+        end(&scene, ended).await;
+        let queued = begin(&scene, &work("queued"), None).await;
+        let leased = begin(&scene, &work("leased"), None).await;
+        claimed(&scene, "leased").await;
+        let asking = begin(&scene, &document(json!({"gate": {"type": "approval"}})), None).await;
+        let pause = json!({"pause": {"type": "delay", "delay_sec": 3_600}});
+        let delayed = begin(&scene, &document(pause), None).await;
+        let kept = keep(&scene).await;
+        let reserved = reserve(&scene).await;
+        let told = begin(&scene, &work("told"), None).await;
+        let held = begin(&scene, &work("held"), None).await;
+        for run in [told, held] {
+            let _ = scene.store.request_cancel(&acme(), run, "a test").await.expect("the run is live");
+        }
+        let taken = scene.store.take(&acme(), held, &holder(), LEASE).await.expect("the store is up");
+        granted(&scene.store, &asked_by("ann")).await;
+        in_line(&scene.store, &asked_by("bob")).await;
+        Self {
+            tenant: acme(),
+            workflow: deploy(),
+            now: taken.expect("the run is ready and free").now,
+            queued: job_of(queued, "build"),
+            leased: job_of(leased, "build"),
+            asking: job_of(asking, "gate"),
+            delayed,
+            ended: job_of(ended, "build"),
+            key,
+            reserved,
+            told,
+            held,
+            kept,
+            lock: lock(),
+            nobody: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
+            orphan: job_of(ended, "gate"),
+        }
+    }
+
+    /// Everything that a finding could be about.
+    pub(super) fn subjects(&self) -> Vec<String> {
+        let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
+        let runs = [self.delayed, self.told, self.held, self.nobody];
+        let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
+        let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
+        let others = [self.lock.resource().to_string(), self.tenant.to_string(), "no such thing".to_owned()];
+        of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).collect()
+    }
+
+    /// A dead letter of this number, of the run that has ended.
+    #[must_use]
+    pub fn letter(&self, number: u32) -> DeadLetter {
+        DeadLetter { buried_at: self.now, ..letter(&JobId { attempt: number + 10, ..self.ended.clone() }) }
+    }
+}
+
+async fn begin(scene: &Scene, document: &WorkflowDocument, key: Option<&IdempotencyKey>) -> RunId {
+    let mut start = scene.begun(document, json!({"n": 1})).await;
+    let keyed = key.map(|key| scene.request(&acme(), Some(key.as_str()), json!({"n": 1})));
+    start.intent = keyed.and_then(|keyed| keyed.intent);
+    match scene.admit(start).await {
+        Admission::Admitted { run, .. } => run,
+        other => panic!("expected an admission, got {other:?}"),
+    }
+}
+
+async fn claimed(scene: &Scene, topic: &str) -> Claimed {
+    let mut jobs = scene.store.claim(claim_of(name(topic))).await.expect("the store is up");
+    jobs.pop().expect("the job waits")
+}
+
+/// Does the run's one job.
+async fn end(scene: &Scene, run: RunId) {
+    let claimed = claimed(scene, "ended").await;
+    let outcome = JobOutcome::Completed { output: json!({}) };
+    let report = scene.store.report(&acme(), &claimed.job.id, claimed.lease.fence, outcome).await;
+    assert_eq!(report, Ok(Report::Recorded));
+    turn(&scene.store, scene.taken(&acme(), run).await).await;
+}
+
+/// A job whose result waits for its next delivery.
+async fn keep(scene: &Scene) -> JobId {
+    begin(scene, &work("kept"), None).await;
+    let Claimed { job, lease } = claimed(scene, "kept").await;
+    let kept = PutOff {
+        tenant: acme(),
+        job: job.id.clone(),
+        fence: lease.fence,
+        outcome: JobOutcome::Completed { output: json!({}) },
+        deliveries: 1,
+        waited: Duration::ZERO,
+        delay: LEASE / 2,
+        lease: LEASE,
+    };
+    assert_eq!(scene.store.put_off(&kept).await, Ok(PutOffAnswer::PutOff));
+    job.id
+}
+
+/// A key that is reserved under the tenant's admission lock, which was given back since.
+async fn reserve(scene: &Scene) -> IdempotencyKey {
+    let lock = LockName::Admission(acme());
+    let grant = granted(&scene.store, &ask(&lock, "gateway-1")).await;
+    let request = scene.request(&acme(), Some("reserved/1"), json!({}));
+    let intent = request.intent.expect("it was asked for with a key");
+    let key = intent.key.clone();
+    let (workflow, fence) = (deploy(), grant.fence);
+    let reserve = Reserve { tenant: acme(), workflow, intent, run: reserving(), fence, lease: LEASE };
+    let answer = scene.store.reserve_key(&reserve).await.expect("the store is up");
+    assert_eq!(answer, Reserved::Granted);
+    let _ = scene.store.release(&lock, &grant.token).await.expect("it is held");
+    key
+}

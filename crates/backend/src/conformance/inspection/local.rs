@@ -1,0 +1,289 @@
+//! Spoiling the rows of a store whose verbs are decisions over tables.
+//!
+//! Keys are found, or made after the pattern of others: only the store knows how they are put together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_model::doctor::Invariant;
+use interlock_model::{Clock, JobId, RunId};
+use serde_json::{Value, json};
+
+use super::super::OnManualClock;
+use super::{Ground, Plant, Planted};
+use crate::Store;
+use crate::inspection::LETTERS_TOLD_FROM;
+use crate::local::{Changes, Decision, Executor, LocalStore, Pick, Row, Table, View};
+
+const AN_HOUR: Duration = Duration::from_hours(1);
+
+/// A store whose rows a test reads and writes.
+#[async_trait]
+pub trait LocalRows: Store {
+    async fn raw_rows(&self, table: Table) -> Vec<Row>;
+    async fn overwrite(&self, table: Table, rows: Vec<(String, Option<String>)>);
+}
+
+#[async_trait]
+impl<E: Executor> LocalRows for LocalStore<E> {
+    async fn raw_rows(&self, table: Table) -> Vec<Row> {
+        let look = move |view: &dyn View, _| view.scan(table, "", "~", Pick::First(usize::MAX));
+        self.tables().read("read rows", look).await.expect("the store is up")
+    }
+
+    async fn overwrite(&self, table: Table, rows: Vec<(String, Option<String>)>) {
+        let write = move |_: &dyn View, _| {
+            let mut changes = Changes::default();
+            for (key, value) in rows {
+                changes.overwrite(table, key, value);
+            }
+            Ok(Decision { answer: (), changes })
+        };
+        self.tables().write("overwrite rows", write).await.expect("the store is up");
+    }
+}
+
+/// Whether the key has this part.
+fn is_of(row: &Row, part: &str) -> bool {
+    row.key.split('/').any(|known| known == part) || row.key.ends_with(&format!("/{part}"))
+}
+
+struct Soil(Arc<dyn LocalRows>);
+
+impl Soil {
+    /// The only row of the table that is about this.
+    async fn row(&self, table: Table, part: &str) -> Row {
+        let mut rows = self.0.raw_rows(table).await;
+        rows.retain(|row| is_of(row, part));
+        assert_eq!(rows.len(), 1, "{table:?} has one row of {part}");
+        rows.remove(0)
+    }
+
+    async fn put(&self, table: Table, key: &str, value: String) {
+        self.0.overwrite(table, vec![(key.to_owned(), Some(value))]).await;
+    }
+
+    async fn remove(&self, table: Table, part: &str) {
+        let row = self.row(table, part).await;
+        self.0.overwrite(table, vec![(row.key, None)]).await;
+    }
+
+    /// A row like that of `pattern`, about something else.
+    async fn copy(&self, table: Table, pattern: (&str, &str), more: &[(&str, &str)]) {
+        let row = self.row(table, pattern.0).await;
+        let mut key = row.key.replace(pattern.0, pattern.1);
+        for (from, to) in more {
+            key = key.replace(from, to);
+        }
+        self.put(table, &key, row.value).await;
+    }
+
+    async fn edit(&self, table: Table, part: &str, edit: impl FnOnce(&mut Value)) {
+        let row = self.row(table, part).await;
+        let mut value = serde_json::from_str(&row.value).expect("rows are JSON");
+        edit(&mut value);
+        self.put(table, &row.key, value.to_string()).await;
+    }
+
+    async fn count_slots(&self, by: i64) {
+        self.edit(Table::Tenants, "acme", |tenant| {
+            let active = tenant["runs_active"].as_i64().expect("it is a number");
+            tenant["runs_active"] = json!(active + by);
+        })
+        .await;
+    }
+}
+
+#[async_trait]
+impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManualClock<F> {
+    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted {
+        let soil = Soil(self.local_rows());
+        let subject = match fault {
+            Invariant::SlotWithoutRun
+            | Invariant::RunWithoutSlot
+            | Invariant::SlotCountDrift
+            | Invariant::KeyWithoutRun
+            | Invariant::ReservationLeftBehind => of_starts(&soil, fault, ground).await,
+            Invariant::LeaseWithoutJob
+            | Invariant::LeaseNotIndexed
+            | Invariant::JobInNoIndex
+            | Invariant::QueueEntryWithoutJob
+            | Invariant::JobNotListed
+            | Invariant::JobOfEndedRun
+            | Invariant::StepWithoutJob
+            | Invariant::KeptResultNotDue => of_jobs(&soil, fault, ground).await,
+            Invariant::TimerOverdue
+            | Invariant::TimerMissing
+            | Invariant::TimerWithoutRun
+            | Invariant::InboxNotDrained
+            | Invariant::ReadyWithoutRun
+            | Invariant::RunHoldWithoutHolder => of_turns(&soil, fault, ground).await,
+            other => of_others(&soil, other, ground).await,
+        };
+        Planted::In(subject)
+    }
+}
+
+async fn of_starts(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+    let (delayed, nobody) = (ground.delayed.to_string(), ground.nobody.to_string());
+    match fault {
+        Invariant::SlotWithoutRun => {
+            soil.copy(Table::Active, (&delayed, &nobody), &[]).await;
+            soil.count_slots(1).await;
+            nobody
+        }
+        Invariant::RunWithoutSlot => {
+            soil.remove(Table::Active, &delayed).await;
+            soil.count_slots(-1).await;
+            delayed
+        }
+        Invariant::SlotCountDrift => {
+            soil.count_slots(3).await;
+            ground.tenant.to_string()
+        }
+        Invariant::KeyWithoutRun => {
+            soil.edit(Table::IdempotencyKeys, ground.key.as_str(), |key| key["run"] = json!(nobody)).await;
+            format!("{}/{}", ground.workflow, ground.key)
+        }
+        Invariant::ReservationLeftBehind => {
+            let until = ground.now - AN_HOUR;
+            let edit = |key: &mut Value| key["reservation"]["until"] = json!(until);
+            soil.edit(Table::IdempotencyKeys, ground.reserved.as_str(), edit).await;
+            format!("{}/{}", ground.workflow, ground.reserved)
+        }
+        other => panic!("{other} is not about starts"),
+    }
+}
+
+async fn of_jobs(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+    let text = |job: &JobId| job.to_string();
+    let (queued, leased, ended) = (text(&ground.queued), text(&ground.leased), text(&ground.ended));
+    let to_its_queue = [("/queued/", "/ended/")];
+    match fault {
+        Invariant::LeaseWithoutJob => {
+            soil.copy(Table::JobLeases, (&leased, &ended), &[]).await;
+            soil.copy(Table::JobExpiries, (&leased, &ended), &[]).await;
+            ended
+        }
+        Invariant::LeaseNotIndexed => {
+            soil.remove(Table::JobExpiries, &leased).await;
+            leased
+        }
+        Invariant::JobInNoIndex => {
+            soil.remove(Table::Queue, &queued).await;
+            queued
+        }
+        Invariant::QueueEntryWithoutJob => {
+            soil.copy(Table::Queue, (&queued, &ended), &to_its_queue).await;
+            ended
+        }
+        Invariant::JobNotListed => {
+            soil.remove(Table::JobListing, &queued).await;
+            queued
+        }
+        Invariant::JobOfEndedRun => {
+            soil.edit(Table::Jobs, &ended, |job| job["end"] = Value::Null).await;
+            soil.copy(Table::Queue, (&queued, &ended), &to_its_queue).await;
+            ended
+        }
+        Invariant::StepWithoutJob => {
+            for table in [Table::Jobs, Table::Queue, Table::JobListing] {
+                soil.remove(table, &queued).await;
+            }
+            queued
+        }
+        Invariant::KeptResultNotDue => {
+            soil.remove(Table::PutOffDue, &text(&ground.kept)).await;
+            text(&ground.kept)
+        }
+        other => panic!("{other} is not about jobs"),
+    }
+}
+
+async fn of_turns(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+    let text = |run: RunId| run.to_string();
+    let (delayed, nobody, told) = (text(ground.delayed), text(ground.nobody), text(ground.told));
+    match fault {
+        Invariant::TimerOverdue => {
+            let row = soil.row(Table::Timers, &delayed).await;
+            let due_at = ground.now - AN_HOUR;
+            let place = format!("/{:015}/", due_at.as_millis());
+            let time = row.key.split('/').nth(1).expect("it has a time").to_owned();
+            soil.put(Table::Timers, &row.key.replace(&format!("/{time}/"), &place), row.value).await;
+            soil.0.overwrite(Table::Timers, vec![(row.key, None)]).await;
+            soil.edit(Table::Heads, &delayed, |head| head["due_at"] = json!(due_at)).await;
+            delayed
+        }
+        Invariant::TimerMissing => {
+            soil.remove(Table::Timers, &delayed).await;
+            delayed
+        }
+        Invariant::TimerWithoutRun => {
+            soil.copy(Table::Timers, (&delayed, &nobody), &[]).await;
+            nobody
+        }
+        Invariant::InboxNotDrained => {
+            soil.remove(Table::Ready, &told).await;
+            told
+        }
+        Invariant::ReadyWithoutRun => {
+            soil.copy(Table::Ready, (&told, &nobody), &[]).await;
+            nobody
+        }
+        Invariant::RunHoldWithoutHolder => {
+            let ended_at = ground.now - AN_HOUR;
+            let held = text(ground.held);
+            soil.edit(Table::RunLeases, &held, |hold| hold["expires_at"] = json!(ended_at)).await;
+            held
+        }
+        other => panic!("{other} is not about turns"),
+    }
+}
+
+async fn of_others(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+    let (asking, orphan) = (ground.asking.to_string(), ground.orphan.to_string());
+    let resource = ground.lock.resource().to_string();
+    let row = resource.replace('%', "%25").replace('/', "%2F");
+    match fault {
+        Invariant::ApprovalOfEndedRun => {
+            soil.copy(Table::Approvals, (&asking, &orphan), &[]).await;
+            soil.edit(Table::Approvals, &orphan, |approval| approval["job"] = json!(orphan)).await;
+            soil.copy(Table::OpenApprovals, (&asking, &orphan), &[]).await;
+            orphan
+        }
+        Invariant::ApprovalNotListed => {
+            soil.remove(Table::OpenApprovals, &asking).await;
+            asking
+        }
+        Invariant::LockDebt => {
+            let ended_at = ground.now - AN_HOUR;
+            soil.edit(Table::Locks, &row, |lock| lock["holders"][0]["expires_at"] = json!(ended_at)).await;
+            resource
+        }
+        Invariant::LockTallyDrift => {
+            soil.edit(Table::LockTallies, "acme", |tally| tally["held"] = json!(40)).await;
+            ground.tenant.to_string()
+        }
+        Invariant::LockNotListed => {
+            soil.remove(Table::LockListing, &row).await;
+            resource
+        }
+        Invariant::RowDamaged => {
+            let row = soil.row(Table::Steps, &ground.leased.run.to_string()).await;
+            soil.put(Table::Steps, &row.key, "{\"status\": 7".to_owned()).await;
+            format!("{}/{}", Table::Steps.name(), row.key)
+        }
+        Invariant::DeadLettersGrowing => {
+            let count = u32::try_from(LETTERS_TOLD_FROM).expect("it is small");
+            let letters = (0..count).map(|number| ground.letter(number));
+            let rows = letters.map(|letter| {
+                let value = serde_json::to_string(&letter).expect("letters are plain data");
+                (format!("{}/{}", ground.tenant, letter.job), Some(value))
+            });
+            soil.0.overwrite(Table::DeadLetters, rows.collect()).await;
+            ground.tenant.to_string()
+        }
+        other => panic!("{other} is about the installation"),
+    }
+}

@@ -1,0 +1,53 @@
+//! Idempotency keys and what they stand for. The subject is the workflow and the key.
+
+use interlock_model::RunId;
+use interlock_model::admission::KeyRecord;
+
+use super::super::rows;
+use super::super::tables::{Changes, Table};
+use super::{Fault, Known, Look};
+use crate::StoreError;
+use crate::inspection::KEYS_JUDGED_FOR;
+
+fn record(look: &Look<'_>, subject: &str) -> Result<Option<(String, KeyRecord)>, StoreError> {
+    let key = format!("{}{subject}", rows::of_tenant(look.tenant));
+    Ok(match look.read(Table::IdempotencyKeys, &key)? {
+        Known::Is(record) => Some((key, record)),
+        Known::Absent | Known::Unreadable => None,
+    })
+}
+
+fn freed(key: String, detail: String) -> Fault {
+    let mut changes = Changes::default();
+    changes.delete(Table::IdempotencyKeys, key);
+    Fault::new(detail, changes)
+}
+
+pub(super) fn without_run(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+    let Some((key, record)) = record(look, subject)? else { return Ok(None) };
+    if record.reservation.is_some() || !record.is_live(look.now) {
+        return Ok(None);
+    }
+    // The ids of runs begin with when they were made.
+    if record.run < RunId::new(look.now - KEYS_JUDGED_FOR, [0; 10]) {
+        return Ok(None);
+    }
+    let run = rows::run(look.tenant, record.run);
+    for table in [Table::Starts, Table::Heads, Table::DeletedRuns] {
+        if look.is_there(table, &run)? {
+            return Ok(None);
+        }
+    }
+    let detail = format!("the key names run {}, which is not there and was not deleted", record.run);
+    Ok(Some(freed(key, detail)))
+}
+
+pub(super) fn left_behind(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+    let Some((key, record)) = record(look, subject)? else { return Ok(None) };
+    let late = record.reservation.filter(|reservation| look.is_past_grace(reservation.until));
+    Ok(late.map(|reservation| {
+        let detail =
+            format!("the start that reserved the key should have been done by {}", reservation.until);
+        freed(key, detail)
+    }))
+}

@@ -1,0 +1,94 @@
+//! Looking for what must not be, over everything, and mending it.
+//!
+//! What cannot be looked at is told, and does not stop the look at the rest: half of the system may be down.
+
+mod installation;
+mod loops;
+mod notes;
+mod repair;
+mod tenants;
+mod workers;
+
+use std::time::Duration;
+
+use interlock_model::TenantId;
+use interlock_model::doctor::{Finding, Invariant, Realm};
+use tokio::time::Instant;
+
+use crate::service::Control;
+use notes::Notes;
+pub use repair::{Became, Named, Repaired, Repairs};
+
+/// Findings that one report tells. The others are counted.
+pub const FINDINGS_MAX: usize = 1_000;
+
+/// What is late by less is being done.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long one look may take. What it has not come to by then is told as unseen.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// Where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    pub tenants: Tenants,
+    /// For these alone; for all, if there are none.
+    pub only: Vec<Invariant>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tenants {
+    /// Every tenant, and the installation itself.
+    All,
+    /// The rows of one tenant, and nothing else.
+    One(TenantId),
+}
+
+impl Scope {
+    fn invariants(&self, realm: Realm) -> Vec<Invariant> {
+        let is_wanted = |invariant: &Invariant| {
+            invariant.realm() == realm && (self.only.is_empty() || self.only.contains(invariant))
+        };
+        Invariant::ALL.iter().copied().filter(is_wanted).collect()
+    }
+}
+
+/// What a look has found, and how much of everything it has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// By invariant, tenant and subject.
+    pub findings: Vec<Finding>,
+    /// Further ones that were found.
+    pub findings_untold: u64,
+    pub looked_at: Vec<LookedAt>,
+    pub unseen: Vec<Unseen>,
+}
+
+/// An invariant that was looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LookedAt {
+    pub invariant: Invariant,
+    /// In the rows of so many tenants; none for those of the installation.
+    pub tenants: u64,
+}
+
+/// Something that could not be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    pub what: String,
+    /// One sentence.
+    pub why: String,
+}
+
+impl Control {
+    /// Looks for every violation within `scope`. It never fails: what it could not see is part of its report.
+    pub async fn examine(&self, scope: &Scope) -> Report {
+        let mut notes = Notes::default();
+        let ends_at = Instant::now() + BUDGET;
+        if scope.tenants == Tenants::All {
+            notes.merge(installation::look(self, &scope.invariants(Realm::Installation)).await);
+        }
+        notes.merge(tenants::look(self, scope, ends_at).await);
+        notes.into_report()
+    }
+}
