@@ -5,6 +5,7 @@
 mod bad_input;
 mod client;
 mod dead_letters;
+mod doctor;
 mod events;
 mod identity;
 mod lists;

@@ -3,6 +3,7 @@
 mod admission_lock;
 mod caps;
 mod chaos;
+mod doctor;
 mod documents;
 mod drill;
 mod fan_in;
