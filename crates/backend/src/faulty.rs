@@ -22,7 +22,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
-use crate::dead_letters::DeadLetterStore;
+use crate::dead_letters::{DeadLetterStore, LetterCount, LetterRetry};
 use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
 use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
@@ -229,10 +229,12 @@ pass_on!(ApprovalStore {
 });
 
 pass_on!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> ();
+    bury(tenant: &TenantId, letter: &DeadLetter, letters_max: u32) -> ();
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter>;
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter>;
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
+    retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry;
+    count_dead_letters(tenant: &TenantId) -> LetterCount;
 });
 
 pass_on!(DocumentStore {

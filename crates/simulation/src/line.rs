@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
-use interlock_backend::dead_letters::DeadLetterStore;
+use interlock_backend::dead_letters::{DeadLetterStore, LetterCount, LetterRetry};
 use interlock_backend::deliveries::{
     DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken,
 };
@@ -205,12 +205,14 @@ watched!(ApprovalStore {
 });
 
 watched!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |checker, answer| {
+    bury(tenant: &TenantId, letter: &DeadLetter, letters_max: u32) -> () => |checker, answer| {
         checker.counts.results_buried += u64::from(answer.is_ok());
     };
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
+    retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry => |_, _| {};
+    count_dead_letters(tenant: &TenantId) -> LetterCount => |_, _| {};
 });
 
 watched!(DocumentStore {

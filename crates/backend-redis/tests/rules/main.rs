@@ -139,6 +139,7 @@ fn idle(taken: &Taken) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: 1_000,
     }
 }
 

@@ -203,6 +203,11 @@ macro_rules! conformance_suite {
                 letters_are_listed_newest_run_first_page_by_page,
                 a_letter_is_deleted_once_and_only_by_its_tenant,
                 deleting_a_run_deletes_the_letters_of_its_jobs,
+                a_letter_that_is_retried_goes_to_its_run_once,
+                retries_at_once_reach_the_run_once,
+                a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays,
+                the_letters_of_the_oldest_runs_make_room_and_are_counted,
+                letters_are_counted_whatever_removes_them,
             }
             documents::{
                 a_document_is_saved_only_over_the_version_that_was_read,
