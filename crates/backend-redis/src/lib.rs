@@ -21,6 +21,7 @@ mod locks;
 pub mod mailbox;
 pub mod nats;
 mod pulse;
+mod reconcile;
 mod registry;
 mod reservations;
 mod runs;

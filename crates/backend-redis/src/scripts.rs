@@ -97,6 +97,10 @@ scripts! {
     DELETE_DEAD_LETTER = "delete_dead_letter" [];
     RETRY_DEAD_LETTER = "retry_dead_letter" [STATUS, INBOX];
     COUNT_DEAD_LETTERS = "count_dead_letters" [];
+    LEASES_RUN_OUT = "leases_run_out" [];
+    REPLAY = "replay" [];
+    MEND_SLOTS = "mend_slots" [STATUS, PAGE];
+    RETIRE = "retire" [];
     CREATE_KEY = "create_key" [];
     REVOKE_KEY = "revoke_key" [];
     API_KEYS = "api_keys" [];

@@ -9,7 +9,7 @@ use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobLease, JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
@@ -29,6 +29,7 @@ use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
+use crate::reconcile::{ReconcileStore, Replayed, Retire, Retired, SlotDrift};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
 use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
@@ -235,6 +236,13 @@ pass_on!(DeadLetterStore {
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
     retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry;
     count_dead_letters(tenant: &TenantId) -> LetterCount;
+});
+
+pass_on!(ReconcileStore {
+    leases_run_out(tenant: &TenantId, limit: usize) -> Vec<(JobId, JobLease)>;
+    replay(tenant: &TenantId, limit: usize) -> Replayed;
+    mend_slots(tenant: &TenantId, after: Option<RunId>, limit: usize) -> SlotDrift;
+    retire(tenant: &TenantId, retire: &Retire) -> Retired;
 });
 
 pass_on!(DocumentStore {

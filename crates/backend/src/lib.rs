@@ -18,6 +18,7 @@ pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -49,6 +50,7 @@ pub trait Store:
     + jobs::JobStore
     + keys::KeyStore
     + locks::LockStore
+    + reconcile::ReconcileStore
     + registry::RegistryStore
     + reservations::ReservationStore
     + runs::Glance
@@ -68,6 +70,7 @@ impl<T> Store for T where
         + jobs::JobStore
         + keys::KeyStore
         + locks::LockStore
+        + reconcile::ReconcileStore
         + registry::RegistryStore
         + reservations::ReservationStore
         + runs::Glance

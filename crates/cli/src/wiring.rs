@@ -138,6 +138,8 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         lock_busy_tuning: lock_busy,
         gather_max: gather_max.unwrap_or(default.gather_max),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
+        run_retention: config.keeping.run_retention,
+        dead_letters_max: config.keeping.dead_letters_max.map_or(default.dead_letters_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
         lock_limits: lock_limits(&config.locks, default.lock_limits),

@@ -58,9 +58,13 @@ impl Control {
         self.store.forget_worker(worker, unless_after).await
     }
 
-    /// Claims what waits now, for a worker that does not ask by itself.
+    /// Claims what waits now.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.store.claim(claim).await
+        let claimed = self.store.claim(claim).await?;
+        for Claimed { lease, queued_at, .. } in &claimed {
+            self.counts.waited_for_a_lease(lease.claimed_at.since(*queued_at));
+        }
+        Ok(claimed)
     }
 
     /// The job has gone out to its worker: from now on it is the worker's for as long as its step may take.
@@ -110,6 +114,6 @@ impl Control {
     }
 
     pub async fn bury(&self, tenant: &TenantId, letter: &DeadLetter) -> Result<(), StoreError> {
-        self.store.bury(tenant, letter).await
+        self.store.bury(tenant, letter, self.settings.dead_letters_max).await
     }
 }

@@ -4,6 +4,8 @@ pub mod admission;
 pub mod approvals;
 pub mod bus_workers;
 pub mod contention;
+pub mod counts;
+pub mod dead_letters;
 pub mod definitions;
 pub mod deliveries;
 pub mod engine;

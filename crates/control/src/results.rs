@@ -34,7 +34,7 @@ impl Control {
             .map(|topic| self.wakeups.waiter(Signal::JobsReady(claim.tenant.clone(), topic.clone())))
             .collect();
         loop {
-            let claimed = self.store.claim(claim.clone()).await?;
+            let claimed = self.claim_now(claim.clone()).await?;
             if claimed.len() == claim.jobs_max {
                 // There may be more than one could carry. Wake-ups that meet become one, so it is passed on.
                 for waiter in &waiters {

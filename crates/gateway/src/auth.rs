@@ -39,7 +39,7 @@ pub(crate) enum Permission {
     Work,
     Approve,
     Cancel,
-    DeleteLetters,
+    HandleLetters,
     /// Take locks, renew and release them.
     Lock,
     /// Take a lock away from its holder.
@@ -63,7 +63,7 @@ impl Permission {
                         | P::ReadRest
                         | P::Approve
                         | P::Cancel
-                        | P::DeleteLetters
+                        | P::HandleLetters
                         | P::Lock
                         | P::ForceRelease
                         | P::Tune
@@ -84,7 +84,7 @@ impl Permission {
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
-            Self::DeleteLetters => "delete dead letters",
+            Self::HandleLetters => "retry or delete dead letters",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",
             Self::Tune => "change retry policies or roll-outs",

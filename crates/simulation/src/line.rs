@@ -18,6 +18,7 @@ use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Leas
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView};
+use interlock_backend::reconcile::{ReconcileStore, Replayed, Retire, Retired, SlotDrift};
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
 use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
 use interlock_backend::runs::{
@@ -31,7 +32,7 @@ use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::Recorded;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobLease, JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
@@ -213,6 +214,13 @@ watched!(DeadLetterStore {
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
     retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry => |_, _| {};
     count_dead_letters(tenant: &TenantId) -> LetterCount => |_, _| {};
+});
+
+watched!(ReconcileStore {
+    leases_run_out(tenant: &TenantId, limit: usize) -> Vec<(JobId, JobLease)> => |_, _| {};
+    replay(tenant: &TenantId, limit: usize) -> Replayed => |_, _| {};
+    mend_slots(tenant: &TenantId, after: Option<RunId>, limit: usize) -> SlotDrift => |_, _| {};
+    retire(tenant: &TenantId, retire: &Retire) -> Retired => |_, _| {};
 });
 
 watched!(DocumentStore {

@@ -17,6 +17,7 @@ mod inbox;
 mod jobs;
 mod keys;
 mod locks;
+mod reconcile;
 mod registry;
 mod reservations;
 mod rows;
