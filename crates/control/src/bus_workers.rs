@@ -10,7 +10,7 @@ use interlock_backend::{PageRequest, StoreError, Wake};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::time::millis;
-use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
+use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
 use crate::service::Control;
 
@@ -56,6 +56,11 @@ impl Control {
 
     pub async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
         self.store.forget_worker(worker, unless_after).await
+    }
+
+    /// A look found a job of this topic, though somebody was there who could have had it, and was not told.
+    pub fn found_unsaid(&self, tenant: &TenantId, topic: &Topic) {
+        self.wakeups.orphans.found(tenant, topic);
     }
 
     /// Claims what waits now.

@@ -38,8 +38,8 @@ impl Counts {
         self.ticks[place(&StageLock::ALL, stage)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Jobs that no word had reached were found by looking.
-    pub fn count_orphans(&self, jobs: usize) {
+    /// Jobs that nobody could have had were put back.
+    pub(crate) fn count_orphans(&self, jobs: usize) {
         self.orphans_replayed.fetch_add(jobs as u64, Ordering::Relaxed);
     }
 

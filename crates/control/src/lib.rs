@@ -13,6 +13,7 @@ pub mod identity;
 pub mod keys;
 pub mod limits;
 pub mod locks;
+mod orphans;
 pub mod reconcile;
 pub mod results;
 pub mod runs;

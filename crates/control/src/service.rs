@@ -10,7 +10,7 @@ use interlock_model::{Clock, InstanceId, RunId};
 
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
-use crate::counts::Counts;
+use crate::counts::{Counted, Counts};
 use crate::definitions::Definitions;
 use crate::engine::RunCache;
 use crate::identity::Identity;
@@ -109,8 +109,9 @@ impl Control {
 
     /// What the stages have counted.
     #[must_use]
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn counted(&self) -> Counted {
+        let counted = self.counts.counted();
+        Counted { orphans_replayed: counted.orphans_replayed + self.wakeups.orphans.count(), ..counted }
     }
 
     /// How the processes wake each other.
