@@ -53,7 +53,13 @@ pub async fn run(control: Arc<Control>, stage: StageLock, shutdown: Cancellation
     let ticking = async {
         loop {
             period.tick().await;
-            trouble.note(run_once(&control, &mut lock, stage).await);
+            let ticked = run_once(&control, &mut lock, stage).await;
+            if matches!(ticked, Ok(Tick::NotOurs)) {
+                // A holder that has died is followed when its hold ends, and not a period later.
+                let free_in = lock.free_in().unwrap_or(every).saturating_add(Duration::from_millis(1));
+                period.reset_after(free_in.min(every));
+            }
+            trouble.note(ticked);
         }
     };
     // Cut short anywhere: each step of a tick is whole, and the next replica begins from the beginning.

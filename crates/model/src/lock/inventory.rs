@@ -226,8 +226,7 @@ impl Inventory {
             StageLock::SnapshotWriter => (
                 self.timings.snapshot_every,
                 "the snapshot of the workers",
-                "the late writer's snapshot is refused by its fence; another replica writes within one and a half times \
-                 the lease",
+                "the late writer's snapshot is refused by its fence; another replica writes within the lease",
             ),
         };
         LockRow {
