@@ -72,7 +72,7 @@ impl Server {
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
         let mut place = format!("({})", words.place);
         let mut gateway = None;
-        if config.roles.contains(&Role::Gateway) {
+        if config.roles.contains(&Role::Gateway) || config.listen_is_chosen {
             let parts = interlock_gateway::Foundation {
                 control: control.clone(),
                 keys: keys.clone(),
@@ -174,6 +174,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
     let default = interlock_gateway::Settings::default();
     interlock_gateway::Settings {
         listen: config.listen,
+        serves_api: config.roles.contains(&Role::Gateway),
         body_timeout: config.body_timeout.unwrap_or(default.body_timeout),
         header_timeout: config.header_timeout.unwrap_or(default.header_timeout),
         idle_timeout: config.idle_timeout.unwrap_or(default.idle_timeout),

@@ -13,6 +13,7 @@ mod lock_damage;
 mod lock_quotas;
 mod lock_replies;
 mod lost_replies;
+mod mending;
 mod names;
 mod run_locks;
 mod stage_locks;

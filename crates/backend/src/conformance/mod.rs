@@ -14,6 +14,7 @@ pub mod limits;
 pub mod lines;
 mod lock_scene;
 pub mod locks;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -217,6 +218,13 @@ macro_rules! conformance_suite {
                 saves_at_once_are_decided_for_one_of_them,
                 figures_are_kept_by_roll_out_and_instance,
                 figures_have_a_bound,
+            }
+            reconcile::{
+                leases_that_ran_out_are_told_until_their_jobs_are_ended,
+                replaying_tells_what_waits_and_leaves_the_rest_alone,
+                slots_that_agree_with_their_runs_are_left_alone,
+                workers_and_marks_of_deleted_runs_are_retired_after_their_time,
+                a_key_is_retired_only_when_its_time_is_over,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

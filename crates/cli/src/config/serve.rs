@@ -62,6 +62,8 @@ impl FromStr for Secret {
 #[derive(Debug, Clone)]
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
+    /// Whether the address was asked for: then a process without a gateway can be watched there.
+    pub(crate) listen_is_chosen: bool,
     pub(crate) data: PathBuf,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) admin_key: Option<Secret>,
@@ -155,6 +157,7 @@ impl ServeFlags {
                 dead_letters_max: self.dead_letters_max,
                 run_retention: self.run_retention_ms.map(duration),
             },
+            listen_is_chosen: self.listen.is_some(),
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(

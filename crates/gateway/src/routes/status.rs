@@ -37,12 +37,12 @@ const TENANTS_AT_ONCE: usize = 1_000;
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/status", status)
-        .get("/healthz", healthz)
-        .get("/readyz", readyz)
-        .get("/metrics", metrics)
-        .get("/openapi.json", openapi_json)
+    routes.get("/api/v1/status", status).get("/openapi.json", openapi_json)
+}
+
+/// What every process may serve, whatever its roles.
+pub(crate) fn register_probes(routes: Routes) -> Routes {
+    routes.get("/healthz", healthz).get("/readyz", readyz).get("/metrics", metrics)
 }
 
 /// Roles, backend, durability, strategies and policies in force.
