@@ -30,6 +30,11 @@ pub(crate) fn outcome(job: &JobId, outcome: JobOutcome) -> String {
     text.strip_prefix("{\"job\":{\"at\":0").expect("the first field is the time zero").to_owned()
 }
 
+/// An operator's wish for another attempt, for its run's inbox, up to the letter: the script puts the one that it has.
+pub(crate) fn retry_without_letter(by: &str) -> String {
+    format!(r#"{{"retry":{{"by":{},"letter":"#, json(&by))
+}
+
 /// As `dispatch` of `lua/shared/jobs.lua` reads it.
 pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
     put.push(job.id.to_string().written());

@@ -169,7 +169,8 @@ fn read_claimed(mut fields: Fields, worker: &WorkerId) -> Result<Claimed, Unread
     let fence = fields.fence()?;
     let ttl = read_duration(&mut fields)?;
     let (expires_at, claimed_at) = (fields.time()?, fields.time()?);
-    Ok(Claimed { job, lease: JobLease { worker: worker.clone(), fence, ttl, expires_at, claimed_at } })
+    let lease = JobLease { worker: worker.clone(), fence, ttl, expires_at, claimed_at };
+    Ok(Claimed { job, lease, queued_at: fields.time()? })
 }
 
 /// A job as `lua/shared/job_view.lua` tells it.
@@ -181,7 +182,7 @@ fn read_view(mut fields: Fields) -> Result<JobView, Unreadable> {
     Ok(JobView { job, lease, state })
 }
 
-fn read_lease(fields: &mut Fields) -> Result<Option<JobLease>, Unreadable> {
+pub(crate) fn read_lease(fields: &mut Fields) -> Result<Option<JobLease>, Unreadable> {
     let Some(worker) = fields.optional("worker")? else {
         // The four other fields of a lease are as absent as its worker.
         for _ in 0..4 {

@@ -23,6 +23,7 @@ pub mod mailbox;
 pub mod nats;
 mod probe;
 mod pulse;
+mod reconcile;
 mod registry;
 mod reservations;
 mod rhythm;

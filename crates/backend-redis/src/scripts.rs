@@ -28,6 +28,7 @@ shared! {
     JOB_VIEW = "job_view";
     JOBS = "jobs";
     KEY_RULES = "key_rules";
+    LETTERS = "letters";
     LOCK = "run_lock";
     LOCK_RECORD = "lock_record";
     LOCK_RULES = "lock_rules";
@@ -60,7 +61,7 @@ scripts! {
     RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
     COUNT_RUNS = "count_runs" [GATED];
     TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
-    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
+    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND, LETTERS];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
     REQUEST_CANCEL = "request_cancel" [STATUS, INBOX];
@@ -100,10 +101,16 @@ scripts! {
     WORKFLOW_VERSION = "workflow_version" [];
     WORKFLOWS = "workflows" [PAGE];
     DELETE_WORKFLOW = "delete_workflow" [];
-    BURY = "bury" [];
+    BURY = "bury" [LETTERS];
     DEAD_LETTERS = "dead_letters" [PAGE];
     DEAD_LETTER = "dead_letter" [];
     DELETE_DEAD_LETTER = "delete_dead_letter" [];
+    RETRY_DEAD_LETTER = "retry_dead_letter" [STATUS, INBOX];
+    COUNT_DEAD_LETTERS = "count_dead_letters" [];
+    LEASES_RUN_OUT = "leases_run_out" [];
+    REPLAY = "replay" [];
+    MEND_SLOTS = "mend_slots" [STATUS, PAGE];
+    RETIRE = "retire" [];
     CREATE_KEY = "create_key" [];
     REVOKE_KEY = "revoke_key" [];
     API_KEYS = "api_keys" [];

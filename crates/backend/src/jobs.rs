@@ -45,6 +45,8 @@ impl LeaseTerm {
 pub struct Claimed {
     pub job: NewJob,
     pub lease: JobLease,
+    /// Since when it had waited.
+    pub queued_at: Timestamp,
 }
 
 /// The answer to a heartbeat.

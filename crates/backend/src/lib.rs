@@ -19,6 +19,7 @@ pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -51,6 +52,7 @@ pub trait Store:
     + jobs::JobStore
     + keys::KeyStore
     + locks::LockStore
+    + reconcile::ReconcileStore
     + registry::RegistryStore
     + reservations::ReservationStore
     + runs::Glance
@@ -71,6 +73,7 @@ impl<T> Store for T where
         + jobs::JobStore
         + keys::KeyStore
         + locks::LockStore
+        + reconcile::ReconcileStore
         + registry::RegistryStore
         + reservations::ReservationStore
         + runs::Glance

@@ -46,6 +46,8 @@ pub struct Commit {
     pub approvals_opened: Vec<Approval>,
     pub approvals_withdrawn: Vec<JobId>,
     pub buried: Vec<DeadLetter>,
+    /// Dead letters that the tenant may have; the oldest make room.
+    pub letters_max: u32,
 }
 
 /// What a commit left behind.

@@ -72,7 +72,7 @@ impl Server {
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
         let mut place = format!("({})", words.place);
         let mut gateway = None;
-        if config.roles.contains(&Role::Gateway) {
+        if config.roles.contains(&Role::Gateway) || config.listen_is_chosen {
             let parts = interlock_gateway::Foundation {
                 control: control.clone(),
                 keys: keys.clone(),
@@ -138,6 +138,8 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         lock_busy_tuning: lock_busy,
         gather_max: gather_max.unwrap_or(default.gather_max),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
+        run_retention: config.keeping.run_retention,
+        dead_letters_max: config.keeping.dead_letters_max.map_or(default.dead_letters_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
         lock_limits: lock_limits(&config.locks, default.lock_limits),
@@ -172,6 +174,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
     let default = interlock_gateway::Settings::default();
     interlock_gateway::Settings {
         listen: config.listen,
+        serves_api: config.roles.contains(&Role::Gateway),
         body_timeout: config.body_timeout.unwrap_or(default.body_timeout),
         header_timeout: config.header_timeout.unwrap_or(default.header_timeout),
         idle_timeout: config.idle_timeout.unwrap_or(default.idle_timeout),

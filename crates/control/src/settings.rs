@@ -49,6 +49,10 @@ pub struct Settings {
     pub lock_busy_tuning: Tuning,
     /// Deliveries of one result until it becomes a dead letter.
     pub deliveries_max: u32,
+    /// Dead letters that a tenant may have; those of the oldest runs make room.
+    pub dead_letters_max: u32,
+    /// How long runs are kept after they have ended; absent means for ever.
+    pub run_retention: Option<Duration>,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
 }
@@ -78,6 +82,8 @@ impl Default for Settings {
             admission_tuning: Scope::Admission.tuning(),
             lock_busy_tuning: Scope::LockBusy.tuning(),
             deliveries_max: 100,
+            dead_letters_max: 10_000,
+            run_retention: None,
             tuning_poll: Duration::from_millis(500),
         }
     }

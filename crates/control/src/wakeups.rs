@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+use crate::orphans::Orphans;
+
 /// What somebody can wait for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
@@ -30,6 +32,8 @@ pub struct Wakeups {
     waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,
     /// Tenants with a ready run that the engine has not looked at since it was told.
     ready: Mutex<ReadyTenants>,
+    /// Jobs that were found without a word.
+    pub(crate) orphans: Orphans,
 }
 
 /// A line in which each tenant stands once.
@@ -95,6 +99,7 @@ impl Wakeups {
             }
             // One waiter a job: waking all of them for one job would be a small stampede.
             Wake::JobsReady { tenant, topic, jobs } => {
+                self.orphans.said(&tenant, &topic);
                 if let Some(waiter) = self.find(&Signal::JobsReady(tenant, topic)) {
                     (0..jobs.min(256)).for_each(|_| waiter.notify_one());
                 }
@@ -122,6 +127,7 @@ impl Wakeups {
     }
 
     fn wake_all(&self) {
+        self.orphans.missed_words();
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             waiters.values().filter_map(Weak::upgrade).collect()

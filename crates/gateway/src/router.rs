@@ -49,6 +49,10 @@ impl Routes {
 
 fn all(app: &App) -> Routes {
     let routes = Routes { router: Router::new(), app: app.clone(), table: Vec::new() };
+    let routes = routes::status::register_probes(routes);
+    if !app.settings.serves_api {
+        return routes;
+    }
     [
         routes::starts::register,
         routes::runs::register,

@@ -15,6 +15,8 @@ pub enum EventKind {
     StepFailed,
     StepRetryScheduled,
     StepLost,
+    /// By an operator, from a dead letter.
+    StepRetried,
     StepTimedOut,
     StepCancelled,
     StepSkipped,

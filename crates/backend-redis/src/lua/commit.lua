@@ -34,11 +34,7 @@ for _ = 1, number() do
     redis.call('ZREM', key('wf:approvals:open'), approval)
   end
 end
-for _ = 1, number() do
-  local job, letter = argument(), argument()
-  redis.call('HSET', key('wf:dead_letters'), job, letter)
-  redis.call('ZADD', key('wf:dead_letters:index'), 0, job)
-end
+bury()
 
 -- A run has at most one timer: the earliest of all that may happen to it by itself. It is written even if it has not
 -- moved, because it may have ripened into the ready mark that this commit clears.

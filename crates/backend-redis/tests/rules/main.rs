@@ -14,6 +14,7 @@ mod lock_damage;
 mod lock_quotas;
 mod lock_replies;
 mod lost_replies;
+mod mending;
 mod names;
 mod probes;
 mod run_locks;
@@ -141,6 +142,7 @@ fn idle(taken: &Taken) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: 1_000,
     }
 }
 

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod lines;
 mod lock_scene;
 pub mod locks;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -210,6 +211,11 @@ macro_rules! conformance_suite {
                 letters_are_listed_newest_run_first_page_by_page,
                 a_letter_is_deleted_once_and_only_by_its_tenant,
                 deleting_a_run_deletes_the_letters_of_its_jobs,
+                a_letter_that_is_retried_goes_to_its_run_once,
+                retries_at_once_reach_the_run_once,
+                a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays,
+                the_letters_of_the_oldest_runs_make_room_and_are_counted,
+                letters_are_counted_whatever_removes_them,
             }
             documents::{
                 a_document_is_saved_only_over_the_version_that_was_read,
@@ -249,6 +255,13 @@ macro_rules! conformance_suite {
                 a_held_lock_that_is_not_listed_is_listed_again,
                 a_damaged_row_is_told_and_does_not_stop_the_look_at_others,
                 many_dead_letters_are_told_and_left_to_people,
+            }
+            reconcile::{
+                leases_that_ran_out_are_told_until_their_jobs_are_ended,
+                replaying_tells_what_waits_and_leaves_the_rest_alone,
+                slots_that_agree_with_their_runs_are_left_alone,
+                workers_and_marks_of_deleted_runs_are_retired_after_their_time,
+                a_key_is_retired_only_when_its_time_is_over,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

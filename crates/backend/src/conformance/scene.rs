@@ -25,6 +25,9 @@ use crate::{Store, StoreError};
 /// How long leases are in the suite.
 pub(super) const LEASE: Duration = Duration::from_millis(400);
 
+/// Dead letters that a tenant may have in the suite, where a rule does not say.
+pub(super) const LETTERS_MAX: u32 = 1_000;
+
 /// A store with one workflow for each of its tenants.
 pub(super) struct Scene {
     pub(super) store: Arc<dyn Store>,
@@ -213,6 +216,7 @@ pub(super) fn idle(taken: &Taken) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: LETTERS_MAX,
     }
 }
 

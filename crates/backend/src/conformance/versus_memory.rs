@@ -253,6 +253,7 @@ impl Walk {
             .map(|it| it.1.clone())
             .collect();
         turn.buried = self.letters_of(run);
+        turn.letters_max = self.letters_max();
         turn.revoked = revocable.last().cloned().into_iter().collect();
         let _ = same!(self, commit(turn.clone()));
     }

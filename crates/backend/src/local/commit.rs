@@ -37,9 +37,7 @@ pub(super) fn commit(
     for job in &commit.approvals_withdrawn {
         withdraw(view, &mut changes, id, job)?;
     }
-    for letter in &commit.buried {
-        dead_letters::bury(&mut changes, id, letter);
-    }
+    dead_letters::bury(view, &mut changes, (id, &mut tenant), &commit.buried, commit.letters_max)?;
     move_timer(&mut changes, &before, &commit.head, (id, run));
     if commit.head.status.is_final() && !before.status.is_final() {
         slots::give_back(view, &mut changes, (id, &mut tenant), run, now)?;

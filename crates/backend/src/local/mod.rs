@@ -18,6 +18,7 @@ mod inspection;
 mod jobs;
 mod keys;
 mod locks;
+mod reconcile;
 mod registry;
 mod reservations;
 mod rows;

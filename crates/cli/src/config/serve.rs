@@ -62,6 +62,8 @@ impl FromStr for Secret {
 #[derive(Debug, Clone)]
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
+    /// Whether the address was asked for: then a process without a gateway can be watched there.
+    pub(crate) listen_is_chosen: bool,
     pub(crate) data: PathBuf,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) admin_key: Option<Secret>,
@@ -78,6 +80,14 @@ pub(crate) struct ServeConfig {
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) locks: LockChoices,
     pub(crate) contention: ContentionChoices,
+    pub(crate) keeping: KeepingChoices,
+}
+
+/// What is chosen about how much is kept, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct KeepingChoices {
+    pub(crate) dead_letters_max: Option<NonZeroU32>,
+    pub(crate) run_retention: Option<Duration>,
 }
 
 /// What is chosen about locks.
@@ -143,6 +153,11 @@ impl ServeFlags {
             machines: self.machines()?,
             locks: self.locks(),
             contention: self.contention()?,
+            keeping: KeepingChoices {
+                dead_letters_max: self.dead_letters_max,
+                run_retention: self.run_retention_ms.map(duration),
+            },
+            listen_is_chosen: self.listen.is_some(),
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(

@@ -68,6 +68,7 @@ async fn the_commands_of_the_pages_work() {
         "docs/concepts/admission.md",
         "docs/concepts/workers.md",
         "docs/concepts/locks.md",
+        "docs/operating/dead-letters.md",
         "docs/operating/doctor.md",
         "docs/operating/retry-policies.md",
         "docs/operating/rollouts.md",

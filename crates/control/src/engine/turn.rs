@@ -57,6 +57,7 @@ impl Control {
         })?;
         let steps = advanced.run.steps.clone();
         let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
+        let commit = Commit { letters_max: self.settings.dead_letters_max, ..commit };
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
@@ -119,6 +120,7 @@ fn commit_of(
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: u32::MAX,
     };
     for command in commands {
         match command {

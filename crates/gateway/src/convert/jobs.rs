@@ -7,7 +7,8 @@ use interlock_model::time::millis;
 use interlock_model::{Fence, Timestamp};
 
 pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
-    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease } = claimed;
+    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease, queued_at: _ } =
+        claimed;
     ClaimedJob {
         run_id: id.run,
         step_id: id.step.clone(),

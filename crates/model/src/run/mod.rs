@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Decision;
+use crate::dead_letter::DeadLetter;
 use crate::job::JobOutcome;
 use crate::step::{StepError, StepRun, StepStatus};
 use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId};
@@ -121,5 +122,10 @@ pub enum InboxEvent {
     },
     Cancel {
         by: String,
+    },
+    /// An operator wants another attempt of what was given up. The letter has left its list, and goes with the event.
+    Retry {
+        by: String,
+        letter: Box<DeadLetter>,
     },
 }

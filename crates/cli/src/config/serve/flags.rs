@@ -151,6 +151,12 @@ pub(crate) struct ServeFlags {
     /// Deliveries of one result until it becomes a dead letter [default: 100]
     #[arg(long, value_name = "N", help_heading = "Contention")]
     pub(super) deliveries_max: Option<NonZeroU32>,
+    /// Dead letters that one tenant may have; those of the oldest runs make room [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Keeping")]
+    pub(super) dead_letters_max: Option<NonZeroU32>,
+    /// How long runs are kept after they have ended [default: for ever]
+    #[arg(long, value_name = "MS", help_heading = "Keeping")]
+    pub(super) run_retention_ms: Option<NonZeroU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -285,6 +291,8 @@ impl ServeFlags {
             lock_busy_max_wait_ms,
             gather_max_ms,
             deliveries_max,
+            dead_letters_max,
+            run_retention_ms,
         )
     }
 }

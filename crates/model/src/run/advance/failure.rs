@@ -69,7 +69,8 @@ impl Machine<'_> {
             | StepEvent::AskApproval
             | StepEvent::Succeed
             | StepEvent::Fail
-            | StepEvent::Skip => EventKind::StepFailed,
+            | StepEvent::Skip
+            | StepEvent::Retry => EventKind::StepFailed,
         };
         let told = self.event(kind, key).with_status(status.name()).saying(message.clone());
         self.tell(told.with_data(json!({"code": code.name()})));

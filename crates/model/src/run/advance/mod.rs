@@ -8,6 +8,7 @@ mod conclude;
 mod failure;
 mod fan_out;
 mod ready;
+mod retry;
 pub mod scope;
 mod take;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub enum Command {
     Revoke(JobId),
     OpenApproval(Approval),
     WithdrawApproval(JobId),
-    /// Given up after too many lost workers.
+    /// Given up: kept until somebody has looked at it.
     BuryJob(DeadLetter),
 }
 

@@ -12,10 +12,14 @@ use crate::{JobId, StepKey};
 
 impl Machine<'_> {
     pub(super) fn take(&mut self, event: &InboxEvent) -> Result<(), Illegal> {
-        if self.has_ended() {
-            return Ok(());
-        }
         match event {
+            // Also when the run has ended: the letter must not be lost with it.
+            InboxEvent::Retry { by, letter } => self.take_retry(letter, by),
+            InboxEvent::Job { .. } | InboxEvent::Approval { .. } | InboxEvent::Cancel { .. }
+                if self.has_ended() =>
+            {
+                Ok(())
+            }
             InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::Cancel { by } => {

@@ -3,6 +3,7 @@
 mod fan_out;
 mod gathering;
 mod graph;
+mod retries;
 mod tries;
 
 use std::collections::BTreeMap;
