@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::inspection::{Inspection, InspectionStore, LETTERS_TOLD_FROM, Repair};
+use interlock_backend::inspection::{
+    Inspection, InspectionStore, KEYS_JUDGED_FOR, LETTERS_TOLD_FROM, Repair,
+};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::approval::Approval;
@@ -73,6 +75,7 @@ impl RedisStore {
         call.with(question.invariant.name())
             .with(millis(question.grace))
             .with(LETTERS_TOLD_FROM)
+            .with(millis(KEYS_JUDGED_FOR))
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
     }
 

@@ -2,6 +2,7 @@
 
 mod admission_lock;
 mod caps;
+mod doctor;
 mod documents;
 mod drill;
 mod fan_in;
