@@ -218,8 +218,8 @@ async fn goes_on(ward: &Ward) {
         }
     }
     for run in caller.get("/workflow-runs?limit=200").await.expect(200).body["items"].as_array().unwrap() {
-        let is_waiting = run["workflow_id"] == "ask";
-        if !is_waiting {
+        // The others wait for a person and for a time.
+        if run["workflow_id"] == "work" {
             caller.ended(run["id"].as_str().unwrap()).await;
         }
     }
