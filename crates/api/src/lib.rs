@@ -21,6 +21,7 @@ pub mod runs;
 pub mod schema;
 pub mod status;
 pub mod time;
+pub mod why;
 pub mod workers;
 pub mod workflows;
 

@@ -7,6 +7,7 @@ use interlock_model::job::JobState;
 use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
+use interlock_model::why::CauseCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -110,6 +111,10 @@ pub(crate) fn step_status() -> Object {
 
 pub(crate) fn job_state() -> Object {
     names(&JOB_STATES).build()
+}
+
+pub(crate) fn cause_code() -> Object {
+    names(CauseCode::ALL).build()
 }
 
 pub(crate) fn lock_mode() -> Object {

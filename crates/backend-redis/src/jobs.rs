@@ -138,7 +138,7 @@ impl JobStore for RedisStore {
         page: &PageRequest,
     ) -> Result<Page<JobView>, StoreError> {
         let call = Call::read(&scripts::JOB_LIST, "list jobs", tenant);
-        let call = call.with(page.after.as_deref()).with(page.limit).with(state.map(state_name));
+        let call = call.with(page.after.as_deref()).with(page.limit).with(state.map(JobState::name));
         self.ask(call, |fields| fields.page(|item| read_view(item.list()?))).await
     }
 }
@@ -233,18 +233,6 @@ fn state_after(cause: EndCause) -> JobState {
         EndCause::Failed => JobState::Failed,
         EndCause::Lost => JobState::Lost,
         EndCause::Revoked | EndCause::Cancelled => JobState::Cancelled,
-    }
-}
-
-/// As `lua/jobs.lua` calls it.
-fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Running => "running",
-        JobState::Succeeded => "succeeded",
-        JobState::Failed => "failed",
-        JobState::Lost => "lost",
-        JobState::Cancelled => "cancelled",
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::runs::{
-    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunHold, RunStanding, RunStore, RunSummary,
+    Taken,
 };
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::admission::{Admission, StartRun, Usage};
@@ -165,6 +166,21 @@ impl RunStore for RedisStore {
     async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {
         let call = Call::read(&scripts::RUN, "read a run", tenant).of("run", run).with(run.to_string());
         found(self.ask(call, read_run).await)
+    }
+
+    async fn run_standing(&self, tenant: &TenantId, run: RunId) -> Result<RunStanding, StoreError> {
+        let call = Call::read(&scripts::RUN_STANDING, "look who holds a run", tenant).with(run.to_string());
+        self.ask(call, |mut fields| {
+            let (now, is_ready) = (fields.time()?, fields.text()? == "1");
+            let mut hold = fields.list()?;
+            let hold = if hold.is_empty() {
+                None
+            } else {
+                Some(RunHold { holder: hold.optional("instance")?, until: hold.optional_time()? })
+            };
+            Ok(RunStanding { now, is_ready, hold })
+        })
+        .await
     }
 
     async fn runs(

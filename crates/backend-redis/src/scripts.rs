@@ -67,6 +67,7 @@ scripts! {
     DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK];
     RIPEN = "ripen" [];
     RUN = "run" [];
+    RUN_STANDING = "run_standing" [VISIBLE, LOCK];
     RUNS = "runs" [];
     ACTIVE_RUNS = "active_runs" [];
     GATE = "gate" [];

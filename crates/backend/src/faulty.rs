@@ -33,7 +33,9 @@ use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
-use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
+use crate::runs::{
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStanding, RunStore, RunSummary, Taken,
+};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workers::{WorkerRecord, WorkerStore};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
@@ -194,6 +196,7 @@ pass_on!(RunStore {
     delete_run(tenant: &TenantId, run: RunId) -> Vec<JobId>;
     ripen(tenant: &TenantId, limit: usize) -> usize;
     run(tenant: &TenantId, run: RunId) -> Option<Run>;
+    run_standing(tenant: &TenantId, run: RunId) -> RunStanding;
     runs(tenant: &TenantId, filter: &RunFilter, page: &PageRequest) -> Page<RunSummary>;
     active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId>;
     usage(tenant: &TenantId) -> Usage;

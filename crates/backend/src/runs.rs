@@ -65,6 +65,25 @@ pub struct RunSummary {
     pub head: Head,
 }
 
+/// Whether a run is somebody's turn, and whose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunStanding {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// It has something to take into account.
+    pub is_ready: bool,
+    pub hold: Option<RunHold>,
+}
+
+/// Who advances a run now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunHold {
+    /// None: what holds it is not ours.
+    pub holder: Option<InstanceId>,
+    /// None: nobody knows when it ends.
+    pub until: Option<Timestamp>,
+}
+
 /// Which runs a list shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
@@ -161,6 +180,9 @@ pub trait RunStore: Send + Sync {
     async fn ripen(&self, tenant: &TenantId, limit: usize) -> Result<usize, StoreError>;
 
     async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError>;
+
+    /// Whether the run, there or not, waits for the engine, and whether somebody holds it.
+    async fn run_standing(&self, tenant: &TenantId, run: RunId) -> Result<RunStanding, StoreError>;
 
     async fn runs(
         &self,

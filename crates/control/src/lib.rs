@@ -18,6 +18,7 @@ pub mod runs;
 pub mod service;
 pub mod settings;
 pub mod wakeups;
+pub mod why;
 
 pub use service::Control;
 pub use settings::Settings;

@@ -12,7 +12,7 @@ use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
     approvals, claims, dead_letters, doctor, events, history, jobs, keys, limits, locks, retry_policies,
-    rollouts, runs, starts, status, workers, workflows,
+    rollouts, runs, starts, status, why, workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -83,6 +83,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         status::readyz,
         status::metrics,
         status::openapi_json,
+        why::why,
     ),
     components(schemas(Problem)),
     security(("api_key" = []), ("bearer" = []), ()),

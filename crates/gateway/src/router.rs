@@ -66,6 +66,7 @@ fn all(app: &App) -> Routes {
         routes::workers::register,
         routes::keys::register,
         routes::status::register,
+        routes::why::register,
     ]
     .into_iter()
     .fold(routes, |routes, register| register(routes))

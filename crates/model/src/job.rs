@@ -104,6 +104,18 @@ pub enum JobState {
 
 impl JobState {
     #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Lost => "lost",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    #[must_use]
     pub fn of(job: &Job, lease: Option<&JobLease>) -> Self {
         match (&job.end, lease) {
             (None, None) => Self::Queued,

@@ -22,7 +22,7 @@ use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetai
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
 use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
 use interlock_backend::runs::{
-    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken,
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStanding, RunStore, RunSummary, Taken,
 };
 use interlock_backend::tenants::{LimitScope, TenantStore, WrittenLimits};
 use interlock_backend::workers::{WorkerRecord, WorkerStore};
@@ -154,6 +154,7 @@ watched!(RunStore {
     };
     ripen(tenant: &TenantId, limit: usize) -> usize => |_, _| {};
     run(tenant: &TenantId, run: RunId) -> Option<Run> => |_, _| {};
+    run_standing(tenant: &TenantId, run: RunId) -> RunStanding => |_, _| {};
     runs(tenant: &TenantId, filter: &RunFilter, page: &PageRequest) -> Page<RunSummary> => |_, _| {};
     active_runs(tenant: &TenantId, limit: usize) -> Vec<RunId> => |_, _| {};
     usage(tenant: &TenantId) -> Usage => |_, _| {};

@@ -18,6 +18,7 @@ mod rollouts;
 mod runs;
 mod status;
 mod transport;
+mod why;
 mod workers;
 mod workflows;
 

@@ -20,7 +20,9 @@ use super::{admit, approvals, claim, commit, expiry, history, jobs, runs, take, 
 use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
-use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
+use crate::runs::{
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStanding, RunStore, RunSummary, Taken,
+};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
 use crate::{Page, PageRequest, StoreError};
@@ -149,6 +151,11 @@ impl<E: Executor> RunStore for LocalStore<E> {
     async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError> {
         let tenant = tenant.clone();
         self.read("read a run", move |view, _| runs::run(view, &tenant, run)).await
+    }
+
+    async fn run_standing(&self, tenant: &TenantId, run: RunId) -> Result<RunStanding, StoreError> {
+        let tenant = tenant.clone();
+        self.read("look who holds a run", move |view, now| take::standing(view, now, &tenant, run)).await
     }
 
     async fn runs(

@@ -20,6 +20,7 @@ pub(crate) mod run;
 mod serve;
 mod status;
 mod watch;
+pub(crate) mod why;
 pub(crate) mod worker;
 pub(crate) mod workers;
 pub(crate) mod workflow;
@@ -68,6 +69,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
             let way = own_server::Way::new(&arguments.connection, environment);
             Box::pin(lab::run(lab, way, arguments.connection.tenant, output)).await
         }
+        Command::Why(why) => why::run(why, &session()?).await.map(done),
         Command::Status => status::run(&session()?).await.map(done),
     }
 }

@@ -5,6 +5,7 @@
 mod alerts;
 mod caps;
 mod commands;
+mod doctor;
 mod drill;
 mod fences;
 mod folder;

@@ -68,8 +68,10 @@ async fn the_commands_of_the_pages_work() {
         "docs/concepts/admission.md",
         "docs/concepts/workers.md",
         "docs/concepts/locks.md",
+        "docs/operating/doctor.md",
         "docs/operating/retry-policies.md",
         "docs/operating/rollouts.md",
+        "docs/operating/why.md",
     ] {
         let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
         let (worked, told) =

@@ -10,6 +10,7 @@ pub(crate) mod locks;
 pub(crate) mod retry_policies;
 pub(crate) mod rollouts;
 pub(crate) mod runs;
+pub(crate) mod why;
 
 use interlock_api::Page;
 

@@ -15,6 +15,7 @@ pub(crate) mod rollouts;
 pub(crate) mod runs;
 pub(crate) mod starts;
 pub(crate) mod status;
+pub(crate) mod why;
 pub(crate) mod workers;
 pub(crate) mod workflows;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::server::{Server, foundation, local, one_step};
 
 /// Makes a key and gives its text.
-async fn make(server: &Server, admin: &str, role: &str, tenant: Option<&str>) -> String {
+pub(crate) async fn make(server: &Server, admin: &str, role: &str, tenant: Option<&str>) -> String {
     let mut body = json!({"name": role, "role": role});
     if let Some(tenant) = tenant {
         body["tenant"] = json!(tenant);

@@ -5,6 +5,7 @@
 mod bad_input;
 mod client;
 mod dead_letters;
+mod doctor;
 mod events;
 mod identity;
 mod lists;
@@ -17,4 +18,5 @@ mod slow_clients;
 mod starts;
 mod syntax;
 mod watching;
+mod why;
 mod workers;

@@ -1,7 +1,6 @@
 //! `interlock doctor` on Redis and NATS: what somebody spoils in the store is named, mended and then clean; what is wrong with
 //! the servers is told, and so is what could not be seen.
 
-use std::process::Command;
 use std::time::Instant;
 
 use async_nats::jetstream;
@@ -9,7 +8,8 @@ use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
 use serde_json::{Value, json};
 
 use super::{Machines, replica};
-use crate::server::{BINARY, Caller, LIMIT, Server};
+use crate::doctor::{doctor, names};
+use crate::server::{Caller, LIMIT};
 
 /// What is planted: the invariant that it breaks, the commands, and the subject that is named. `RUN` is a run of its own, whose
 /// job waits at `PLACE`.
@@ -151,7 +151,7 @@ impl Ward {
     }
 
     fn doctor(&self, arguments: &[&str]) -> (Option<i32>, Value) {
-        doctor(&self.machines.replicas[0], &[&["--tenant", "acme"], arguments].concat())
+        doctor(&self.machines.replicas[0].base, &[&["--tenant", "acme"], arguments].concat())
     }
 }
 
@@ -167,26 +167,11 @@ async fn place(machines: &Machines, run: &str) -> String {
     format!("{created_at:0>15}/{job}")
 }
 
-/// How it exits, and what it prints.
-fn doctor(server: &Server, arguments: &[&str]) -> (Option<i32>, Value) {
-    let mut command = Command::new(BINARY);
-    let output =
-        command.args(["--gateway", &server.base, "doctor", "--json"]).args(arguments).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{arguments:?}: {output:?}"));
-    (output.status.code(), told)
-}
-
-fn findings(view: &Value) -> Vec<(&str, &str)> {
-    let all = view["findings"].as_array().unwrap().iter();
-    all.map(|found| (found["invariant"].as_str().unwrap(), found["subject"].as_str().unwrap())).collect()
-}
-
 #[tokio::test]
 async fn every_fault_planted_in_redis_is_named_and_mended() {
     let ward = Ward::open().await;
     let (exit, view) = ward.doctor(&[]);
-    assert_eq!((exit, findings(&view)), (Some(0), vec![]), "{view:#}");
+    assert_eq!((exit, names(&view["findings"])), (Some(0), vec![]), "{view:#}");
     for (invariant, commands, subject) in FAULTS {
         let run = start(&ward.caller, "work").await;
         let own = [("PLACE", place(&ward.machines, &run).await), ("RUN", run)];
@@ -195,11 +180,19 @@ async fn every_fault_planted_in_redis_is_named_and_mended() {
         }
         let subject = ward.named(subject, &own);
         let (exit, view) = ward.doctor(&[]);
-        assert_eq!((exit, findings(&view)), (Some(1), vec![(invariant, subject.as_str())]), "{view:#}");
+        assert_eq!(
+            (exit, names(&view["findings"])),
+            (Some(1), vec![(invariant.to_owned(), subject)]),
+            "{view:#}"
+        );
         let (exit, view) = ward.doctor(&["--repair"]);
         assert_eq!((exit, &view["repaired"][0]["became"]), (Some(0), &json!("mended")), "{view:#}");
         let (exit, view) = ward.doctor(&[]);
-        assert_eq!((exit, findings(&view)), (Some(0), vec![]), "the second look after {invariant}: {view:#}");
+        assert_eq!(
+            (exit, names(&view["findings"])),
+            (Some(0), vec![]),
+            "the second look after {invariant}: {view:#}"
+        );
     }
     goes_on(&ward).await;
 }
@@ -223,8 +216,8 @@ async fn goes_on(ward: &Ward) {
             caller.ended(run["id"].as_str().unwrap()).await;
         }
     }
-    let (exit, view) = doctor(&server, &[]);
-    assert_eq!((exit, findings(&view)), (Some(0), vec![]), "{view:#}");
+    let (exit, view) = doctor(&server.base, &[]);
+    assert_eq!((exit, names(&view["findings"])), (Some(0), vec![]), "{view:#}");
 }
 
 #[tokio::test]
@@ -252,8 +245,8 @@ async fn a_row_that_nobody_can_mend_does_not_stop_the_others() {
     }
     assert_eq!(became("row_damaged"), "impossible");
     assert_eq!(
-        (exit, findings(&view["after"])),
-        (Some(1), vec![("row_damaged", damaged.as_str())]),
+        (exit, names(&view["after"]["findings"])),
+        (Some(1), vec![("row_damaged".to_owned(), damaged)]),
         "{view:#}"
     );
 }
@@ -261,8 +254,12 @@ async fn a_row_that_nobody_can_mend_does_not_stop_the_others() {
 #[tokio::test]
 async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
     let mut machines = Machines::start(1).await;
-    let (exit, view) = doctor(&machines.replicas[0], &[]);
-    assert_eq!((exit, findings(&view)), (Some(0), vec![]), "a fresh server with no workers: {view:#}");
+    let (exit, view) = doctor(&machines.replicas[0].base, &[]);
+    assert_eq!(
+        (exit, names(&view["findings"])),
+        (Some(0), vec![]),
+        "a fresh server with no workers: {view:#}"
+    );
     assert_eq!(view["unseen"], json!([]), "{view:#}");
     assert_eq!(machines.replicas.remove(0).stop(), Some(0));
     let server = replica(&machines.redis.url(), &machines.nats.url(), &["--roles", "gateway"]);
@@ -272,12 +269,13 @@ async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
     let set = ["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"];
     machines.redis.command(&set).await.unwrap();
     let only = ["--only", "consumer_gone,memory_policy,stream_lag,bus_away"];
-    let (exit, view) = doctor(&server, &only);
+    let (exit, view) = doctor(&server.base, &only);
     let redis = format!("127.0.0.1:{}", machines.redis.port());
-    let expected = vec![("consumer_gone", RESULTS_CONSUMER), ("memory_policy", redis.as_str())];
-    assert_eq!((exit, findings(&view)), (Some(1), expected), "{view:#}");
-    let (exit, view) = doctor(&server, &[&only[..], &["--repair"]].concat());
-    assert_eq!((exit, findings(&view["after"])), (Some(0), vec![]), "{view:#}");
+    let expected = [("consumer_gone", RESULTS_CONSUMER), ("memory_policy", redis.as_str())];
+    let expected = expected.map(|(invariant, subject)| (invariant.to_owned(), subject.to_owned())).to_vec();
+    assert_eq!((exit, names(&view["findings"])), (Some(1), expected), "{view:#}");
+    let (exit, view) = doctor(&server.base, &[&only[..], &["--repair"]].concat());
+    assert_eq!((exit, names(&view["after"]["findings"])), (Some(0), vec![]), "{view:#}");
     let made: Result<jetstream::consumer::PullConsumer, _> =
         context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await;
     assert!(made.is_ok(), "{made:?}");
@@ -285,19 +283,25 @@ async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
     machines.nats.kill().await.unwrap();
     let until = Instant::now() + LIMIT;
     let view = loop {
-        let (exit, view) = doctor(&server, &only);
+        let (exit, view) = doctor(&server.base, &only);
         if exit == Some(1) {
             break view;
         }
         assert!(Instant::now() < until, "NATS is not missed: {view:#}");
     };
-    assert_eq!(findings(&view)[0].0, "bus_away", "{view:#}");
+    assert_eq!(names(&view["findings"])[0].0, "bus_away", "{view:#}");
     let unseen: Vec<_> = view["unseen"].as_array().unwrap().iter().map(|one| &one["what"]).collect();
     assert_eq!(unseen, ["consumer_gone", "stream_lag"], "{view:#}");
+}
 
-    machines.nats.start_again().await.unwrap();
+#[tokio::test]
+async fn without_redis_the_doctor_says_what_it_could_not_see() {
+    let mut machines = Machines::start(1).await;
     machines.redis.kill().await.unwrap();
-    let (exit, view) = doctor(&server, &["--only", "slot_without_run,memory_policy,clock_skew"]);
-    assert_eq!((exit, findings(&view)), (Some(3), vec![]), "{view:#}");
-    assert!(view["unseen"].as_array().unwrap().len() >= 3, "{view:#}");
+    let (code, told) = doctor(&machines.replicas[0].base, &[]);
+    assert_eq!((code, names(&told["findings"])), (Some(3), Vec::new()), "{told:#}");
+    let unseen = told["unseen"].to_string();
+    for what in ["the rows of the tenants", "loop_not_ticking", "memory_policy", "clock_skew"] {
+        assert!(unseen.contains(what), "{told:#}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod admission_lock;
 mod caps;
+mod chaos;
 mod doctor;
 mod documents;
 mod drill;

@@ -1,0 +1,227 @@
+//! The doctor over everything: it names what it finds, mends it, and says what it could not see.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use interlock_backend::clock::RuntimeClock;
+use interlock_backend::conformance::inspection::LocalRows as _;
+use interlock_backend::faulty::{Faults, FaultyStore};
+use interlock_backend::inspection::{Probe, Probed};
+use interlock_backend::local::Table;
+use interlock_backend::memory::MemoryStore;
+use interlock_backend::tenants::{LimitScope, TenantStore as _};
+use interlock_backend::{InProcessBus, Store, StoreError, memory};
+use interlock_control::doctor::{Became, Named, Scope, Tenants};
+use interlock_control::identity::Identity;
+use interlock_control::reconcile::ticking::{self, Tick};
+use interlock_control::service::Foundation;
+use interlock_control::{Control, Settings, locks::LoopLock};
+use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::limit::Limits;
+use interlock_model::lock::StageLock;
+use interlock_model::{TenantId, Timestamp};
+
+const NOBODY: &str = "01a1dc80-0000-7000-8000-000000000000";
+
+struct Scene {
+    store: Arc<MemoryStore>,
+    control: Arc<Control>,
+}
+
+fn tenant(name: &str) -> TenantId {
+    name.parse().unwrap()
+}
+
+fn everything() -> Scope {
+    Scope { tenants: Tenants::All, only: Vec::new() }
+}
+
+fn control(store: Arc<dyn Store>, clock: RuntimeClock, probes: Vec<Arc<dyn Probe>>) -> Arc<Control> {
+    let foundation = Foundation {
+        store,
+        bus: Arc::new(InProcessBus::default()),
+        clock: Arc::new(clock),
+        identity: Identity::from_seed(1),
+        instance: "i-1".parse().unwrap(),
+        mailbox: None,
+        probes,
+    };
+    Control::new(foundation, Settings::default())
+}
+
+/// Two tenants with nothing in them.
+async fn scene_with(probes: Vec<Arc<dyn Probe>>) -> Scene {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let store = Arc::new(memory::store(Arc::new(clock)));
+    for name in ["acme", "globex"] {
+        let scope = LimitScope::Tenant(tenant(name));
+        store.set_limits(&scope, Limits { runs_max: Some(1), key_retention: None }).await.unwrap();
+    }
+    Scene { control: control(store.clone(), clock, probes), store }
+}
+
+async fn scene() -> Scene {
+    scene_with(Vec::new()).await
+}
+
+impl Scene {
+    /// Leaves a mark of a run that is not there, and a row that cannot be read.
+    async fn spoil(&self) {
+        self.store.overwrite(Table::Ready, vec![(format!("globex/{NOBODY}"), Some(String::new()))]).await;
+        self.store.overwrite(Table::Steps, vec![(format!("acme/{NOBODY}/a"), Some("{".to_owned()))]).await;
+    }
+
+    async fn found(&self, scope: &Scope) -> Vec<(Invariant, Option<TenantId>)> {
+        let report = self.control.examine(scope).await;
+        assert_eq!(report.unseen, []);
+        report.findings.into_iter().map(|finding| (finding.invariant, finding.tenant)).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_installation_is_well() {
+    let scene = scene().await;
+    let report = scene.control.examine(&everything()).await;
+    assert_eq!((report.findings, report.unseen), (Vec::new(), Vec::new()));
+    let of_tenants = report.looked_at.iter().filter(|looked| looked.tenants == 2).count();
+    assert_eq!(
+        (of_tenants, report.looked_at.len()),
+        (26, 31),
+        "those of tenants, and our own of the installation"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_tenant_is_looked_at_or_the_one_that_is_asked_for_and_only_what_is_asked_for() {
+    let scene = scene().await;
+    scene.spoil().await;
+    let (damaged, ready) = (Invariant::RowDamaged, Invariant::ReadyWithoutRun);
+    let both = [(ready, Some(tenant("globex"))), (damaged, Some(tenant("acme")))];
+    assert_eq!(scene.found(&everything()).await, both);
+    let acme = Scope { tenants: Tenants::One(tenant("acme")), only: Vec::new() };
+    assert_eq!(scene.found(&acme).await, [(damaged, Some(tenant("acme")))]);
+    let only = Scope { tenants: Tenants::All, only: vec![ready] };
+    assert_eq!(scene.found(&only).await, [(ready, Some(tenant("globex")))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_mended_does_not_stop_the_others_and_the_second_look_tells() {
+    let scene = scene().await;
+    scene.spoil().await;
+    let repairs = scene.control.repair(&everything(), None).await;
+    let became: Vec<_> = repairs.repaired.iter().map(|one| (one.named.invariant, &one.became)).collect();
+    assert_eq!(became[0], (Invariant::ReadyWithoutRun, &Became::Mended));
+    assert!(matches!(became[1], (Invariant::RowDamaged, Became::Impossible(_))), "{became:?}");
+    let left: Vec<_> = repairs.after.findings.iter().map(|finding| finding.invariant).collect();
+    assert_eq!(left, [Invariant::RowDamaged]);
+    let named = repairs.repaired[0].named.clone();
+    let again = scene.control.repair(&everything(), Some(vec![named])).await;
+    assert_eq!(again.repaired[0].became, Became::NothingToDo);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let store = Arc::new(memory::store(Arc::new(clock)));
+    let away = Faults { requests_lost: 1_000, ..Faults::NONE };
+    let control = control(Arc::new(FaultyStore::new(store, 1, away)), clock, Vec::new());
+    let report = control.examine(&everything()).await;
+    assert_eq!(report.findings, []);
+    let unseen: Vec<_> = report.unseen.iter().map(|unseen| unseen.what.as_str()).collect();
+    assert!(
+        unseen.contains(&"the rows of the tenants") && unseen.contains(&"loop_not_ticking"),
+        "{unseen:?}"
+    );
+    let (invariant, subject) = (Invariant::ReadyWithoutRun, NOBODY.to_owned());
+    let named = Named { invariant, tenant: Some(tenant("acme")), subject };
+    let repairs = control.repair(&everything(), Some(vec![named])).await;
+    assert!(matches!(repairs.repaired[0].became, Became::Unknown(_)), "{:?}", repairs.repaired);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_nobody_runs_is_told_once_replicas_have_had_time_to_come_up() {
+    let scene = scene().await;
+    let loops = Scope { tenants: Tenants::All, only: vec![Invariant::LoopNotTicking] };
+    assert_eq!(scene.found(&loops).await, []);
+    tokio::time::advance(Duration::from_secs(31)).await;
+    assert_eq!(scene.found(&loops).await.len(), StageLock::ALL.len());
+    let mut locks = StageLock::ALL.map(|stage| (stage, LoopLock::new(&scene.control, stage)));
+    for (stage, lock) in &mut locks {
+        assert!(matches!(ticking::run_once(&scene.control, lock, *stage).await, Ok(Tick::Done(_))));
+    }
+    assert_eq!(scene.found(&loops).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_that_nobody_writes_is_written() {
+    let scene = scene().await;
+    tokio::time::advance(Duration::from_secs(31)).await;
+    let snapshot = Scope { tenants: Tenants::All, only: vec![Invariant::SnapshotStale] };
+    assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
+    let repairs = scene.control.repair(&snapshot, None).await;
+    assert_eq!(repairs.repaired[0].became, Became::Mended);
+    assert_eq!(repairs.after.findings, []);
+    tokio::time::advance(Duration::from_mins(1)).await;
+    assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_does_not_renew_in_time_is_told() {
+    let scene = scene().await;
+    let stage = StageLock::Reconciler;
+    let mut lock = LoopLock::new(&scene.control, stage);
+    assert!(matches!(ticking::run_once(&scene.control, &mut lock, stage).await, Ok(Tick::Done(_))));
+    let lag = Scope { tenants: Tenants::All, only: vec![Invariant::RenewalLag] };
+    let ttl = scene.control.settings().locks.stage(stage).ttl;
+    tokio::time::advance(ttl / 2).await;
+    assert_eq!(scene.found(&lag).await, [], "it is renewed at half of its time");
+    tokio::time::advance(ttl / 2 - Duration::from_secs(3)).await;
+    assert_eq!(scene.found(&lag).await, [(Invariant::RenewalLag, None)]);
+}
+
+/// A server beneath, with one thing that can be mended and one that cannot be seen.
+struct Beneath;
+
+#[async_trait]
+impl Probe for Beneath {
+    async fn probe(&self) -> Vec<Probed> {
+        let gone = Finding {
+            invariant: Invariant::ConsumerGone,
+            tenant: None,
+            subject: "results".to_owned(),
+            detail: "the consumer is gone".to_owned(),
+            is_repairable: true,
+        };
+        let reason = "it did not answer".to_owned();
+        vec![
+            Probed::Sound(Invariant::MemoryPolicy),
+            Probed::Found(gone),
+            Probed::Unseen { invariant: Invariant::StreamLag, reason },
+        ]
+    }
+
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+        let is_own = invariant == Invariant::ConsumerGone && subject == "results";
+        Ok(if is_own { Mending::Mended } else { Mending::NothingToDo })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_looks_at_the_servers_beneath_is_asked_to_mend_its_own() {
+    let scene = scene_with(vec![Arc::new(Beneath)]).await;
+    let report = scene.control.examine(&everything()).await;
+    let found: Vec<_> = report.findings.iter().map(|finding| finding.invariant).collect();
+    assert_eq!(found, [Invariant::ConsumerGone]);
+    assert_eq!(report.unseen[0].what, "stream_lag");
+    assert!(report.looked_at.iter().any(|looked| looked.invariant == Invariant::MemoryPolicy));
+    let repairs = scene.control.repair(&everything(), None).await;
+    let back = Became::Impossible("it was mended, and is there again".to_owned());
+    assert_eq!(repairs.repaired[0].became, back, "the second look decides");
+    let (invariant, subject) = (Invariant::MemoryPolicy, "redis".to_owned());
+    let named = Named { invariant, tenant: None, subject };
+    let repairs = scene.control.repair(&everything(), Some(vec![named])).await;
+    assert!(matches!(&repairs.repaired[0].became, Became::Impossible(plan) if plan.contains("noeviction")));
+}

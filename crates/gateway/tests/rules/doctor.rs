@@ -1,0 +1,128 @@
+//! The doctor: who may look, who may mend, and what is refused.
+
+use std::sync::Arc;
+
+use interlock_backend::clock::SystemClock;
+use interlock_backend::conformance::inspection::LocalRows as _;
+use interlock_backend::faulty::{Faults, FaultyStore};
+use interlock_backend::local::Table;
+use interlock_backend::memory;
+use serde_json::{Value, json};
+
+use crate::identity::make;
+use crate::server::{Server, empty_store, one_step, patient};
+
+const NOBODY: &str = "01a1dc80-0000-7000-8000-000000000000";
+
+fn name(tenant: &str) -> Value {
+    json!({"invariant": "ready_without_run", "tenant": tenant, "subject": NOBODY})
+}
+
+fn of(findings: &Value) -> Vec<Value> {
+    let name = |found: &Value| json!([found["invariant"], found["tenant"], found["subject"]]);
+    findings.as_array().unwrap().iter().map(name).collect()
+}
+
+/// A server on which the tenants default and other have each a mark of a run that never was.
+async fn spoilt() -> Server {
+    let store = Arc::new(memory::store(Arc::new(SystemClock)));
+    let server = Server::on(store.clone(), patient()).await;
+    server.save(&one_step("wf")).await;
+    server
+        .post("/api/v1/workflows")
+        .header("x-tenant-id", "other")
+        .json(&one_step("wf"))
+        .send()
+        .await
+        .ok(201);
+    for tenant in ["default", "other"] {
+        server.cap(tenant, 5).await;
+        let mark = (format!("{tenant}/{NOBODY}"), Some(String::new()));
+        store.overwrite(Table::Ready, vec![mark]).await;
+    }
+    server
+}
+
+#[tokio::test]
+async fn what_is_found_is_told_with_its_plan_for_every_tenant_or_one() {
+    let server = spoilt().await;
+    let told = server.get("/api/v1/doctor").send().await.ok(200);
+    assert_eq!(
+        told["findings"][0],
+        json!({
+            "invariant": "ready_without_run", "tenant": "default", "subject": NOBODY,
+            "detail": "the engine is told to look at a run that is not there", "plan": "remove the mark",
+            "repairable": true
+        })
+    );
+    assert_eq!((told["findings"].as_array().unwrap().len(), &told["unseen"]), (2, &json!([])));
+    let one = server.get("/api/v1/doctor?tenant=other&only=ready_without_run,lock_debt").send().await.ok(200);
+    assert_eq!(of(&one["findings"]), [json!(["ready_without_run", "other", NOBODY])]);
+    let looked =
+        json!([{"invariant": "ready_without_run", "tenants": 1}, {"invariant": "lock_debt", "tenants": 1}]);
+    assert_eq!(one["looked_at"], looked);
+    server.get("/api/v1/doctor?only=nothing").send().await.problem(400, "invalid_request");
+    server.get("/api/v1/doctor?tenant=a/b").send().await.problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_repair_mends_what_is_named_or_all_and_looks_again() {
+    let server = spoilt().await;
+    let repair = |body: Value| server.post("/api/v1/doctor/repair").json(&body).send();
+    let told = repair(json!({"findings": [name("other")]})).await.ok(200);
+    assert_eq!(
+        (&told["repaired"][0]["became"], &told["repaired"][0]["reason"]),
+        (&json!("mended"), &json!(null))
+    );
+    assert_eq!(of(&told["after"]["findings"]), [json!(["ready_without_run", "default", NOBODY])]);
+    let told = server.post("/api/v1/doctor/repair").send().await.ok(200);
+    assert_eq!(of(&told["repaired"]), [json!(["ready_without_run", "default", NOBODY])]);
+    assert_eq!(told["after"]["findings"], json!([]));
+    let told = repair(json!({"findings": [name("other")]})).await.ok(200);
+    assert_eq!(told["repaired"][0]["became"], "nothing_to_do");
+    for bad in [
+        json!({"finding": []}),
+        json!({"findings": [{"invariant": "nothing", "tenant": "other", "subject": "x"}]}),
+        json!({"findings": [{"invariant": "lock_debt", "subject": "x"}]}),
+        json!({"findings": vec![name("other"); 1_001]}),
+    ] {
+        repair(bad).await.problem(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn looking_takes_a_viewer_mending_an_operator_and_each_only_what_its_key_covers() {
+    let server = Server::with_key("root").await;
+    let look = async |key: &str| server.get("/api/v1/doctor").header("x-api-key", key).send().await;
+    let repair = async |key: &str, body: Value| {
+        server.post("/api/v1/doctor/repair").header("x-api-key", key).json(&body).send().await
+    };
+    let viewer = make(&server, "root", "viewer", Some("acme")).await;
+    look(&viewer).await.ok(200);
+    repair(&viewer, json!({})).await.problem(403, "forbidden");
+    for role in ["starter", "worker"] {
+        look(&make(&server, "root", role, None).await).await.problem(403, "forbidden");
+    }
+    let operator = make(&server, "root", "operator", Some("acme")).await;
+    repair(&operator, json!({"findings": [name("acme")]})).await.ok(200);
+    repair(&operator, json!({"findings": [name("other")]})).await.problem(403, "forbidden");
+    let whole = json!({"findings": [{"invariant": "snapshot_stale", "subject": "workers"}]});
+    repair(&operator, whole.clone()).await.problem(403, "forbidden");
+    repair("root", whole).await.ok(200);
+    let other = server.get("/api/v1/doctor?tenant=other").header("x-api-key", &operator).send().await;
+    other.problem(403, "forbidden");
+    let own = look(&operator).await.ok(200);
+    let looked = own["looked_at"].as_array().unwrap().iter().map(|looked| &looked["tenants"]);
+    assert!(looked.clone().count() >= 20 && looked.clone().all(|tenants| *tenants == json!(1)), "{own}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_part_of_the_answer() {
+    let store = Arc::new(FaultyStore::new(empty_store(), 1, Faults::NONE));
+    let server = Server::on(store.clone(), patient()).await;
+    store.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
+    let told = server.get("/api/v1/doctor").send().await.ok(200);
+    assert_eq!(told["findings"], json!([]));
+    let unseen = told["unseen"].to_string();
+    assert!(unseen.contains("the rows of the tenants") && unseen.contains("did not answer"), "{told}");
+}
