@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::inspection::{Inspection, InspectionStore, LETTERS_TOLD_FROM, Repair};
+use interlock_backend::inspection::{
+    Inspection, InspectionStore, KEYS_JUDGED_FOR, LETTERS_TOLD_FROM, Repair,
+};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::approval::Approval;
@@ -37,13 +39,16 @@ enum Theme {
 impl Theme {
     /// Where an invariant is looked for, in turn.
     fn of(invariant: Invariant) -> &'static [Self] {
-        match invariant {
-            Invariant::RowDamaged => &[Self::Rows, Self::Locks, Self::Documents],
-            Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => &[Self::Locks],
+        let locks = [Invariant::LockDebt, Invariant::LockTallyDrift, Invariant::LockNotListed];
+        if invariant == Invariant::RowDamaged {
+            &[Self::Rows, Self::Locks, Self::Documents]
+        } else if locks.contains(&invariant) {
+            &[Self::Locks]
+        } else if invariant.realm() == Realm::Installation || invariant == Invariant::SlotCountDrift {
             // Slots are counted where they are kept.
-            Invariant::SlotCountDrift => &[],
-            other if other.realm() == Realm::Installation => &[],
-            _ => &[Self::Rows],
+            &[]
+        } else {
+            &[Self::Rows]
         }
     }
 }
@@ -73,6 +78,7 @@ impl RedisStore {
         call.with(question.invariant.name())
             .with(millis(question.grace))
             .with(LETTERS_TOLD_FROM)
+            .with(millis(KEYS_JUDGED_FOR))
             .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
     }
 
@@ -151,17 +157,15 @@ impl InspectionStore for RedisStore {
 
     async fn mend(&self, repair: &Repair) -> Result<Mending, StoreError> {
         let question = Question { tenant: &repair.tenant, invariant: repair.invariant, grace: repair.grace };
-        let place = match repair.invariant {
-            // An entry of a queue is known by its job, which may be gone; a damaged row by its key, whatever it holds.
-            Invariant::QueueEntryWithoutJob | Invariant::RowDamaged => {
-                match self.find(&question, &repair.subject).await? {
-                    None => return Ok(Mending::NothingToDo),
-                    Some(Found { obstacle: Some(reason), .. }) => return Ok(Mending::Impossible { reason }),
-                    Some(found) => found.place,
-                }
+        let mut place = String::new();
+        // An entry of a queue is known by its job, which may be gone; a damaged row by its key, whatever it holds.
+        if matches!(repair.invariant, Invariant::QueueEntryWithoutJob | Invariant::RowDamaged) {
+            match self.find(&question, &repair.subject).await? {
+                None => return Ok(Mending::NothingToDo),
+                Some(Found { obstacle: Some(reason), .. }) => return Ok(Mending::Impossible { reason }),
+                Some(found) => place = found.place,
             }
-            _ => String::new(),
-        };
+        }
         let Some(theme) = Theme::of(repair.invariant).first().copied() else {
             return Ok(Mending::NothingToDo);
         };

@@ -204,7 +204,7 @@ mod tests {
     fn subjects(probed: &[Probed]) -> Vec<String> {
         let subject = |probed: &Probed| match probed {
             Probed::Found(finding) => finding.subject.clone(),
-            other => panic!("{other:?}"),
+            Probed::Sound(_) | Probed::Unseen { .. } => panic!("{probed:?}"),
         };
         probed.iter().map(subject).collect()
     }

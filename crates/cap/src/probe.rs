@@ -100,11 +100,6 @@ impl Probe for StreamProbe {
 }
 
 fn is_gone(error: &ConsumerError) -> bool {
-    match error.kind() {
-        ConsumerErrorKind::JetStream(refusal) => {
-            let gone = [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND];
-            gone.contains(&refusal.error_code())
-        }
-        _ => false,
-    }
+    let gone = [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND];
+    matches!(error.kind(), ConsumerErrorKind::JetStream(refusal) if gone.contains(&refusal.error_code()))
 }

@@ -76,7 +76,7 @@ async fn what_cannot_be_seen_is_said() {
         .iter()
         .map(|probed| match probed {
             Probed::Unseen { invariant, .. } => *invariant,
-            other => panic!("the server is down, but: {other:?}"),
+            Probed::Found(_) | Probed::Sound(_) => panic!("the server is down, but: {probed:?}"),
         })
         .collect();
     let all = [Invariant::MemoryPolicy, Invariant::MemoryShort, Invariant::ClockSkew, Invariant::RenewalLag];

@@ -2,9 +2,9 @@
 -- wrong with one subject (`finds`: a sentence, or nothing; then, where nobody but a person can mend it, why), and
 -- how it is put right (`mends`).
 --
--- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, and the instances
--- that were not heard of.
-local invariant, grace, letters_told_from = argument(), number(), number()
+-- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, for how long keys
+-- are judged, and the instances that were not heard of.
+local invariant, grace, letters_told_from, keys_judged_for = argument(), number(), number(), number()
 local gone_instances = {}
 for _ = 1, number() do
   gone_instances[argument()] = true

@@ -23,11 +23,18 @@ local function free(subject)
   redis.call('DEL', place_of(subject))
 end
 
+-- Whether the run was made so long ago that the mark which tells of its deletion may be gone, too. Ids of runs begin with
+-- when they were made.
+local function is_old(run)
+  local first, second = string.match(run, '^(%x%x%x%x%x%x%x%x)-(%x%x%x%x)-')
+  return first and tonumber(first .. second, 16) < now - keys_judged_for
+end
+
 rules.key_without_run = { {
   over = over_idempotency,
   finds = function(subject)
     local record = record_of(subject, live_key)
-    return record and not record.reservation and state_of_run(record.run) == 'gone'
+    return record and not record.reservation and not is_old(record.run) and state_of_run(record.run) == 'gone'
       and look('SISMEMBER', key('wf:runs:deleted'), record.run) == 0
       and 'the key stands for the run ' .. record.run .. ', which is not there and was not deleted'
   end,
