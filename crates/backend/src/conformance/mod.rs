@@ -227,7 +227,6 @@ macro_rules! conformance_suite {
                 figures_have_a_bound,
             }
             inspection::{
-                every_invariant_of_a_tenant_is_broken_by_a_rule,
                 where_all_is_well_nothing_is_found_and_nothing_is_mended,
                 a_slot_without_a_run_is_given_back,
                 a_run_without_a_slot_is_given_one,
