@@ -82,6 +82,6 @@ impl Counts {
     }
 }
 
-fn place<T: PartialEq>(all: &[T], one: T) -> usize {
+fn place<T: PartialEq + Copy>(all: &[T], one: T) -> usize {
     all.iter().position(|known| *known == one).unwrap_or_default()
 }

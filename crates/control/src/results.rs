@@ -37,7 +37,9 @@ impl Control {
         loop {
             let claimed = self.claim_now(claim.clone()).await?;
             if has_waited_in_vain {
-                claimed.iter().for_each(|claimed| self.found_unsaid(&claim.tenant, &claimed.job.topic));
+                for found in &claimed {
+                    self.found_unsaid(&claim.tenant, &found.job.topic);
+                }
             }
             if claimed.len() == claim.jobs_max {
                 // There may be more than one could carry. Wake-ups that meet become one, so it is passed on.

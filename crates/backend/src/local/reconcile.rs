@@ -105,7 +105,7 @@ fn take_back(
     let mut left = 0;
     for row in held {
         match read::<Head>(view, Table::Heads, &row.key) {
-            Ok(head) if head.as_ref().is_none_or(|head| head.status.is_final()) => {
+            Ok(run) if run.as_ref().is_none_or(|run| run.status.is_final()) => {
                 changes.delete(Table::Active, row.key);
                 drift.found += 1;
                 drift.mended += 1;
