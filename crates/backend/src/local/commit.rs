@@ -70,9 +70,21 @@ fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
 
 /// Puts a new job into its topic's queue.
 pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) {
-    changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+    let job = write_job(changes, id, now, new);
+    enqueue(changes, id, &job);
+}
+
+/// Writes a new job down, in no queue yet.
+fn write_job(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) -> Job {
+    let job = Job { new: new.clone(), created_at: now, end: None };
     changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
-    changes.put(Table::Jobs, rows::job(id, &new.id), &Job { new: new.clone(), created_at: now, end: None });
+    changes.put(Table::Jobs, rows::job(id, &new.id), &job);
+    job
+}
+
+/// Puts an open job into its topic's queue, at the place that its age gives it.
+pub(super) fn enqueue(changes: &mut Changes, id: &TenantId, job: &Job) {
+    changes.mark(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
 }
 
 pub(super) fn open_approval(changes: &mut Changes, id: &TenantId, approval: &Approval) {

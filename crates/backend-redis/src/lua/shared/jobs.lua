@@ -1,12 +1,22 @@
--- Puts a new job into its topic's queue: id, topic, deadline (or empty) and the job itself.
-local function dispatch(run)
+-- Puts an open job into its topic's queue, at the place that its age gives it.
+local function enqueue(job, topic, created_at)
+  redis.call('ZADD', key('wf:queue', topic), 0, sortable(created_at) .. '/' .. job)
+end
+
+-- Writes a new job down, in no queue yet: id, topic, deadline (or empty) and the job itself. Its id and its topic.
+local function write_job(run)
   local job, topic, deadline, document = argument(), argument(), argument(), argument()
-  local place = sortable(now) .. '/' .. job
   redis.call('HSET', key('wf:job', job), 'job', document, 'topic', topic, 'created_at', integer(now),
     'deadline_at', deadline)
-  redis.call('ZADD', key('wf:queue', topic), 0, place)
-  redis.call('ZADD', key('wf:jobs'), 0, place)
+  redis.call('ZADD', key('wf:jobs'), 0, sortable(now) .. '/' .. job)
   redis.call('SADD', key('wf:run:jobs', run), job)
+  return job, topic
+end
+
+-- Puts a new job into its topic's queue.
+local function dispatch(run)
+  local job, topic = write_job(run)
+  enqueue(job, topic, now)
 end
 
 -- Opens an approval: its job's id and the question.
