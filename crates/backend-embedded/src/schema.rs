@@ -12,7 +12,8 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-const MIGRATIONS: &[Migration] = &[create_tables, add_registry, add_locks, add_documents, add_put_off];
+const MIGRATIONS: &[Migration] =
+    &[create_tables, add_registry, add_locks, add_documents, add_put_off, add_holds];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -147,6 +148,11 @@ fn add_documents(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Version 5.
 fn add_put_off(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     ["put_off", "put_off_due"].iter().try_for_each(|table| create_table(transaction, table))
+}
+
+/// Version 6.
+fn add_holds(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    ["held", "held_due", "throttles"].iter().try_for_each(|table| create_table(transaction, table))
 }
 
 fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {

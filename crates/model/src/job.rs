@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::dispatch_policy::Hold;
 use crate::meta::JobMeta;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
@@ -66,16 +67,29 @@ pub enum EndCause {
     Revoked,
     /// An operator cancelled this job.
     Cancelled,
+    /// A policy, or a person that it asked, refused it before it reached a worker.
+    Denied,
 }
 
 /// What became of a job, as its run's inbox holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobOutcome {
-    Completed { output: Value },
-    Failed { error: String, retryable: bool },
+    Completed {
+        output: Value,
+    },
+    Failed {
+        error: String,
+        retryable: bool,
+    },
     Lost,
-    Cancelled { by: String },
+    Cancelled {
+        by: String,
+    },
+    /// It never reached a worker.
+    Denied {
+        reason: String,
+    },
 }
 
 impl JobOutcome {
@@ -86,6 +100,7 @@ impl JobOutcome {
             Self::Failed { .. } => EndCause::Failed,
             Self::Lost => EndCause::Lost,
             Self::Cancelled { .. } => EndCause::Cancelled,
+            Self::Denied { .. } => EndCause::Denied,
         }
     }
 }
@@ -94,26 +109,37 @@ impl JobOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
+    /// It must not go to its queue yet.
+    Held,
     Queued,
     Running,
     Succeeded,
     Failed,
     Lost,
     Cancelled,
+    Denied,
 }
 
 impl JobState {
     #[must_use]
-    pub fn of(job: &Job, lease: Option<&JobLease>) -> Self {
-        match (&job.end, lease) {
-            (None, None) => Self::Queued,
-            (None, Some(_)) => Self::Running,
-            (Some(end), _) => match end.cause {
-                EndCause::Completed => Self::Succeeded,
-                EndCause::Failed => Self::Failed,
-                EndCause::Lost => Self::Lost,
-                EndCause::Revoked | EndCause::Cancelled => Self::Cancelled,
-            },
+    pub fn of(job: &Job, lease: Option<&JobLease>, hold: Option<&Hold>) -> Self {
+        match (&job.end, lease, hold) {
+            (None, None, Some(_)) => Self::Held,
+            (None, None, None) => Self::Queued,
+            (None, Some(_), _) => Self::Running,
+            (Some(end), _, _) => Self::after(end.cause),
+        }
+    }
+
+    /// Where a job stands that ended so.
+    #[must_use]
+    pub fn after(cause: EndCause) -> Self {
+        match cause {
+            EndCause::Completed => Self::Succeeded,
+            EndCause::Failed => Self::Failed,
+            EndCause::Lost => Self::Lost,
+            EndCause::Revoked | EndCause::Cancelled => Self::Cancelled,
+            EndCause::Denied => Self::Denied,
         }
     }
 }

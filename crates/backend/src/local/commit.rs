@@ -1,6 +1,7 @@
 //! One turn of the engine, written in one step under its fence and version.
 
 use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::dispatch_policy::HoldReason;
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, NewJob};
 use interlock_model::run::Head;
 use interlock_model::tenant::Tenant;
@@ -8,7 +9,7 @@ use interlock_model::{Fence, JobId, TenantId, Timestamp};
 
 use super::rows::{self, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
-use super::{dead_letters, deliveries, history, slots};
+use super::{dead_letters, deliveries, history, holds, slots};
 use crate::StoreError;
 use crate::runs::{Commit, Committed};
 
@@ -27,6 +28,9 @@ pub(super) fn commit(
     history::append(view, &mut changes, (id, run), commit.events)?;
     for job in &commit.dispatched {
         dispatch(&mut changes, id, now, job);
+    }
+    for held in &commit.held {
+        holds::hold(&mut changes, id, now, held);
     }
     for job in &commit.revoked {
         end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Revoked, now))?;
@@ -75,7 +79,7 @@ pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new
 }
 
 /// Writes a new job down, in no queue yet.
-fn write_job(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) -> Job {
+pub(super) fn write_job(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) -> Job {
     let job = Job { new: new.clone(), created_at: now, end: None };
     changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
     changes.put(Table::Jobs, rows::job(id, &new.id), &job);
@@ -104,6 +108,9 @@ pub(super) fn end_job(
     let found: Option<Job> = read(view, Table::Jobs, &key)?;
     let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(None) };
     deliveries::forget(view, changes, id, job)?;
+    if holds::forget(view, changes, id, job)?.is_some_and(|hold| hold.reason == HoldReason::Approval) {
+        withdraw(view, changes, id, job)?;
+    }
     let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
     let fence = tenant.mint_fence(now);
     let end = if let Some(lease) = lease {

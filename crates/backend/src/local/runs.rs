@@ -8,7 +8,7 @@ use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::tables::{Changes, Decision, Pick, Table, View, end_of, parse, read, scan_prefix};
-use super::{approvals, deliveries, inbox, rows, slots};
+use super::{approvals, deliveries, holds, inbox, rows, slots};
 use crate::runs::{CancelRequest, RunFilter, RunSummary};
 use crate::{Page, PageRequest, StoreError};
 
@@ -78,6 +78,7 @@ fn delete_jobs(
             changes.delete(Table::JobLeases, row.key.clone());
         }
         deliveries::forget(view, changes, id, &job.new.id)?;
+        holds::forget(view, changes, id, &job.new.id)?;
         changes.delete(Table::DeadLetters, row.key.clone());
         changes.delete(Table::Jobs, row.key);
         jobs.push(job.new.id);

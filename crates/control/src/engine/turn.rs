@@ -115,6 +115,7 @@ fn commit_of(
         inbox_end,
         events,
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),

@@ -19,6 +19,44 @@ local function dispatch(run)
   enqueue(job, topic, now)
 end
 
+-- Holds a job for a reason until then; for ever, if no time is given: a person is asked.
+local function write_hold(job, reason, detail, until_time)
+  local hash = key('wf:job', job)
+  local before = redis.call('HMGET', hash, 'held', 'held_looks')
+  if before[1] == reason then
+    redis.call('HINCRBY', hash, 'held_looks', 1)
+  else
+    -- A job that was dispatched just now has not been looked at yet.
+    redis.call('HSET', hash, 'held', reason, 'held_since', integer(now), 'held_looks', before[1] and '1' or '0')
+  end
+  redis.call('HSET', hash, 'held_detail', detail, 'held_until', until_time and integer(until_time) or '')
+  if until_time then
+    redis.call('ZADD', key('wf:held'), integer(until_time), job)
+  else
+    redis.call('ZREM', key('wf:held'), job)
+  end
+end
+
+-- The job is held no more.
+local function unhold(job)
+  redis.call('ZREM', key('wf:held'), job)
+  redis.call('HDEL', key('wf:job', job), 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
+end
+
+-- Writes a new job down, in no queue, due to be looked at: as for dispatch, and what is to be decided.
+local function hold(run)
+  local job = write_job(run)
+  write_hold(job, 'policy_pending', argument(), now)
+end
+
+-- Withdraws the question that is asked under this job's id, if it is open.
+local function withdraw_approval(job)
+  if redis.call('HGET', key('wf:approval', job), 'verdict') == 'open' then
+    redis.call('HSET', key('wf:approval', job), 'state', '"withdrawn"', 'verdict', 'withdrawn')
+    redis.call('ZREM', key('wf:approvals:open'), job)
+  end
+end
+
 -- Opens an approval: its job's id and the question.
 local function open_approval(run)
   local job, document = argument(), argument()
@@ -31,13 +69,19 @@ end
 local function end_job(job, cause)
   local hash = key('wf:job', job)
   local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-    'expires_at', 'put_off_since')
+    'expires_at', 'put_off_since', 'held')
   if not found[1] or found[2] then
     return false
   end
   if found[8] then
     redis.call('ZREM', key('wf:put_off'), job)
     redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_deliveries', 'put_off_since')
+  end
+  if found[9] then
+    unhold(job)
+    if found[9] == 'approval' then
+      withdraw_approval(job)
+    end
   end
   local fence = integer(mint_fence())
   if found[4] then
