@@ -6,6 +6,7 @@ pub mod bus_workers;
 pub mod contention;
 pub mod definitions;
 pub mod deliveries;
+pub mod dispatch_policy;
 pub mod engine;
 pub mod identity;
 pub mod keys;

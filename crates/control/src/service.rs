@@ -11,6 +11,7 @@ use interlock_model::{Clock, InstanceId};
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
 use crate::definitions::Definitions;
+use crate::dispatch_policy;
 use crate::engine::RunCache;
 use crate::identity::Identity;
 use crate::locks::RunLocks;
@@ -33,6 +34,7 @@ pub struct Control {
     pub(crate) contention: Contention,
     pub(crate) cleanups: Cleanups,
     pub(crate) put_off_results: Appointments,
+    pub(crate) dispatch_policy: dispatch_policy::State,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -67,6 +69,7 @@ impl Control {
             ),
             cleanups: Cleanups::default(),
             put_off_results: Appointments::default(),
+            dispatch_policy: dispatch_policy::State::of(&settings.dispatch_policy),
             instance,
             results_refused: AtomicU64::new(0),
             store,
@@ -138,6 +141,7 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
         for stage in [StageLock::Reconciler, StageLock::PendingReplayer, StageLock::SnapshotWriter] {
             stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
         }
+        stages.spawn(dispatch_policy::run(control.clone(), shutdown.clone()));
         stages.spawn(crate::reconcile::run(control, shutdown));
     }
     while let Some(ended) = stages.join_next().await {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
 
+use crate::dispatch_policy;
+
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -51,6 +53,8 @@ pub struct Settings {
     pub deliveries_max: u32,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
+    /// What must be decided before a job may go to a worker.
+    pub dispatch_policy: dispatch_policy::Configured,
 }
 
 impl Default for Settings {
@@ -79,6 +83,7 @@ impl Default for Settings {
             lock_busy_tuning: Scope::LockBusy.tuning(),
             deliveries_max: 100,
             tuning_poll: Duration::from_millis(500),
+            dispatch_policy: dispatch_policy::Configured::default(),
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn build(
         instance,
         mailbox: Some(mailbox.clone()),
     };
-    let control = Control::new(foundation, stage_settings(config));
+    let control = Control::new(foundation, stage_settings(config)?);
     let edge = if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
         Some(
