@@ -11,8 +11,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, events, history, jobs, keys, limits, locks, retry_policies, rollouts,
-    runs, starts, status, workers, workflows,
+    approvals, claims, dead_letters, dispatch_policy, events, history, jobs, keys, limits, locks,
+    retry_policies, rollouts, runs, starts, status, workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -52,6 +52,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
         dead_letters::list,
         dead_letters::get,
         dead_letters::delete,
+        dispatch_policy::show,
+        dispatch_policy::check,
         limits::put,
         limits::get,
         limits::effective,

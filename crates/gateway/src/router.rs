@@ -58,6 +58,7 @@ fn all(app: &App) -> Routes {
         routes::workflows::register,
         routes::approvals::register,
         routes::dead_letters::register,
+        routes::dispatch_policy::register,
         routes::limits::register,
         routes::locks::register,
         routes::retry_policies::register,

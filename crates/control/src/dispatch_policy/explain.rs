@@ -52,7 +52,7 @@ impl Control {
         Ok(Asked::Job(Box::new(found.job.new)))
     }
 
-    /// What would be decided now. Nothing is changed, and nothing is counted; the service is really asked.
+    /// What would be decided now. Nothing of a job is changed; the service is really asked.
     pub async fn explain_dispatch(&self, tenant: &TenantId, asked: &Asked) -> Explanation {
         let (topic, meta) = match asked {
             Asked::Job(job) => (&job.topic, &job.meta),
