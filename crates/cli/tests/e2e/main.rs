@@ -5,6 +5,7 @@
 mod alerts;
 mod caps;
 mod commands;
+mod dispatch_policy;
 mod drill;
 mod fences;
 mod folder;
