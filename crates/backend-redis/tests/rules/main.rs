@@ -8,6 +8,7 @@ mod cutting;
 mod damage;
 mod deliveries;
 mod fences;
+mod holds;
 mod job_locks;
 mod lock_damage;
 mod lock_quotas;

@@ -41,11 +41,13 @@ fn settle_dispatch(
     verdict: Said,
 ) -> Result<(), StoreError> {
     let Some(open) = read::<Job>(view, Table::Jobs, &rows::job(id, job))? else { return Ok(()) };
+    if holds::of_job(view, id, job)?.is_none() {
+        return Ok(());
+    }
     match verdict {
         Said::Approved => {
-            if holds::forget(view, changes, id, job)?.is_some() {
-                commit::enqueue(changes, id, &open);
-            }
+            holds::forget(view, changes, id, job)?;
+            commit::enqueue(changes, id, &open);
         }
         Said::Rejected => {
             let mut tenant = slots::tenant(view, id)?;
