@@ -13,7 +13,7 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
 const MIGRATIONS: &[Migration] =
-    &[create_tables, add_registry, add_locks, add_documents, add_put_off, count_letters];
+    &[create_tables, add_registry, add_locks, add_documents, add_put_off, count_letters, add_holds];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -158,6 +158,11 @@ fn count_letters(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
             SELECT count(*) FROM dead_letters
             WHERE dead_letters.key >= tenants.key || '/' AND dead_letters.key < tenants.key || '0'))",
     )
+}
+
+/// Version 7.
+fn add_holds(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    ["held", "held_due", "throttles"].iter().try_for_each(|table| create_table(transaction, table))
 }
 
 fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {

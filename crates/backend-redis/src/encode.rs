@@ -1,6 +1,7 @@
 //! How values are written for the scripts, which never look into them.
 
 use interlock_model::approval::Approval;
+use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::run::{InboxEvent, RunStatus};
 use interlock_model::{JobId, Timestamp};
@@ -41,6 +42,12 @@ pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
     put.push(job.topic.as_str().written());
     put.push(job.deadline_at.map(Timestamp::as_millis).written());
     put.push(json(job).written());
+}
+
+/// As `hold` of `lua/shared/jobs.lua` reads it.
+pub(crate) fn put_held(put: &mut Vec<Vec<u8>>, held: &HeldJob) {
+    put_job(put, &held.job);
+    put.push(held.detail.as_str().written());
 }
 
 /// As `open_approval` of `lua/shared/jobs.lua` reads it.

@@ -246,6 +246,7 @@ fn commit_call(commit: &Commit) -> Call {
         })
         .with_list(commit.events.iter(), |call, event| call.push(encode::json(event)))
         .with_list(commit.dispatched.iter(), |call, job| encode::put_job(&mut call.arguments, job))
+        .with_list(commit.held.iter(), |call, held| encode::put_held(&mut call.arguments, held))
         .with_list(commit.revoked.iter(), job)
         .with_list(commit.approvals_opened.iter(), |call, approval| {
             encode::put_approval(&mut call.arguments, approval);

@@ -86,12 +86,14 @@ scripts! {
         [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
     PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
     TAKE_PUT_OFF = "take_put_off" [INBOX];
+    TAKE_HELD = "take_held" [];
+    SETTLE_HELD = "settle_held" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
     ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];
-    RESOLVE = "resolve" [INBOX];
+    RESOLVE = "resolve" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
     APPROVALS = "approvals" [PAGE];
     TIMELINE = "timeline" [];
     WORKERS = "workers" [PAGE];

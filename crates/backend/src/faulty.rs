@@ -27,6 +27,7 @@ use crate::dead_letters::{DeadLetterStore, LetterCount, LetterRetry};
 use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
 use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
+use crate::holds::{HeldDue, HoldStore, Settled, Settlement, TakeHeld};
 use crate::inspection::{Inspection, InspectionStore, Repair};
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
@@ -227,6 +228,11 @@ pass_on!(DeliveryStore {
     report_and_take(report: &ReportAndTake) -> ReportTaken;
     put_off(put_off: &PutOff) -> PutOffAnswer;
     take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>;
+});
+
+pass_on!(HoldStore {
+    take_held(take: &TakeHeld) -> Vec<HeldDue>;
+    settle_held(tenant: &TenantId, job: &JobId, settlement: &Settlement) -> Settled;
 });
 
 pass_on!(ApprovalStore {

@@ -11,6 +11,7 @@ pub mod deliveries;
 pub mod documents;
 pub mod error;
 pub mod history;
+pub mod holds;
 pub mod inspection;
 pub mod jobs;
 pub mod keys;
@@ -48,6 +49,7 @@ pub trait Store:
     + documents::DocumentStore
     + deliveries::DeliveryStore
     + history::HistoryStore
+    + holds::HoldStore
     + inspection::InspectionStore
     + jobs::JobStore
     + keys::KeyStore
@@ -69,6 +71,7 @@ impl<T> Store for T where
         + documents::DocumentStore
         + deliveries::DeliveryStore
         + history::HistoryStore
+        + holds::HoldStore
         + inspection::InspectionStore
         + jobs::JobStore
         + keys::KeyStore

@@ -44,6 +44,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
             Ok(Wake::JobsRevoked { jobs }) => cancel(&shared, &jobs).await,
             Ok(
                 Wake::RunReady { .. }
+                | Wake::JobsHeld { .. }
                 | Wake::RunChanged { .. }
                 | Wake::WorkflowChanged { .. }
                 | Wake::LimitsChanged

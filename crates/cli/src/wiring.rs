@@ -2,6 +2,7 @@
 
 mod distributed;
 mod embedded;
+mod policy_service;
 
 use std::io;
 use std::net::SocketAddr;
@@ -121,7 +122,7 @@ impl Server {
     }
 }
 
-fn stage_settings(config: &ServeConfig) -> settings::Settings {
+fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
     let default = settings::Settings::default();
     let ContentionChoices {
         admission_strategy,
@@ -131,7 +132,7 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         gather_max,
         deliveries_max,
     } = config.contention.clone();
-    settings::Settings {
+    Ok(settings::Settings {
         admission_strategy,
         run_strategy,
         admission_tuning: admission,
@@ -146,8 +147,9 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
         lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
         locks: Inventory::new(timings(config, default.locks.timings())),
+        dispatch_policy: policy_service::policy(&config.dispatch_policy)?,
         ..default
-    }
+    })
 }
 
 fn lock_limits(chosen: &LockChoices, default: LockLimits) -> LockLimits {

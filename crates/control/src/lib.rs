@@ -8,6 +8,7 @@ pub mod counts;
 pub mod dead_letters;
 pub mod definitions;
 pub mod deliveries;
+pub mod dispatch_policy;
 pub mod doctor;
 pub mod engine;
 pub mod identity;

@@ -14,6 +14,7 @@ use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
 use crate::counts::{Counted, Counts};
 use crate::definitions::Definitions;
+use crate::dispatch_policy;
 use crate::engine::RunCache;
 use crate::identity::Identity;
 use crate::locks::RunLocks;
@@ -41,6 +42,7 @@ pub struct Control {
     pub(crate) put_off_results: Appointments,
     pub(crate) slot_walks: Walks<RunId>,
     pub(crate) key_walks: Walks<String>,
+    pub(crate) dispatch_policy: dispatch_policy::State,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
@@ -80,6 +82,7 @@ impl Control {
             put_off_results: Appointments::default(),
             slot_walks: Walks::default(),
             key_walks: Walks::default(),
+            dispatch_policy: dispatch_policy::State::of(&settings.dispatch_policy),
             instance,
             results_refused: AtomicU64::new(0),
             counts: Counts::default(),
@@ -173,6 +176,7 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
         for stage in SCHEDULER_LOOPS {
             stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
         }
+        stages.spawn(dispatch_policy::run(control.clone(), shutdown.clone()));
         stages.spawn(crate::reconcile::run(control, shutdown));
     }
     while let Some(ended) = stages.join_next().await {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
 
+use crate::dispatch_policy;
+
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -55,6 +57,8 @@ pub struct Settings {
     pub run_retention: Option<Duration>,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
+    /// What must be decided before a job may go to a worker.
+    pub dispatch_policy: dispatch_policy::Configured,
 }
 
 impl Default for Settings {
@@ -85,6 +89,7 @@ impl Default for Settings {
             dead_letters_max: 10_000,
             run_retention: None,
             tuning_poll: Duration::from_millis(500),
+            dispatch_policy: dispatch_policy::Configured::default(),
         }
     }
 }

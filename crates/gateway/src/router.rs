@@ -62,6 +62,7 @@ fn all(app: &App) -> Routes {
         routes::workflows::register,
         routes::approvals::register,
         routes::dead_letters::register,
+        routes::dispatch_policy::register,
         routes::doctor::register,
         routes::limits::register,
         routes::locks::register,

@@ -11,6 +11,10 @@ use crate::{JobId, StepKey, Timestamp};
 pub enum EventKind {
     RunStatus,
     StepDispatched,
+    /// It must wait before it may go to a worker.
+    StepHeld,
+    /// It may go to a worker after all.
+    StepReleased,
     StepCompleted,
     StepFailed,
     StepRetryScheduled,
@@ -23,6 +27,8 @@ pub enum EventKind {
     StepWaiting,
     StepApproved,
     StepRejected,
+    /// A policy refused it.
+    StepDenied,
     StepErrorRedirect,
     StepConditionEvaluated,
     StepConditionFailed,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::dispatch_policy::Hold;
 use crate::meta::JobMeta;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
@@ -85,6 +86,8 @@ impl StaleState {
 pub struct OpenJob<'a> {
     pub lease: Option<&'a JobLease>,
     pub is_in_queue: bool,
+    /// A policy has not let it into its queue yet.
+    pub is_held: bool,
 }
 
 impl OpenJob<'_> {
@@ -97,7 +100,7 @@ impl OpenJob<'_> {
     /// Nobody has it, and nobody who asks would get it.
     #[must_use]
     pub fn is_orphaned(self) -> bool {
-        self.lease.is_none() && !self.is_in_queue
+        self.lease.is_none() && !self.is_in_queue && !self.is_held
     }
 
     /// Somebody had it, and was not heard of for longer than its lease.
@@ -131,16 +134,29 @@ pub enum EndCause {
     Revoked,
     /// An operator cancelled this job.
     Cancelled,
+    /// A policy, or a person that it asked, refused it before it reached a worker.
+    Denied,
 }
 
 /// What became of a job, as its run's inbox holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobOutcome {
-    Completed { output: Value },
-    Failed { error: String, retryable: bool },
+    Completed {
+        output: Value,
+    },
+    Failed {
+        error: String,
+        retryable: bool,
+    },
     Lost,
-    Cancelled { by: String },
+    Cancelled {
+        by: String,
+    },
+    /// It never reached a worker.
+    Denied {
+        reason: String,
+    },
 }
 
 impl JobOutcome {
@@ -151,6 +167,7 @@ impl JobOutcome {
             Self::Failed { .. } => EndCause::Failed,
             Self::Lost => EndCause::Lost,
             Self::Cancelled { .. } => EndCause::Cancelled,
+            Self::Denied { .. } => EndCause::Denied,
         }
     }
 }
@@ -159,38 +176,51 @@ impl JobOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
+    /// It must not go to its queue yet.
+    Held,
     Queued,
     Running,
     Succeeded,
     Failed,
     Lost,
     Cancelled,
+    Denied,
 }
 
 impl JobState {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Held => "held",
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Succeeded => "succeeded",
             Self::Failed => "failed",
             Self::Lost => "lost",
             Self::Cancelled => "cancelled",
+            Self::Denied => "denied",
         }
     }
 
     #[must_use]
-    pub fn of(job: &Job, lease: Option<&JobLease>) -> Self {
-        match (&job.end, lease) {
-            (None, None) => Self::Queued,
-            (None, Some(_)) => Self::Running,
-            (Some(end), _) => match end.cause {
-                EndCause::Completed => Self::Succeeded,
-                EndCause::Failed => Self::Failed,
-                EndCause::Lost => Self::Lost,
-                EndCause::Revoked | EndCause::Cancelled => Self::Cancelled,
-            },
+    pub fn of(job: &Job, lease: Option<&JobLease>, hold: Option<&Hold>) -> Self {
+        match (&job.end, lease, hold) {
+            (None, None, Some(_)) => Self::Held,
+            (None, None, None) => Self::Queued,
+            (None, Some(_), _) => Self::Running,
+            (Some(end), _, _) => Self::after(end.cause),
+        }
+    }
+
+    /// Where a job stands that ended so.
+    #[must_use]
+    pub fn after(cause: EndCause) -> Self {
+        match cause {
+            EndCause::Completed => Self::Succeeded,
+            EndCause::Failed => Self::Failed,
+            EndCause::Lost => Self::Lost,
+            EndCause::Revoked | EndCause::Cancelled => Self::Cancelled,
+            EndCause::Denied => Self::Denied,
         }
     }
 }
@@ -213,13 +243,14 @@ mod tests {
     fn an_open_job_is_queued_orphaned_held_or_without_an_owner_and_only_one_of_them() {
         let now = Timestamp::from_millis(1_000);
         let (live, over) = (lease(950, 1_050), lease(900, 1_000));
-        for (lease, is_in_queue, expected) in [
-            (None, true, [true, false, false]),
-            (None, false, [false, true, false]),
-            (Some(&live), false, [false, false, false]),
-            (Some(&over), false, [false, false, true]),
+        for (lease, is_in_queue, is_held, expected) in [
+            (None, true, false, [true, false, false]),
+            (None, false, false, [false, true, false]),
+            (None, false, true, [false, false, false]),
+            (Some(&live), false, false, [false, false, false]),
+            (Some(&over), false, false, [false, false, true]),
         ] {
-            let job = OpenJob { lease, is_in_queue };
+            let job = OpenJob { lease, is_in_queue, is_held };
             assert_eq!(
                 [job.is_queued(), job.is_orphaned(), job.runs_without_owner(now)],
                 expected,

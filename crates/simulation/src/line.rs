@@ -14,6 +14,7 @@ use interlock_backend::deliveries::{
 };
 use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
+use interlock_backend::holds::{HeldDue, HoldStore, Settled, Settlement, TakeHeld};
 use interlock_backend::inspection::{Inspection, InspectionStore, Repair};
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
@@ -200,6 +201,11 @@ watched!(DeliveryStore {
     put_off(put_off: &PutOff) -> PutOffAnswer => |checker, answer| checker.put_off(put_off, answer);
     take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>
         => |checker, answer| checker.results_due(answer.as_deref().unwrap_or_default());
+});
+
+watched!(HoldStore {
+    take_held(take: &TakeHeld) -> Vec<HeldDue> => |_, _| {};
+    settle_held(tenant: &TenantId, job: &JobId, settlement: &Settlement) -> Settled => |_, _| {};
 });
 
 watched!(ApprovalStore {

@@ -22,17 +22,16 @@ for _ = 1, number() do
   dispatch(run)
 end
 for _ = 1, number() do
+  hold(run)
+end
+for _ = 1, number() do
   end_job(argument(), 'revoked')
 end
 for _ = 1, number() do
   open_approval(run)
 end
 for _ = 1, number() do
-  local approval = argument()
-  if redis.call('HGET', key('wf:approval', approval), 'verdict') == 'open' then
-    redis.call('HSET', key('wf:approval', approval), 'state', '"withdrawn"', 'verdict', 'withdrawn')
-    redis.call('ZREM', key('wf:approvals:open'), approval)
-  end
+  withdraw_approval(argument())
 end
 bury()
 

@@ -8,6 +8,7 @@ mod cutting;
 mod damage;
 mod deliveries;
 mod fences;
+mod holds;
 mod inspection;
 mod job_locks;
 mod lock_damage;
@@ -138,6 +139,7 @@ fn idle(taken: &Taken) -> Commit {
         inbox_end: taken.inbox_end,
         events: Vec::new(),
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),

@@ -8,6 +8,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
+pub mod holds;
 pub mod inspection;
 pub mod jobs;
 pub mod keys;
@@ -186,6 +187,27 @@ macro_rules! conformance_suite {
                 a_result_that_was_put_off_is_not_lost_with_its_lease,
                 a_result_that_was_put_off_goes_with_its_job,
                 a_result_that_was_put_off_survives_a_reopening,
+            }
+            holds::{
+                a_held_job_is_open_in_no_queue_and_shown_with_its_reason,
+                a_held_job_of_a_first_turn_is_one_write_with_the_start,
+                held_jobs_are_taken_when_they_are_due_and_by_one,
+                jobs_that_are_due_soon_are_taken_by_whoever_looks_ahead,
+                a_released_job_is_claimed_once_in_the_place_of_its_age,
+                only_the_first_settlement_counts,
+                settlements_at_once_are_decided_for_one_of_them,
+                a_denied_job_has_ended_and_its_run_is_told,
+                a_waiting_job_is_told_once_for_each_reason_and_looked_at_again,
+                a_rule_lets_so_many_go_in_each_period,
+                a_throttle_counts_for_each_tenant_and_rule,
+                an_approved_job_goes_to_its_queue_with_the_verdict,
+                a_rejected_job_ends_with_the_verdict,
+                a_job_that_waits_for_a_person_is_not_settled_by_anybody_else,
+                a_held_job_that_ends_takes_its_question_with_it,
+                a_held_job_that_is_cancelled_is_not_held_any_more,
+                deleting_a_run_deletes_its_held_jobs,
+                another_tenants_held_job_is_not_there,
+                held_jobs_survive_a_reopening,
             }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,

@@ -212,6 +212,7 @@ pub(super) fn idle(taken: &Taken) -> Commit {
         inbox_end: taken.inbox_end,
         events: Vec::new(),
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),

@@ -13,6 +13,7 @@ mod deliveries;
 mod documents;
 mod expiry;
 mod history;
+mod holds;
 mod inbox;
 mod inspection;
 mod jobs;

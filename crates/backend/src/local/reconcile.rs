@@ -44,7 +44,11 @@ fn replay(view: &dyn View, id: &TenantId, limit: usize) -> Result<Decision<Repla
             continue;
         }
         let place = rows::queued(id, &found.new.topic, found.created_at, &job);
-        let open = OpenJob { lease: lease.as_ref(), is_in_queue: view.get(Table::Queue, &place)?.is_some() };
+        let open = OpenJob {
+            lease: lease.as_ref(),
+            is_in_queue: view.get(Table::Queue, &place)?.is_some(),
+            is_held: view.get(Table::Held, &key)?.is_some(),
+        };
         if open.is_orphaned() {
             changes.mark(Table::Queue, place);
             answer.put_back.push(job);

@@ -9,7 +9,7 @@ use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::tables::{Changes, Decision, Pick, Table, View, end_of, parse, read, scan_prefix};
-use super::{approvals, dead_letters, deliveries, inbox, rows, slots};
+use super::{approvals, dead_letters, deliveries, holds, inbox, rows, slots};
 use crate::runs::{CancelRequest, RunFilter, RunSummary};
 use crate::{Page, PageRequest, StoreError};
 
@@ -79,6 +79,7 @@ fn delete_jobs(
             changes.delete(Table::JobLeases, row.key.clone());
         }
         deliveries::forget(view, changes, id, &job.new.id)?;
+        holds::forget(view, changes, id, &job.new.id)?;
         dead_letters::remove(view, changes, tenant, &row.key)?;
         changes.delete(Table::Jobs, row.key);
         jobs.push(job.new.id);

@@ -1,6 +1,7 @@
 //! Settings of `serve`: one list of flags, which is also the list of variables (`INTERLOCK_<FLAG>`) and of the keys of
 //! the file, so that the three cannot differ.
 
+mod dispatch_policy;
 mod flags;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use super::Environment;
 use crate::exit::{Failure, Result};
+pub(crate) use dispatch_policy::{DispatchPolicyChoices, PolicyServiceChoices};
 use flags::PolicyText;
 pub(crate) use flags::ServeFlags;
 
@@ -80,6 +82,7 @@ pub(crate) struct ServeConfig {
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) locks: LockChoices,
     pub(crate) contention: ContentionChoices,
+    pub(crate) dispatch_policy: DispatchPolicyChoices,
     pub(crate) keeping: KeepingChoices,
 }
 
@@ -143,7 +146,11 @@ impl ServeConfig {
                 ServeFlags::of_file(&text).map_err(|error| named(&error))?
             }
         };
-        given.over(file).with_defaults()
+        let mut config = given.over(file).with_defaults()?;
+        if let Some(service) = &mut config.dispatch_policy.service {
+            service.bearer = environment.first(&["INTERLOCK_DISPATCH_POLICY_BEARER"]).map(Secret);
+        }
+        Ok(config)
     }
 }
 
@@ -174,6 +181,7 @@ impl ServeFlags {
             header_timeout: self.header_timeout_ms.map(duration),
             idle_timeout: self.idle_timeout_ms.map(duration),
             shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
+            dispatch_policy: self.dispatch_policy.unwrap_or_default(),
         })
     }
 

@@ -46,6 +46,7 @@ impl Arrivals {
             }
             InboxEvent::Job { .. }
             | InboxEvent::Approval { .. }
+            | InboxEvent::ApprovalAsked { .. }
             | InboxEvent::Cancel { .. }
             | InboxEvent::Retry { .. } => None,
         };

@@ -56,8 +56,10 @@ impl Control {
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
         })?;
         let steps = advanced.run.steps.clone();
-        let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
-        let commit = Commit { letters_max: self.settings.dead_letters_max, ..commit };
+        let mut commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
+        commit.letters_max = self.settings.dead_letters_max;
+        commit.held = self.hold_back(&tenant, &mut commit.dispatched);
+        let has_held = !commit.held.is_empty();
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
@@ -66,6 +68,9 @@ impl Control {
             self.cached_runs.keep(id, committed.version, steps);
         }
         self.announce_jobs(&tenant, dispatched);
+        if has_held {
+            self.wake(Wake::JobsHeld { tenant });
+        }
         if !revoked.is_empty() {
             self.wake(Wake::JobsRevoked { jobs: revoked });
         }
@@ -116,6 +121,7 @@ fn commit_of(
         inbox_end,
         events,
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),

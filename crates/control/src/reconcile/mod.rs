@@ -114,6 +114,9 @@ pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
             Err(error) => failed(&mut report, tenant, &error),
         }
     }
+    for tenant in due.held {
+        control.wakeups.remember_held(tenant);
+    }
     for tenant in due.ready {
         control.wake(Wake::RunReady { tenant });
     }

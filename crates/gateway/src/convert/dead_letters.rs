@@ -45,6 +45,6 @@ fn said(result: JobOutcome) -> Option<Value> {
     match result {
         JobOutcome::Completed { output } => Some(json!({"output": output})),
         JobOutcome::Failed { error, retryable } => Some(json!({"error": error, "retryable": retryable})),
-        JobOutcome::Lost | JobOutcome::Cancelled { .. } => None,
+        JobOutcome::Lost | JobOutcome::Cancelled { .. } | JobOutcome::Denied { .. } => None,
     }
 }

@@ -30,6 +30,7 @@ pub(crate) struct Metrics {
     tenants: TenantLabels,
     active_runs: Family<TenantLabel, Gauge>,
     fence_rejections: Family<WriteLabel, Counter>,
+    fail_opens: Counter,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
     contention: Arc<ContentionMetrics>,
@@ -144,6 +145,12 @@ impl Metrics {
             // A counter that exists from the start shows its first increase.
             drop(fence_rejections.get_or_create(&WriteLabel { write: write.name() }));
         }
+        let fail_opens = Counter::default();
+        registry.register(
+            "cordum_scheduler_input_fail_open",
+            "Jobs that went on because the policy service was away",
+            fail_opens.clone(),
+        );
         let requests = Family::default();
         registry.register("http_requests", "Requests answered", requests.clone());
         let durations = Family::new_with_constructor(Seconds);
@@ -156,7 +163,7 @@ impl Metrics {
         registry.register_collector(Box::new(contention.clone()));
         let stages = Arc::new(StageMetrics::new(tenant_labels_max));
         registry.register_collector(Box::new(stages.clone()));
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention, stages }
+        Self { registry, tenants, active_runs, fence_rejections, fail_opens, requests, durations, contention, stages }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -177,6 +184,11 @@ impl Metrics {
         let counter =
             self.fence_rejections.get_or_create_owned(&WriteLabel { write: FencedWrite::BusResult.name() });
         counter.inc_by(refused.saturating_sub(counter.get()));
+    }
+
+    /// Jobs that the stages have let go because the policy service was away, since the process began.
+    pub(crate) fn follow_fail_opens(&self, total: u64) {
+        self.fail_opens.inc_by(total.saturating_sub(self.fail_opens.get()));
     }
 
     /// What the stages have counted of contention since the process began.

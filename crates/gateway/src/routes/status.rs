@@ -90,6 +90,11 @@ fn policies(app: &Shared) -> BTreeMap<String, Value> {
         }),
         ("lock_silence_ms".to_owned(), json!(millis(settings.lock_silence))),
         ("lock_poll_ms".to_owned(), json!(millis(settings.lock_poll))),
+        ("dispatch_policy".to_owned(), {
+            let policy = &settings.dispatch_policy;
+            let service = policy.service.as_ref().map(|service| service.place.as_str());
+            json!({"rules": policy.rules.iter().count(), "service": service})
+        }),
     ])
 }
 
@@ -122,6 +127,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.follow_refused_results(app.control.refused_results());
+    app.metrics.follow_fail_opens(app.control.fail_opens());
     app.metrics.name_the_busiest(Instant::now());
     app.metrics.follow_contention(app.control.contention().tally().counted());
     app.metrics.follow_stages(app.control.counted());

@@ -120,6 +120,11 @@ pub enum InboxEvent {
         job: JobId,
         decision: Decision,
     },
+    /// Before this dispatch goes to a worker, a person is asked. The verdict comes as an approval.
+    ApprovalAsked {
+        job: JobId,
+        reason: String,
+    },
     Cancel {
         by: String,
     },

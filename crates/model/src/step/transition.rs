@@ -55,12 +55,13 @@ impl StepStatus {
     pub fn apply(self, event: StepEvent) -> Result<Self, IllegalStep> {
         use StepEvent as E;
         match (self, event) {
-            (Self::Pending, E::Begin) => Ok(Self::Running),
-            (Self::Pending, E::AskApproval) => Ok(Self::Waiting),
+            // A dispatch may wait for a person, and go on after it.
+            (Self::Pending | Self::Waiting, E::Begin) => Ok(Self::Running),
+            (Self::Pending | Self::Running, E::AskApproval) => Ok(Self::Waiting),
             (Self::Pending, E::Skip) => Ok(Self::Skipped),
             (Self::Running | Self::Waiting, E::Succeed) => Ok(Self::Succeeded),
             (Self::Pending | Self::Running | Self::Waiting, E::Fail) => Ok(Self::Failed),
-            (Self::Waiting, E::Deny) => Ok(Self::Denied),
+            (Self::Running | Self::Waiting, E::Deny) => Ok(Self::Denied),
             (Self::Pending | Self::Running | Self::Waiting, E::Cancel) => Ok(Self::Cancelled),
             (Self::Running | Self::Waiting, E::TimeOut) => Ok(Self::TimedOut),
             (Self::Failed | Self::Cancelled | Self::TimedOut, E::Retry) => Ok(Self::Pending),

@@ -10,7 +10,7 @@ use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 use interlock_model::retry::{InvalidPolicy, RetryPolicy};
 use serde::Deserialize;
 
-use super::{LogFormat, Role, Secret};
+use super::{DispatchPolicyChoices, LogFormat, Role, Secret};
 use crate::config::Environment;
 use crate::exit::{Failure, Result};
 
@@ -31,6 +31,9 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(super) config: Option<PathBuf>,
+    /// Only in the file: a table is no flag.
+    #[arg(skip)]
+    pub(super) dispatch_policy: Option<DispatchPolicyChoices>,
     /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
     #[arg(long, value_name = "KEY")]
     pub(super) admin_key: Option<Secret>,
@@ -252,6 +255,7 @@ impl ServeFlags {
             data,
             roles,
             config,
+            dispatch_policy,
             admin_key,
             redis,
             nats,

@@ -63,6 +63,7 @@ impl Machine<'_> {
         let status = step.status;
         let kind = match event {
             StepEvent::TimeOut => EventKind::StepTimedOut,
+            StepEvent::Deny if code == ErrorCode::PolicyDenied => EventKind::StepDenied,
             StepEvent::Deny => EventKind::StepRejected,
             StepEvent::Cancel => EventKind::StepCancelled,
             StepEvent::Begin

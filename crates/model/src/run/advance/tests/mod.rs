@@ -3,6 +3,7 @@
 mod fan_out;
 mod gathering;
 mod graph;
+mod policy;
 mod retries;
 mod tries;
 
