@@ -7,6 +7,7 @@ use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, Leas
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
+use interlock_model::queue::KINDS_MAX;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 use serde_json::json;
@@ -162,6 +163,8 @@ fn claim_call(claim: &Claim) -> Call {
         .with(term)
         .with(is_until_deadline)
         .with_list(claim.topics.iter(), |call, topic| call.push(topic.as_str()))
+        .with_list(claim.capabilities.iter(), |call, capability| call.push(capability.as_str()))
+        .with(KINDS_MAX)
 }
 
 fn read_claimed(mut fields: Fields, worker: &WorkerId) -> Result<Claimed, Unreadable> {

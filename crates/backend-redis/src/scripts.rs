@@ -30,6 +30,7 @@ shared! {
     LOSSES = "losses";
     ORDER = "order";
     PAGE = "page";
+    QUEUE = "queue";
     REGISTERED = "registry";
     SLOTS = "slots";
     STANDING = "standing";
@@ -47,16 +48,17 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    ADMIT = "admit"
+        [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, QUEUE, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
     RESERVE_KEY = "reserve_key" [FAILURES, GATED, IDEMPOTENCY, ADMISSION_LOCK];
     RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
     COUNT_RUNS = "count_runs" [GATED];
     TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
-    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND];
+    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE, JOBS, APPEND];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
     REQUEST_CANCEL = "request_cancel" [STATUS, INBOX];
-    DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK];
+    DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE];
     RIPEN = "ripen" [];
     RUN = "run" [];
     RUNS = "runs" [];
@@ -67,17 +69,17 @@ scripts! {
     SET_LIMITS = "set_limits" [];
     SYSTEM_LIMITS = "system_limits" [];
 
-    CLAIM = "claim" [FENCE, ORDER, VISIBLE, JOB_LOCK];
+    CLAIM = "claim" [FENCE, ORDER, VISIBLE, JOB_LOCK, QUEUE];
     HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
-    REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, STANDING];
     REPORT_AND_TAKE = "report_and_take"
-        [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
+        [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
     PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
     TAKE_PUT_OFF = "take_put_off" [INBOX];
-    CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
-    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
-    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];
+    CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
+    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES];
+    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES, ORDER];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];
     RESOLVE = "resolve" [INBOX];

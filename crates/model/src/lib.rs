@@ -17,6 +17,7 @@ pub mod lease;
 pub mod limit;
 pub mod lock;
 pub mod meta;
+pub mod queue;
 pub mod retry;
 pub mod run;
 pub mod step;

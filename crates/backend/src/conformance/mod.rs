@@ -14,6 +14,7 @@ pub mod limits;
 pub mod lines;
 mod lock_scene;
 pub mod locks;
+pub mod queues;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -160,6 +161,15 @@ macro_rules! conformance_suite {
                 another_tenants_job_is_not_there,
                 progress_stands_in_the_timeline,
                 a_worker_that_claims_is_seen,
+            }
+            queues::{
+                a_job_goes_only_to_a_worker_that_is_capable_of_all_it_requires,
+                the_oldest_comes_first_over_all_kinds_that_fit,
+                jobs_that_others_must_do_are_not_looked_past,
+                an_urgent_job_goes_before_those_that_wait,
+                a_job_that_waits_ages_until_nothing_overtakes_it,
+                a_job_of_any_kind_and_priority_leaves_its_queue_with_its_end,
+                kinds_and_places_survive_a_reopening,
             }
             deliveries::{
                 a_result_of_a_free_run_is_recorded_and_brings_the_run,

@@ -42,6 +42,7 @@ mod documents;
 mod giving_up;
 mod locks;
 mod reservations;
+mod workers;
 
 use locks::LockWalk;
 use reservations::ReservationWalk;
@@ -237,7 +238,8 @@ impl Walk {
         for job in &mut turn.dispatched {
             let in_time = taken.now + Duration::from_millis(self.random.random_range(0..3_000));
             let deadline_at = self.random.random_bool(0.5).then_some(in_time);
-            *job = NewJob { deadline_at, ..new_job(run, self.attempt) };
+            let meta = self.meta();
+            *job = NewJob { deadline_at, meta, ..new_job(run, self.attempt) };
         }
         if is_live && self.random.random_bool(0.3) {
             turn.approvals_opened = vec![approval(run, taken.now)];
@@ -260,7 +262,9 @@ impl Walk {
     async fn claim(&mut self) {
         let tenant = self.tenant();
         let jobs_max = self.random.random_range(1..4);
-        let request = Claim { worker: self.worker(), term: self.term(), ..claim(&tenant, jobs_max) };
+        let capabilities = self.capabilities();
+        let request =
+            Claim { worker: self.worker(), term: self.term(), capabilities, ..claim(&tenant, jobs_max) };
         if let Ok(claimed) = same!(self, claim(request.clone())) {
             self.jobs.extend(claimed.into_iter().map(|it| (tenant.clone(), it.job.id, it.lease.fence)));
         }

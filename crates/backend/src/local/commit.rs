@@ -68,9 +68,9 @@ fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
     Ok(head)
 }
 
-/// Puts a new job into its topic's queue.
+/// Puts a new job into the queue of its topic and kind.
 pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) {
-    changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+    changes.mark(Table::Queue, rows::queued(id, new, now));
     changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
     changes.put(Table::Jobs, rows::job(id, &new.id), &Job { new: new.clone(), created_at: now, end: None });
 }
@@ -99,7 +99,7 @@ pub(super) fn end_job(
         changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
         JobEnd { cause, at: now, held: lease.fence, fence, worker: Some(lease.worker) }
     } else {
-        changes.delete(Table::Queue, rows::queued(id, &open.new.topic, open.created_at, job));
+        changes.delete(Table::Queue, rows::queued(id, &open.new, open.created_at));
         JobEnd { cause, at: now, held: Fence::NONE, fence, worker: None }
     };
     changes.put(Table::Jobs, key, &Job { end: Some(end.clone()), ..open });

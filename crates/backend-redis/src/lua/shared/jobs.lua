@@ -1,11 +1,19 @@
--- Puts a new job into its topic's queue: id, topic, deadline (or empty) and the job itself.
+-- Puts a new job into the queue of its topic and kind: id, topic, deadline (or empty), what it requires as one word (or
+-- empty), by how much its priority moves it, and the job itself.
 local function dispatch(run)
-  local job, topic, deadline, document = argument(), argument(), argument(), argument()
-  local place = sortable(now) .. '/' .. job
-  redis.call('HSET', key('wf:job', job), 'job', document, 'topic', topic, 'created_at', integer(now),
-    'deadline_at', deadline)
-  redis.call('ZADD', key('wf:queue', topic), 0, place)
-  redis.call('ZADD', key('wf:jobs'), 0, place)
+  local job, topic, deadline, kind, moved, document =
+    argument(), argument(), argument(), argument(), number(), argument()
+  local hash = key('wf:job', job)
+  redis.call('HSET', hash, 'job', document, 'topic', topic, 'created_at', integer(now), 'deadline_at', deadline)
+  if kind ~= '' then
+    redis.call('HSET', hash, 'kind', kind)
+    redis.call('ZADD', key('wf:kinds', topic), 0, kind)
+  end
+  if moved ~= 0 then
+    redis.call('HSET', hash, 'moved', integer(moved))
+  end
+  redis.call('ZADD', queue_key(topic, kind), 0, queue_place(job, now, moved))
+  redis.call('ZADD', key('wf:jobs'), 0, sortable(now) .. '/' .. job)
   redis.call('SADD', key('wf:run:jobs', run), job)
 end
 
@@ -21,7 +29,7 @@ end
 local function end_job(job, cause)
   local hash = key('wf:job', job)
   local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-    'expires_at', 'put_off_since')
+    'expires_at', 'put_off_since', 'kind', 'moved')
   if not found[1] or found[2] then
     return false
   end
@@ -37,7 +45,7 @@ local function end_job(job, cause)
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', found[4], 'end_fence', fence,
       'end_worker', found[5])
   else
-    redis.call('ZREM', key('wf:queue', found[3]), sortable(tonumber(found[1])) .. '/' .. job)
+    redis.call('ZREM', queue_key(found[3], found[9]), queue_place(job, found[1], found[10]))
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
   end
   return true
