@@ -1,6 +1,7 @@
 //! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and how they look to people.
 
 use interlock_model::job::JobState;
+use interlock_model::scheduling::WaitReason;
 use interlock_model::{JobId, RunId, StepKey, Topic, WorkerId, WorkflowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -143,6 +144,22 @@ pub struct JobView {
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     pub input: Value,
+    /// Of a job that is queued: why nobody has it yet. Only where one job is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+}
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingFor {
+    #[schema(schema_with = schema::wait_reason)]
+    pub reason: WaitReason,
+    /// The reason as a sentence.
+    pub detail: String,
+    /// Jobs that stand before it in its queue; counted up to 10,000.
+    pub position: usize,
+    /// Workers that could do it and are not draining.
+    pub workers: usize,
 }
 
 /// The answer to a job's cancellation.

@@ -6,6 +6,7 @@ use interlock_model::contention::{Arm, RolloutEventKind, RolloutState, Scope};
 use interlock_model::job::JobState;
 use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::{Edge, WaitReason};
 use interlock_model::step::StepStatus;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -110,6 +111,15 @@ pub(crate) fn step_status() -> Object {
 
 pub(crate) fn job_state() -> Object {
     names(&JOB_STATES).build()
+}
+
+pub(crate) fn edge() -> Object {
+    names(&[Edge::Http, Edge::Nats]).build()
+}
+
+pub(crate) fn wait_reason() -> Object {
+    use WaitReason as R;
+    names(&[R::NoWorker, R::Capability, R::Draining, R::Saturated, R::Turn]).build()
 }
 
 pub(crate) fn lock_mode() -> Object {

@@ -80,6 +80,7 @@ scripts! {
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
     EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES];
     ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES, ORDER];
+    JOBS_BEFORE = "jobs_before" [QUEUE];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];
     RESOLVE = "resolve" [INBOX];
@@ -87,6 +88,8 @@ scripts! {
     TIMELINE = "timeline" [];
     WORKERS = "workers" [PAGE];
     WORKER = "worker" [];
+    DRAIN_WORKER = "drain_worker" [];
+    FORGET_RECORD = "forget_record" [];
     SAVE_WORKFLOW = "save_workflow" [];
     WORKFLOW = "workflow" [];
     WORKFLOW_VERSION = "workflow_version" [];
@@ -106,6 +109,7 @@ scripts! {
     FORGET_FIGURES = "forget_figures" [];
     INTRODUCE = "introduce" [REGISTERED];
     BEAT = "beat" [REGISTERED];
+    DRAIN = "drain" [];
     REGISTRY = "registry" [];
     FORGET_WORKER = "forget_worker" [];
     SAVE_SNAPSHOT = "save_snapshot" [FAILURES, LOCK_RECORD];

@@ -137,6 +137,12 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         admission_tuning: admission,
         lock_busy_tuning: lock_busy,
         gather_max: gather_max.unwrap_or(default.gather_max),
+        pools: config.pools.clone(),
+        worker_silence: config
+            .machines
+            .as_ref()
+            .and_then(|machines| machines.worker_silence)
+            .unwrap_or(default.worker_silence),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),

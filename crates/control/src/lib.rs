@@ -17,6 +17,7 @@ pub mod runs;
 pub mod service;
 pub mod settings;
 pub mod wakeups;
+pub mod workers;
 
 pub use service::Control;
 pub use settings::Settings;

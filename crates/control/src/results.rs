@@ -6,6 +6,7 @@ use futures_util::future::select_all;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, Progress, Report};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,7 @@ impl Control {
             .iter()
             .map(|topic| self.wakeups.waiter(Signal::JobsReady(claim.tenant.clone(), topic.clone())))
             .collect();
+        let claim = self.admitted(claim);
         loop {
             let claimed = self.store.claim(claim.clone()).await?;
             if claimed.len() == claim.jobs_max {
@@ -51,6 +53,13 @@ impl Control {
                 return Ok(Vec::new());
             }
         }
+    }
+
+    /// The claim without topics whose pools the worker does not fit in.
+    fn admitted(&self, mut claim: Claim) -> Claim {
+        let Claim { topics, capabilities, .. } = &mut claim;
+        topics.retain(|topic| self.settings.pools.admit(topic, Edge::Http, None, capabilities));
+        claim
     }
 
     pub async fn heartbeat(

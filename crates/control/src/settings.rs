@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
+use interlock_model::scheduling::Pools;
 
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
@@ -49,6 +50,13 @@ pub struct Settings {
     pub lock_busy_tuning: Tuning,
     /// Deliveries of one result until it becomes a dead letter.
     pub deliveries_max: u32,
+    /// A worker on HTTP that has neither claimed nor beaten for so long is away, and after the longer time forgotten.
+    pub worker_online: Duration,
+    pub worker_forgotten_after: Duration,
+    /// A worker on the bus that was not heard of for so long is away.
+    pub worker_silence: Duration,
+    /// Which topics are for which workers.
+    pub pools: Pools,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
 }
@@ -78,6 +86,10 @@ impl Default for Settings {
             admission_tuning: Scope::Admission.tuning(),
             lock_busy_tuning: Scope::LockBusy.tuning(),
             deliveries_max: 100,
+            worker_online: Duration::from_secs(90),
+            worker_forgotten_after: Duration::from_hours(1),
+            worker_silence: Duration::from_secs(30),
+            pools: Pools::default(),
             tuning_poll: Duration::from_millis(500),
         }
     }

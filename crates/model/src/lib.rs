@@ -20,6 +20,7 @@ pub mod meta;
 pub mod queue;
 pub mod retry;
 pub mod run;
+pub mod scheduling;
 pub mod step;
 pub mod tenant;
 pub mod time;

@@ -1,19 +1,20 @@
 -- Gives waiting jobs to a worker, oldest first over all of its topics and all kinds that it is capable of,
 -- each under a new lease with a larger fence.
 local worker, topics, capabilities = argument(), argument(), argument()
-local jobs_max, term, is_until_deadline = number(), number(), argument() == '1'
+local jobs_max, term, is_until_deadline, is_on_http = number(), number(), argument() == '1', argument() == '1'
 local passed_over_max = 1000
 
--- A worker that asks ten times a second is written down once.
+-- A worker that asks ten times a second is written down once. Whether it drains.
 local function see_worker()
   local hash = key('wf:worker', worker)
-  local before = redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at')
+  local before = redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at', 'is_draining')
   if before[1] == topics and before[2] == capabilities and now - tonumber(before[3]) < 1000 then
-    return
+    return before[4] == '1'
   end
   redis.call('HSET', hash, 'topics', topics, 'capabilities', capabilities, 'last_seen_at', integer(now))
   redis.call('HSETNX', hash, 'first_seen_at', integer(now))
   redis.call('ZADD', key('wf:workers'), 0, worker)
+  return before[4] == '1'
 end
 
 -- The leases that this very request was given when it was asked first.
@@ -130,12 +131,12 @@ local function lease_out_all(limit, passed_over)
   return passed
 end
 
-see_worker()
+local is_draining = is_on_http and see_worker()
 read_topics()
 if is_repeat then
   claimed = given_before()
 end
-if #claimed == 0 then
+if #claimed == 0 and not is_draining then
   -- Who was passed over stands in front of others that can be had; a bounded number of them is looked past.
   local passed_over, limit = {}, jobs_max
   while limit <= jobs_max + passed_over_max do

@@ -21,6 +21,7 @@ pub mod runs;
 mod scene;
 pub mod values;
 pub mod versus_memory;
+pub mod workers;
 pub mod workflows;
 
 use std::sync::Arc;
@@ -170,6 +171,7 @@ macro_rules! conformance_suite {
                 a_job_that_waits_ages_until_nothing_overtakes_it,
                 a_job_of_any_kind_and_priority_leaves_its_queue_with_its_end,
                 kinds_and_places_survive_a_reopening,
+                a_waiting_job_knows_how_many_go_before_it,
             }
             deliveries::{
                 a_result_of_a_free_run_is_recorded_and_brings_the_run,
@@ -223,6 +225,12 @@ macro_rules! conformance_suite {
                 figures_are_kept_by_roll_out_and_instance,
                 figures_have_a_bound,
             }
+            workers::{
+                a_draining_worker_is_given_nothing_and_keeps_what_it_has,
+                draining_is_its_tenants_own_and_stays_through_claims_and_reopenings,
+                a_worker_that_was_not_seen_since_is_forgotten_with_its_draining,
+                a_claim_on_behalf_of_a_worker_on_the_bus_is_not_written_down,
+            }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,
                 a_beat_keeps_the_handshake_and_tells_when,
@@ -230,6 +238,7 @@ macro_rules! conformance_suite {
                 introducing_again_keeps_the_last_beat,
                 a_worker_is_forgotten_unless_it_has_spoken_since,
                 workers_on_the_bus_are_known_after_a_reopening,
+                a_worker_on_the_bus_drains_until_it_is_forgotten,
             }
             locks::{
                 a_free_lock_is_granted_and_nobody_else_gets_it,

@@ -127,3 +127,19 @@ pub async fn kinds_and_places_survive_a_reopening(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 9).await;
     assert_eq!(claimed(&scene, &["gpu"], 5).await, [jobs[1].clone(), jobs[0].clone()]);
 }
+
+pub async fn a_waiting_job_knows_how_many_go_before_it(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 9).await;
+    let metas =
+        [urgent(Priority::Batch), requiring(&["gpu"]), urgent(Priority::Interactive), requiring(&["gpu"])];
+    let jobs = dispatched(&scene, subject, &metas).await;
+    let before = async |job: &JobId| scene.store.jobs_before(&acme(), job).await.expect("the store is up");
+    let mut counted = Vec::new();
+    for job in &jobs {
+        counted.push(before(job).await);
+    }
+    assert_eq!(counted, [Some(1), Some(0), Some(0), Some(1)]);
+    assert_eq!(claimed(&scene, &[], 1).await, jobs[2..3]);
+    assert_eq!((before(&jobs[0]).await, before(&jobs[2]).await), (Some(0), None));
+    assert_eq!(scene.store.jobs_before(&globex(), &jobs[0]).await, Ok(None));
+}

@@ -133,8 +133,8 @@ impl Walk {
             80..83 => self.resolve().await,
             83..86 => self.cancel_or_delete().await,
             86..90 => self.reconcile().await,
-            90..93 => self.give_up().await,
-            93..95 => self.hear_of_a_worker().await,
+            90..92 => self.give_up().await,
+            92..95 => self.hear_of_a_worker().await,
             95..97 => self.document_something().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
@@ -343,6 +343,7 @@ impl Walk {
         }
         for (tenant, job, _) in self.jobs.clone() {
             let _ = same!(self, job(&tenant, &job));
+            let _ = same!(self, jobs_before(&tenant, &job));
         }
         self.look_at_what_was_given_up().await;
         self.look_at_documents().await;

@@ -2,6 +2,7 @@
 
 use interlock_model::job::{Job, JobLease};
 use interlock_model::queue::{KINDS_MAX, Kind};
+use interlock_model::scheduling::Edge;
 use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, Timestamp, Topic};
 
@@ -17,6 +18,9 @@ pub(super) fn claim(
     claim: &Claim,
 ) -> Result<Decision<Vec<Claimed>>, StoreError> {
     let mut changes = Changes::default();
+    if claim.edge == Edge::Http && workers::seen(view, &mut changes, claim, now)?.is_draining {
+        return Ok(Decision { answer: Vec::new(), changes });
+    }
     let mut tenant = slots::tenant(view, &claim.tenant)?;
     let mut claimed = Vec::new();
     for (queued_key, job) in oldest_first(view, claim)? {
@@ -27,7 +31,6 @@ pub(super) fn claim(
     if !claimed.is_empty() {
         changes.put(Table::Tenants, claim.tenant.as_str(), &tenant);
     }
-    workers::seen(view, &mut changes, claim, now)?;
     Ok(Decision { answer: claimed, changes })
 }
 

@@ -1,10 +1,10 @@
 //! Jobs.
 
-use interlock_api::jobs::{ClaimedJob, JobView};
+use interlock_api::jobs::{ClaimedJob, JobView, WaitingFor};
 use interlock_backend::jobs::{self, Claimed};
 use interlock_model::job::{Job, JobEnd, JobLease, NewJob};
 use interlock_model::time::millis;
-use interlock_model::{Fence, Timestamp};
+use interlock_model::{Fence, Timestamp, scheduling};
 
 pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
     let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease } = claimed;
@@ -43,5 +43,11 @@ pub(crate) fn view(view: jobs::JobView) -> JobView {
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
         input,
+        waiting_for: None,
     }
+}
+
+pub(crate) fn waiting_for(waiting: scheduling::WaitingFor) -> WaitingFor {
+    let scheduling::WaitingFor { reason, detail, position, workers } = waiting;
+    WaitingFor { reason, detail, position, workers }
 }

@@ -9,6 +9,7 @@ pub(crate) mod locks;
 pub(crate) mod retry_policies;
 pub(crate) mod rollouts;
 pub(crate) mod runs;
+pub(crate) mod workers;
 
 use interlock_api::Page;
 

@@ -6,6 +6,7 @@ use interlock_api::Page;
 use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
 use interlock_api::schema::{JOB_STATES, name};
 use interlock_model::JobId;
+use interlock_model::job::JobState;
 use serde_json::Value;
 
 use super::Answer;
@@ -51,7 +52,12 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named
     caller.may(Permission::ReadJobs)?;
     let found = app.control.store().job(&caller.tenant, &id).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
-    Ok(Json(convert::jobs::view(found)))
+    let waiting_for = match found.state {
+        JobState::Queued => app.control.waiting_for(&caller.tenant, &found).await?,
+        _ => None,
+    };
+    let waiting_for = waiting_for.map(convert::jobs::waiting_for);
+    Ok(Json(JobView { waiting_for, ..convert::jobs::view(found) }))
 }
 
 /// Ends an open job. One that has ended stays as it is.
