@@ -178,17 +178,15 @@ impl Dispatcher {
     async fn serve_line(&mut self) -> Result<(), StoreError> {
         let until = Instant::now() + self.shared.settings.poll;
         self.shared.line.begin();
-        while let Some((place, wanted)) = self.shared.line.next() {
+        while !self.shared.line.is_to_look_at_all() && Instant::now() < until {
+            let Some((place, wanted)) = self.shared.line.next() else { return Ok(()) };
             let served = self.serve(&place, wanted).await;
             let kept = Served { jobs: 0, left: Some(wanted) };
             self.shared.line.end_turn(&place, *served.as_ref().unwrap_or(&kept));
             served?;
-            if self.shared.line.is_to_look_at_all() || Instant::now() > until {
-                // Others may wait of whom nobody has told.
-                self.shared.line.try_again();
-                break;
-            }
         }
+        // Others may wait of whom nobody has told, or the workers are not those that we know.
+        self.shared.line.try_again();
         Ok(())
     }
 

@@ -64,13 +64,11 @@ impl WaitingFor {
         } else if capable.is_empty() {
             (WaitReason::Capability, incapable(job, &admitted))
         } else if taking.is_empty() {
-            let detail = format!("{} could do it, all of them draining", workers_counted(capable.len()));
-            (WaitReason::Draining, detail)
+            (WaitReason::Draining, all_are(capable.len(), "draining"))
         } else if has_room {
             (WaitReason::Turn, turn(position))
         } else {
-            let detail = format!("{} could do it, all of them busy", workers_counted(taking.len()));
-            (WaitReason::Saturated, detail)
+            (WaitReason::Saturated, all_are(taking.len(), "busy"))
         };
         Self { reason, detail, position, workers: taking.len() }
     }
@@ -82,14 +80,11 @@ fn nobody(job: &NewJob, serving: usize, pools: &Pools) -> String {
         return format!("no worker that is there serves the topic {topic}");
     }
     let named: Vec<&str> = pools.of(topic).map(|(name, _)| name).collect();
+    let who = workers_serve(serving);
     if named.is_empty() {
-        return format!(
-            "{} serve the topic {topic}, all of them in pools for others",
-            workers_counted(serving)
-        );
+        return format!("{who} the topic {topic}, in pools that are there for others");
     }
-    let pools = named.join(", ");
-    format!("{} serve the topic {topic}, none of them as the pool {pools} requires", workers_counted(serving))
+    format!("{who} the topic {topic}, but not as its pool requires ({})", named.join(", "))
 }
 
 /// What it requires that nobody has, or that nobody has together.
@@ -97,8 +92,7 @@ fn incapable(job: &NewJob, serving: &[&LiveWorker]) -> String {
     let kind = job.kind();
     let lacking = serving.iter().map(|worker| kind.missing(&worker.capabilities)).min_by_key(Vec::len);
     let lacking = lacking.unwrap_or_default().join(", ");
-    let count = workers_counted(serving.len());
-    format!("{count} serve the topic {}, and the nearest lacks {lacking}", job.topic)
+    format!("{} the topic {}; the nearest lacks {lacking}", workers_serve(serving.len()), job.topic)
 }
 
 fn turn(position: usize) -> String {
@@ -109,8 +103,15 @@ fn turn(position: usize) -> String {
     }
 }
 
-fn workers_counted(workers: usize) -> String {
-    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
+fn workers_serve(workers: usize) -> String {
+    if workers == 1 { "1 worker serves".to_owned() } else { format!("{workers} workers serve") }
+}
+
+fn all_are(workers: usize, state: &str) -> String {
+    match workers {
+        1 => format!("the one worker that could do it is {state}"),
+        workers => format!("all {workers} workers that could do it are {state}"),
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(judged(&["gpu", "linux"], &halves), (WaitReason::Capability, 0));
         assert_eq!(judged(&["gpu"], &halves), (WaitReason::Turn, 1));
         let found = WaitingFor::judge(&job(&["gpu", "arm"]), 0, &halves, &Pools::default());
-        assert_eq!(found.detail, "2 workers serve the topic build, and the nearest lacks arm");
+        assert_eq!(found.detail, "2 workers serve the topic build; the nearest lacks arm");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod admission_lock;
 mod caps;
 mod documents;
 mod drill;
+mod fairness;
 mod fan_in;
 mod kills;
 mod lab;
@@ -15,6 +16,7 @@ mod restarts;
 mod retry_policies;
 mod rollouts;
 mod run_lock;
+mod workers;
 
 use std::path::Path;
 
