@@ -4,14 +4,14 @@ use interlock_model::JobId;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::Job;
 
-use super::super::{holds, rows};
 use super::super::tables::{Changes, Table};
+use super::super::{holds, rows};
 use super::{Fault, Known, Look};
 use crate::StoreError;
 
 /// Where the job waits, should no worker have it.
 fn place(look: &Look<'_>, job: &Job) -> String {
-    rows::queued(look.tenant, &job.new.topic, job.created_at, &job.new.id)
+    rows::queued(look.tenant, &job.new, job.created_at)
 }
 
 pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
