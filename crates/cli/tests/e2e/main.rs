@@ -6,6 +6,7 @@ mod alerts;
 mod caps;
 mod commands;
 mod drill;
+mod expressions;
 mod fences;
 mod folder;
 mod idempotency;

@@ -1,6 +1,7 @@
 //! Numbers for Prometheus.
 
 mod contention;
+mod reach;
 mod tenants;
 mod text;
 
@@ -17,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use contention::ContentionMetrics;
+use reach::Reach;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
 
@@ -29,6 +31,7 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
     contention: Arc<ContentionMetrics>,
+    reach: Reach,
 }
 
 /// A write that carries a fence.
@@ -149,7 +152,8 @@ impl Metrics {
         );
         let contention = Arc::new(ContentionMetrics::default());
         registry.register_collector(Box::new(contention.clone()));
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention }
+        let reach = Reach::register(&mut registry);
+        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention, reach }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -175,6 +179,11 @@ impl Metrics {
     /// What the stages have counted of contention since the process began.
     pub(crate) fn follow_contention(&self, counted: Tallied) {
         self.contention.follow(counted);
+    }
+
+    /// Whether the store answered this scrape, and whether the bus is there.
+    pub(crate) fn set_reach(&self, store: bool, bus: bool) {
+        self.reach.set(store, bus);
     }
 
     /// Tenants that have become busy get a name of their own, instead of those that have not been for long.

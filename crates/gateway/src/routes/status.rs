@@ -123,7 +123,9 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     app.metrics.follow_refused_results(app.control.refused_results());
     app.metrics.name_the_busiest(Instant::now());
     app.metrics.follow_contention(app.control.contention().tally().counted());
-    match usages(&app).await {
+    let usages = usages(&app).await;
+    app.metrics.set_reach(usages.is_ok(), app.control.bus().is_connected());
+    match usages {
         Ok(usages) => app.metrics.set_active_runs(usages),
         // The other numbers are still worth having.
         Err(error) => tracing::warn!(%error, "cannot read the live runs; the last known ones are shown"),
