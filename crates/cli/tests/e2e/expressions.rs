@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 /// Metrics that are looked at and not served yet.
-const NOT_YET_SERVED: [&str; 9] = [
+const NOT_YET_SERVED: [&str; 10] = [
     "cordum_scheduler_input_fail_open_total",
     "dead_letters",
     "dead_letters_dropped_total",
     "dead_letters_max",
     "job_lock_wait_bucket",
+    "job_lock_wait_count",
     "loop_ticks_total",
     "orphan_replayed_total",
     "slot_drift",

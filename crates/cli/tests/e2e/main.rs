@@ -5,6 +5,7 @@
 mod alerts;
 mod caps;
 mod commands;
+mod dashboard;
 mod drill;
 mod expressions;
 mod fences;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use interlock_control::contention::Tallied;
 use interlock_model::TenantId;
+use interlock_model::admission::Usage;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -27,6 +28,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     tenants: TenantLabels,
     active_runs: Family<TenantLabel, Gauge>,
+    active_runs_max: Family<TenantLabel, Gauge>,
     fence_rejections: Family<WriteLabel, Counter>,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
@@ -136,6 +138,8 @@ impl Metrics {
         let tenants = TenantLabels::register(&mut registry, tenant_labels_max);
         let active_runs = Family::default();
         registry.register("active_runs", "Runs that hold a slot", active_runs.clone());
+        let active_runs_max = Family::default();
+        registry.register("active_runs_max", "Runs that may hold a slot at once", active_runs_max.clone());
         let fence_rejections = Family::<WriteLabel, Counter>::default();
         registry.register("fence_rejections", "Writes refused for a stale fence", fence_rejections.clone());
         for write in FencedWrite::ALL {
@@ -153,7 +157,17 @@ impl Metrics {
         let contention = Arc::new(ContentionMetrics::default());
         registry.register_collector(Box::new(contention.clone()));
         let reach = Reach::register(&mut registry);
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention, reach }
+        Self {
+            registry,
+            tenants,
+            active_runs,
+            active_runs_max,
+            fence_rejections,
+            requests,
+            durations,
+            contention,
+            reach,
+        }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -191,20 +205,29 @@ impl Metrics {
         self.tenants.name_the_busiest(now);
     }
 
-    /// Replaces the live runs: the busiest tenants by name, the others together.
-    pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, u32)>) {
-        usages.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    /// Replaces the live runs and their caps: the busiest tenants by name, the others together.
+    pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, Usage)>) {
+        usages.sort_by(|one, other| {
+            other.1.runs_active.cmp(&one.1.runs_active).then_with(|| one.0.cmp(&other.0))
+        });
         let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
         self.active_runs.clear();
-        for (tenant, runs) in usages {
-            self.add_active(tenant.to_string(), i64::from(runs));
+        self.active_runs_max.clear();
+        // There even if nobody is left for it.
+        self.add_active(tenants::OTHER.to_owned(), Usage { runs_active: 0, runs_max: 0 });
+        for (tenant, usage) in usages {
+            self.add_active(tenant.to_string(), usage);
         }
-        // Added: a tenant may have that very name.
-        self.add_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
+        for (_, usage) in rest {
+            self.add_active(tenants::OTHER.to_owned(), usage);
+        }
     }
 
-    fn add_active(&self, tenant: String, runs: i64) {
-        self.active_runs.get_or_create(&TenantLabel { tenant }).inc_by(runs);
+    /// Added, not set: a tenant may be named as the others are together.
+    fn add_active(&self, tenant: String, usage: Usage) {
+        let label = TenantLabel { tenant };
+        self.active_runs.get_or_create(&label).inc_by(usage.runs_active.into());
+        self.active_runs_max.get_or_create(&label).inc_by(usage.runs_max.into());
     }
 
     /// Everything, in Prometheus' text format.

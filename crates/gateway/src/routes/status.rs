@@ -15,6 +15,7 @@ use interlock_api::status::{
 };
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
+use interlock_model::admission::Usage;
 use interlock_model::contention::Scope;
 use interlock_model::lock::LockLimits;
 use interlock_model::time::millis;
@@ -133,11 +134,11 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response()
 }
 
-async fn usages(app: &Shared) -> Result<Vec<(TenantId, u32)>, StoreError> {
+async fn usages(app: &Shared) -> Result<Vec<(TenantId, Usage)>, StoreError> {
     let mut usages = Vec::new();
     for tenant in tenants(app).await? {
         let usage = app.control.store().usage(&tenant).await?;
-        usages.push((tenant, usage.runs_active));
+        usages.push((tenant, usage));
     }
     Ok(usages)
 }
