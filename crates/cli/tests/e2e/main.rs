@@ -6,6 +6,7 @@ mod alerts;
 mod caps;
 mod commands;
 mod dashboard;
+mod deployment;
 mod drill;
 mod expressions;
 mod fences;
