@@ -188,7 +188,7 @@ fn the_compose_file_has_three_replicas_and_a_redis_that_keeps_everything() {
 }
 
 /// What the manifests put into the environment, with the addresses of this test and a port that is free.
-async fn variables_of_the_manifests(redis: &Redis, nats: &Nats) -> BTreeMap<String, String> {
+fn variables_of_the_manifests(redis: &Redis, nats: &Nats) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> =
         serde_json::from_value(manifest("ConfigMap")["data"].clone()).unwrap();
     assert_eq!(variables["INTERLOCK_LISTEN"], "0.0.0.0:8081");
@@ -213,7 +213,7 @@ async fn a_replica_starts_by_the_manifests_answers_its_probes_and_stops_by_itsel
     let container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
     let arguments: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
     let mut command = Command::new(BINARY);
-    command.args(arguments).envs(variables_of_the_manifests(&redis, &nats).await);
+    command.args(arguments).envs(variables_of_the_manifests(&redis, &nats));
     let server = Server::of(command);
     for probe in ["readinessProbe", "livenessProbe"] {
         let path = container[probe]["httpGet"]["path"].as_str().unwrap();

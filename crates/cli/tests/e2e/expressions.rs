@@ -69,12 +69,11 @@ fn without_brackets(expression: &str) -> String {
     for character in expression.chars() {
         match (quote, character) {
             (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(character),
             (None, '{' | '[') => depth += 1,
             (None, '}' | ']') => depth -= 1,
             (None, _) if depth == 0 => kept.push(character),
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     kept
