@@ -13,6 +13,7 @@ mod documents;
 mod due;
 mod encode;
 mod history;
+mod inspection;
 mod jobs;
 mod keys;
 mod known;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::doctor::{Finding, Mending};
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
@@ -26,6 +27,7 @@ use crate::dead_letters::DeadLetterStore;
 use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
 use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
+use crate::inspection::{Inspection, InspectionStore, Repair};
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
@@ -261,6 +263,11 @@ pass_on!(LockStore {
     lock(lock: &LockName) -> Option<LockDetail>;
     locks(tenant: &TenantId, page: &PageRequest) -> Page<LockView>;
     lock_history(lock: &LockName, page: &PageRequest) -> Page<LockEvent>;
+});
+
+pass_on!(InspectionStore {
+    inspect(inspection: &Inspection) -> Page<Finding>;
+    mend(repair: &Repair) -> Mending;
 });
 
 pass_on!(HistoryStore {

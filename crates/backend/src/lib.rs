@@ -11,6 +11,7 @@ pub mod deliveries;
 pub mod documents;
 pub mod error;
 pub mod history;
+pub mod inspection;
 pub mod jobs;
 pub mod keys;
 pub mod local;
@@ -46,6 +47,7 @@ pub trait Store:
     + documents::DocumentStore
     + deliveries::DeliveryStore
     + history::HistoryStore
+    + inspection::InspectionStore
     + jobs::JobStore
     + keys::KeyStore
     + locks::LockStore
@@ -65,6 +67,7 @@ impl<T> Store for T where
         + documents::DocumentStore
         + deliveries::DeliveryStore
         + history::HistoryStore
+        + inspection::InspectionStore
         + jobs::JobStore
         + keys::KeyStore
         + locks::LockStore

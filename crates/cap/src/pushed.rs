@@ -162,6 +162,7 @@ mod tests {
             topic: "topic".parse().unwrap(),
             input: Value::Null,
             deadline_at: None,
+            meta: interlock_model::meta::JobMeta::default(),
         };
         let lease = JobLease {
             worker: "w".parse().unwrap(),

@@ -117,6 +117,13 @@ name!(
     |text| is_name(text, 128, b"._-")
 );
 name!(
+    /// What a job needs or risks, or what a worker is capable of.
+    Tag,
+    "tag",
+    "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
+    |text| is_name(text, 64, b"._-:")
+);
+name!(
     /// A worker process, by the name that it gives itself.
     WorkerId,
     "worker id",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::meta::JobMeta;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
 /// A job as the engine asks for it. It waits in its topic's queue until a worker claims it.
@@ -17,6 +18,8 @@ pub struct NewJob {
     /// When the step's time-out ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
+    pub meta: JobMeta,
 }
 
 /// A job as the store keeps it.

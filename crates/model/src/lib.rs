@@ -7,6 +7,7 @@ pub mod admission;
 pub mod approval;
 pub mod contention;
 pub mod dead_letter;
+pub mod doctor;
 pub mod expression;
 pub mod fingerprint;
 pub mod history;
@@ -15,6 +16,7 @@ pub mod job;
 pub mod lease;
 pub mod limit;
 pub mod lock;
+pub mod meta;
 pub mod retry;
 pub mod run;
 pub mod step;
@@ -24,7 +26,7 @@ pub mod workflow;
 
 pub use ids::{
     ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LockOwner, LockRequest, LockToken, Resource,
-    RolloutId, RunId, StepId, StepKey, TenantId, Topic, WorkerId, WorkflowId,
+    RolloutId, RunId, StepId, StepKey, Tag, TenantId, Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

@@ -14,6 +14,7 @@ use interlock_backend::deliveries::{
 };
 use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
+use interlock_backend::inspection::{Inspection, InspectionStore, Repair};
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
@@ -30,6 +31,7 @@ use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::doctor::{Finding, Mending};
 use interlock_model::history::Recorded;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
@@ -242,6 +244,11 @@ watched!(LockStore {
     lock(lock: &LockName) -> Option<LockDetail> => |_, _| {};
     locks(tenant: &TenantId, page: &PageRequest) -> Page<LockView> => |_, _| {};
     lock_history(lock: &LockName, page: &PageRequest) -> Page<LockEvent> => |_, _| {};
+});
+
+watched!(InspectionStore {
+    inspect(inspection: &Inspection) -> Page<Finding> => |_, _| {};
+    mend(repair: &Repair) -> Mending => |_, _| {};
 });
 
 watched!(HistoryStore {

@@ -10,6 +10,7 @@ use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
+use interlock_model::meta::JobMeta;
 use interlock_model::run::{Ending, InboxEvent, RunEvent, RunStatus, StartedFrom};
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
@@ -240,6 +241,7 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         topic: topic(),
         input: json!({"n": 1}),
         deadline_at: None,
+        meta: JobMeta::default(),
     }
 }
 

@@ -14,6 +14,7 @@ mod documents;
 mod expiry;
 mod history;
 mod inbox;
+mod inspection;
 mod jobs;
 mod keys;
 mod locks;

@@ -7,7 +7,7 @@ use interlock_model::time::millis;
 use interlock_model::{Fence, Timestamp};
 
 pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
-    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at }, lease } = claimed;
+    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease } = claimed;
     ClaimedJob {
         run_id: id.run,
         step_id: id.step.clone(),
@@ -23,7 +23,7 @@ pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
 
 pub(crate) fn view(view: jobs::JobView) -> JobView {
     let jobs::JobView { job: Job { new, created_at, end }, lease, state } = view;
-    let NewJob { id, workflow, topic, input, deadline_at } = new;
+    let NewJob { id, workflow, topic, input, deadline_at, meta: _ } = new;
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
     let worker = worker.or_else(|| end.as_ref().and_then(|end: &JobEnd| end.worker.clone()));

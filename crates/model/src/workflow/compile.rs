@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
 use super::{ROOTS, STEPS_MAX, graph};
 use crate::expression::{Expression, Template};
+use crate::meta::{JobMeta, TAGS_MAX};
 use crate::retry::Backoff;
 use crate::{StepId, Topic, WorkflowId};
 
@@ -46,6 +47,7 @@ pub struct Step {
     pub backoff: Backoff,
     pub timeout: Option<Duration>,
     pub output_schema: Option<Schema>,
+    pub meta: JobMeta,
 }
 
 #[derive(Debug, Clone)]
@@ -176,6 +178,7 @@ fn compile_step(
         backoff,
         timeout: seconds(&place("timeout_sec"), written.timeout_sec)?,
         output_schema: schema(&place("output_schema"), written.output_schema.as_ref())?,
+        meta: meta(&place("meta"), written.meta.as_ref())?,
     })
 }
 
@@ -188,6 +191,7 @@ fn refuse_misplaced_fields(id: &StepId, written: &StepDocument) -> Result<(), In
         ("topic", written.topic.is_some(), is_worker),
         ("for_each", written.for_each.is_some(), is_worker),
         ("max_parallel", written.max_parallel.is_some(), is_worker && written.for_each.is_some()),
+        ("meta", written.meta.is_some(), is_worker),
         ("retry", written.retry.is_some(), is_worker),
         ("timeout_sec", written.timeout_sec.is_some(), takes_time),
         ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
@@ -309,6 +313,16 @@ fn retry(place: &str, written: Option<&RetryDocument>) -> Result<(u32, Backoff),
         cap: cap.unwrap_or_default(),
     };
     Ok((written.max_retries, backoff))
+}
+
+fn meta(place: &str, written: Option<&JobMeta>) -> Result<JobMeta, InvalidWorkflow> {
+    let Some(written) = written else { return Ok(JobMeta::default()) };
+    for (field, tags) in [("risk_tags", &written.risk_tags), ("requires", &written.requires)] {
+        if tags.len() > TAGS_MAX {
+            return Err(InvalidWorkflow::new(format!("{place}.{field}"), format!("at most {TAGS_MAX}")));
+        }
+    }
+    Ok(written.clone())
 }
 
 /// A number of seconds; zero means none.

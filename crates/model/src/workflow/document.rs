@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::meta::JobMeta;
 use crate::{StepId, Topic, WorkflowId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +77,8 @@ pub struct StepDocument {
     pub delay_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<JobMeta>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

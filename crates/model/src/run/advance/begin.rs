@@ -78,6 +78,7 @@ impl Machine<'_> {
             topic: topic.clone(),
             input,
             deadline_at,
+            meta: step.meta.clone(),
         }));
         Ok(())
     }
