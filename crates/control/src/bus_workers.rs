@@ -12,6 +12,7 @@ use interlock_model::job::JobOutcome;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 
+use crate::journal;
 use crate::service::Control;
 
 /// Tenants of one page, and jobs that one step ends.
@@ -60,7 +61,8 @@ impl Control {
 
     /// Claims what waits now, for a worker that does not ask by itself.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.store.claim(claim).await
+        let tenant = claim.tenant.clone();
+        self.store.claim(claim).await.inspect(|claimed| journal::claimed(&tenant, claimed))
     }
 
     /// The job has gone out to its worker: from now on it is the worker's for as long as its step may take.
@@ -98,7 +100,9 @@ impl Control {
     async fn abandon_of(&self, tenant: &TenantId, worker: &WorkerId) -> Result<usize, StoreError> {
         let mut lost = 0;
         loop {
-            let ended = self.store.abandon(tenant, worker, JOBS_A_STEP).await?.len();
+            let ended = self.store.abandon(tenant, worker, JOBS_A_STEP).await?;
+            journal::lost(tenant, &ended);
+            let ended = ended.len();
             lost += ended;
             if ended > 0 {
                 self.wake(Wake::RunReady { tenant: tenant.clone() });

@@ -8,6 +8,7 @@ pub mod definitions;
 pub mod deliveries;
 pub mod engine;
 pub mod identity;
+mod journal;
 pub mod keys;
 pub mod limits;
 pub mod locks;

@@ -61,7 +61,7 @@ fn begin_log(config: &ServeConfig) -> Result<()> {
     // Standard output is for the line that says that we are ready.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.log_format {
-        LogFormat::Json => log.json().init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
         LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
     }
     Ok(())

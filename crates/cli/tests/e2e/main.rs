@@ -17,6 +17,7 @@ mod lab;
 mod load;
 mod lock_failures;
 mod locks;
+mod logs;
 mod machines;
 mod paused_worker;
 mod retry_policies;

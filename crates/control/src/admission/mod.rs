@@ -19,6 +19,7 @@ use interlock_model::workflow::Workflow;
 use interlock_model::{IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
 use serde_json::Value;
 
+use crate::journal;
 use crate::service::Control;
 use locked::Passage;
 pub(crate) use reservation::Cleanups;
@@ -163,6 +164,10 @@ impl Control {
         if let Some(passage) = passage {
             passage.close(&decided);
         }
+        match &decided {
+            Ok(decided) => journal::decided(&start, decided),
+            Err(error) => journal::undecided(&start, error),
+        }
         Ok(self.started(start, &decided?))
     }
 
@@ -221,6 +226,7 @@ impl Control {
             self.wake(Wake::RunReady { tenant: start.tenant });
             return RunStatus::Pending;
         };
+        journal::dispatched(&start.tenant, &turn.dispatched);
         self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
         turn.head.status
     }

@@ -12,6 +12,7 @@ use tracing::{error, warn};
 use super::Asked;
 use super::arrivals::Arrivals;
 use crate::deliveries::Delivery;
+use crate::journal;
 use crate::locks::{Lease as _, RunLock};
 use crate::service::Control;
 
@@ -60,7 +61,9 @@ impl Control {
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
+        let told = journal::Turn::of(&commit);
         let committed = self.store.commit(commit).await?;
+        told.committed();
         if !is_final {
             self.cached_runs.keep(id, committed.version, steps);
         }
