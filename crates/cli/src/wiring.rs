@@ -143,6 +143,7 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         lock_limits: lock_limits(&config.locks, default.lock_limits),
         lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
         lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
+        traces: config.traces.as_ref().map(|traces| traces.ratio),
         locks: Inventory::new(timings(config, default.locks.timings())),
         ..default
     }

@@ -62,7 +62,12 @@ impl Control {
     /// Claims what waits now, for a worker that does not ask by itself.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         let tenant = claim.tenant.clone();
-        self.store.claim(claim).await.inspect(|claimed| journal::claimed(&tenant, claimed))
+        let claimed = self.store.claim(claim).await?;
+        journal::claimed(&tenant, &claimed);
+        for Claimed { job, .. } in &claimed {
+            let _ = self.trace_claim((&tenant, &job.id), job.trace);
+        }
+        Ok(claimed)
     }
 
     /// The job has gone out to its worker: from now on it is the worker's for as long as its step may take.

@@ -11,7 +11,7 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::NewJob;
 use interlock_model::lock::{Grant, LockName};
 use interlock_model::run::RunStatus;
-use interlock_model::{Fence, JobId, RunId, TenantId};
+use interlock_model::{Fence, JobId, RunId, TenantId, Topic};
 use tracing::{debug, info, warn};
 
 use crate::admission::StartError;
@@ -39,7 +39,22 @@ pub(crate) fn undecided(start: &StartRun, error: &StartError) {
 }
 
 pub(crate) fn dispatched(tenant: &TenantId, jobs: &[NewJob]) {
-    for NewJob { id, topic, .. } in jobs {
+    jobs.iter().for_each(|job| Dispatched::of(job).told(tenant));
+}
+
+/// A job without its input, which may be large.
+pub(crate) struct Dispatched {
+    pub(crate) id: JobId,
+    topic: Topic,
+}
+
+impl Dispatched {
+    fn of(job: &NewJob) -> Self {
+        Self { id: job.id.clone(), topic: job.topic.clone() }
+    }
+
+    fn told(&self, tenant: &TenantId) {
+        let Self { id, topic } = self;
         debug!(%tenant, run = %id.run, job = %id, %topic, "a job was dispatched");
     }
 }
@@ -74,37 +89,40 @@ pub(crate) fn buried(tenant: &TenantId, letter: &DeadLetter) {
     warn!(%tenant, run = %job.run, %job, attempts, reason, "a job was given up on: it is a dead letter");
 }
 
+/// A run has come to its end.
+pub(crate) fn ended(tenant: &TenantId, run: RunId, fence: Option<Fence>, status: RunStatus) {
+    if status.is_final() {
+        debug!(%tenant, %run, fence = fence.map(Fence::number), status = status.name(), "a run has ended");
+    }
+}
+
 /// What a turn is about to write, to be told once it is written.
 pub(crate) struct Turn {
-    tenant: TenantId,
-    run: RunId,
+    pub(crate) tenant: TenantId,
+    pub(crate) run: RunId,
     fence: Fence,
     status: RunStatus,
-    dispatched: Vec<NewJob>,
+    pub(crate) dispatched: Vec<Dispatched>,
     buried: Vec<DeadLetter>,
 }
 
 impl Turn {
     pub(crate) fn of(commit: &Commit) -> Self {
-        // Jobs carry their inputs: they are copied only for a log that is read.
-        let is_told = tracing::enabled!(tracing::Level::DEBUG);
         Self {
             tenant: commit.tenant.clone(),
             run: commit.run,
             fence: commit.fence,
             status: commit.head.status,
-            dispatched: if is_told { commit.dispatched.clone() } else { Vec::new() },
+            dispatched: commit.dispatched.iter().map(Dispatched::of).collect(),
             buried: commit.buried.clone(),
         }
     }
 
     pub(crate) fn committed(&self) {
         let Self { tenant, run, fence, status, dispatched: jobs, buried: letters } = self;
-        dispatched(tenant, jobs);
+        jobs.iter().for_each(|job| job.told(tenant));
         letters.iter().for_each(|letter| buried(tenant, letter));
-        if status.is_final() {
-            debug!(%tenant, %run, fence = fence.number(), status = status.name(), "a run has ended");
-        }
+        ended(tenant, *run, Some(*fence), *status);
     }
 }
 

@@ -17,6 +17,7 @@ pub mod results;
 pub mod runs;
 pub mod service;
 pub mod settings;
+pub mod traces;
 pub mod wakeups;
 
 pub use service::Control;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
+use interlock_model::trace::SampleRatio;
 
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
@@ -51,6 +52,8 @@ pub struct Settings {
     pub deliveries_max: u32,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
+    /// How many of the runs are traced. None: spans are not even told.
+    pub traces: Option<SampleRatio>,
 }
 
 impl Default for Settings {
@@ -79,6 +82,7 @@ impl Default for Settings {
             lock_busy_tuning: Scope::LockBusy.tuning(),
             deliveries_max: 100,
             tuning_poll: Duration::from_millis(500),
+            traces: None,
         }
     }
 }

@@ -200,6 +200,12 @@ impl RunId {
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(uuid::Builder::from_unix_timestamp_millis(at.as_millis(), &random).into_uuid())
     }
+
+    /// Its 128 bits.
+    #[must_use]
+    pub fn number(self) -> u128 {
+        self.0.as_u128()
+    }
 }
 
 impl FromStr for RunId {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::meta::JobMeta;
+use crate::trace::TraceParent;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
 /// A job as the engine asks for it. It waits in its topic's queue until a worker claims it.
@@ -20,6 +21,9 @@ pub struct NewJob {
     pub deadline_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
     pub meta: JobMeta,
+    /// The span that the run's starter was in, if it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// A job as the store keeps it.

@@ -22,6 +22,7 @@ pub mod run;
 pub mod step;
 pub mod tenant;
 pub mod time;
+pub mod trace;
 pub mod workflow;
 
 pub use ids::{

@@ -101,6 +101,7 @@ impl Scene {
             copied_steps: Vec::new(),
             first_turn: None,
             hold: None,
+            trace: None,
         }
     }
 
@@ -242,6 +243,7 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         input: json!({"n": 1}),
         deadline_at: None,
         meta: JobMeta::default(),
+        trace: None,
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
+use interlock_model::trace::SampleRatio;
 use serde::Deserialize;
 
 use super::Environment;
@@ -69,6 +70,8 @@ pub(crate) struct ServeConfig {
     pub(crate) machines: Option<Machines>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
+    /// None: nothing is traced.
+    pub(crate) traces: Option<TraceChoices>,
     pub(crate) poll: Option<Duration>,
     pub(crate) job_lease: Option<Duration>,
     pub(crate) run_lease: Option<Duration>,
@@ -78,6 +81,13 @@ pub(crate) struct ServeConfig {
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) locks: LockChoices,
     pub(crate) contention: ContentionChoices,
+}
+
+/// Where traces go, and how many.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TraceChoices {
+    pub(crate) endpoint: String,
+    pub(crate) ratio: SampleRatio,
 }
 
 /// What is chosen about locks.
@@ -150,6 +160,10 @@ impl ServeFlags {
                 BTreeSet::from_iter,
             ),
             admin_key: self.admin_key,
+            traces: self.otlp_endpoint.map(|endpoint| TraceChoices {
+                endpoint,
+                ratio: self.otlp_sample_ratio.unwrap_or(SampleRatio::ALL),
+            }),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             log_level: self.log_level.unwrap_or_else(|| LOG_LEVEL_DEFAULT.to_owned()),
             poll: self.poll_ms.map(duration),

@@ -24,4 +24,5 @@ mod retry_policies;
 mod run_lock;
 mod server;
 mod story;
+mod traces;
 mod walk_through;

@@ -47,6 +47,7 @@ impl Control {
     }
 
     async fn try_turn(&self, taken: Taken) -> Result<bool, StoreError> {
+        let trace = self.turn_trace(&taken);
         let Taken { start, head, inbox, inbox_end, fence, now } = taken;
         let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
         let pinned = self.workflow_version(&tenant, &start.workflow, start.workflow_version).await?;
@@ -64,6 +65,7 @@ impl Control {
         let told = journal::Turn::of(&commit);
         let committed = self.store.commit(commit).await?;
         told.committed();
+        trace.committed(&told);
         if !is_final {
             self.cached_runs.keep(id, committed.version, steps);
         }
