@@ -79,7 +79,8 @@ async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
         // A quick worker has reported already.
         Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
         Err(error) => {
-            tracing::warn!(%tenant, run = %job.run, %job, fence = fence.number(), %error, "a pushed job keeps its short lease")
+            let fence = fence.number();
+            tracing::warn!(%tenant, run = %job.run, %job, fence, %error, "a pushed job keeps its short lease");
         }
     }
 }

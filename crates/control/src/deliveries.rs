@@ -81,7 +81,8 @@ impl Control {
                 journal::recorded(&report.tenant, &report.job, report.fence);
                 if let Err(error) = self.turn_and_more(*taken, asked, Some(delivery)).await {
                     // The store has the result, and whoever takes the run next takes it into account.
-                    warn!(tenant = %report.tenant, run = %report.job.run, job = %report.job, %error, "a turn was not made; the run stays ready");
+                    let (tenant, job) = (&report.tenant, &report.job);
+                    warn!(%tenant, run = %job.run, %job, %error, "a turn was not made; the run stays ready");
                     self.wake(Wake::RunReady { tenant: report.tenant });
                 }
                 Ok(Delivered::Recorded)
@@ -143,10 +144,12 @@ impl Control {
         match delivered {
             Ok(()) => {}
             Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. })) => {
-                debug!(%tenant, run = %delivery.job.run, job = %delivery.job, %error, "a result that was put off counts no more");
+                let job = &delivery.job;
+                debug!(%tenant, run = %job.run, %job, %error, "a result that was put off counts no more");
             }
             Err(error) => {
-                warn!(%tenant, run = %delivery.job.run, job = %delivery.job, %error, "a result could not be delivered; it is tried again");
+                let job = &delivery.job;
+                warn!(%tenant, run = %job.run, %job, %error, "a result could not be delivered; it is tried again");
             }
         }
     }

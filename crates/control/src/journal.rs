@@ -39,7 +39,9 @@ pub(crate) fn undecided(start: &StartRun, error: &StartError) {
 }
 
 pub(crate) fn dispatched(tenant: &TenantId, jobs: &[NewJob]) {
-    jobs.iter().for_each(|job| Dispatched::of(job).told(tenant));
+    for job in jobs {
+        Dispatched::of(job).told(tenant);
+    }
 }
 
 /// A job without its input, which may be large.
@@ -120,8 +122,12 @@ impl Turn {
 
     pub(crate) fn committed(&self) {
         let Self { tenant, run, fence, status, dispatched: jobs, buried: letters } = self;
-        jobs.iter().for_each(|job| job.told(tenant));
-        letters.iter().for_each(|letter| buried(tenant, letter));
+        for job in jobs {
+            job.told(tenant);
+        }
+        for letter in letters {
+            buried(tenant, letter);
+        }
         ended(tenant, *run, Some(*fence), *status);
     }
 }

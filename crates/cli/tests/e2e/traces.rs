@@ -120,8 +120,8 @@ async fn one_run(starter: &Caller, worker: &Caller, within: Option<&str>) -> (St
     if let Some(within) = within {
         request = request.header("traceparent", within);
     }
-    let started: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
-    let run = started["run_id"].as_str().unwrap().to_owned();
+    let answer: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+    let run = answer["run_id"].as_str().unwrap().to_owned();
     let job = worker.claim("w", "work", 1).await.remove(0);
     worker.complete(&job, &json!({})).await.expect(200);
     worker.ended(&run).await;

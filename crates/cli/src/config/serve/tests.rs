@@ -133,7 +133,7 @@ fn traces_go_where_a_flag_says_or_else_where_the_standard_does() {
         ("INTERLOCK_OTLP_ENDPOINT", "http://ours"),
         ("INTERLOCK_OTLP_SAMPLE_RATIO", "0.25"),
     ]);
-    let traces = |found| ServeConfig::resolve(ServeFlags::default(), found).unwrap().traces;
+    let traces = |found: &Environment| ServeConfig::resolve(ServeFlags::default(), found).unwrap().traces;
     let choices = |endpoint: &str, ratio: f64| {
         Some(TraceChoices { endpoint: endpoint.to_owned(), ratio: ratio.try_into().unwrap() })
     };
