@@ -1,6 +1,7 @@
 //! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and how they look to people.
 
 use interlock_model::job::JobState;
+use interlock_model::trace::TraceParent;
 use interlock_model::{JobId, RunId, StepKey, Topic, WorkerId, WorkflowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -58,6 +59,10 @@ pub struct ClaimedJob {
     /// When the step's time-out ends it, in milliseconds since 1970; null if it has none.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
+    /// Where the run is traced: the span that the worker's own spans go on under, as the header of that name says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub traceparent: Option<TraceParent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

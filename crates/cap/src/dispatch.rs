@@ -67,7 +67,7 @@ async fn cancel(shared: &Shared, jobs: &[JobId]) {
         };
         let packet = wire::write(&job.run.to_string(), shared.control.now(), Payload::JobCancel(cancel));
         if let Err(error) = shared.client.publish(wire::CANCEL, packet).await {
-            tracing::debug!(%job, %error, "a cancellation was not told; the result will be refused");
+            tracing::debug!(run = %job.run, %job, %error, "a cancellation was not told; the result will be refused");
         }
     }
 }

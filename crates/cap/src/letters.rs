@@ -30,7 +30,8 @@ pub(crate) async fn bury(
     };
     shared.control.bury(&spoken.tenant, &letter).await.map_err(|error| Unheld::from_store(&error))?;
     shared.tally.results_buried.up();
-    tracing::warn!(job = %spoken.id, deliveries, reason, "a result became a dead letter");
+    let (tenant, job) = (&spoken.tenant, &spoken.id);
+    tracing::warn!(%tenant, run = %job.run, %job, deliveries, reason, "a result became a dead letter");
     // If it ended meanwhile, the letter tells what came of its result.
     let Ok(fence) = spoken.held_by(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");

@@ -58,7 +58,9 @@ pub(crate) async fn push_all(
                 gone_out.push(hand_over(shared, tenant, claimed));
             }
             Err(error) => {
-                tracing::warn!(job = %claimed.job.id, worker = %claimed.lease.worker, %error, "a job was not pushed");
+                let (job, worker) = (&claimed.job.id, &claimed.lease.worker);
+                let fence = claimed.lease.fence.number();
+                tracing::warn!(%tenant, run = %job.run, %job, fence, %worker, %error, "a job was not pushed");
                 shared.pushed.take_back(&claimed.job.id);
                 returns.add(tenant, &claimed.job.id, claimed.lease.fence);
                 all_went_out = false;
@@ -78,7 +80,10 @@ async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
     match shared.control.hold(tenant, job, fence, term).await {
         // A quick worker has reported already.
         Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
-        Err(error) => tracing::warn!(%job, %error, "a pushed job keeps its short lease"),
+        Err(error) => {
+            let fence = fence.number();
+            tracing::warn!(%tenant, run = %job.run, %job, fence, %error, "a pushed job keeps its short lease");
+        }
     }
 }
 

@@ -163,6 +163,7 @@ mod tests {
             input: Value::Null,
             deadline_at: None,
             meta: interlock_model::meta::JobMeta::default(),
+            trace: None,
         };
         let lease = JobLease {
             worker: "w".parse().unwrap(),

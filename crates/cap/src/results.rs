@@ -169,7 +169,8 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
                 shared.tally.results_refused.up();
                 shared.control.count_refused_result();
                 if let Some(kept_back) = shared.quiet.may_warn() {
-                    tracing::warn!(%reason, kept_back, "a result was refused");
+                    let job = verdict::read(&message.payload).map(|result| result.job_id).unwrap_or_default();
+                    tracing::warn!(job, %reason, kept_back, "a result was refused");
                 }
                 return Decided::Finished;
             }

@@ -10,8 +10,11 @@ use crate::arguments::ConnectionFlags;
 
 pub(crate) use serve::{
     ContentionChoices, DispatchPolicyChoices, LockChoices, LogFormat, Machines, PolicyServiceChoices, Role,
-    Secret, ServeConfig, ServeFlags,
+    Secret, ServeConfig, ServeFlags, TraceChoices,
 };
+
+/// The standard's name for where traces go.
+const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";
 
@@ -29,7 +32,9 @@ impl Environment {
     }
 
     pub(crate) fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        let is_ours = |name: &str| name.starts_with("INTERLOCK_") || name.starts_with("CORDUM_");
+        let is_ours = |name: &str| {
+            name.starts_with("INTERLOCK_") || name.starts_with("CORDUM_") || name == OTLP_ENDPOINT
+        };
         Self { variables: variables.into_iter().filter(|(name, _)| is_ours(name)).collect() }
     }
 

@@ -4,6 +4,7 @@
 //! * [`config`]: flags, environment and file, merged; the only place that reads the environment
 //! * [`commands`]: what each command does, a file for each noun
 //! * [`input`], [`output`]: JSON in; results and words to people out
+//! * [`telemetry`]: the log, and spans for a collector of traces
 //! * [`exit`]: what the shell is told
 
 mod arguments;
@@ -12,6 +13,7 @@ mod config;
 mod exit;
 mod input;
 mod output;
+mod telemetry;
 mod wiring;
 
 use std::process::ExitCode;

@@ -152,6 +152,7 @@ fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
         lock_limits: lock_limits(&config.locks, default.lock_limits),
         lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
         lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
+        traces: config.traces.as_ref().map(|traces| traces.ratio),
         locks: Inventory::new(timings(config, default.locks.timings())),
         dispatch_policy: policy_service::policy(&config.dispatch_policy)?,
         ..default

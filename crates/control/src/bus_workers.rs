@@ -12,6 +12,7 @@ use interlock_model::job::JobOutcome;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
+use crate::journal;
 use crate::service::Control;
 
 /// Tenants of one page, and jobs that one step ends.
@@ -66,9 +67,12 @@ impl Control {
 
     /// Claims what waits now.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
+        let tenant = claim.tenant.clone();
         let claimed = self.store.claim(claim).await?;
-        for Claimed { lease, queued_at, .. } in &claimed {
+        journal::claimed(&tenant, &claimed);
+        for Claimed { job, lease, queued_at } in &claimed {
             self.counts.waited_for_a_lease(lease.claimed_at.since(*queued_at));
+            let _ = self.trace_claim((&tenant, &job.id), job.trace);
         }
         Ok(claimed)
     }
@@ -108,7 +112,9 @@ impl Control {
     async fn abandon_of(&self, tenant: &TenantId, worker: &WorkerId) -> Result<usize, StoreError> {
         let mut lost = 0;
         loop {
-            let ended = self.store.abandon(tenant, worker, JOBS_A_STEP).await?.len();
+            let ended = self.store.abandon(tenant, worker, JOBS_A_STEP).await?;
+            journal::lost(tenant, &ended);
+            let ended = ended.len();
             lost += ended;
             if ended > 0 {
                 self.wake(Wake::RunReady { tenant: tenant.clone() });

@@ -14,6 +14,7 @@ use interlock_model::{Fence, JobId, TenantId};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
+use crate::journal;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
@@ -69,16 +70,19 @@ impl Control {
         let asked = self.ask_for_runs();
         let (holder, lease) = (self.instance.clone(), asked.lease);
         let report = ReportAndTake { tenant, job, fence, outcome, holder, lease };
-        match self.store.report_and_take(&report).await? {
+        let taken = self.store.report_and_take(&report).await;
+        match taken.inspect_err(|error| journal::refused(&report.tenant, &report.job, error))? {
             ReportTaken::Busy => Ok(Delivered::Busy),
             ReportTaken::AlreadyRecorded => {
                 self.wake(Wake::RunReady { tenant: report.tenant });
                 Ok(Delivered::AlreadyRecorded)
             }
             ReportTaken::Recorded(taken) => {
+                journal::recorded(&report.tenant, &report.job, report.fence);
                 if let Err(error) = self.turn_and_more(*taken, asked, Some(delivery)).await {
                     // The store has the result, and whoever takes the run next takes it into account.
-                    warn!(job = %report.job, %error, "a turn was not made; the run stays ready");
+                    let (tenant, job) = (&report.tenant, &report.job);
+                    warn!(%tenant, run = %job.run, %job, %error, "a turn was not made; the run stays ready");
                     self.wake(Wake::RunReady { tenant: report.tenant });
                 }
                 Ok(Delivered::Recorded)
@@ -140,10 +144,12 @@ impl Control {
         match delivered {
             Ok(()) => {}
             Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. })) => {
-                debug!(job = %delivery.job, %error, "a result that was put off counts no more");
+                let job = &delivery.job;
+                debug!(%tenant, run = %job.run, %job, %error, "a result that was put off counts no more");
             }
             Err(error) => {
-                warn!(job = %delivery.job, %error, "a result could not be delivered; it is tried again");
+                let job = &delivery.job;
+                warn!(%tenant, run = %job.run, %job, %error, "a result could not be delivered; it is tried again");
             }
         }
     }
@@ -177,7 +183,7 @@ impl Control {
         let seed = Seed::of_result(job);
         let delay = tuning.policy.delay_of(attempt, seed);
         debug!(
-            %job, attempt, delay_ms = interlock_model::time::millis(delay), seed = seed.number(),
+            run = %job.run, %job, attempt, delay_ms = interlock_model::time::millis(delay), seed = seed.number(),
             policy = %tuning.policy, arm = arm.name(), "the run of a result is busy"
         );
         (arm, delay)
@@ -203,7 +209,7 @@ impl Control {
             result: Some(delivery.outcome.clone()),
         };
         self.bury(tenant, &letter).await?;
-        warn!(%job, deliveries = attempt, "a result became a dead letter: its run was busy");
+        journal::buried(tenant, &letter);
         let error = format!("the result could not be handled in {attempt} deliveries: {RUN_BUSY}");
         let failed = JobOutcome::Failed { error, retryable: true };
         match self.report(tenant, job, *fence, failed).await {

@@ -11,6 +11,7 @@ use interlock_model::{Fence, JobId, TenantId};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::journal;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
@@ -49,6 +50,7 @@ impl Control {
                     waiter.notify_one();
                 }
             }
+            journal::claimed(&claim.tenant, &claimed);
             if !claimed.is_empty() || Instant::now() >= deadline || stop.is_cancelled() {
                 return Ok(claimed);
             }
@@ -75,7 +77,8 @@ impl Control {
         job: &JobId,
         fence: Fence,
     ) -> Result<Heartbeat, StoreError> {
-        self.store.heartbeat(tenant, job, fence).await
+        let answer = self.store.heartbeat(tenant, job, fence).await;
+        answer.inspect_err(|error| journal::refused(tenant, job, error))
     }
 
     pub async fn progress(
@@ -85,7 +88,8 @@ impl Control {
         fence: Fence,
         progress: Progress,
     ) -> Result<(), StoreError> {
-        self.store.progress(tenant, job, fence, progress).await?;
+        let told = self.store.progress(tenant, job, fence, progress).await;
+        told.inspect_err(|error| journal::refused(tenant, job, error))?;
         self.wake(Wake::RunChanged { run: job.run });
         Ok(())
     }
@@ -98,7 +102,11 @@ impl Control {
         fence: Fence,
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
-        let report = self.store.report(tenant, job, fence, outcome).await?;
+        let report = self.store.report(tenant, job, fence, outcome).await;
+        let report = report.inspect_err(|error| journal::refused(tenant, job, error))?;
+        if report == Report::Recorded {
+            journal::recorded(tenant, job, fence);
+        }
         self.wake(Wake::RunReady { tenant: tenant.clone() });
         Ok(report)
     }

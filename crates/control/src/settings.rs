@@ -5,6 +5,7 @@ use std::time::Duration;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
 use interlock_model::scheduling::Pools;
+use interlock_model::trace::SampleRatio;
 
 use crate::dispatch_policy;
 
@@ -67,6 +68,8 @@ pub struct Settings {
     pub tuning_poll: Duration,
     /// What must be decided before a job may go to a worker.
     pub dispatch_policy: dispatch_policy::Configured,
+    /// How many of the runs are traced. None: spans are not even told.
+    pub traces: Option<SampleRatio>,
 }
 
 impl Default for Settings {
@@ -102,6 +105,7 @@ impl Default for Settings {
             pools: Pools::default(),
             tuning_poll: Duration::from_millis(500),
             dispatch_policy: dispatch_policy::Configured::default(),
+            traces: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::job::NewJob;
 use crate::run::{Head, RunStatus, Start, StartedFrom};
 use crate::step::StepRun;
 use crate::tenant::SlotFlow;
+use crate::trace::TraceParent;
 use crate::{Fence, IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
 /// A client's name for one intent, with what it was sent with.
@@ -40,6 +41,8 @@ pub struct StartRun {
     /// The fence of the tenant's admission lock, if the caller holds it: then nothing is started unless it still does,
     /// and unless the key is still reserved for this run.
     pub hold: Option<Fence>,
+    /// The span that its starter was in, if it told.
+    pub trace: Option<TraceParent>,
 }
 
 impl StartRun {
@@ -55,6 +58,7 @@ impl StartRun {
             idempotency_key: self.intent.as_ref().map(|intent| intent.key.clone()),
             origin: self.origin.clone(),
             created_at: now,
+            trace: self.trace,
         }
     }
 }

@@ -207,6 +207,12 @@ impl RunId {
         let bytes = self.0.as_bytes();
         Timestamp::from_millis(bytes[..6].iter().fold(0, |millis, byte| millis << 8 | u64::from(*byte)))
     }
+
+    /// Its 128 bits.
+    #[must_use]
+    pub fn number(self) -> u128 {
+        self.0.as_u128()
+    }
 }
 
 impl FromStr for RunId {

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::dispatch_policy::Hold;
 use crate::meta::JobMeta;
+use crate::trace::TraceParent;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
 /// A job as the engine asks for it. It waits in its topic's queue until a worker claims it.
@@ -21,6 +22,9 @@ pub struct NewJob {
     pub deadline_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
     pub meta: JobMeta,
+    /// The span that the run's starter was in, if it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
 }
 
 /// A job as the store keeps it.

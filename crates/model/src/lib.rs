@@ -25,6 +25,7 @@ pub mod scheduling;
 pub mod step;
 pub mod tenant;
 pub mod time;
+pub mod trace;
 pub mod why;
 pub mod workflow;
 

@@ -17,6 +17,6 @@ pub use certificate::Certificate;
 pub use cluster::RedisCluster;
 pub use nats::{Nats, NatsOptions, NatsRelease};
 pub use postgres::Postgres;
-pub use programs::{promtool, python};
+pub use programs::{promtool, python, python_program};
 pub use redis::{AppendOnly, Redis, RedisOptions};
 pub use sentinel::Sentinel;

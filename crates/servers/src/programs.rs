@@ -8,7 +8,12 @@ const ADVICE: &str = "run `cargo xtask test` once: it installs what the tests ne
 
 /// The interpreter of the environment that has what `xtask/python-requirements.txt` pins.
 pub fn python() -> Result<PathBuf> {
-    provided("python/bin/python")
+    python_program("python")
+}
+
+/// A program of that environment.
+pub fn python_program(name: &str) -> Result<PathBuf> {
+    provided(&format!("python/bin/{name}"))
 }
 
 /// The program that checks what is written for Prometheus.
@@ -17,7 +22,7 @@ pub fn promtool() -> Result<PathBuf> {
 }
 
 pub(crate) fn newest_nats_server() -> Result<PathBuf> {
-    provided("python/bin/nats-server")
+    python_program("nats-server")
 }
 
 /// The folder with the programs of the newest Postgres. Debian keeps one for each version, none of them on the `PATH`.

@@ -29,6 +29,7 @@ async fn holding(store: &dyn Store) -> (RunId, [JobId; 2]) {
             input: json!({}),
             deadline_at: None,
             meta: JobMeta::default(),
+            trace: None,
         },
         detail: "to be asked".to_owned(),
     };

@@ -110,6 +110,7 @@ fn request(number: u64, is_begun: bool) -> StartRun {
         copied_steps: Vec::new(),
         first_turn: None,
         hold: None,
+        trace: None,
     };
     let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
     let first_turn = FirstTurn::of(&workflow, &start, now).unwrap().filter(|_| is_begun);

@@ -135,6 +135,7 @@ macro_rules! conformance_suite {
             runs::{
                 a_taken_run_is_nobody_elses_until_its_lease_ends,
                 who_holds_a_run_is_told_while_it_does,
+                the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs,
                 a_commit_under_an_old_fence_is_refused,
                 a_commit_is_accepted_once,
                 a_commit_at_an_old_version_is_refused,

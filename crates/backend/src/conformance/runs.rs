@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use interlock_model::admission::StartRun;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::run::{Ending, InboxEvent, RunStatus};
+use interlock_model::trace::TraceParent;
 use interlock_model::{Fence, RunId};
+use serde_json::json;
 
 use super::Subject;
 use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, new_job, running};
@@ -48,6 +51,20 @@ pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
     assert!(late.is_ready && late.hold.is_none(), "what has run out is nobody's: {late:?}");
     let nothing = scene.store.run_standing(&acme(), scene.fresh_run()).await.unwrap();
     assert!(!nothing.is_ready && nothing.hold.is_none());
+}
+
+pub async fn the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let told = Some(TraceParent { trace: u128::MAX, span: 7, is_sampled: true });
+    let start = StartRun { trace: told, ..scene.request(&acme(), None, json!({})) };
+    let run = start.run;
+    let _ = scene.admit(start).await;
+    let taken = scene.taken(&acme(), run).await;
+    assert_eq!(taken.start.trace, told);
+    let mut turn = running(&taken);
+    turn.dispatched[0].trace = told;
+    let _ = scene.commit(turn).await.expect("the turn is in time");
+    assert_eq!(scene.claim(&acme(), 1).await[0].job.trace, told);
 }
 
 pub async fn a_commit_under_an_old_fence_is_refused(subject: &mut dyn Subject) {

@@ -105,6 +105,7 @@ impl Scene {
             copied_steps: Vec::new(),
             first_turn: None,
             hold: None,
+            trace: None,
         }
     }
 
@@ -249,6 +250,7 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         input: json!({"n": 1}),
         deadline_at: None,
         meta: JobMeta::default(),
+        trace: None,
     }
 }
 

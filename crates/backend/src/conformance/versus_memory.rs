@@ -193,6 +193,7 @@ impl Walk {
             copied_steps: Vec::new(),
             first_turn: None,
             hold: None,
+            trace: None,
         };
         self.perhaps_begun(start, now)
     }

@@ -1,20 +1,24 @@
 //! `interlock serve`: the server, until it is told to stop.
 
-use std::io::{self, IsTerminal};
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
-use crate::config::{LogFormat, ServeConfig};
+use crate::config::ServeConfig;
 use crate::exit::{Exit, Failure, Result};
 use crate::output;
+use crate::telemetry::Telemetry;
 use crate::wiring::Server;
 
 pub(crate) async fn run(config: ServeConfig) -> Result<Exit> {
-    begin_log(&config)?;
+    let telemetry = Telemetry::begin(&config)?;
+    let ended = serve(&config).await;
+    telemetry.end().await;
+    ended
+}
+
+async fn serve(config: &ServeConfig) -> Result<Exit> {
     let mut stops = Stops::listen()?;
-    let server = Server::build(&config).await?;
+    let server = Server::build(config).await?;
     output::line(&format!("interlock is ready {}", server.place))?;
     let shutdown = CancellationToken::new();
     let mut serving = std::pin::pin!(server.run(shutdown.clone()));
@@ -53,16 +57,4 @@ impl Stops {
             _ = self.terminate.recv() => {}
         }
     }
-}
-
-fn begin_log(config: &ServeConfig) -> Result<()> {
-    let filter = EnvFilter::try_new(&config.log_level)
-        .map_err(|error| Failure::Usage(format!("--log-level {}: {error}", config.log_level)))?;
-    // Standard output is for the line that says that we are ready.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match config.log_format {
-        LogFormat::Json => log.json().init(),
-        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
-    }
-    Ok(())
 }

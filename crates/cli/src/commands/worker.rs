@@ -21,7 +21,8 @@ const EXAMPLES: &str = "\
 The command gets the job's input as JSON on standard input. What it writes to standard output
 is the result: JSON, or else plain text. Exit code 0 completes the job, 65 fails it for good,
 anything else fails it so that it may be tried again. In its environment it finds
-INTERLOCK_JOB_ID, INTERLOCK_RUN_ID, INTERLOCK_STEP_ID, INTERLOCK_FENCE and INTERLOCK_ATTEMPT.
+INTERLOCK_JOB_ID, INTERLOCK_RUN_ID, INTERLOCK_STEP_ID, INTERLOCK_FENCE and INTERLOCK_ATTEMPT,
+and TRACEPARENT if the run is traced.
 It is killed with all its children when the job is cancelled or goes to another worker.
 
 Examples:

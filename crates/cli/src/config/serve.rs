@@ -15,6 +15,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::scheduling::Pools;
+use interlock_model::trace::SampleRatio;
 use serde::Deserialize;
 
 use super::Environment;
@@ -76,6 +77,8 @@ pub(crate) struct ServeConfig {
     pub(crate) pools: Pools,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
+    /// None: nothing is traced.
+    pub(crate) traces: Option<TraceChoices>,
     pub(crate) poll: Option<Duration>,
     pub(crate) job_lease: Option<Duration>,
     pub(crate) run_lease: Option<Duration>,
@@ -94,6 +97,13 @@ pub(crate) struct ServeConfig {
 pub(crate) struct KeepingChoices {
     pub(crate) dead_letters_max: Option<NonZeroU32>,
     pub(crate) run_retention: Option<Duration>,
+}
+
+/// Where traces go, and how many.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TraceChoices {
+    pub(crate) endpoint: String,
+    pub(crate) ratio: SampleRatio,
 }
 
 /// What is chosen about locks.
@@ -176,6 +186,10 @@ impl ServeFlags {
             ),
             admin_key: self.admin_key,
             pools: self.pools.unwrap_or_default(),
+            traces: self.otlp_endpoint.map(|endpoint| TraceChoices {
+                endpoint,
+                ratio: self.otlp_sample_ratio.unwrap_or(SampleRatio::ALL),
+            }),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             log_level: self.log_level.unwrap_or_else(|| LOG_LEVEL_DEFAULT.to_owned()),
             poll: self.poll_ms.map(duration),

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use interlock_servers::promtool;
 use serde_json::json;
 
+use super::expressions::{assert_served, served};
 use super::machines::Machines;
-use super::server::{Caller, Server};
+use super::server::{Caller, LIMIT, Server};
 use super::walk_through::{blocks, read, root, run};
 
 const RULES: &str = "deploy/alerts/interlock.rules.yml";
@@ -20,12 +22,12 @@ const PAGE: &str = "docs/operating/alerts.md";
 const DOCUMENTED: [&str; 4] =
     ["job_result_latency_ms", "lock_busy_retry_count", "lock_busy_retry_delay_ms", "run_lock_wait_ms"];
 
-async fn scrape(server: &Server) -> String {
+pub(crate) async fn scrape(server: &Server) -> String {
     reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap()
 }
 
 /// Does a little of everything that is counted by label.
-async fn use_it(caller: &Caller) {
+pub(crate) async fn use_it(caller: &Caller) {
     caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     caller.limit(1).await;
     let run = caller.start("job", Some("k"), &json!({})).await.expect(200).text("run_id");
@@ -61,7 +63,7 @@ fn promtool_on(arguments: &[&str], file: &str) -> Output {
 /// What stands behind `field:` of every rule, which is a line or a block.
 fn of_each_rule(field: &str) -> Vec<String> {
     let rules = read(RULES);
-    let rules = rules.split("- alert: ").skip(1);
+    let rules = rules.split("- alert: ").skip(1).filter_map(|rule| rule.split("\n\n").next());
     let values = rules.map(|rule| {
         let (_, rest) = rule.split_once(&format!("{field}:")).unwrap_or_else(|| panic!("no {field}: {rule}"));
         // Up to the next field, which begins a line and ends in a colon.
@@ -76,17 +78,6 @@ fn of_each_rule(field: &str) -> Vec<String> {
 
 fn alerts() -> Vec<String> {
     read(RULES).lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
-}
-
-/// The metrics in an expression: names right before a selector or a range.
-fn metrics_in(expression: &str) -> BTreeSet<String> {
-    let ends = expression.char_indices().filter(|(_, character)| matches!(character, '{' | '['));
-    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let names = ends.map(|(end, _)| {
-        let before = &expression[..end];
-        before[before.trim_end_matches(is_name).len()..].to_owned()
-    });
-    names.filter(|name| !name.is_empty()).collect()
 }
 
 #[tokio::test]
@@ -136,17 +127,9 @@ fn every_alert_is_shown_to_fire_and_not_to_fire() {
 async fn every_metric_that_an_alert_looks_at_is_served_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = scrape(&Server::start(folder.path())).await;
-    let served: BTreeSet<&str> = metrics
-        .lines()
-        .filter_map(|line| line.split(['{', ' ']).next())
-        .filter(|name| *name != "#")
-        .collect();
     for expression in of_each_rule("expr") {
-        let named = metrics_in(&expression);
-        assert!(!named.is_empty(), "{expression}");
-        for name in named {
-            assert!(served.contains(name.as_str()), "{name} of {expression}");
-        }
+        // Of a block, the first line says how it is written.
+        assert_served(expression.trim_start_matches('|'), &served(&metrics));
     }
 }
 
@@ -154,12 +137,14 @@ async fn every_metric_that_an_alert_looks_at_is_served_from_the_start() {
 fn every_alert_says_what_it_is_and_has_a_section_on_what_to_do() {
     let page = read(PAGE);
     let alerts = alerts();
-    assert!(alerts.len() >= 5, "{alerts:?}");
+    assert!(alerts.len() >= 17, "{alerts:?}");
     assert_eq!(of_each_rule("summary").len(), alerts.len());
     assert!(of_each_rule("description").iter().all(|text| text.contains("{{ $labels.job }}")));
     for (alert, link) in alerts.iter().zip(of_each_rule("runbook_url")) {
         assert_eq!(link, format!("{PAGE}#{}", alert.to_lowercase()));
-        assert!(page.lines().any(|line| line == format!("## {alert}")), "{alert} has no section");
+        let section = page.split("\n## ").find_map(|section| section.strip_prefix(&format!("{alert}\n")));
+        let section = section.unwrap_or_else(|| panic!("{alert} has no section"));
+        assert!(section.contains("\n```sh alerts"), "{alert} has no commands");
     }
 }
 
@@ -174,9 +159,28 @@ async fn the_commands_of_the_page_work() {
         tool.parent().unwrap_or(Path::new(".")).display()
     );
     let commands = blocks(&read(PAGE), "sh alerts");
-    assert_eq!(commands.len(), 7);
+    assert!(commands.len() > 10, "{commands:?}");
     for command in commands {
         let (worked, told) = run(&server, &format!("{path}{command}"));
         assert!(worked && !told.trim().is_empty(), "{command}: {told}");
     }
+}
+
+#[tokio::test]
+async fn a_replica_tells_whether_it_reaches_store_and_bus() {
+    let mut machines = Machines::start(1).await;
+    let shown = async |machines: &Machines, line: &str| {
+        let until = Instant::now() + LIMIT;
+        while !scrape(&machines.replicas[0]).await.lines().any(|shown| shown == line) {
+            assert!(Instant::now() < until, "no {line}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    shown(&machines, "store_up 1").await;
+    shown(&machines, "bus_up 1").await;
+    machines.nats.kill().await.unwrap();
+    shown(&machines, "bus_up 0").await;
+    shown(&machines, "store_up 1").await;
+    machines.redis.kill().await.unwrap();
+    shown(&machines, "store_up 0").await;
 }

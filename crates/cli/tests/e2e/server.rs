@@ -51,13 +51,14 @@ impl Server {
     }
 
     pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(BINARY)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(arguments);
+        Self::of(command)
+    }
+
+    /// A server that this command starts, once it is ready.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
         let ready =
             BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("http://"));

@@ -15,10 +15,13 @@ use interlock_model::run::{RunStatus, StartedFrom};
 use interlock_model::step::StepRun;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
+use interlock_model::trace::TraceParent;
 use interlock_model::workflow::Workflow;
 use interlock_model::{IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
 use serde_json::Value;
+use tokio::time::Instant;
 
+use crate::journal;
 use crate::service::Control;
 use locked::Passage;
 pub(crate) use reservation::Cleanups;
@@ -98,6 +101,15 @@ const RELOADS_MAX: u32 = 5;
 
 impl Control {
     pub async fn start(&self, request: StartRequest) -> Result<Started, StartError> {
+        self.start_within(request, None).await
+    }
+
+    /// The same, for a client that told which span it was in.
+    pub async fn start_within(
+        &self,
+        request: StartRequest,
+        told: Option<TraceParent>,
+    ) -> Result<Started, StartError> {
         let intent = request.key.map(|key| IdempotentIntent {
             fingerprint: Fingerprint::of_start(&request.workflow, &request.input),
             key,
@@ -115,11 +127,21 @@ impl Control {
             copied_steps: Vec::new(),
             first_turn: None,
             hold: None,
+            trace: told.filter(|_| self.settings.traces.is_some()),
         };
         self.admit_current(start, |_| Ok(Vec::new())).await
     }
 
     pub async fn rerun(&self, request: RerunRequest) -> Result<Started, StartError> {
+        self.rerun_within(request, None).await
+    }
+
+    /// The same, for a client that told which span it was in.
+    pub async fn rerun_within(
+        &self,
+        request: RerunRequest,
+        told: Option<TraceParent>,
+    ) -> Result<Started, StartError> {
         let found = self.store.run(&request.tenant, request.run).await.map_err(StartError::Store)?;
         let source = found.ok_or(StartError::RunNotFound(request.run))?;
         if !source.head.status.is_final() {
@@ -142,6 +164,7 @@ impl Control {
             copied_steps: Vec::new(),
             first_turn: None,
             hold: None,
+            trace: told.filter(|_| self.settings.traces.is_some()),
         };
         let copied = move |workflow: &Workflow| match &from_step {
             None => Ok(Vec::new()),
@@ -158,10 +181,18 @@ impl Control {
         mut start: StartRun,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
     ) -> Result<Started, StartError> {
+        let began = Instant::now();
         let mut passage = None;
         let decided = self.decide_current(&mut start, copied, &mut passage).await;
         if let Some(passage) = passage {
             passage.close(&decided);
+        }
+        match &decided {
+            Ok(decided) => {
+                journal::decided(&start, decided);
+                self.trace_admission(&start, decided, began.elapsed());
+            }
+            Err(error) => journal::undecided(&start, error),
         }
         Ok(self.started(start, &decided?))
     }
@@ -221,6 +252,8 @@ impl Control {
             self.wake(Wake::RunReady { tenant: start.tenant });
             return RunStatus::Pending;
         };
+        journal::dispatched(&start.tenant, &turn.dispatched);
+        journal::ended(&start.tenant, start.run, None, turn.head.status);
         self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
         if !turn.held.is_empty() {
             self.wake(Wake::JobsHeld { tenant: start.tenant });

@@ -93,7 +93,7 @@ async fn give_back(store: &dyn Store, tally: &Tally, reserve: &Reserve, context:
     let mut pauses = PAUSE.schedule(Seed::of_admission(*run));
     while let Err(error) = store.release_key(tenant, workflow, &intent.key, *run).await {
         tally.cleanup_failed(context);
-        tracing::warn!(%error, context = context.name(), %run, "a reserved key was not given back");
+        tracing::warn!(%tenant, %run, %error, context = context.name(), "a reserved key was not given back");
         let pause: Duration = pauses.next().unwrap_or_default();
         if Instant::now() + pause >= over_at {
             return;

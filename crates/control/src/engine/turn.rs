@@ -12,6 +12,7 @@ use tracing::{error, warn};
 use super::Asked;
 use super::arrivals::Arrivals;
 use crate::deliveries::Delivery;
+use crate::journal;
 use crate::locks::{Lease as _, RunLock};
 use crate::service::Control;
 
@@ -46,6 +47,7 @@ impl Control {
     }
 
     async fn try_turn(&self, taken: Taken) -> Result<bool, StoreError> {
+        let trace = self.turn_trace(&taken);
         let Taken { start, head, inbox, inbox_end, fence, now } = taken;
         let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
         let pinned = self.workflow_version(&tenant, &start.workflow, start.workflow_version).await?;
@@ -63,7 +65,10 @@ impl Control {
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
+        let told = journal::Turn::of(&commit);
         let committed = self.store.commit(commit).await?;
+        told.committed();
+        trace.committed(&told);
         if !is_final {
             self.cached_runs.keep(id, committed.version, steps);
         }

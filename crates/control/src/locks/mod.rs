@@ -13,6 +13,7 @@ use interlock_backend::{StoreError, Wake};
 use interlock_model::lock::{Grant, LockMode, LockName};
 use interlock_model::{LockOwner, LockRequest, LockToken};
 
+use crate::journal;
 use crate::service::Control;
 pub use item::{HeldJob, HeldLock, ItemLock};
 pub use lease::{Lease, Loss, Renewal, Term};
@@ -41,15 +42,21 @@ impl Control {
         token: &LockToken,
         ttl: Duration,
     ) -> Result<Grant, StoreError> {
-        self.store.renew(lock, token, ttl).await.map(|turn| self.pass_on_turn(lock, turn))
+        let renewed = self.store.renew(lock, token, ttl).await.map(|turn| self.pass_on_turn(lock, turn));
+        renewed.inspect_err(|error| journal::lock_refused(lock, error))
     }
 
     pub async fn release_lock(&self, lock: &LockName, token: &LockToken) -> Result<(), StoreError> {
-        self.store.release(lock, token).await.map(|turn| self.pass_on_turn(lock, turn))
+        let released = self.store.release(lock, token).await.map(|turn| self.pass_on_turn(lock, turn));
+        released.inspect_err(|error| journal::lock_refused(lock, error))
     }
 
     pub async fn force_release_lock(&self, forced: &ForcedRelease) -> Result<(), StoreError> {
-        self.store.force_release(forced).await.map(|turn| self.pass_on_turn(&forced.lock, turn))
+        let released = self.store.force_release(forced).await;
+        let released = released.inspect_err(|error| journal::lock_refused(&forced.lock, error))?;
+        journal::lock_forced(forced);
+        self.pass_on_turn(&forced.lock, released);
+        Ok(())
     }
 
     /// Wakes whose turn it is, and nobody else.

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::AskForLock;
+use crate::journal;
 use crate::service::Control;
 use crate::wakeups::Signal;
 
@@ -76,6 +77,9 @@ impl Control {
                 }
                 settled @ (Acquired::Granted(_) | Acquired::Refused(_) | Acquired::OverQuota { .. }) => {
                     attendance.is_over = true;
+                    if let Acquired::Granted(grant) = &settled {
+                        journal::lock_granted(&asked.lock, grant);
+                    }
                     return Ok(settled);
                 }
             }

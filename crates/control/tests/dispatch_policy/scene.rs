@@ -19,6 +19,7 @@ use interlock_model::dispatch_policy::{
     Answer, AnsweredDecision, FailureMode, Hold, Question, Rules, ServiceTerms,
 };
 use interlock_model::limit::Limits;
+use interlock_model::scheduling::Edge;
 use interlock_model::{Clock, JobId, TenantId, Timestamp, WorkflowId};
 use serde_json::json;
 
@@ -103,6 +104,7 @@ impl Scene {
             identity: Identity::from_seed(seed),
             instance: format!("i-{seed}").parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         Control::new(foundation, Settings { dispatch_policy: policy.clone(), ..Settings::default() })
     }
@@ -133,6 +135,7 @@ impl Scene {
             capabilities: Vec::new(),
             jobs_max: 1_000,
             term: LeaseTerm::For(Duration::from_hours(1)),
+            edge: Edge::Http,
         };
         self.store.claim(claim).await.unwrap()
     }

@@ -5,11 +5,15 @@ use interlock_backend::jobs::{self, Claimed};
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobEnd, JobLease, NewJob};
 use interlock_model::time::millis;
+use interlock_model::trace::TraceParent;
 use interlock_model::{Fence, Timestamp, scheduling};
 
-pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
-    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease, queued_at: _ } =
-        claimed;
+pub(crate) fn claimed(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob {
+    let Claimed {
+        job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _, trace: _ },
+        lease,
+        queued_at: _,
+    } = claimed;
     ClaimedJob {
         run_id: id.run,
         step_id: id.step.clone(),
@@ -20,12 +24,13 @@ pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
         input,
         lease_ms: millis(lease.ttl),
         deadline_ms: Some(deadline_at.unwrap_or(lease.expires_at).as_millis()),
+        traceparent,
     }
 }
 
 pub(crate) fn view(view: jobs::JobView) -> JobView {
     let jobs::JobView { job: Job { new, created_at, end }, lease, hold, state } = view;
-    let NewJob { id, workflow, topic, input, deadline_at, meta: _ } = new;
+    let NewJob { id, workflow, topic, input, deadline_at, meta: _, trace: _ } = new;
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
     let worker = worker.or_else(|| end.as_ref().and_then(|end: &JobEnd| end.worker.clone()));

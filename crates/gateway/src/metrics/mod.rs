@@ -1,6 +1,7 @@
 //! Numbers for Prometheus.
 
 mod contention;
+mod reach;
 mod stages;
 mod tenants;
 mod text;
@@ -12,6 +13,7 @@ use interlock_backend::dead_letters::LetterCount;
 use interlock_control::contention::Tallied;
 use interlock_control::counts::Counted;
 use interlock_model::TenantId;
+use interlock_model::admission::Usage;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -20,6 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use contention::ContentionMetrics;
+use reach::Reach;
 use stages::StageMetrics;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
@@ -29,11 +32,13 @@ pub(crate) struct Metrics {
     registry: Registry,
     tenants: TenantLabels,
     active_runs: Family<TenantLabel, Gauge>,
+    active_runs_max: Family<TenantLabel, Gauge>,
     fence_rejections: Family<WriteLabel, Counter>,
     fail_opens: Counter,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
     contention: Arc<ContentionMetrics>,
+    reach: Reach,
     stages: Arc<StageMetrics>,
 }
 
@@ -139,6 +144,8 @@ impl Metrics {
         let tenants = TenantLabels::register(&mut registry, tenant_labels_max);
         let active_runs = Family::default();
         registry.register("active_runs", "Runs that hold a slot", active_runs.clone());
+        let active_runs_max = Family::default();
+        registry.register("active_runs_max", "Runs that may hold a slot at once", active_runs_max.clone());
         let fence_rejections = Family::<WriteLabel, Counter>::default();
         registry.register("fence_rejections", "Writes refused for a stale fence", fence_rejections.clone());
         for write in FencedWrite::ALL {
@@ -163,15 +170,18 @@ impl Metrics {
         registry.register_collector(Box::new(contention.clone()));
         let stages = Arc::new(StageMetrics::new(tenant_labels_max));
         registry.register_collector(Box::new(stages.clone()));
+        let reach = Reach::register(&mut registry);
         Self {
             registry,
             tenants,
             active_runs,
+            active_runs_max,
             fence_rejections,
             fail_opens,
             requests,
             durations,
             contention,
+            reach,
             stages,
         }
     }
@@ -220,18 +230,39 @@ impl Metrics {
         self.stages.follow_letters(counts);
     }
 
+    /// Whether the store answered this scrape, and whether the bus is there.
+    pub(crate) fn set_reach(&self, store: bool, bus: bool) {
+        self.reach.set(store, bus);
+    }
+
     /// Tenants that have become busy get a name of their own, instead of those that have not been for long.
     pub(crate) fn name_the_busiest(&self, now: Instant) {
         self.tenants.name_the_busiest(now);
     }
 
-    /// Replaces the live runs: the busiest tenants by name, the others together.
-    pub(crate) fn set_active_runs(&self, usages: Vec<(TenantId, u32)>) {
+    /// Replaces the live runs and their caps: the busiest tenants by name, the others together.
+    pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, Usage)>) {
+        usages.sort_by(|one, other| {
+            other.1.runs_active.cmp(&one.1.runs_active).then_with(|| one.0.cmp(&other.0))
+        });
+        let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
         self.active_runs.clear();
-        for (tenant, runs) in tenants::named(usages, self.tenants.names_max()) {
-            let runs = i64::try_from(runs).unwrap_or(i64::MAX);
-            self.active_runs.get_or_create(&TenantLabel { tenant }).set(runs);
+        self.active_runs_max.clear();
+        // There even if nobody is left for it.
+        self.add_active(tenants::OTHER.to_owned(), Usage { runs_active: 0, runs_max: 0 });
+        for (tenant, usage) in usages {
+            self.add_active(tenant.to_string(), usage);
         }
+        for (_, usage) in rest {
+            self.add_active(tenants::OTHER.to_owned(), usage);
+        }
+    }
+
+    /// Added, not set: a tenant may be named as the others are together.
+    fn add_active(&self, tenant: String, usage: Usage) {
+        let label = TenantLabel { tenant };
+        self.active_runs.get_or_create(&label).inc_by(usage.runs_active.into());
+        self.active_runs_max.get_or_create(&label).inc_by(usage.runs_max.into());
     }
 
     /// Everything, in Prometheus' text format.

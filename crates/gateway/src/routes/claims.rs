@@ -9,7 +9,7 @@ use interlock_api::jobs::{
     ProgressRequest,
 };
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claim, Heartbeat, LeaseTerm, Progress};
+use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
 use interlock_model::job::JobOutcome;
 use interlock_model::lease::FENCE_MAX;
 use interlock_model::scheduling::Edge;
@@ -58,8 +58,13 @@ pub(crate) async fn claim(
     caller.may(Permission::Work)?;
     let (claim, wait) = within_bounds(&app, caller, worker, asked)?;
     // A closing gateway ends the wait, not the claim: a job that was leased must reach its worker.
+    let tenant = claim.tenant.clone();
     let claimed = app.control.claim_until(claim, wait, &app.closing).await?;
-    Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(convert::jobs::claimed).collect() }))
+    let answered = |claimed: Claimed| {
+        let traceparent = app.control.trace_claim((&tenant, &claimed.job.id), claimed.job.trace);
+        convert::jobs::claimed(claimed, traceparent)
+    };
+    Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(answered).collect() }))
 }
 
 fn within_bounds(

@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
 use interlock_api::runs::{self, StartedRun};
 use interlock_api::{Code, Problem};
 use interlock_control::admission::{RerunRequest, StartRequest, Started};
+use interlock_model::trace::TraceParent;
 use interlock_model::{RunId, WorkflowId};
 use serde_json::{Map, Value};
 
@@ -46,9 +48,9 @@ pub(crate) async fn start(
     workflow: Result<Named<WorkflowId>, Refusal>,
     request: Request,
 ) -> Response {
-    let began = Instant::now();
+    let asked = Asked::now(Endpoint::Start, &request);
     let decided = decide_start(&app, &caller, workflow, request).await;
-    answer(&app, &caller, (Endpoint::Start, began), decided).await
+    answer(&app, &caller, &asked, decided).await
 }
 
 async fn decide_start(
@@ -60,11 +62,12 @@ async fn decide_start(
     caller.may(Permission::Start)?;
     let Named(workflow) = workflow?;
     let key = idempotency::key(request.headers())?;
+    let told = traceparent(request.headers());
     let body = body::read(request, &app.settings).await?;
     let input = input(&body, &app.settings)?;
     let has_key = key.is_some();
     let request = StartRequest { tenant: caller.tenant.clone(), workflow, input, key };
-    app.control.start(request).await.map_err(|error| Refusal::of_start(error, has_key))
+    app.control.start_within(request, told).await.map_err(|error| Refusal::of_start(error, has_key))
 }
 
 fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
@@ -99,9 +102,9 @@ pub(crate) async fn rerun(
     run: Result<Named<RunId>, Refusal>,
     request: Request,
 ) -> Response {
-    let began = Instant::now();
+    let asked = Asked::now(Endpoint::Rerun, &request);
     let decided = decide_rerun(&app, &caller, run, request).await;
-    answer(&app, &caller, (Endpoint::Rerun, began), decided).await
+    answer(&app, &caller, &asked, decided).await
 }
 
 async fn decide_rerun(
@@ -113,26 +116,44 @@ async fn decide_rerun(
     caller.may(Permission::Start)?;
     let Named(run) = run?;
     let key = idempotency::key(request.headers())?;
+    let told = traceparent(request.headers());
     let body = body::read(request, &app.settings).await?;
     let asked: runs::RerunRequest =
         if body.is_empty() { runs::RerunRequest::default() } else { body::parse(&body, &app.settings)? };
     let has_key = key.is_some();
     let request = RerunRequest { tenant: caller.tenant.clone(), run, from_step: asked.from_step, key };
-    app.control.rerun(request).await.map_err(|error| Refusal::of_start(error, has_key))
+    app.control.rerun_within(request, told).await.map_err(|error| Refusal::of_start(error, has_key))
+}
+
+/// A request that wants a run.
+struct Asked {
+    endpoint: Endpoint,
+    at: Instant,
+    /// The span that the client was in, if it told.
+    told: Option<TraceParent>,
+}
+
+impl Asked {
+    fn now(endpoint: Endpoint, request: &Request) -> Self {
+        Self { endpoint, at: Instant::now(), told: traceparent(request.headers()) }
+    }
+}
+
+/// What cannot be read says nothing, as the standard has it.
+fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
+    headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
 /// Every answer tells what the tenant may use and what is left.
-async fn answer(
-    app: &Shared,
-    caller: &Caller,
-    (endpoint, began): (Endpoint, Instant),
-    decided: Result<Started, Refusal>,
-) -> Response {
+async fn answer(app: &Shared, caller: &Caller, asked: &Asked, decided: Result<Started, Refusal>) -> Response {
     let outcome = match &decided {
         Ok(started) => admission::outcome(started),
         Err(refusal) => outcome_of(refusal),
     };
-    app.metrics.tenant(&caller.tenant).decided(endpoint, outcome, began.elapsed());
+    app.metrics.tenant(&caller.tenant).decided(asked.endpoint, outcome, asked.at.elapsed());
+    if let Ok(Started::New { run, .. }) = &decided {
+        app.control.trace_request(&caller.tenant, *run, asked.told, asked.at.elapsed());
+    }
     match decided {
         Ok(started) => admission::answer(&started),
         Err(mut refusal) => {

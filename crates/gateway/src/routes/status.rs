@@ -16,6 +16,7 @@ use interlock_api::status::{
 use interlock_backend::dead_letters::LetterCount;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
+use interlock_model::admission::Usage;
 use interlock_model::contention::Scope;
 use interlock_model::lock::LockLimits;
 use interlock_model::time::millis;
@@ -132,7 +133,9 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     app.metrics.follow_contention(app.control.contention().tally().counted());
     app.metrics.follow_stages(app.control.counted());
     app.metrics.follow_letters_max(app.control.settings().dead_letters_max);
-    match usages(&app).await {
+    let usages = usages(&app).await;
+    app.metrics.set_reach(usages.is_ok(), app.control.bus().is_connected());
+    match usages {
         Ok((usages, letters)) => {
             app.metrics.set_active_runs(usages);
             app.metrics.follow_letters(&letters);
@@ -151,12 +154,12 @@ async fn usages(app: &Shared) -> Result<Usages, StoreError> {
     for tenant in tenants(app).await? {
         let usage = app.control.store().usage(&tenant).await?;
         letters.push((tenant.clone(), app.control.store().count_dead_letters(&tenant).await?));
-        usages.push((tenant, usage.runs_active));
+        usages.push((tenant, usage));
     }
     Ok((usages, letters))
 }
 
-type Usages = (Vec<(TenantId, u32)>, Vec<(TenantId, LetterCount)>);
+type Usages = (Vec<(TenantId, Usage)>, Vec<(TenantId, LetterCount)>);
 
 async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
     let mut tenants = Vec::new();

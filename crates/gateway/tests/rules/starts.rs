@@ -159,6 +159,7 @@ async fn what_became_of_starts_is_counted() {
         "admission_wait_seconds_count{tenant=\"default\",endpoint=\"start\"} 3",
         "active_runs{tenant=\"default\"} 1",
         "active_runs{tenant=\"other\"} 0",
+        "active_runs_max{tenant=\"default\"} 1",
         "http_requests_total{method=\"POST\",route=\"/api/v1/workflows/{id}/runs\",status=\"429\"} 1",
     ] {
         assert!(text.contains(line), "{line} in {text}");

@@ -14,6 +14,7 @@ use crate::approval::Decision;
 use crate::dead_letter::DeadLetter;
 use crate::job::JobOutcome;
 use crate::step::{StepError, StepRun, StepStatus};
+use crate::trace::TraceParent;
 use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId};
 
 pub use transition::{Ending, IllegalRun, RunEvent, RunStatus};
@@ -30,6 +31,9 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
     pub origin: StartedFrom,
+    /// The span that its starter was in, if it told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceParent>,
     pub created_at: Timestamp,
 }
 

@@ -130,6 +130,7 @@ mod tests {
             input: serde_json::Value::Null,
             deadline_at: None,
             meta: JobMeta { requires, ..JobMeta::default() },
+            trace: None,
         }
     }
 

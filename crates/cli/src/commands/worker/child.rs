@@ -60,6 +60,7 @@ fn spawn(command: &[OsString], job: &ClaimedJob) -> std::io::Result<(Child, Grou
         .env("INTERLOCK_STEP_ID", job.step_id.to_string())
         .env("INTERLOCK_FENCE", job.fence.to_string())
         .env("INTERLOCK_ATTEMPT", job.attempt.to_string())
+        .envs(job.traceparent.map(|parent| ("TRACEPARENT", parent.to_string())))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -9,10 +9,11 @@ use clap::{Args, Command, FromArgMatches, ValueEnum};
 use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 use interlock_model::retry::{InvalidPolicy, RetryPolicy};
 use interlock_model::scheduling::Pools;
+use interlock_model::trace::SampleRatio;
 use serde::Deserialize;
 
 use super::{DispatchPolicyChoices, LogFormat, Role, Secret};
-use crate::config::Environment;
+use crate::config::{Environment, OTLP_ENDPOINT};
 use crate::exit::{Failure, Result};
 
 /// One layer of settings: the flags, the environment or the file. What is absent is left to the layer below.
@@ -72,6 +73,13 @@ pub(crate) struct ServeFlags {
     /// Such as `info` or `warn,interlock_control=debug` [default: info]
     #[arg(long, value_name = "FILTER")]
     pub(super) log_level: Option<String>,
+    /// Where a collector of OpenTelemetry takes traces over HTTP, such as `http://127.0.0.1:4318`; also
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` [default: no traces]
+    #[arg(long, value_name = "URL", help_heading = "Traces")]
+    pub(super) otlp_endpoint: Option<String>,
+    /// The share of the runs that is traced, where whoever starts them does not decide [default: 1]
+    #[arg(long, value_name = "0…1", help_heading = "Traces")]
+    pub(super) otlp_sample_ratio: Option<SampleRatio>,
     /// How often to look for work, should a wake-up be lost
     #[arg(long, value_name = "MS", help_heading = "Times")]
     pub(super) poll_ms: Option<NonZeroU64>,
@@ -235,6 +243,8 @@ impl ServeFlags {
             let wrong = |_| Failure::Usage(format!("the variable {variable} does not hold a valid --{name}"));
             layer = layer.over(read.map_err(wrong)?);
         }
+        // What every exporter of OpenTelemetry goes by.
+        layer.otlp_endpoint = layer.otlp_endpoint.or_else(|| environment.first(&[OTLP_ENDPOINT]));
         Ok(layer)
     }
 
@@ -272,6 +282,8 @@ impl ServeFlags {
             stream_replicas,
             log_format,
             log_level,
+            otlp_endpoint,
+            otlp_sample_ratio,
             poll_ms,
             job_lease_ms,
             run_lease_ms,

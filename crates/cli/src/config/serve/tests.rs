@@ -124,3 +124,25 @@ fn a_run_may_be_told_not_to_wait_for_more_results() {
     assert_eq!(choices(&["--gather-max-ms", "0"]), Some(Duration::ZERO));
     assert_eq!(choices(&[]), None);
 }
+
+#[test]
+fn traces_go_where_a_flag_says_or_else_where_the_standard_does() {
+    let standard = environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard")]);
+    let both = environment(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard"),
+        ("INTERLOCK_OTLP_ENDPOINT", "http://ours"),
+        ("INTERLOCK_OTLP_SAMPLE_RATIO", "0.25"),
+    ]);
+    let traces = |found: &Environment| ServeConfig::resolve(ServeFlags::default(), found).unwrap().traces;
+    let choices = |endpoint: &str, ratio: f64| {
+        Some(TraceChoices { endpoint: endpoint.to_owned(), ratio: ratio.try_into().unwrap() })
+    };
+    assert_eq!(traces(&environment(&[])), None);
+    assert_eq!(traces(&standard), choices("http://standard", 1.0));
+    assert_eq!(traces(&both), choices("http://ours", 0.25));
+    let file = file("otlp_endpoint = \"http://file\"\notlp_sample_ratio = 0.5\n");
+    let named = flags(&["--config", file.path().to_str().unwrap()]);
+    assert_eq!(ServeConfig::resolve(named, &standard).unwrap().traces, choices("http://standard", 0.5));
+    let wrong = environment(&[("INTERLOCK_OTLP_SAMPLE_RATIO", "2")]);
+    assert_eq!(ServeConfig::resolve(ServeFlags::default(), &wrong).unwrap_err().exit().code(), 2);
+}

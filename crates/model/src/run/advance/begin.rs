@@ -79,6 +79,7 @@ impl Machine<'_> {
             input,
             deadline_at,
             meta: step.meta.clone(),
+            trace: self.run.start.trace,
         }));
         Ok(())
     }

@@ -9,7 +9,8 @@ fn job() -> ClaimedJob {
     let run = "0192f0c1-0000-7000-8000-000000000001";
     serde_json::from_value(json!({
         "job_id": format!("{run}:build[3]@2"), "run_id": run, "step_id": "build[3]", "topic": "t", "attempt": 2,
-        "fence": 1_794_700_800_123_000_u64, "input": {"n": 7}, "lease_ms": 15_000, "deadline_ms": null
+        "fence": 1_794_700_800_123_000_u64, "input": {"n": 7}, "lease_ms": 15_000, "deadline_ms": null,
+        "traceparent": "00-0192f0c100007000800000000000000f-00f067aa0ba902b7-01"
     }))
     .unwrap()
 }
@@ -48,9 +49,11 @@ fn only_the_last_lines_of_the_errors_are_told() {
 #[tokio::test]
 async fn the_command_sees_the_input_and_who_it_works_for() {
     let script = r#"printf '{"input": %s, "who": "%s"}' "$(cat)" \
-        "$INTERLOCK_JOB_ID $INTERLOCK_RUN_ID $INTERLOCK_STEP_ID $INTERLOCK_FENCE $INTERLOCK_ATTEMPT""#;
+        "$INTERLOCK_JOB_ID $INTERLOCK_RUN_ID $INTERLOCK_STEP_ID $INTERLOCK_FENCE $INTERLOCK_ATTEMPT $TRACEPARENT""#;
     let run = job().run_id;
-    let who = format!("{run}:build[3]@2 {run} build[3] 1794700800123000 2");
+    let who = format!(
+        "{run}:build[3]@2 {run} build[3] 1794700800123000 2 00-0192f0c100007000800000000000000f-00f067aa0ba902b7-01"
+    );
     assert_eq!(shell(script).await, completed(json!({"input": {"n": 7}, "who": who})));
 }
 

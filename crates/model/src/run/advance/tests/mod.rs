@@ -52,6 +52,7 @@ impl Story {
             idempotency_key: None,
             origin: StartedFrom::Request,
             created_at: now,
+            trace: None,
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
         let (jobs, commands, told) = (Vec::new(), Vec::new(), Vec::new());

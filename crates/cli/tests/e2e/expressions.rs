@@ -1,0 +1,104 @@
+//! What an expression of Prometheus looks at.
+
+use std::collections::BTreeSet;
+
+/// Metrics that are looked at and not served yet.
+const NOT_YET_SERVED: [&str; 10] = [
+    "cordum_scheduler_input_fail_open_total",
+    "dead_letters",
+    "dead_letters_dropped_total",
+    "dead_letters_max",
+    "job_lock_wait_bucket",
+    "job_lock_wait_count",
+    "loop_ticks_total",
+    "orphan_replayed_total",
+    "slot_drift",
+    "stale_jobs",
+];
+
+/// Words of the language that stand where a metric could.
+const WORDS: [&str; 12] = [
+    "and",
+    "bool",
+    "by",
+    "group_left",
+    "group_right",
+    "ignoring",
+    "inf",
+    "nan",
+    "offset",
+    "on",
+    "or",
+    "unless",
+];
+
+/// Words that a list of labels follows.
+const BEFORE_LABELS: [&str; 6] = ["by", "group_left", "group_right", "ignoring", "on", "without"];
+
+/// The metrics in an expression: names that are neither functions, nor labels, nor words of the language.
+pub(crate) fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut rest = without_brackets(expression);
+    while let Some(begin) = rest.find(|character: char| character.is_ascii_alphabetic() || character == '_') {
+        // A number with a unit is one word, not a number and a name.
+        let is_duration = rest[..begin].ends_with(|character: char| character.is_ascii_digit());
+        rest.drain(..begin);
+        let end = rest.find(|character: char| !is_name(character)).unwrap_or(rest.len());
+        let name: String = rest.drain(..end).collect();
+        let is_function =
+            ["(", "by ", "by(", "without"].iter().any(|next| rest.trim_start().starts_with(next));
+        if BEFORE_LABELS.contains(&name.as_str()) {
+            let after = rest.find(')').map_or(rest.len(), |end| end + 1);
+            rest.drain(..after);
+        } else if !is_duration && !is_function && !WORDS.contains(&name.as_str()) {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+fn is_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | ':')
+}
+
+/// Without what stands in selectors, ranges and quotes.
+fn without_brackets(expression: &str) -> String {
+    let mut depth = 0;
+    let mut quote = None;
+    let mut kept = String::new();
+    for character in expression.chars() {
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '{' | '[') => depth += 1,
+            (None, '}' | ']') => depth -= 1,
+            (None, _) if depth == 0 => kept.push(character),
+            (Some(_) | None, _) => {}
+        }
+    }
+    kept
+}
+
+/// The metrics that a scrape shows, each under the names of its samples.
+pub(crate) fn served(scraped: &str) -> BTreeSet<&str> {
+    let names = scraped.lines().filter_map(|line| line.split(['{', ' ']).next());
+    names.filter(|name| *name != "#").collect()
+}
+
+/// That each metric in `expression`, which must have one, is served.
+pub(crate) fn assert_served(expression: &str, served: &BTreeSet<&str>) {
+    let named = metrics_in(expression);
+    assert!(!named.is_empty(), "{expression}");
+    for name in named {
+        let is_known = served.contains(name.as_str()) || NOT_YET_SERVED.contains(&name.as_str());
+        assert!(is_known, "{name} of {expression}");
+    }
+}
+
+#[test]
+fn an_expressions_metrics_are_found_among_functions_labels_and_words() {
+    let expression = r#"max by (job) (sum by (job, instance) (a{b="c(d)"})) - e_total offset 1h
+        / on (x) group_left (y) (f_max > 0) unless rate(g[5m] offset 10m) >= 0.8 or vector(1)"#;
+    let found = metrics_in(expression);
+    assert_eq!(found, ["a", "e_total", "f_max", "g"].map(str::to_owned).into());
+}
