@@ -142,7 +142,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
         }
         // The other numbers are still worth having.
         Err(error) => {
-            tracing::warn!(%error, "cannot read the live runs and dead letters; the last known ones are shown")
+            tracing::warn!(%error, "cannot read the live runs and dead letters; the last known ones are shown");
         }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response()

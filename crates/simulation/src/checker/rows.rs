@@ -6,6 +6,7 @@ use interlock_backend::local::Table;
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use interlock_model::tenant::Tenant;
+use interlock_model::{Clock as _, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -37,6 +38,8 @@ struct TenantRows {
     live: BTreeSet<String>,
     /// Keys that are reserved, and have not started anything.
     reserved: BTreeSet<String>,
+    /// When keys that have started a run may be used afresh, where that is not never.
+    ending: BTreeMap<String, Timestamp>,
 }
 
 /// The part of a step, or of a run's head, that must never change once it is settled.
@@ -62,6 +65,8 @@ impl<S: std::fmt::Debug> Outcome<'_, S> {
 #[derive(Deserialize)]
 struct KeyRow {
     run: String,
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
     #[serde(default)]
     reservation: Option<serde::de::IgnoredAny>,
 }
@@ -168,11 +173,13 @@ impl Checker {
         });
     }
 
-    /// Only a reservation may be given back.
+    /// Only a reservation may be given back, and a key may go when its time is over.
     fn key_removed(&mut self, action: &str, key: &str) {
+        let now = self.clock.now();
         let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();
         let was_reserved = rows.reserved.remove(key);
-        self.require(was_reserved, Invariant::OneRunPerKey, || {
+        let is_over = rows.ending.remove(key).is_some_and(|at| at <= now);
+        self.require(was_reserved || is_over, Invariant::OneRunPerKey, || {
             format!("key {key}, which had started a run, was removed to {action}")
         });
     }
@@ -183,6 +190,10 @@ impl Checker {
         let is_reserved = row.as_ref().is_some_and(|row| row.reservation.is_some());
         let rows = self.tables.tenants.entry(tenant.to_owned()).or_default();
         keep(&mut rows.reserved, key, is_reserved);
+        rows.ending.remove(key);
+        if let Some(at) = row.as_ref().and_then(|row| row.expires_at) {
+            rows.ending.insert(key.to_owned(), at);
+        }
         if is_reserved {
             return;
         }
