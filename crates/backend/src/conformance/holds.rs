@@ -302,7 +302,7 @@ pub async fn a_throttle_counts_for_each_tenant_and_rule(subject: &mut dyn Subjec
 pub async fn an_approved_job_goes_to_its_queue_with_the_verdict(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.asked().await;
-    assert_eq!(scene.open_approvals().await, [job.clone()]);
+    assert_eq!(scene.open_approvals().await, std::slice::from_ref(&job));
     assert_eq!(scene.claim(&acme(), 10).await, []);
     let hold = scene.job(&job).await.hold.expect("it is held");
     assert_eq!((hold.reason, hold.look_at), (HoldReason::Approval, None));
@@ -353,7 +353,7 @@ pub async fn a_held_job_that_ends_takes_its_question_with_it(subject: &mut dyn S
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.asked().await;
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
-    assert_eq!(turn.revoked, [job.clone()]);
+    assert_eq!(turn.revoked, std::slice::from_ref(&job));
     let _ = scene.commit(turn).await.unwrap();
     assert_eq!(scene.open_approvals().await, []);
     let late = scene.store.resolve(&acme(), &job, verdict(Verdict::Approved)).await.unwrap();
