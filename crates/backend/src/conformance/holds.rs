@@ -8,33 +8,30 @@ use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, V
 use interlock_model::dispatch_policy::{HeldJob, Hold, HoldReason, Throttle};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, JobOutcome, JobState};
-use interlock_model::run::{Ending, InboxEvent};
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
 use super::Subject;
-use super::scene::{
-    Scene, acme, deploy, document, ending, globex, idle, name, new_job, outcomes, running, topic,
-};
+use super::scene::{Scene, acme, deploy, document, globex, name, new_job, outcomes, running, topic};
 use crate::holds::{HeldDue, Settled, Settlement, TakeHeld};
 use crate::jobs::JobView;
 use crate::{PageRequest, StoreError};
 
-const SECOND: Duration = Duration::from_secs(1);
-const IN_HAND: Duration = Duration::from_secs(5);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const IN_HAND: Duration = Duration::from_secs(5);
 
-fn release() -> Settlement {
+pub(super) fn release() -> Settlement {
     Settlement::Release { told: None }
 }
 
-fn deny() -> Settlement {
+pub(super) fn deny() -> Settlement {
     Settlement::Deny { reason: "rule prod says deny".to_owned() }
 }
 
-fn wait(reason: HoldReason, detail: &str) -> Settlement {
+pub(super) fn wait(reason: HoldReason, detail: &str) -> Settlement {
     Settlement::Wait { reason, detail: detail.to_owned(), wait: SECOND }
 }
 
-fn ask(due: &HeldDue) -> Settlement {
+pub(super) fn ask(due: &HeldDue) -> Settlement {
     let approval = Approval {
         job: due.job.id.clone(),
         workflow: deploy(),
@@ -45,7 +42,7 @@ fn ask(due: &HeldDue) -> Settlement {
     Settlement::Ask { approval, detail: "rule prod asks".to_owned() }
 }
 
-fn within(rule: &str, dispatches: u32) -> Settlement {
+pub(super) fn within(rule: &str, dispatches: u32) -> Settlement {
     let dispatches = NonZeroU32::new(dispatches).expect("a throttle lets something go");
     Settlement::ReleaseWithin {
         rule: name(rule),
@@ -55,7 +52,7 @@ fn within(rule: &str, dispatches: u32) -> Settlement {
     }
 }
 
-fn verdict(verdict: Verdict) -> Decision {
+pub(super) fn verdict(verdict: Verdict) -> Decision {
     Decision { verdict, by: "someone".to_owned(), reason: None }
 }
 
@@ -73,33 +70,33 @@ impl Scene {
         (run, held)
     }
 
-    async fn held_one(&self) -> (RunId, JobId) {
+    pub(super) async fn held_one(&self) -> (RunId, JobId) {
         let (run, mut jobs) = self.holding(&acme(), 1).await;
         (run, jobs.remove(0))
     }
 
-    async fn take_held(&self, tenant: &TenantId, ahead: Duration, limit: usize) -> Vec<HeldDue> {
+    pub(super) async fn take_held(&self, tenant: &TenantId, ahead: Duration, limit: usize) -> Vec<HeldDue> {
         let take = TakeHeld { tenant: tenant.clone(), ahead, in_hand: IN_HAND, limit };
         self.store.take_held(&take).await.expect("the store is up")
     }
 
-    async fn settle(&self, job: &JobId, settlement: &Settlement) -> Settled {
+    pub(super) async fn settle(&self, job: &JobId, settlement: &Settlement) -> Settled {
         self.store.settle_held(&acme(), job, settlement).await.expect("the store is up")
     }
 
-    async fn job(&self, job: &JobId) -> JobView {
+    pub(super) async fn job(&self, job: &JobId) -> JobView {
         self.store.job(&acme(), job).await.expect("the store is up").expect("the job is there")
     }
 
     /// A held job about which a person is asked.
-    async fn asked(&self) -> (RunId, JobId) {
+    pub(super) async fn asked(&self) -> (RunId, JobId) {
         let (run, job) = self.held_one().await;
         let due = self.take_held(&acme(), Duration::ZERO, 1).await.remove(0);
         assert_eq!(self.settle(&job, &ask(&due)).await, Settled::Asked);
         (run, job)
     }
 
-    async fn open_approvals(&self) -> Vec<JobId> {
+    pub(super) async fn open_approvals(&self) -> Vec<JobId> {
         let page = PageRequest { limit: 10, after: None };
         let open = self.store.approvals(&acme(), &page).await.expect("the store is up");
         open.items.into_iter().map(|approval| approval.job).collect()
@@ -297,70 +294,6 @@ pub async fn a_throttle_counts_for_each_tenant_and_rule(subject: &mut dyn Subjec
     assert_eq!(scene.settle(&jobs[2], &within("s", 1)).await, Settled::Released);
     let other = scene.store.settle_held(&globex(), &others[0], &within("r", 1)).await;
     assert_eq!(other, Ok(Settled::Released));
-}
-
-pub async fn an_approved_job_goes_to_its_queue_with_the_verdict(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 1).await;
-    let (run, job) = scene.asked().await;
-    assert_eq!(scene.open_approvals().await, [job.clone()]);
-    assert_eq!(scene.claim(&acme(), 10).await, []);
-    let hold = scene.job(&job).await.hold.expect("it is held");
-    assert_eq!((hold.reason, hold.look_at), (HoldReason::Approval, None));
-    let asked = InboxEvent::ApprovalAsked { job: job.clone(), reason: "rule prod asks".to_owned() };
-    let taken = scene.taken(&acme(), run).await;
-    assert_eq!(taken.inbox, [asked]);
-    let _ = scene.commit(idle(&taken)).await.unwrap();
-
-    let approved = scene.store.resolve(&acme(), &job, verdict(Verdict::Approved)).await;
-    assert_eq!(approved, Ok(Resolution::Recorded));
-    let told = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Approved) };
-    assert_eq!(scene.taken(&acme(), run).await.inbox, [told]);
-    assert_eq!(scene.job(&job).await.state, JobState::Queued);
-    assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
-    let again = scene.store.resolve(&acme(), &job, verdict(Verdict::Approved)).await;
-    assert_eq!(again, Ok(Resolution::AlreadySo));
-    assert_eq!(scene.claim(&acme(), 10).await, [], "it is released once");
-}
-
-pub async fn a_rejected_job_ends_with_the_verdict(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 1).await;
-    let (run, job) = scene.asked().await;
-    let rejected = scene.store.resolve(&acme(), &job, verdict(Verdict::Rejected)).await;
-    assert_eq!(rejected, Ok(Resolution::Recorded));
-    let view = scene.job(&job).await;
-    assert_eq!((view.state, view.hold), (JobState::Denied, None));
-    assert_eq!(scene.claim(&acme(), 10).await, []);
-    let told = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Rejected) };
-    assert_eq!(scene.taken(&acme(), run).await.inbox.last(), Some(&told));
-    let late = scene.store.resolve(&acme(), &job, verdict(Verdict::Approved)).await.unwrap();
-    let state = ApprovalState::Resolved(verdict(Verdict::Rejected));
-    assert_eq!(late, Resolution::AlreadyOtherwise(state));
-}
-
-pub async fn a_job_that_waits_for_a_person_is_not_settled_by_anybody_else(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 1).await;
-    let (_, job) = scene.asked().await;
-    subject.elapse(IN_HAND * 100).await;
-    assert_eq!(scene.store.due(10).await.unwrap().held, []);
-    assert_eq!(scene.take_held(&acme(), SECOND, 10).await, []);
-    for settlement in [release(), deny(), wait(HoldReason::PolicyUnavailable, "away"), within("r", 1)] {
-        assert_eq!(scene.settle(&job, &settlement).await, Settled::NotHeld, "{settlement:?}");
-    }
-    assert_eq!(scene.open_approvals().await, [job]);
-}
-
-pub async fn a_held_job_that_ends_takes_its_question_with_it(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 1).await;
-    let (run, job) = scene.asked().await;
-    let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
-    assert_eq!(turn.revoked, [job.clone()]);
-    let _ = scene.commit(turn).await.unwrap();
-    assert_eq!(scene.open_approvals().await, []);
-    let late = scene.store.resolve(&acme(), &job, verdict(Verdict::Approved)).await.unwrap();
-    assert_eq!(late, Resolution::AlreadyOtherwise(ApprovalState::Withdrawn));
-    assert_eq!(scene.claim(&acme(), 10).await, []);
-    let view = scene.job(&job).await;
-    assert_eq!((view.state, view.hold), (JobState::Cancelled, None));
 }
 
 pub async fn a_held_job_that_is_cancelled_is_not_held_any_more(subject: &mut dyn Subject) {

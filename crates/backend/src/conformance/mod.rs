@@ -8,6 +8,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
+pub mod held_questions;
 pub mod holds;
 pub mod inspection;
 pub mod jobs;
@@ -213,14 +214,16 @@ macro_rules! conformance_suite {
                 a_waiting_job_is_told_once_for_each_reason_and_looked_at_again,
                 a_rule_lets_so_many_go_in_each_period,
                 a_throttle_counts_for_each_tenant_and_rule,
-                an_approved_job_goes_to_its_queue_with_the_verdict,
-                a_rejected_job_ends_with_the_verdict,
-                a_job_that_waits_for_a_person_is_not_settled_by_anybody_else,
-                a_held_job_that_ends_takes_its_question_with_it,
                 a_held_job_that_is_cancelled_is_not_held_any_more,
                 deleting_a_run_deletes_its_held_jobs,
                 another_tenants_held_job_is_not_there,
                 held_jobs_survive_a_reopening,
+            }
+            held_questions::{
+                an_approved_job_goes_to_its_queue_with_the_verdict,
+                a_rejected_job_ends_with_the_verdict,
+                a_job_that_waits_for_a_person_is_not_settled_by_anybody_else,
+                a_held_job_that_ends_takes_its_question_with_it,
             }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,

@@ -118,8 +118,10 @@ async fn settle(
         }
     };
     let count = due.len();
-    let judged = stream::iter(due).map(|due| control.settle_one(tenant, due)).buffer_unordered(AT_ONCE);
-    judged.for_each(|settled| std::future::ready(report.count(&settled))).await;
+    let mut judged = stream::iter(due).map(|due| control.settle_one(tenant, due)).buffer_unordered(AT_ONCE);
+    while let Some(settled) = judged.next().await {
+        report.count(&settled);
+    }
     count
 }
 

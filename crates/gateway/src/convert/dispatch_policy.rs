@@ -27,13 +27,13 @@ pub(crate) fn explained(tenant: TenantId, explanation: Explanation) -> CheckView
     CheckView {
         decision: judgement.decision().to_owned(),
         reason: judgement.words(),
-        rules: looks.into_iter().filter(is_seen).map(look).collect(),
+        rules: looks.iter().filter(|look| is_seen(look)).map(look).collect(),
         service: standing.map(service),
         tenant,
     }
 }
 
-fn look(look: Look) -> RuleLook {
+fn look(look: &Look) -> RuleLook {
     RuleLook {
         name: look.rule.name.to_string(),
         decision: look.rule.action.name().to_owned(),

@@ -169,14 +169,14 @@ impl Rule {
     #[must_use]
     pub fn words(&self) -> String {
         let Self { name, action, reason, .. } = self;
-        let mut words = format!("rule {name} says {}", action.name());
-        if let Action::Throttle(Throttle { dispatches, period }) = action {
-            words.push_str(&format!(" ({dispatches} in {} ms)", period.as_millis()));
-        }
-        if let Some(reason) = reason {
-            words.push_str(&format!(": {reason}"));
-        }
-        words
+        let pace = match action {
+            Action::Throttle(Throttle { dispatches, period }) => {
+                format!(" ({dispatches} in {} ms)", period.as_millis())
+            }
+            Action::Allow | Action::Deny | Action::RequireApproval => String::new(),
+        };
+        let why = reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        format!("rule {name} says {}{pace}{why}", action.name())
     }
 
     fn is_bounded(&self) -> bool {

@@ -124,16 +124,10 @@ impl Answer {
     /// Who says so and why, for people. What a service says is cut, because timelines are for reading.
     #[must_use]
     pub fn words(&self) -> String {
-        let cut = |text: &str| text.chars().take(WORDS_MAX).collect::<String>();
-        let mut words = "the policy service".to_owned();
-        if let Some(rule) = &self.rule_id {
-            words.push_str(&format!(" (rule {})", cut(rule)));
-        }
-        words.push_str(&format!(" says {}", self.decision.name()));
-        if let Some(reason) = &self.reason {
-            words.push_str(&format!(": {}", cut(reason)));
-        }
-        words
+        let cut = |text: &String| text.chars().take(WORDS_MAX).collect::<String>();
+        let rule = self.rule_id.as_ref().map_or_else(String::new, |rule| format!(" (rule {})", cut(rule)));
+        let why = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", cut(reason)));
+        format!("the policy service{rule} says {}{why}", self.decision.name())
     }
 }
 

@@ -50,7 +50,8 @@ fn a_rule_without_conditions_decides_for_everybody() {
 #[test]
 fn what_a_rule_lacks_is_told() {
     let rules = rules(json!([{
-        "name": "narrow", "tenants": ["acme"], "topics": ["a.*"], "capabilities": ["c"], "risk_tags": ["r"], "decision": "deny",
+        "name": "narrow", "tenants": ["acme"], "topics": ["a.*"], "capabilities": ["c"], "risk_tags": ["r"],
+        "decision": "deny",
     }]))
     .unwrap();
     let rule = rules.iter().next().unwrap();
