@@ -37,7 +37,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// What takes longer than a test may: a hundred kills under load, and a hundred thousand seeds.
+    /// What takes longer than a test may: a hundred kills under load, minutes of chaos, and a hundred thousand seeds.
     Soak,
 }
 
@@ -84,9 +84,10 @@ fn soak() -> Result<()> {
     tools::provide()?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.
-    tests.args(["kills::", "restarts::", "nats_workers::"]);
+    tests.args(["kills::", "restarts::", "nats_workers::", "chaos::"]);
     tests.env("INTERLOCK_SOAK_KILLS", "100");
     tests.env("INTERLOCK_SOAK_REPLICA_KILLS", "30");
     tests.env("INTERLOCK_SOAK_RESTARTS", "20");
+    tests.env("INTERLOCK_SOAK_CHAOS_SECONDS", "300");
     run(tests)
 }

@@ -7,6 +7,7 @@
 
 pub mod approvals;
 pub mod dead_letters;
+pub mod dispatch_policy;
 pub mod doctor;
 pub mod history;
 pub mod jobs;
@@ -21,6 +22,7 @@ pub mod runs;
 pub mod schema;
 pub mod status;
 pub mod time;
+pub mod why;
 pub mod workers;
 pub mod workflows;
 

@@ -7,6 +7,7 @@ use interlock_model::job::JobState;
 use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
+use interlock_model::why::CauseCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
@@ -82,13 +83,15 @@ pub struct Retry {
 }
 
 /// Every job state, in the order of a job's life.
-pub const JOB_STATES: [JobState; 6] = [
+pub const JOB_STATES: [JobState; 8] = [
+    JobState::Held,
     JobState::Queued,
     JobState::Running,
     JobState::Succeeded,
     JobState::Failed,
     JobState::Lost,
     JobState::Cancelled,
+    JobState::Denied,
 ];
 
 /// The name of a model value that is written as a plain string.
@@ -110,6 +113,10 @@ pub(crate) fn step_status() -> Object {
 
 pub(crate) fn job_state() -> Object {
     names(&JOB_STATES).build()
+}
+
+pub(crate) fn cause_code() -> Object {
+    names(CauseCode::ALL).build()
 }
 
 pub(crate) fn lock_mode() -> Object {

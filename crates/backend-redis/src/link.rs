@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use interlock_backend::clock::SystemClock;
 use interlock_backend::{Effect, StoreError};
-use interlock_model::{Clock, Fence, TenantId};
+use interlock_model::{Clock, Fence, TenantId, Timestamp};
 use rand::RngExt;
 use redis::Value;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
 use crate::known::Known;
+use crate::rhythm::Rhythm;
 use crate::script::{Call, Fields, Header, Home, Missing, Unreadable};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
@@ -28,13 +30,14 @@ pub(crate) struct Link {
     /// A test's clock; none for the store's own, which is the only one in production.
     clock: Option<Arc<dyn Clock>>,
     known: Known,
+    rhythm: Rhythm,
     polls: AtomicU64,
 }
 
 impl Link {
     pub(crate) fn new(connection: Connection, clock: Option<Arc<dyn Clock>>) -> Self {
         let known = Known::new(connection.store_changes());
-        Self { connection, clock, known, polls: AtomicU64::new(0) }
+        Self { connection, clock, known, rhythm: Rhythm::default(), polls: AtomicU64::new(0) }
     }
 
     pub(crate) fn connection(&self) -> &Connection {
@@ -43,6 +46,15 @@ impl Link {
 
     pub(crate) fn known(&self) -> &Known {
         &self.known
+    }
+
+    pub(crate) fn rhythm(&self) -> &Rhythm {
+        &self.rhythm
+    }
+
+    /// By the clock of this process, which decides nothing.
+    pub(crate) fn own_time(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 
     /// Commands that were sent to get something done: looks at whether there is something to do are not among them.

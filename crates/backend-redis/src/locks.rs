@@ -93,7 +93,7 @@ impl LockStore for RedisStore {
 
     async fn locks(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<LockView>, StoreError> {
         let call = Call::read(&scripts::LOCK_LIST, "list locks", tenant);
-        let call = bounded(call.with("").with(USER)).with(page.after.as_deref()).with(page.limit);
+        let call = of_users(call).with(page.after.as_deref()).with(page.limit);
         let read = |item: &mut Fields| {
             let mut item = item.list()?;
             let name = item.text()?;
@@ -121,16 +121,21 @@ pub(crate) fn call(script: &'static Script, action: &'static str, lock: &LockNam
     bounded(Call::new(script, action, home).of("lock", lock.resource()).with(name).with(kind))
 }
 
+/// A verb on all locks of a tenant's users.
+pub(crate) fn of_users(call: Call) -> Call {
+    bounded(call.with("").with(USER))
+}
+
 fn bounded(call: Call) -> Call {
     call.with(SHARING_MAX).with(HISTORY_MAX).with(millis(HISTORY_KEPT))
 }
 
 /// The name of a resource in keys, and in cursors, where '/' tells parts apart.
-fn name_of(resource: &Resource) -> String {
+pub(crate) fn name_of(resource: &Resource) -> String {
     resource.as_str().replace('%', "%25").replace('/', "%2F")
 }
 
-fn resource_of(name: &str) -> Option<Resource> {
+pub(crate) fn resource_of(name: &str) -> Option<Resource> {
     name.replace("%2F", "/").replace("%25", "%").parse().ok()
 }
 

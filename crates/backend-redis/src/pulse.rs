@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::{StoreError, Wake};
-use interlock_model::InstanceId;
 use interlock_model::limit::Limits;
 use interlock_model::time::millis;
+use interlock_model::{InstanceId, Timestamp};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
@@ -18,7 +18,7 @@ use crate::scripts;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// By the store's clock: a process that was not heard of for so long holds nothing any more.
-const GONE_AFTER: Duration = Duration::from_secs(10);
+pub(crate) const GONE_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(link: Arc<Link>, instance: InstanceId) {
     let mut ticks = tokio::time::interval(PERIOD);
@@ -50,14 +50,21 @@ pub(crate) async fn follow(mut heard: broadcast::Receiver<Wake>, link: Arc<Link>
 pub(crate) async fn beat(link: &Link, instance: &InstanceId) -> Result<(), StoreError> {
     // It waits for no replica: a pulse that is lost is followed by the next.
     let call = Call::global(&scripts::PULSE, "beat", false).polling();
-    let call = call.with(instance.as_str()).with(millis(GONE_AFTER));
+    let (ahead, silence) = link.rhythm().told();
+    let rhythm = format!("{ahead} {}", millis(silence));
+    let call = call.with(instance.as_str()).with(millis(GONE_AFTER)).with(rhythm);
     let name = call.script.name;
+    let asked_at = link.own_time();
     let fields = link.call(call).await?;
-    learn(link, fields, instance).map_err(|error| damaged(name, error))
+    learn(link, fields, (instance, asked_at)).map_err(|error| damaged(name, error))
 }
 
-fn learn(link: &Link, mut fields: Fields, ours: &InstanceId) -> Result<(), Unreadable> {
-    let _now = fields.time()?;
+fn learn(
+    link: &Link,
+    mut fields: Fields,
+    (ours, asked_at): (&InstanceId, Timestamp),
+) -> Result<(), Unreadable> {
+    link.rhythm().answered((asked_at, link.own_time()), fields.time()?);
     let gone: Vec<InstanceId> = fields.list()?.each(|gone| gone.parsed("instance"))?;
     link.known().learn_gone(gone.into_iter().filter(|gone| gone != ours).collect());
     let mut limits = fields.list()?;

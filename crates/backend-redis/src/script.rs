@@ -245,6 +245,14 @@ impl Fields {
         }
     }
 
+    /// What stands there, whether or not it is text.
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Unreadable> {
+        match self.values.next() {
+            Some(Value::BulkString(bytes)) => Ok(bytes),
+            _ => Err(self.unreadable("value")),
+        }
+    }
+
     pub(crate) fn text(&mut self) -> Result<String, Unreadable> {
         self.optional_text()?.ok_or_else(|| self.unreadable("text"))
     }

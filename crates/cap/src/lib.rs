@@ -12,6 +12,7 @@ mod holder;
 mod letters;
 mod line;
 mod lost_claims;
+pub mod probe;
 mod progress;
 mod push;
 mod pushed;
@@ -28,6 +29,7 @@ mod view;
 pub mod wire;
 
 pub use edge::{Edge, Parts};
+pub use probe::StreamProbe;
 pub use settings::CapSettings;
 pub use streams::PrepareError;
 pub use tally::Tally;

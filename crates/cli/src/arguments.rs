@@ -4,8 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, worker,
-    workers, workflow,
+    approval, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker, workers, workflow,
 };
 use crate::config::ServeFlags;
 
@@ -86,6 +85,9 @@ pub(crate) enum Command {
     /// Single dispatches of steps
     #[command(subcommand, visible_alias = "job")]
     Jobs(jobs::Jobs),
+    /// What must be decided before a job may go to a worker: look, explain
+    #[command(subcommand, after_help = dispatch_policy::EXAMPLES)]
+    DispatchPolicy(dispatch_policy::DispatchPolicy),
     /// Jobs that were given up on
     #[command(subcommand)]
     Dlq(dlq::Dlq),
@@ -100,6 +102,9 @@ pub(crate) enum Command {
     /// Measure contention: strategies and retry policies side by side
     #[command(after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
+    /// What a run, a job, a lock or a start waits for, and who has that
+    #[command(after_help = why::EXAMPLES)]
+    Why(why::Why),
     /// What the server says of itself
     Status,
     /// A script that teaches your shell these commands

@@ -149,7 +149,7 @@ impl Refusal {
             StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
             StartError::InvalidInput(_) | StartError::UnknownStep(_) => Self::invalid(error),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
-            StartError::GateBusy { retry_after } => {
+            StartError::GateBusy { retry_after, .. } => {
                 Self::unavailable(&error.to_string()).retry_after(retry_after)
             }
             StartError::NotDone { retry_after } => {

@@ -11,8 +11,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, doctor, events, history, jobs, keys, limits, locks, retry_policies,
-    rollouts, runs, starts, status, workers, workflows,
+    approvals, claims, dead_letters, dispatch_policy, doctor, events, history, jobs, keys, limits, locks, retry_policies,
+    rollouts, runs, starts, status, why, workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.
@@ -52,6 +52,11 @@ pub fn document() -> utoipa::openapi::OpenApi {
         dead_letters::list,
         dead_letters::get,
         dead_letters::delete,
+        dispatch_policy::show,
+        dispatch_policy::check,
+        dead_letters::retry,
+        dead_letters::retry_many,
+        dead_letters::delete_many,
         doctor::examine,
         doctor::repair,
         limits::put,
@@ -83,6 +88,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         status::readyz,
         status::metrics,
         status::openapi_json,
+        why::why,
     ),
     components(schemas(Problem)),
     security(("api_key" = []), ("bearer" = []), ()),

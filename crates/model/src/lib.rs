@@ -7,6 +7,7 @@ pub mod admission;
 pub mod approval;
 pub mod contention;
 pub mod dead_letter;
+pub mod dispatch_policy;
 pub mod doctor;
 pub mod expression;
 pub mod fingerprint;
@@ -22,6 +23,7 @@ pub mod run;
 pub mod step;
 pub mod tenant;
 pub mod time;
+pub mod why;
 pub mod workflow;
 
 pub use ids::{

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod dead_letters;
+mod dispatch_policy;
 mod doctor;
 mod error;
 mod jobs;
@@ -18,6 +19,7 @@ mod rollouts;
 mod runs;
 mod status;
 mod transport;
+mod why;
 mod workers;
 mod workflows;
 

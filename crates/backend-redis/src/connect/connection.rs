@@ -109,6 +109,11 @@ impl Connection {
         }
     }
 
+    /// A command for the servers themselves, and the answer of each.
+    pub(crate) async fn ask_every_master(&self, command: &Cmd) -> Result<Vec<(String, Value)>, SendError> {
+        self.shared.lane.ask_every_master(command).await.map_err(|error| self.explain(&error))
+    }
+
     /// Every command of the callers that went to Redis. Not counted: what sets a connection up or watches it, WAIT,
     /// and what the connection itself sends again on a Cluster.
     #[must_use]

@@ -1,5 +1,8 @@
 //! A Redis store on a clock that the test moves, under a prefix of its own: tests share a server and do not meet.
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "each part plants its own faults")]
+mod planting;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,6 +16,7 @@ use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::Timestamp;
 use interlock_model::doctor::Invariant;
+use planting::Soil;
 
 pub(crate) struct OnRedis {
     settings: ConnectSettings,
@@ -56,8 +60,9 @@ impl Subject for OnRedis {
 
 #[async_trait]
 impl Plant for OnRedis {
-    async fn plant(&mut self, _: Invariant, _: &Ground) -> Planted {
-        Planted::CannotBe
+    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted {
+        let connection = Connection::open(self.settings.clone()).await.expect("the server is up");
+        Soil { connection, tag: format!("{{{}}}", ground.tenant) }.plant(fault, ground).await
     }
 }
 

@@ -9,7 +9,7 @@ use interlock_model::{Fence, RunId};
 use super::Subject;
 use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, new_job, running};
 use crate::jobs::Heartbeat;
-use crate::runs::{CancelRequest, RunFilter};
+use crate::runs::{CancelRequest, RunFilter, RunHold};
 use crate::{PageRequest, StoreError};
 
 fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>, held: Fence) -> bool {
@@ -26,6 +26,28 @@ pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn 
     subject.elapse(LEASE * 2).await;
     let second = scene.taken(&acme(), run).await;
     assert!(second.fence > first[0].fence);
+}
+
+pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let standing = async || scene.store.run_standing(&acme(), run).await.unwrap();
+    let before = standing().await;
+    assert!(before.is_ready && before.hold.is_none(), "{before:?}");
+    let taken = scene.taken(&acme(), run).await;
+    let during = standing().await;
+    let expected = RunHold { holder: Some(holder()), until: Some(taken.now + LEASE) };
+    assert_eq!((during.is_ready, during.hold), (true, Some(expected)));
+    let _ = scene.commit(running(&taken)).await.unwrap();
+    let after = standing().await;
+    assert!(!after.is_ready && after.hold.is_none(), "{after:?}");
+    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    scene.taken(&acme(), run).await;
+    subject.elapse(LEASE).await;
+    let late = standing().await;
+    assert!(late.is_ready && late.hold.is_none(), "what has run out is nobody's: {late:?}");
+    let nothing = scene.store.run_standing(&acme(), scene.fresh_run()).await.unwrap();
+    assert!(!nothing.is_ready && nothing.hold.is_none());
 }
 
 pub async fn a_commit_under_an_old_fence_is_refused(subject: &mut dyn Subject) {

@@ -20,7 +20,9 @@ use super::{admit, approvals, claim, commit, expiry, history, jobs, runs, take, 
 use crate::approvals::ApprovalStore;
 use crate::history::HistoryStore;
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
-use crate::runs::{CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStore, RunSummary, Taken};
+use crate::runs::{
+    CancelRequest, Commit, Committed, Due, Glance, RunFilter, RunStanding, RunStore, RunSummary, Taken,
+};
 use crate::tenants::{LimitScope, TenantStore, WrittenLimits};
 use crate::workflows::{WorkflowStore, WorkflowVersion};
 use crate::{Page, PageRequest, StoreError};
@@ -151,6 +153,11 @@ impl<E: Executor> RunStore for LocalStore<E> {
         self.read("read a run", move |view, _| runs::run(view, &tenant, run)).await
     }
 
+    async fn run_standing(&self, tenant: &TenantId, run: RunId) -> Result<RunStanding, StoreError> {
+        let tenant = tenant.clone();
+        self.read("look who holds a run", move |view, now| take::standing(view, now, &tenant, run)).await
+    }
+
     async fn runs(
         &self,
         tenant: &TenantId,
@@ -272,7 +279,7 @@ impl<E: Executor> ApprovalStore for LocalStore<E> {
         verdict: Verdict,
     ) -> Result<Resolution, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide = move |view: &dyn View, _| approvals::resolve(view, (&tenant, &job), verdict);
+        let decide = move |view: &dyn View, now| approvals::resolve(view, now, (&tenant, &job), verdict);
         self.write("resolve an approval", decide).await
     }
 

@@ -9,7 +9,7 @@ use super::rows::{self, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
 use super::{inbox, slots};
 use crate::StoreError;
-use crate::runs::Taken;
+use crate::runs::{RunHold, RunStanding, Taken};
 
 /// Ready runs that one call looks at. Those that others hold are passed over.
 const LOOKED_AT_MAX: usize = 512;
@@ -78,6 +78,22 @@ pub(super) fn free_run(
     let (Some(start), Some(head)) = (start, head) else { return Ok(None) };
     let (inbox, inbox_end) = inbox::read_all(view, tenant, run)?;
     Ok(Some(Taken { start, head, inbox, inbox_end, fence: Fence::NONE, now }))
+}
+
+pub(super) fn standing(
+    view: &dyn View,
+    now: Timestamp,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<RunStanding, StoreError> {
+    let key = rows::run(tenant, run);
+    let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
+    let hold = lease.filter(|lease| now < lease.expires_at);
+    Ok(RunStanding {
+        now,
+        is_ready: view.get(Table::Ready, &key)?.is_some(),
+        hold: hold.map(|lease| RunHold { holder: Some(lease.holder), until: Some(lease.expires_at) }),
+    })
 }
 
 pub(super) fn keep(

@@ -7,14 +7,16 @@ use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context};
 use interlock_backend::clock::SystemClock;
+use interlock_backend::inspection::{Probe as _, Probed};
 use interlock_backend::{InProcessBus, memory};
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_cap::streams::{JOBS_STREAM, RESULTS_CONSUMER, SYSTEM_STREAM};
-use interlock_cap::{CapSettings, Edge, Parts, PrepareError};
+use interlock_cap::{CapSettings, Edge, Parts, PrepareError, StreamProbe};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
+use interlock_model::doctor::{Invariant, Mending};
 use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
 
 crate::on_both_releases!(
@@ -24,6 +26,7 @@ crate::on_both_releases!(
     a_stream_that_overlaps_is_told_of,
     what_nats_cannot_change_is_told_of,
     a_server_without_jetstream_is_told_what_to_do,
+    a_consumer_that_is_gone_is_found_and_made_again,
 );
 
 struct Bench {
@@ -154,4 +157,44 @@ async fn a_server_without_jetstream_is_told_what_to_do(release: NatsRelease) {
     let bench = Bench::set_up(release, false).await;
     let refusal = bench.refusal().await;
     assert!(refusal.contains("start nats-server with -js"), "{refusal}");
+}
+
+async fn a_consumer_that_is_gone_is_found_and_made_again(release: NatsRelease) {
+    let mut bench = Bench::set_up(release, true).await;
+    let client = async_nats::connect(bench.nats.url()).await.unwrap();
+    let probe = StreamProbe::new(client, CapSettings::default());
+    let (gone, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
+    // First there is no stream, then no consumer of it.
+    for _ in 0..2 {
+        let probed = probe.probe().await;
+        let [Probed::Found(finding), Probed::Unseen { invariant, .. }] = probed.as_slice() else {
+            panic!("nobody takes results, but: {probed:?}")
+        };
+        assert_eq!((finding.invariant, finding.subject.as_str()), (gone, RESULTS_CONSUMER));
+        assert!(finding.is_repairable && *invariant == lag, "{finding:?}");
+        assert_eq!(probe.mend(gone, "another").await, Ok(Mending::NothingToDo));
+        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::Mended));
+        assert_eq!(probe.probe().await, [Probed::Sound(gone), Probed::Sound(lag)]);
+        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::NothingToDo));
+        let context = bench.context().await;
+        context.delete_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
+    }
+    assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::Mended));
+    wait_on_the_stream(&bench.context().await, 5_001).await;
+    let probed = probe.probe().await;
+    let [Probed::Sound(_), Probed::Found(finding)] = probed.as_slice() else { panic!("{probed:?}") };
+    assert_eq!((finding.invariant, finding.is_repairable), (lag, false));
+    assert!(finding.detail.starts_with("5001 results"), "{finding:?}");
+    bench.nats.kill().await.unwrap();
+    let probed = probe.probe().await;
+    assert!(matches!(probed[..], [Probed::Unseen { .. }, Probed::Unseen { .. }]), "{probed:?}");
+}
+
+/// So many results that nobody takes.
+async fn wait_on_the_stream(context: &Context, results: usize) {
+    let mut last = None;
+    for _ in 0..results {
+        last = Some(context.publish("sys.job.result", "x".into()).await.unwrap());
+    }
+    last.expect("there is at least one").await.unwrap();
 }

@@ -9,7 +9,7 @@ use interlock_backend_redis::bus::NatsBus;
 use interlock_backend_redis::connect::{Address, ConnectSettings, Connection, PREFIX_DEFAULT};
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
-use interlock_cap::{CapSettings, Edge, Parts};
+use interlock_cap::{CapSettings, Edge, Parts, StreamProbe};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles};
 use interlock_control::{Control, Settings};
@@ -51,26 +51,24 @@ pub(super) async fn build(
         NatsBus::start(client.clone(), &prefix, instance.clone(), roles.engine).await.map_err(refused)?,
     );
     let durability = connection.durability_in_words();
-    let store = RedisStore::open(connection.clone(), instance.clone()).await.map_err(refused)?;
+    let store = Arc::new(RedisStore::open(connection.clone(), instance.clone()).await.map_err(refused)?);
     store.follow(&*bus);
     let mailbox = Arc::new(RedisMailbox::new(connection, blobs));
+    let settings = stage_settings(config)?;
+    let cap_settings = cap_settings(machines, &prefix, &settings);
     let foundation = Foundation {
-        store: Arc::new(store),
+        store: store.clone(),
         bus: bus.clone(),
         clock: Arc::new(SystemClock),
         identity,
         instance,
         mailbox: Some(mailbox.clone()),
-        probes: Vec::new(),
+        probes: vec![store, Arc::new(StreamProbe::new(client.clone(), cap_settings.clone()))],
     };
-    let control = Control::new(foundation, stage_settings(config));
+    let control = Control::new(foundation, settings);
     let edge = if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
-        Some(
-            Edge::prepare(client, parts, cap_settings(machines, &prefix, control.settings()))
-                .await
-                .map_err(refused)?,
-        )
+        Some(Edge::prepare(client, parts, cap_settings).await.map_err(refused)?)
     } else {
         None
     };

@@ -116,6 +116,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The same way, for another tenant.
+    pub(crate) fn of(&self, tenant: &str) -> Self {
+        Self { tenant: tenant.to_owned(), ..self.clone() }
+    }
+
     /// None: the server could not be reached, or died before it had answered.
     pub(crate) async fn try_send(
         &self,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use interlock_backend::locks::{Acquire, Acquired};
+use interlock_backend::locks::{Acquire, Acquired, Busy};
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_model::admission::StartRun;
 use interlock_model::lock::{LockLimits, LockMode, LockName};
-use interlock_model::{Fence, LockRequest, LockToken};
+use interlock_model::{Fence, LockOwner, LockRequest, LockToken, why};
 use tokio::time::{Instant, timeout};
 
 use crate::service::Control;
@@ -23,6 +23,8 @@ pub(super) struct AdmissionLock {
     store: Arc<dyn Store>,
     asked: Acquire,
     standing: Standing,
+    /// As the last try that was answered found it.
+    busy: Option<Busy>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +51,18 @@ impl AdmissionLock {
             stay: None,
             limits: LIMITS,
         };
-        Self { store: control.store.clone(), asked, standing: Standing::Outside }
+        Self { store: control.store.clone(), asked, standing: Standing::Outside, busy: None }
+    }
+
+    /// Why the last try was in vain.
+    pub(super) fn trouble(&self) -> String {
+        match &self.busy {
+            Some(Busy { holder, held_for, .. }) => {
+                let resource = self.asked.lock.resource();
+                why::lock(resource.as_str(), holder.as_ref().map(LockOwner::as_str), *held_for)
+            }
+            None => "the store did not answer".to_owned(),
+        }
     }
 
     pub(super) fn ttl(&self) -> Duration {
@@ -69,7 +82,12 @@ impl AdmissionLock {
                 }
                 Acquired::Granted(_) => Ok(None),
                 // An earlier try without an answer may still be on its way.
-                Acquired::Waiting(_) | Acquired::Refused(_) | Acquired::OverQuota { .. } => {
+                Acquired::Waiting(busy) | Acquired::Refused(busy) => {
+                    self.standing = before;
+                    self.busy = Some(busy);
+                    Ok(None)
+                }
+                Acquired::OverQuota { .. } => {
                     self.standing = before;
                     Ok(None)
                 }

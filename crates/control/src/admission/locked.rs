@@ -57,7 +57,7 @@ impl Control {
         }
         match self.create(start, workflow).await {
             // The lock was lost, or the key was taken over. Such a create can never happen any more.
-            Err(StartError::Store(StoreError::Fenced { .. })) => Err(self.gate_busy()),
+            Err(StartError::Store(StoreError::Fenced { .. })) => Err(self.gate_lost()),
             decided => decided,
         }
     }
@@ -136,22 +136,26 @@ impl Control {
             if now >= deadline {
                 let (tenant, run, seed) = (&start.tenant, start.run, seed.number());
                 tracing::debug!(%tenant, %run, seed, "the admission lock was busy for too long");
-                return Err(self.gate_busy());
+                return Err(self.gate_busy(lock.trouble()));
             }
             let delay = delays.next().unwrap_or_default();
             sleep_until(deadline.min(now + delay)).await;
         }
     }
 
-    fn gate_busy(&self) -> StartError {
-        StartError::GateBusy { retry_after: self.retry_after(None) }
+    fn gate_busy(&self, because: String) -> StartError {
+        StartError::GateBusy { because, retry_after: self.retry_after(None) }
+    }
+
+    fn gate_lost(&self) -> StartError {
+        self.gate_busy("it was lost on the way".to_owned())
     }
 
     /// A step before the create failed, so that there is no run, whatever became of the step.
     fn nothing_done(&self, error: StoreError) -> StartError {
         match error {
             StoreError::Unavailable { .. } => StartError::NotDone { retry_after: self.retry_after(None) },
-            StoreError::Fenced { .. } => self.gate_busy(),
+            StoreError::Fenced { .. } => self.gate_lost(),
             StoreError::NotFound { .. } | StoreError::Conflict(_) | StoreError::Damaged { .. } => {
                 StartError::Store(error)
             }

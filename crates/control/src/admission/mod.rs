@@ -81,8 +81,8 @@ pub enum StartError {
     #[error("{0}")]
     NotRerunnable(String),
     /// Others had the tenant's admission lock for too long, or this start lost it.
-    #[error("the tenant's admission lock was not to be had in time; nothing was started")]
-    GateBusy { retry_after: Duration },
+    #[error("the tenant's admission lock was not to be had in time ({because}); nothing was started")]
+    GateBusy { because: String, retry_after: Duration },
     /// The store did not do it.
     #[error("the store did not answer in time; nothing was started")]
     NotDone { retry_after: Duration },
@@ -222,6 +222,9 @@ impl Control {
             return RunStatus::Pending;
         };
         self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
+        if !turn.held.is_empty() {
+            self.wake(Wake::JobsHeld { tenant: start.tenant });
+        }
         turn.head.status
     }
 

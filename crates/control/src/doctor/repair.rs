@@ -143,7 +143,8 @@ fn became(mending: Result<Mending, StoreError>) -> Became {
 
 /// Those of the installation that something here can mend; for the others a person has to act.
 fn is_ever_mended(invariant: Invariant) -> bool {
-    matches!(invariant, Invariant::SnapshotStale | Invariant::WorkerSilent | Invariant::ConsumerGone)
+    use Invariant::{ConsumerGone, MemoryPolicy, SnapshotStale, WorkerSilent};
+    matches!(invariant, SnapshotStale | WorkerSilent | ConsumerGone | MemoryPolicy)
 }
 
 impl From<Finding> for Named {

@@ -10,10 +10,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
 use interlock_control::admission::Started;
-use interlock_model::RunId;
 use interlock_model::admission::Usage;
 use interlock_model::run::RunStatus;
 use interlock_model::time::millis;
+use interlock_model::{RunId, why};
 
 use crate::error::retry_after_seconds;
 use crate::metrics::AdmissionOutcome;
@@ -72,6 +72,7 @@ fn key_reused(run: RunId) -> Response {
 
 fn at_capacity(usage: Usage, retry_after: Duration) -> Response {
     let Usage { runs_active, runs_max } = usage;
+    let sentence = why::slots(usage);
     let (code, title) = (Code::MaxConcurrentRuns.name(), Code::MaxConcurrentRuns.title());
     let wait = millis(retry_after);
     let mut body = String::with_capacity(512);
@@ -79,8 +80,7 @@ fn at_capacity(usage: Usage, retry_after: Duration) -> Response {
     let _ = write!(
         body,
         "{{\"type\":\"urn:interlock:error:{code}\",\"title\":\"{title}\",\"status\":429,\
-         \"detail\":\"max concurrent runs reached: {runs_active} of {runs_max} are live\",\"code\":\"{code}\",\
-         \"error\":\"max concurrent runs reached: {runs_active} of {runs_max} are live\",\
+         \"detail\":\"{sentence}\",\"code\":\"{code}\",\"error\":\"{sentence}\",\
          \"limit\":{runs_max},\"current\":{runs_active},\"retry_after_ms\":{wait}}}"
     );
     let mut response = response(StatusCode::TOO_MANY_REQUESTS, MEDIA_TYPE, body);

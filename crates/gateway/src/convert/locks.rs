@@ -10,7 +10,7 @@ use interlock_api::{Code, Page};
 use interlock_backend::locks::{self, Busy, LockQuota};
 use interlock_model::lock::{Grant, LockEnd, LockEvent, Waiter};
 use interlock_model::time::millis;
-use interlock_model::{Resource, Timestamp};
+use interlock_model::{LockOwner, Resource, Timestamp, why};
 
 use crate::error::{Refusal, spread};
 
@@ -89,19 +89,9 @@ pub(crate) fn event(event: LockEvent) -> LockEventView {
 /// Somebody else has it, or comes first.
 pub(crate) fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refusal {
     let Busy { holder, held_for, position, is_line_full, .. } = busy;
-    let state = match holder {
-        Some(holder) => format!("{resource} is held by {holder} for {} ms now", millis(*held_for)),
-        None => format!(
-            "nobody holds {resource} by this store's records: it is somebody else's turn, or its key in Redis has a \
-            value that is not ours"
-        ),
-    };
-    let line = if *is_line_full {
-        "and its line is full".to_owned()
-    } else {
-        format!("and the caller's place in line is {position}")
-    };
-    let refusal = Refusal::new(Code::LockHeld, format!("{state}, {line}"));
+    let state = why::lock(resource.as_str(), holder.as_ref().map(LockOwner::as_str), *held_for);
+    let line = why::line(*position, *is_line_full);
+    let refusal = Refusal::new(Code::LockHeld, format!("{state}, and {line}"));
     refusal.retry_after(come_back_in(busy, wait_max)).with(|problem| {
         problem.holder =
             Some(holder.as_ref().map_or(Holder::Nobody, |owner| Holder::Owner(owner.to_string())));

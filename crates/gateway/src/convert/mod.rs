@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod dead_letters;
+pub(crate) mod dispatch_policy;
 pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod jobs;
@@ -10,6 +11,7 @@ pub(crate) mod locks;
 pub(crate) mod retry_policies;
 pub(crate) mod rollouts;
 pub(crate) mod runs;
+pub(crate) mod why;
 
 use interlock_api::Page;
 

@@ -3,6 +3,7 @@
 pub(crate) mod approvals;
 pub(crate) mod claims;
 pub(crate) mod dead_letters;
+pub(crate) mod dispatch_policy;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod history;
@@ -15,6 +16,7 @@ pub(crate) mod rollouts;
 pub(crate) mod runs;
 pub(crate) mod starts;
 pub(crate) mod status;
+pub(crate) mod why;
 pub(crate) mod workers;
 pub(crate) mod workflows;
 

@@ -110,12 +110,25 @@ impl Server {
         Self::bound(local(), foundation_on(store, stages, None).await).unwrap()
     }
 
+    /// Only the gateway: whatever waits for a stage waits.
+    pub(crate) async fn without_stages() -> Self {
+        let server = Self::bound_with(local(), foundation(None).await, false);
+        server.unwrap()
+    }
+
     fn bound(settings: Settings, foundation: Foundation) -> Result<Self, BindError> {
+        Self::bound_with(settings, foundation, true)
+    }
+
+    fn bound_with(settings: Settings, foundation: Foundation, runs_stages: bool) -> Result<Self, BindError> {
         let (shutdown, stages) = (CancellationToken::new(), CancellationToken::new());
         let control = foundation.control.clone();
         let store = control.store().clone();
         let gateway = Gateway::bind(settings, foundation)?;
-        tokio::spawn(service::run_stages(control, Roles { engine: true, scheduler: true }, stages.clone()));
+        if runs_stages {
+            let roles = Roles { engine: true, scheduler: true };
+            tokio::spawn(service::run_stages(control, roles, stages.clone()));
+        }
         let address = gateway.local_address();
         let serving = tokio::spawn(gateway.serve(shutdown.clone()));
         Ok(Self { address, shutdown, serving, store, stages })

@@ -174,7 +174,7 @@ async fn end(scene: &Scene, run: RunId) {
 /// A job whose result waits for its next delivery.
 async fn keep(scene: &Scene) -> JobId {
     begin(scene, &work("kept"), None).await;
-    let Claimed { job, lease } = claimed(scene, "kept").await;
+    let Claimed { job, lease, .. } = claimed(scene, "kept").await;
     let kept = PutOff {
         tenant: acme(),
         job: job.id.clone(),

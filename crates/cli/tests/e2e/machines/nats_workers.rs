@@ -147,15 +147,20 @@ pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
 
 /// Says something on the bus, under the name of the one worker that is written by hand.
 pub(super) async fn say(client: &async_nats::Client, subject: &'static str, payload: Payload) {
+    client.publish(subject, packet(BY_HAND, payload).into()).await.unwrap();
+    client.flush().await.unwrap();
+}
+
+/// As it goes over the bus.
+pub(super) fn packet(sender: &str, payload: Payload) -> Vec<u8> {
     let packet = BusPacket {
         trace_id: "trace".to_owned(),
-        sender_id: BY_HAND.to_owned(),
+        sender_id: sender.to_owned(),
         protocol_version: 1,
         payload: Some(payload),
         ..BusPacket::default()
     };
-    client.publish(subject, packet.encode_to_vec().into()).await.unwrap();
-    client.flush().await.unwrap();
+    packet.encode_to_vec()
 }
 
 /// The worker that is written by hand is ready for jobs.
@@ -171,7 +176,9 @@ pub(super) async fn introduce(client: &async_nats::Client) {
 
 #[tokio::test]
 async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_then_a_dead_letter() {
-    let (machines, caller) = start_two(NatsRelease::Debian).await;
+    // The worker is not heard of while its result comes again and again.
+    let machines = Machines::start_with(2, &["--redelivery-delay-ms", "5"]).await;
+    let caller = machines.replicas[0].caller("acme");
     save(&caller, json!({})).await;
     let client = async_nats::connect(machines.nats.url()).await.unwrap();
     let mut jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();

@@ -1,0 +1,79 @@
+//! Why something waits.
+
+use interlock_model::why::CauseCode;
+use interlock_model::{JobId, Resource, RunId, StepKey, WorkflowId};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::{Time, schema};
+
+/// What is asked about: exactly one of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WhyQuery {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub run_id: Option<RunId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub job_id: Option<JobId>,
+    /// A lock: what it is on, or the key of one of the control plane's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub resource: Option<Resource>,
+    /// What a start of this workflow would wait for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(value_type = Option<String>)]
+    pub workflow_id: Option<WorkflowId>,
+}
+
+/// What something waits for, at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WhyView {
+    /// The run, job, lock or workflow that was asked about.
+    pub subject: String,
+    /// Where it stands, such as `running`, `queued`, `held` or `full`.
+    pub state: String,
+    pub time: Time,
+    /// Never empty; the first says most.
+    pub causes: Vec<CauseView>,
+    /// Causes beyond those that are told.
+    pub more: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CauseView {
+    #[schema(schema_with = schema::cause_code)]
+    pub code: CauseCode,
+    /// One sentence: what it waits for, and who has that.
+    pub detail: String,
+    /// What can be done about it.
+    pub what_to_do: String,
+    #[schema(required, value_type = Option<String>)]
+    pub step_id: Option<StepKey>,
+    #[schema(required, value_type = Option<String>)]
+    pub job_id: Option<JobId>,
+    #[schema(required)]
+    pub since: Option<Time>,
+    /// When it is over by itself.
+    #[schema(required)]
+    pub until: Option<Time>,
+    pub holders: Vec<CauseHolder>,
+    /// The first is 1.
+    #[schema(required)]
+    pub position: Option<u64>,
+    /// About; null where nobody can tell.
+    #[schema(required)]
+    pub expected_wait_ms: Option<u64>,
+}
+
+/// A run, a worker, the owner of a lock or a process that has what is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CauseHolder {
+    pub name: String,
+    #[schema(required)]
+    pub since: Option<Time>,
+    #[schema(required)]
+    pub until: Option<Time>,
+}

@@ -1,0 +1,123 @@
+-- Looking at what is written, whatever it is. A rule has one or more looks, each with: where it looks (`over`), what is
+-- wrong with one subject (`finds`: a sentence, or nothing; then, where nobody but a person can mend it, why), and
+-- how it is put right (`mends`).
+--
+-- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, for how long keys
+-- are judged, and the instances that were not heard of.
+local invariant, grace, letters_told_from, keys_judged_for = argument(), number(), number(), number()
+local gone_instances = {}
+for _ = 1, number() do
+  gone_instances[argument()] = true
+end
+local rules = {}
+
+-- Of the documents that the answer holds.
+local told_bytes = 0
+
+-- The answer of a command: false if nothing is there, nil if what is there is of another kind. That is told once, as a
+-- row that is damaged.
+local function look(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    return nil
+  end
+  return answer
+end
+
+-- Members of a list in the order of their bytes, after one of them: they, and where the next page begins.
+local function over_ordered(name)
+  return function(after, limit)
+    local from = after == '' and '-' or '(' .. after
+    local members = look('ZRANGE', key(name), from, '+', 'BYLEX', 'LIMIT', 0, limit) or {}
+    return members, #members == limit and members[limit] or nil
+  end
+end
+
+-- What SSCAN, HSCAN and ZSCAN tell, every `step`-th of it, and where the next page begins.
+local function scanned(command, name, after, limit, step)
+  local answer = look(command, name, after == '' and '0' or after, 'COUNT', limit)
+  if not answer then
+    return {}, nil
+  end
+  local members = {}
+  for index = 1, #answer[2], step do
+    members[#members + 1] = answer[2][index]
+  end
+  return members, answer[1] ~= '0' and answer[1] or nil
+end
+
+local function over_scored(name)
+  return function(after, limit)
+    return scanned('ZSCAN', key(name), after, limit, 2)
+  end
+end
+
+local function over_set(name)
+  return function(after, limit)
+    return scanned('SSCAN', key(name), after, limit, 1)
+  end
+end
+
+-- What each run has of something: `pick` turns the run, and a place in what it has, into subjects and the next place.
+local function over_runs(pick)
+  return function(after, limit)
+    local run, place = string.match(after, '^(%S*) ?(%S*)$')
+    local subjects, looked_at = {}, 0
+    while looked_at < limit and told_bytes <= answer_bytes_max do
+      if place == '' then
+        local from = run == '' and '-' or '(' .. run
+        run = (look('ZRANGE', key('wf:runs'), from, '+', 'BYLEX', 'LIMIT', 0, 1) or {})[1]
+        if not run then
+          return subjects, nil
+        end
+      end
+      local some, next_place = pick(run, place, limit)
+      for _, subject in ipairs(some) do
+        subjects[#subjects + 1] = subject
+      end
+      looked_at, place = looked_at + #some + 1, next_place or ''
+    end
+    return subjects, place == '' and run or run .. ' ' .. place
+  end
+end
+
+-- Keys of the tenant that no list leads to, by what they are called: the names behind the tenant's tag. One page goes past
+-- a bounded number of keys, ours or not.
+local function over_keys(name)
+  local front = key(name, '')
+  return function(after, limit)
+    local place, suffixes = after == '' and '0' or after, {}
+    for _ = 1, 10 do
+      local answer = look('SCAN', place, 'MATCH', front .. '*', 'COUNT', limit)
+      place = answer[1]
+      for _, found in ipairs(answer[2]) do
+        suffixes[#suffixes + 1] = string.sub(found, #front + 1)
+      end
+      if place == '0' or #suffixes >= limit then
+        break
+      end
+    end
+    return suffixes, place ~= '0' and place or nil
+  end
+end
+
+-- 'live', 'ended' or 'gone'. Nothing for a run that cannot be read.
+local function state_of_run(run)
+  local found = look('HMGET', key('wf:run', run), 'status', 'version')
+  if not found then
+    return nil
+  end
+  if not found[1] then
+    return not found[2] and 'gone' or nil
+  end
+  return final[found[1]] and 'ended' or 'live'
+end
+
+-- What an id names before its first colon.
+local function run_of(job)
+  return string.match(job, '^[^:]+')
+end
+
+local function is_scored(name, member)
+  return look('ZSCORE', key(name), member)
+end

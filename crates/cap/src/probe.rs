@@ -1,0 +1,105 @@
+//! What can be seen of the stream that results come from.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::PullConsumer;
+use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
+use async_nats::jetstream::{self, ErrorCode};
+use async_nats::{Client, connection::State};
+use async_trait::async_trait;
+use interlock_backend::StoreError;
+use interlock_backend::inspection::{Probe, Probed};
+use interlock_model::doctor::{Finding, Invariant, Mending};
+
+use crate::settings::CapSettings;
+use crate::streams::{self, RESULTS_CONSUMER, SYSTEM_STREAM};
+
+/// How long NATS has to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Results that may wait on the stream: what replicas take within a few seconds.
+const LAG_MAX: u64 = 5_000;
+
+/// Looks at the stream of results and at its consumer. Needs no edge in the same process.
+pub struct StreamProbe {
+    client: Client,
+    context: jetstream::Context,
+    settings: CapSettings,
+}
+
+impl StreamProbe {
+    #[must_use]
+    pub fn new(client: Client, settings: CapSettings) -> Self {
+        let mut context = jetstream::new(client.clone());
+        context.set_timeout(ANSWER_MAX);
+        Self { client, context, settings }
+    }
+
+    fn consumer_name(&self) -> String {
+        self.settings.shared_name(RESULTS_CONSUMER)
+    }
+
+    /// How many results wait; none if there is no consumer that would take them.
+    async fn waiting(&self) -> Result<Option<u64>, String> {
+        if self.client.connection_state() != State::Connected {
+            return Err("there is no connection to NATS".to_owned());
+        }
+        let found: Result<PullConsumer, ConsumerError> =
+            self.context.get_consumer_from_stream(self.consumer_name(), SYSTEM_STREAM).await;
+        match found {
+            Ok(consumer) => Ok(Some(consumer.cached_info().num_pending)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(format!("NATS did not tell of the consumer: {error}")),
+        }
+    }
+
+    fn found(&self, invariant: Invariant, detail: String, is_repairable: bool) -> Probed {
+        let subject = self.consumer_name();
+        Probed::Found(Finding { invariant, tenant: None, subject, detail, is_repairable })
+    }
+
+    async fn make_consumer(&self) -> Mending {
+        match self.waiting().await {
+            Err(reason) => Mending::Impossible { reason },
+            Ok(Some(_)) => Mending::NothingToDo,
+            Ok(None) => match streams::prepare(&self.context, &self.settings).await {
+                Ok(_) => Mending::Mended,
+                Err(error) => Mending::Impossible { reason: error.to_string() },
+            },
+        }
+    }
+}
+
+#[async_trait]
+impl Probe for StreamProbe {
+    async fn probe(&self) -> Vec<Probed> {
+        let (gone, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
+        match self.waiting().await {
+            Err(reason) => {
+                [gone, lag].map(|invariant| Probed::Unseen { invariant, reason: reason.clone() }).into()
+            }
+            Ok(None) => {
+                let reason = "the consumer that would count what waits is gone".to_owned();
+                let detail = format!("nobody would take results from the stream {SYSTEM_STREAM}");
+                vec![self.found(gone, detail, true), Probed::Unseen { invariant: lag, reason }]
+            }
+            Ok(Some(waiting)) if waiting > LAG_MAX => {
+                let detail = format!("{waiting} results wait on the stream {SYSTEM_STREAM}");
+                vec![Probed::Sound(gone), self.found(lag, detail, false)]
+            }
+            Ok(Some(_)) => vec![Probed::Sound(gone), Probed::Sound(lag)],
+        }
+    }
+
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+        if invariant == Invariant::ConsumerGone && subject == self.consumer_name() {
+            return Ok(self.make_consumer().await);
+        }
+        Ok(Mending::NothingToDo)
+    }
+}
+
+fn is_gone(error: &ConsumerError) -> bool {
+    let gone = [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND];
+    matches!(error.kind(), ConsumerErrorKind::JetStream(refusal) if gone.contains(&refusal.error_code()))
+}

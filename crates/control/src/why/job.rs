@@ -1,0 +1,59 @@
+//! Why a job is not done yet.
+
+use interlock_backend::jobs::JobView;
+use interlock_backend::{PageRequest, StoreError};
+use interlock_model::job::JobLease;
+use interlock_model::why::{self, Cause, CauseCode, Holder};
+use interlock_model::{JobId, TenantId, Timestamp, Topic};
+
+use super::Why;
+use crate::service::Control;
+
+/// Jobs that tell the pace at which a topic's jobs are done.
+const JOBS_LOOKED_AT: usize = 200;
+
+impl Control {
+    /// None: there is no such job.
+    pub async fn why_job(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
+        let Some(found) = self.store.job(tenant, id).await? else { return Ok(None) };
+        let now = self.store.run_standing(tenant, id.run).await?.now;
+        let cause = match (&found.job.end, &found.lease) {
+            (Some(end), _) => {
+                let sentence = format!("the job has ended: {}", found.state.name());
+                Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }
+            }
+            (None, Some(lease)) => working(id, lease, now),
+            (None, None) => self.why_queued(tenant, &found).await?,
+        };
+        Ok(Some(Why::new(found.state.name(), now, vec![Cause { job: Some(id.clone()), ..cause }])))
+    }
+
+    async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Cause, StoreError> {
+        let topic = &found.job.new.topic;
+        let sentence = format!("the job waits in the queue of topic {topic}");
+        let cause = Cause { since: Some(found.job.created_at), ..Cause::new(CauseCode::Queue, sentence) };
+        let position = 1;
+        let expected_wait = why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position);
+        Ok(Cause { position: Some(position), expected_wait, ..cause })
+    }
+
+    /// When jobs of the topic were done, lately.
+    async fn lately_done(&self, tenant: &TenantId, topic: &Topic) -> Result<Vec<Timestamp>, StoreError> {
+        let newest = PageRequest { limit: JOBS_LOOKED_AT, after: None };
+        let jobs = self.store.jobs(tenant, None, &newest).await?;
+        let of_topic = jobs.items.into_iter().filter(|found| found.job.new.topic == *topic);
+        Ok(of_topic.filter_map(|found| found.job.end).map(|end| end.at).collect())
+    }
+}
+
+fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {
+    let JobLease { worker, claimed_at, expires_at, .. } = lease;
+    let seconds = now.since(*claimed_at).as_secs();
+    let sentence = if *expires_at <= now {
+        format!("worker {worker} has {id} for {seconds} s, and was not heard of in time: it goes to another")
+    } else {
+        format!("worker {worker} works on {id} for {seconds} s now")
+    };
+    let holder = Holder { name: worker.to_string(), since: Some(*claimed_at), until: Some(*expires_at) };
+    Cause { since: Some(*claimed_at), holders: vec![holder], ..Cause::new(CauseCode::Working, sentence) }
+}

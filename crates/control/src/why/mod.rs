@@ -1,0 +1,76 @@
+//! Why something waits, for the person who asks. Only looks; what it finds may have changed by the time it is read.
+
+mod job;
+mod run;
+mod start;
+
+use interlock_backend::StoreError;
+use interlock_backend::locks::LockDetail;
+use interlock_model::lock::{Grant, LockName};
+use interlock_model::why::{Cause, CauseCode, Holder};
+use interlock_model::{Timestamp, why};
+
+use crate::service::Control;
+
+/// What something waits for, at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Why {
+    /// Where it stands, in one word.
+    pub state: String,
+    pub now: Timestamp,
+    /// The first says most. Never empty.
+    pub causes: Vec<Cause>,
+    /// Causes beyond those that are told.
+    pub more: usize,
+}
+
+/// Causes, and holders of one, that are told.
+const CAUSES_MAX: usize = 20;
+const HOLDERS_MAX: usize = 10;
+
+impl Why {
+    fn new(state: impl Into<String>, now: Timestamp, mut causes: Vec<Cause>) -> Self {
+        let more = causes.len().saturating_sub(CAUSES_MAX);
+        causes.truncate(CAUSES_MAX);
+        Self { state: state.into(), now, causes, more }
+    }
+}
+
+impl Control {
+    /// What whoever asks for the lock now would wait for.
+    pub async fn why_lock(&self, lock: &LockName) -> Result<Why, StoreError> {
+        let (now, name) = (self.clock.now(), lock.resource().to_string());
+        let Some(LockDetail { view, .. }) = self.store.lock(lock).await? else {
+            return Ok(Why::new(
+                "free",
+                now,
+                vec![Cause::new(CauseCode::Free, format!("nobody holds {name}"))],
+            ));
+        };
+        let since = view.holders.iter().map(|grant| grant.acquired_at).min();
+        let until = view.holders.iter().map(|grant| grant.expires_at).max();
+        let holder = view.holders.first().map(|grant| grant.owner.as_str());
+        let held_for = since.map(|since| now.since(since)).unwrap_or_default();
+        let line = match view.waiting {
+            0 => "nobody stands in line".to_owned(),
+            1 => "1 stands in line".to_owned(),
+            many => format!("{many} stand in line"),
+        };
+        let cause = Cause {
+            since,
+            holders: view.holders.iter().take(HOLDERS_MAX).map(holder_of).collect(),
+            position: Some(u64::from(view.waiting) + 1),
+            ..Cause::new(CauseCode::LockHeld, format!("{}, and {line}", why::lock(&name, holder, held_for)))
+        };
+        // Only for the first in line; those behind it wait for whoever comes before them, too.
+        let cause = match until {
+            Some(until) if view.waiting == 0 => cause.ending(until, now),
+            Some(_) | None => Cause { until, ..cause },
+        };
+        Ok(Why::new("held", now, vec![cause]))
+    }
+}
+
+fn holder_of(grant: &Grant) -> Holder {
+    Holder { name: grant.owner.to_string(), since: Some(grant.acquired_at), until: Some(grant.expires_at) }
+}

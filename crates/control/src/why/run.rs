@@ -1,0 +1,124 @@
+//! Why a run does not go on: its lock, and each of its steps that waits.
+
+use interlock_backend::StoreError;
+use interlock_backend::runs::{RunHold, RunStanding};
+use interlock_model::contention::RunStrategy;
+use interlock_model::run::{Run, RunStatus};
+use interlock_model::step::{StepRun, StepStatus};
+use interlock_model::why::{Cause, CauseCode, Holder};
+use interlock_model::workflow::{StepKind, Workflow};
+use interlock_model::{RunId, StepKey, TenantId, Timestamp};
+
+use super::{CAUSES_MAX, Why};
+use crate::service::Control;
+
+impl Control {
+    /// None: there is no such run.
+    pub async fn why_run(&self, tenant: &TenantId, id: RunId) -> Result<Option<Why>, StoreError> {
+        let Some(run) = self.store.run(tenant, id).await? else { return Ok(None) };
+        let standing = self.store.run_standing(tenant, id).await?;
+        let (now, status) = (standing.now, run.head.status);
+        if status.is_final() {
+            let ended = Cause::new(CauseCode::Ended, format!("the run is {}", status.name()));
+            let ended = Cause { since: run.head.completed_at, ..ended };
+            return Ok(Some(Why::new(status.name(), now, vec![ended])));
+        }
+        let mut causes: Vec<Cause> = self.why_held(id, &standing).into_iter().collect();
+        let pinned = self.workflow_version(tenant, &run.start.workflow, run.start.workflow_version).await?;
+        let mut more = 0;
+        for (key, step) in run.steps.iter().filter(|(_, step)| waits(step)) {
+            // Each may cost a look at the store; a fan-out of thousands is told by its first.
+            if causes.len() >= CAUSES_MAX {
+                more += 1;
+                continue;
+            }
+            let cause = self.why_step(tenant, pinned.as_deref(), (key, step), now).await?;
+            causes.push(Cause { step: Some(key.clone()), ..cause });
+        }
+        if causes.is_empty() {
+            causes.push(ready(&run, &standing));
+        }
+        Ok(Some(Why { more, ..Why::new(status.name(), now, causes) }))
+    }
+
+    /// The run's own lock, where that is what keeps it from going on.
+    fn why_held(&self, run: RunId, standing: &RunStanding) -> Option<Cause> {
+        let RunHold { holder, until } = standing.hold.as_ref()?;
+        let waits_for_lock = self.settings.run_strategy == RunStrategy::Lock;
+        if !standing.is_ready && holder.is_some() && !waits_for_lock {
+            return None;
+        }
+        let name = holder.as_ref().map_or_else(|| "a value that is not ours".to_owned(), ToString::to_string);
+        let sentence =
+            format!("the lock of run {run} is held by {name}, and nobody else may advance the run");
+        let holders = vec![Holder { name, since: None, until: *until }];
+        let cause = Cause { holders, ..Cause::new(CauseCode::LockHeld, sentence) };
+        Some(match until {
+            Some(until) => cause.ending(*until, standing.now),
+            None => cause,
+        })
+    }
+
+    async fn why_step(
+        &self,
+        tenant: &TenantId,
+        workflow: Option<&Workflow>,
+        (key, step): (&StepKey, &StepRun),
+        now: Timestamp,
+    ) -> Result<Cause, StoreError> {
+        if let Some(at) = step.wake_at {
+            return Ok(until(workflow, (key, step), (at, now)));
+        }
+        let Some(job) = step.job.as_ref().filter(|_| step.job_open) else {
+            return Ok(Cause::new(CauseCode::Ready, format!("step {key} is about to begin")));
+        };
+        if step.status == StepStatus::Waiting {
+            let sentence = format!("step {key} waits for an approval ({job})");
+            let cause = Cause::new(CauseCode::ApprovalOpen, sentence);
+            return Ok(Cause { job: Some(job.clone()), since: step.started_at, ..cause });
+        }
+        match self.why_job(tenant, job).await?.and_then(|why| why.causes.into_iter().next()) {
+            Some(cause) => Ok(cause),
+            None => Ok(Cause::new(
+                CauseCode::Ready,
+                format!("the job {job} of step {key} is gone: interlock doctor"),
+            )),
+        }
+    }
+}
+
+/// A step that something must happen to before it goes on. One that fans out waits through its items.
+fn waits(step: &StepRun) -> bool {
+    let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
+    is_begun && step.fan_out.is_none()
+}
+
+fn until(
+    workflow: Option<&Workflow>,
+    (key, step): (&StepKey, &StepRun),
+    (at, now): (Timestamp, Timestamp),
+) -> Cause {
+    let kind = workflow.and_then(|workflow| workflow.steps.get(&key.step)).map(|step| &step.kind);
+    let cause = if let Some(StepKind::Delay(_)) = kind {
+        Cause::new(CauseCode::Delay, format!("step {key} is a delay until {at}"))
+    } else {
+        let error = step.error.as_ref().map_or_else(String::new, |error| format!(" ({})", error.message));
+        let times = if step.failures == 1 { "once".to_owned() } else { format!("{} times", step.failures) };
+        Cause::new(
+            CauseCode::RetryBackoff,
+            format!("step {key} has failed {times}{error} and is tried again at {at}"),
+        )
+    };
+    Cause { since: step.started_at, ..cause.ending(at, now) }
+}
+
+fn ready(run: &Run, standing: &RunStanding) -> Cause {
+    let sentence = if run.head.status == RunStatus::Pending {
+        "the run was admitted and waits for the engine to begin it"
+    } else if standing.is_ready {
+        "something has come for the run, and it waits for the engine"
+    } else {
+        "the run is between two turns"
+    };
+    Cause { since: Some(run.head.updated_at), ..Cause::new(CauseCode::Ready, sentence) }
+}

@@ -1,0 +1,58 @@
+//! Why a start is refused: who has the tenant's slots.
+
+use interlock_backend::runs::{RunFilter, RunSummary};
+use interlock_backend::{PageRequest, StoreError};
+use interlock_model::TenantId;
+use interlock_model::admission::Usage;
+use interlock_model::why::{self, Cause, CauseCode, Holder};
+
+use super::{HOLDERS_MAX, Why};
+use crate::service::Control;
+
+/// Ended runs that tell how long runs last.
+const RUNS_LOOKED_AT: usize = 100;
+
+/// Live runs that are looked at: the one that ends first is most likely among the oldest.
+const LIVE_LOOKED_AT: usize = 100;
+
+impl Control {
+    /// What a start of the tenant would wait for now.
+    pub async fn why_start(&self, tenant: &TenantId) -> Result<Why, StoreError> {
+        let (now, usage) = (self.clock.now(), self.store.usage(tenant).await?);
+        if usage.free() > 0 {
+            let Usage { runs_active, runs_max } = usage;
+            let sentence = format!("a start would be admitted: {runs_active} of {runs_max} slots are taken");
+            return Ok(Why::new("free", now, vec![Cause::new(CauseCode::Free, sentence)]));
+        }
+        let holders: Vec<_> = self
+            .store
+            .active_runs(tenant, LIVE_LOOKED_AT)
+            .await?
+            .into_iter()
+            .map(|run| Holder { name: run.to_string(), since: Some(run.made_at()), until: None })
+            .collect();
+        let ages: Vec<_> =
+            holders.iter().filter_map(|holder| holder.since).map(|since| now.since(since)).collect();
+        let newest = PageRequest { limit: RUNS_LOOKED_AT, after: None };
+        let runs = self.store.runs(tenant, &RunFilter::default(), &newest).await?;
+        let lasted: Vec<_> = runs.items.iter().filter_map(lasted).collect();
+        let oldest = holders.first().map_or_else(String::new, |oldest| {
+            format!(
+                ", the oldest ({}) for {} s",
+                oldest.name,
+                ages.first().map_or(0, std::time::Duration::as_secs)
+            )
+        });
+        let cause = Cause {
+            since: holders.iter().filter_map(|holder| holder.since).max(),
+            expected_wait: why::until_the_first_ends(&ages, &lasted),
+            holders: holders.into_iter().take(HOLDERS_MAX).collect(),
+            ..Cause::new(CauseCode::CapFull, format!("{}{oldest}", why::slots(usage)))
+        };
+        Ok(Why::new("full", now, vec![cause]))
+    }
+}
+
+fn lasted(run: &RunSummary) -> Option<std::time::Duration> {
+    Some(run.head.completed_at?.since(run.start.created_at))
+}
