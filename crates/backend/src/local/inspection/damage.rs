@@ -3,6 +3,7 @@
 use interlock_model::admission::KeyRecord;
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::Event;
 use interlock_model::job::{Job, JobLease};
 use interlock_model::run::{Head, InboxEvent, Start};
@@ -38,6 +39,8 @@ pub(super) const TABLES: &[Table] = &[
     Table::Jobs,
     Table::JobListing,
     Table::Queue,
+    Table::Held,
+    Table::HeldDue,
     Table::JobLeases,
     Table::JobExpiries,
     Table::PutOff,
@@ -86,9 +89,13 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         Table::RunLeases => of_run(key).or_else(|| unlike::<RunLease>(value)),
         Table::Timeline => numbered(key).or_else(|| unlike::<Event>(value)),
         Table::Jobs => of_job(key).or_else(|| unlike::<Job>(value)),
-        Table::JobListing | Table::Queue | Table::JobExpiries | Table::PutOffDue | Table::OpenApprovals => {
-            of_job(key)
-        }
+        Table::JobListing
+        | Table::Queue
+        | Table::HeldDue
+        | Table::JobExpiries
+        | Table::PutOffDue
+        | Table::OpenApprovals => of_job(key),
+        Table::Held => of_job(key).or_else(|| unlike::<Hold>(value)),
         Table::JobLeases => of_job(key).or_else(|| unlike::<JobLease>(value)),
         Table::PutOff => of_job(key).or_else(|| unlike::<Waiting>(value)),
         Table::Approvals => of_job(key).or_else(|| unlike::<Approval>(value)),
@@ -97,8 +104,9 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         Table::Locks | Table::LockLine | Table::LockHistory | Table::LockTallies => {
             locks::unreadable(table, value)
         }
-        // Lists of names that are found again by what they name, and what belongs to no tenant.
-        Table::System
+        // Counted anew with the next period, lists of names that are found again by what they name, and what belongs to no tenant.
+        Table::Throttles
+        | Table::System
         | Table::WorkflowListing
         | Table::DeletedRuns
         | Table::ApiKeys
