@@ -103,6 +103,7 @@ impl Scene {
             identity: Identity::from_seed(seed),
             instance: format!("i-{seed}").parse().unwrap(),
             mailbox: None,
+            probes: Vec::new(),
         };
         Control::new(foundation, Settings { dispatch_policy: policy.clone(), ..Settings::default() })
     }
