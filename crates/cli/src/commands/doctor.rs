@@ -38,15 +38,8 @@ pub(crate) struct Doctor {
     /// Look at every tenant, although one is named
     #[arg(long)]
     all_tenants: bool,
-    /// Every invariant with its plan; needs no server
-    #[arg(long)]
-    list: bool,
-    /// One of them
-    #[arg(long, value_name = "NAME", conflicts_with = "list")]
-    explain: Option<Invariant>,
-    /// The list as a table for a document
-    #[arg(long, requires = "list", conflicts_with = "json")]
-    markdown: bool,
+    #[command(flatten)]
+    declared: declared::Declared,
 }
 
 pub(super) async fn run(
@@ -54,11 +47,8 @@ pub(super) async fn run(
     output: Output,
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<Exit> {
-    if doctor.list {
-        return declared::list(output, doctor.markdown).map(|()| Exit::Done);
-    }
-    if let Some(invariant) = doctor.explain {
-        return declared::explain(output, invariant).map(|()| Exit::Done);
+    if let Some(printed) = doctor.declared.print(output) {
+        return printed.map(|()| Exit::Done);
     }
     let Session { client, tenant, .. } = session()?;
     let names: Vec<_> = doctor.only.iter().map(|invariant| invariant.name()).collect();

@@ -101,7 +101,7 @@ async fn looking_takes_a_viewer_mending_an_operator_and_each_only_what_its_key_c
     look(&viewer).await.ok(200);
     repair(&viewer, json!({})).await.problem(403, "forbidden");
     for role in ["starter", "worker"] {
-        look(&make(&server, "root", role, None).await).await.problem(403, "forbidden");
+        look(&make(&server, "root", role, Some("acme")).await).await.problem(403, "forbidden");
     }
     let operator = make(&server, "root", "operator", Some("acme")).await;
     repair(&operator, json!({"findings": [name("acme")]})).await.ok(200);

@@ -39,6 +39,8 @@ pub(super) const TABLES: &[Table] = &[
     Table::Jobs,
     Table::JobListing,
     Table::Queue,
+    Table::Held,
+    Table::HeldDue,
     Table::JobLeases,
     Table::JobExpiries,
     Table::PutOff,
@@ -102,8 +104,9 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         Table::Locks | Table::LockLine | Table::LockHistory | Table::LockTallies => {
             locks::unreadable(table, value)
         }
-        // Lists of names that are found again by what they name, and what belongs to no tenant.
-        Table::System
+        // Counted anew with the next period, lists of names that are found again by what they name, and what belongs to no tenant.
+        Table::Throttles
+        | Table::System
         | Table::WorkflowListing
         | Table::DeletedRuns
         | Table::ApiKeys

@@ -4,8 +4,8 @@ use interlock_model::JobId;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::Job;
 
+use super::super::rows;
 use super::super::tables::{Changes, Table};
-use super::super::{holds, rows};
 use super::{Fault, Known, Look};
 use crate::StoreError;
 
@@ -16,8 +16,10 @@ fn place(look: &Look<'_>, job: &Job) -> String {
 
 pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
     let Some(open) = look.open_job(job)? else { return Ok(None) };
-    if let Some(hold) = holds::of_job(look.view, look.tenant, job)? {
-        return held_for_ever(look, job, &hold);
+    match look.read::<Hold>(Table::Held, &rows::job(look.tenant, job))? {
+        Known::Is(hold) => return held_for_ever(look, job, &hold),
+        Known::Unreadable => return Ok(None),
+        Known::Absent => {}
     }
     let queued = place(look, &open);
     let is_somewhere = look.is_there(Table::Queue, &queued)?
@@ -52,6 +54,9 @@ pub(super) fn without_job(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>,
         Known::Is(known) if known.end.is_some() => ("has ended", None),
         Known::Is(_) if look.is_there(Table::JobLeases, &rows::job(look.tenant, job))? => {
             ("a worker has already", None)
+        }
+        Known::Is(_) if look.is_there(Table::Held, &rows::job(look.tenant, job))? => {
+            ("the dispatch policy holds", None)
         }
         Known::Is(open) => ("waits elsewhere", Some(place(look, &open))),
     };

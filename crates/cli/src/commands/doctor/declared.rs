@@ -1,10 +1,36 @@
 //! The declared invariants, from the code itself.
 
+use clap::Args;
 use interlock_model::doctor::{Invariant, Realm};
 use serde_json::{Value, json};
 
 use crate::exit::Result;
 use crate::output::{self, Output, fields, table};
+
+/// What is to be told of them, if anything is.
+#[derive(Debug, Args)]
+pub(super) struct Declared {
+    /// Every invariant with its plan; needs no server
+    #[arg(long)]
+    list: bool,
+    /// One of them
+    #[arg(long, value_name = "NAME", conflicts_with = "list")]
+    explain: Option<Invariant>,
+    /// The list as a table for a document
+    #[arg(long, requires = "list", conflicts_with = "json")]
+    markdown: bool,
+}
+
+impl Declared {
+    /// Prints what was asked for. None: nothing was.
+    pub(super) fn print(&self, output: Output) -> Option<Result<()>> {
+        match self.explain {
+            _ if self.list => Some(list(output, self.markdown)),
+            Some(invariant) => Some(explain(output, invariant)),
+            None => None,
+        }
+    }
+}
 
 fn realm(invariant: Invariant) -> &'static str {
     match invariant.realm() {
@@ -28,7 +54,7 @@ fn cells(invariant: Invariant) -> [String; 4] {
 
 const TITLES: [&str; 4] = ["invariant", "of", "what must be true", "where it is not"];
 
-pub(super) fn list(output: Output, markdown: bool) -> Result<()> {
+fn list(output: Output, markdown: bool) -> Result<()> {
     if markdown {
         return output::raw(as_markdown().as_bytes());
     }
@@ -39,7 +65,7 @@ pub(super) fn list(output: Output, markdown: bool) -> Result<()> {
     })
 }
 
-pub(super) fn explain(output: Output, invariant: Invariant) -> Result<()> {
+fn explain(output: Output, invariant: Invariant) -> Result<()> {
     output.result(&document(invariant), |_| {
         let [name, realm, rule, plan] = cells(invariant);
         let pairs = [("invariant", name), ("of", realm), ("rule", rule), ("plan", plan)];
