@@ -126,6 +126,9 @@ pub struct JobView {
     pub topic: Topic,
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
+    /// What keeps it from a worker, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
     pub attempt: u32,
     /// Null until a worker has claimed it.
     #[schema(required)]
@@ -143,6 +146,15 @@ pub struct JobView {
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     pub input: Value,
+}
+
+/// What a job waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingFor {
+    /// For machines: `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`.
+    pub reason: String,
+    /// For people.
+    pub detail: String,
 }
 
 /// The answer to a job's cancellation.

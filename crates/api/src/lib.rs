@@ -7,6 +7,7 @@
 
 pub mod approvals;
 pub mod dead_letters;
+pub mod dispatch_policy;
 pub mod doctor;
 pub mod history;
 pub mod jobs;

@@ -83,13 +83,15 @@ pub struct Retry {
 }
 
 /// Every job state, in the order of a job's life.
-pub const JOB_STATES: [JobState; 6] = [
+pub const JOB_STATES: [JobState; 8] = [
+    JobState::Held,
     JobState::Queued,
     JobState::Running,
     JobState::Succeeded,
     JobState::Failed,
     JobState::Lost,
     JobState::Cancelled,
+    JobState::Denied,
 ];
 
 /// The name of a model value that is written as a plain string.

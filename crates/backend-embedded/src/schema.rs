@@ -12,7 +12,8 @@ const APPLICATION_ID: i32 = 0x494c_434b;
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
 type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
 
-const MIGRATIONS: &[Migration] = &[create_tables, add_registry, add_locks, add_documents, add_put_off];
+const MIGRATIONS: &[Migration] =
+    &[create_tables, add_registry, add_locks, add_documents, add_put_off, count_letters, add_holds];
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -149,6 +150,21 @@ fn add_put_off(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     ["put_off", "put_off_due"].iter().try_for_each(|table| create_table(transaction, table))
 }
 
+/// Version 6. A tenant counts its dead letters.
+fn count_letters(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    // '0' is the character after '/'.
+    transaction.execute_batch(
+        "UPDATE tenants SET value = json_set(value, '$.dead_letters', (
+            SELECT count(*) FROM dead_letters
+            WHERE dead_letters.key >= tenants.key || '/' AND dead_letters.key < tenants.key || '0'))",
+    )
+}
+
+/// Version 7.
+fn add_holds(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    ["held", "held_due", "throttles"].iter().try_for_each(|table| create_table(transaction, table))
+}
+
 fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     transaction.execute_batch(&format!(
         "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
@@ -187,6 +203,27 @@ mod tests {
         let letter: interlock_model::dead_letter::DeadLetter = serde_json::from_str(&value).unwrap();
         assert_eq!((letter.job.to_string(), letter.attempts), (job.to_owned(), 10));
         assert_eq!(letter.buried_at, interlock_model::Timestamp::from_millis(1_794_700_800_000));
+    }
+
+    #[test]
+    fn dead_letters_of_an_older_file_are_counted() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let transaction = connection.transaction().unwrap();
+        create_tables(&transaction).unwrap();
+        let tenant = serde_json::to_string(&interlock_model::tenant::Tenant::default()).unwrap();
+        for id in ["acme", "acme-2", "none"] {
+            transaction.execute("INSERT INTO tenants VALUES (?1, ?2)", [id, &tenant]).unwrap();
+        }
+        for key in ["acme/a", "acme/b", "acme-2/a"] {
+            transaction.execute("INSERT INTO dead_letters VALUES (?1, '{}')", [key]).unwrap();
+        }
+        count_letters(&transaction).unwrap();
+        let read = |id: &str| {
+            let row = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            let value = transaction.query_row("SELECT value FROM tenants WHERE key = ?1", [id], row).unwrap();
+            serde_json::from_str::<interlock_model::tenant::Tenant>(&value).unwrap().dead_letters
+        };
+        assert_eq!(["acme", "acme-2", "none"].map(read), [2, 1, 0]);
     }
 
     #[test]

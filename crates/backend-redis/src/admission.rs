@@ -222,6 +222,11 @@ fn put_turn(put: &mut Vec<Vec<u8>>, turn: Option<&FirstTurn>) {
     for job in dispatched {
         encode::put_job(put, job);
     }
+    let held = turn.map_or(&[][..], |turn| &turn.held);
+    put.push(held.len().written());
+    for held in held {
+        encode::put_held(put, held);
+    }
     let opened = turn.map_or(&[][..], |turn| &turn.approvals_opened);
     put.push(opened.len().written());
     for approval in opened {

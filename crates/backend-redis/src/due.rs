@@ -24,6 +24,7 @@ struct Look {
     timer: Option<Timestamp>,
     lease: Option<Timestamp>,
     put_off: Option<Timestamp>,
+    held: Option<Timestamp>,
 }
 
 pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
@@ -53,6 +54,7 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
                 (look.timer, &mut due.timers),
                 (look.lease, &mut due.leases),
                 (look.put_off, &mut due.put_off),
+                (look.held, &mut due.held),
             ];
             for (at, tenants) in times {
                 match at {
@@ -85,8 +87,8 @@ fn read(mut fields: Fields, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look
         let mut answer = answers.list()?;
         let is_ready = answer.parsed::<u64>("count")? > 0;
         let mut time = || answer.optional_time();
-        let (timer, lease, put_off) = (time()?, time()?, time()?);
-        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease, put_off });
+        let (timer, lease, put_off, held) = (time()?, time()?, time()?, time()?);
+        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease, put_off, held });
     }
     Ok((now, looks))
 }

@@ -1,6 +1,7 @@
 //! How values are written for the scripts, which never look into them.
 
 use interlock_model::approval::Approval;
+use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::run::{InboxEvent, RunStatus};
 use interlock_model::{JobId, Timestamp};
@@ -30,12 +31,23 @@ pub(crate) fn outcome(job: &JobId, outcome: JobOutcome) -> String {
     text.strip_prefix("{\"job\":{\"at\":0").expect("the first field is the time zero").to_owned()
 }
 
+/// An operator's wish for another attempt, for its run's inbox, up to the letter: the script puts the one that it has.
+pub(crate) fn retry_without_letter(by: &str) -> String {
+    format!(r#"{{"retry":{{"by":{},"letter":"#, json(&by))
+}
+
 /// As `dispatch` of `lua/shared/jobs.lua` reads it.
 pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
     put.push(job.id.to_string().written());
     put.push(job.topic.as_str().written());
     put.push(job.deadline_at.map(Timestamp::as_millis).written());
     put.push(json(job).written());
+}
+
+/// As `hold` of `lua/shared/jobs.lua` reads it.
+pub(crate) fn put_held(put: &mut Vec<Vec<u8>>, held: &HeldJob) {
+    put_job(put, &held.job);
+    put.push(held.detail.as_str().written());
 }
 
 /// As `open_approval` of `lua/shared/jobs.lua` reads it.

@@ -11,6 +11,7 @@ use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 use serde_json::json;
 
+use crate::holds::read_hold;
 use crate::runs::found;
 use crate::script::{Call, Fields, Unreadable};
 use crate::store::RedisStore;
@@ -107,7 +108,7 @@ impl JobStore for RedisStore {
         let event = encode::outcome(job, JobOutcome::Cancelled { by: by.to_owned() });
         let call = Call::write(&scripts::CANCEL_JOB, "cancel a job", tenant).of("job", job);
         let call = call.with(job.to_string()).with(job.run.to_string()).with(event);
-        self.ask(call, |mut fields| Ok(state_after(cause_named(&fields.text()?)?))).await
+        self.ask(call, |mut fields| Ok(JobState::after(cause_named(&fields.text()?)?))).await
     }
 
     async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError> {
@@ -169,19 +170,21 @@ fn read_claimed(mut fields: Fields, worker: &WorkerId) -> Result<Claimed, Unread
     let fence = fields.fence()?;
     let ttl = read_duration(&mut fields)?;
     let (expires_at, claimed_at) = (fields.time()?, fields.time()?);
-    Ok(Claimed { job, lease: JobLease { worker: worker.clone(), fence, ttl, expires_at, claimed_at } })
+    let lease = JobLease { worker: worker.clone(), fence, ttl, expires_at, claimed_at };
+    Ok(Claimed { job, lease, queued_at: fields.time()? })
 }
 
 /// A job as `lua/shared/job_view.lua` tells it.
 fn read_view(mut fields: Fields) -> Result<JobView, Unreadable> {
     let (new, created_at) = (fields.json("job")?, fields.time()?);
     let lease = read_lease(&mut fields)?;
+    let hold = read_hold(&mut fields)?;
     let job = Job { new, created_at, end: read_end(&mut fields)? };
-    let state = JobState::of(&job, lease.as_ref());
-    Ok(JobView { job, lease, state })
+    let state = JobState::of(&job, lease.as_ref(), hold.as_ref());
+    Ok(JobView { job, lease, hold, state })
 }
 
-fn read_lease(fields: &mut Fields) -> Result<Option<JobLease>, Unreadable> {
+pub(crate) fn read_lease(fields: &mut Fields) -> Result<Option<JobLease>, Unreadable> {
     let Some(worker) = fields.optional("worker")? else {
         // The four other fields of a lease are as absent as its worker.
         for _ in 0..4 {
@@ -216,24 +219,21 @@ pub(crate) fn cause_name(cause: EndCause) -> &'static str {
         EndCause::Lost => "lost",
         EndCause::Revoked => "revoked",
         EndCause::Cancelled => "cancelled",
+        EndCause::Denied => "denied",
     }
 }
 
 fn cause_named(name: &str) -> Result<EndCause, Unreadable> {
-    let causes =
-        [EndCause::Completed, EndCause::Failed, EndCause::Lost, EndCause::Revoked, EndCause::Cancelled];
+    let causes = [
+        EndCause::Completed,
+        EndCause::Failed,
+        EndCause::Lost,
+        EndCause::Revoked,
+        EndCause::Cancelled,
+        EndCause::Denied,
+    ];
     let found = causes.into_iter().find(|cause| cause_name(*cause) == name);
     found.ok_or_else(|| Unreadable(format!("{name} is no end of a job")))
-}
-
-/// Where a job stands that ended so.
-fn state_after(cause: EndCause) -> JobState {
-    match cause {
-        EndCause::Completed => JobState::Succeeded,
-        EndCause::Failed => JobState::Failed,
-        EndCause::Lost => JobState::Lost,
-        EndCause::Revoked | EndCause::Cancelled => JobState::Cancelled,
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use interlock_model::run::{Head, InboxEvent, Run};
 use interlock_model::time::millis;
 use interlock_model::{Fence, InstanceId, JobId, RunId, TenantId, Timestamp};
 
+use crate::dead_letters::with_letters;
 use crate::link::{damaged, new_request};
 use crate::script::{Call, Fields, Unreadable};
 use crate::store::RedisStore;
@@ -229,7 +230,7 @@ pub(crate) fn found<T>(answer: Result<T, StoreError>) -> Result<Option<T>, Store
 fn commit_call(commit: &Commit) -> Call {
     let head = Head { version: commit.version + 1, fence: commit.fence, ..commit.head.clone() };
     let job = |call: &mut Call, job: &JobId| call.push(job.to_string());
-    Call::write(&scripts::COMMIT, "commit a run", &commit.tenant)
+    let call = Call::write(&scripts::COMMIT, "commit a run", &commit.tenant)
         .of("run", commit.run)
         .under(commit.fence)
         .with(commit.run.to_string())
@@ -245,15 +246,13 @@ fn commit_call(commit: &Commit) -> Call {
         })
         .with_list(commit.events.iter(), |call, event| call.push(encode::json(event)))
         .with_list(commit.dispatched.iter(), |call, job| encode::put_job(&mut call.arguments, job))
+        .with_list(commit.held.iter(), |call, held| encode::put_held(&mut call.arguments, held))
         .with_list(commit.revoked.iter(), job)
         .with_list(commit.approvals_opened.iter(), |call, approval| {
             encode::put_approval(&mut call.arguments, approval);
         })
-        .with_list(commit.approvals_withdrawn.iter(), job)
-        .with_list(commit.buried.iter(), |call, letter| {
-            call.push(letter.job.to_string());
-            call.push(encode::json(letter));
-        })
+        .with_list(commit.approvals_withdrawn.iter(), job);
+    with_letters(call, &commit.buried, commit.letters_max)
 }
 
 /// Whether the store did not answer, so that a hold may be left behind.

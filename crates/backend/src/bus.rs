@@ -11,6 +11,8 @@ use tokio::sync::broadcast;
 pub enum Wake {
     /// A run of this tenant has something to take into account.
     RunReady { tenant: TenantId },
+    /// A job of this tenant is held until somebody decides about it.
+    JobsHeld { tenant: TenantId },
     /// So many jobs wait for a worker.
     JobsReady { tenant: TenantId, topic: Topic, jobs: u32 },
     /// Its timeline has grown.

@@ -10,7 +10,7 @@ use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::doctor::{Finding, Mending};
 use interlock_model::history::Recorded;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobLease, JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
@@ -23,14 +23,16 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use crate::approvals::ApprovalStore;
-use crate::dead_letters::DeadLetterStore;
+use crate::dead_letters::{DeadLetterStore, LetterCount, LetterRetry};
 use crate::deliveries::{DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
 use crate::documents::{Document, DocumentName, DocumentStore};
 use crate::history::HistoryStore;
+use crate::holds::{HeldDue, HoldStore, Settled, Settlement, TakeHeld};
 use crate::inspection::{Inspection, InspectionStore, Repair};
 use crate::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use crate::keys::{ApiKey, KeyStore};
 use crate::locks::{Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView, Turn};
+use crate::reconcile::{ReconcileStore, Replayed, Retire, Retired, SlotDrift};
 use crate::registry::{Beat, Handshake, Registry, RegistryStore};
 use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
 use crate::runs::{
@@ -228,16 +230,30 @@ pass_on!(DeliveryStore {
     take_put_off(tenant: &TenantId, limit: usize) -> Vec<PutOffResult>;
 });
 
+pass_on!(HoldStore {
+    take_held(take: &TakeHeld) -> Vec<HeldDue>;
+    settle_held(tenant: &TenantId, job: &JobId, settlement: &Settlement) -> Settled;
+});
+
 pass_on!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution;
     approvals(tenant: &TenantId, page: &PageRequest) -> Page<Approval>;
 });
 
 pass_on!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> ();
+    bury(tenant: &TenantId, letter: &DeadLetter, letters_max: u32) -> ();
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter>;
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter>;
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> ();
+    retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry;
+    count_dead_letters(tenant: &TenantId) -> LetterCount;
+});
+
+pass_on!(ReconcileStore {
+    leases_run_out(tenant: &TenantId, limit: usize) -> Vec<(JobId, JobLease)>;
+    replay(tenant: &TenantId, limit: usize) -> Replayed;
+    mend_slots(tenant: &TenantId, after: Option<RunId>, limit: usize) -> SlotDrift;
+    retire(tenant: &TenantId, retire: &Retire) -> Retired;
 });
 
 pass_on!(DocumentStore {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobLease, JobOutcome, JobState, NewJob};
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
@@ -45,6 +46,8 @@ impl LeaseTerm {
 pub struct Claimed {
     pub job: NewJob,
     pub lease: JobLease,
+    /// Since when it had waited.
+    pub queued_at: Timestamp,
 }
 
 /// The answer to a heartbeat.
@@ -72,6 +75,8 @@ pub enum Report {
 pub struct JobView {
     pub job: Job,
     pub lease: Option<JobLease>,
+    /// Why it must not go to its queue yet.
+    pub hold: Option<Hold>,
     pub state: JobState,
 }
 

@@ -11,6 +11,7 @@ pub mod deliveries;
 pub mod documents;
 pub mod error;
 pub mod history;
+pub mod holds;
 pub mod inspection;
 pub mod jobs;
 pub mod keys;
@@ -19,6 +20,7 @@ pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -47,10 +49,12 @@ pub trait Store:
     + documents::DocumentStore
     + deliveries::DeliveryStore
     + history::HistoryStore
+    + holds::HoldStore
     + inspection::InspectionStore
     + jobs::JobStore
     + keys::KeyStore
     + locks::LockStore
+    + reconcile::ReconcileStore
     + registry::RegistryStore
     + reservations::ReservationStore
     + runs::Glance
@@ -67,10 +71,12 @@ impl<T> Store for T where
         + documents::DocumentStore
         + deliveries::DeliveryStore
         + history::HistoryStore
+        + holds::HoldStore
         + inspection::InspectionStore
         + jobs::JobStore
         + keys::KeyStore
         + locks::LockStore
+        + reconcile::ReconcileStore
         + registry::RegistryStore
         + reservations::ReservationStore
         + runs::Glance

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use interlock_model::admission::{Admission, StartRun, Usage};
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
@@ -42,10 +43,14 @@ pub struct Commit {
     pub inbox_end: u64,
     pub events: Vec<Event>,
     pub dispatched: Vec<NewJob>,
+    /// Dispatched, and not to be claimed until it is settled what becomes of them.
+    pub held: Vec<HeldJob>,
     pub revoked: Vec<JobId>,
     pub approvals_opened: Vec<Approval>,
     pub approvals_withdrawn: Vec<JobId>,
     pub buried: Vec<DeadLetter>,
+    /// Dead letters that the tenant may have; the oldest make room.
+    pub letters_max: u32,
 }
 
 /// What a commit left behind.
@@ -111,7 +116,9 @@ pub struct Due {
     pub leases: Vec<TenantId>,
     /// A result that was put off is to be delivered again.
     pub put_off: Vec<TenantId>,
-    /// How long until the next timer, lease or result is due, as far as is known now.
+    /// A held job is to be looked at.
+    pub held: Vec<TenantId>,
+    /// How long until the next timer, lease, result or held job is due, as far as is known now.
     pub next_in: Option<Duration>,
 }
 

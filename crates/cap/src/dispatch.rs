@@ -1,5 +1,6 @@
 //! Jobs go out: claimed on a worker's behalf, as it would claim by itself over HTTP, and pushed to it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use interlock_backend::jobs::{Claim, LeaseTerm};
@@ -25,6 +26,9 @@ const TURN_MAX: usize = 32;
 /// Tenants that one look goes through.
 const TENANTS_A_LOOK: usize = 500;
 
+/// Places that are remembered as empty.
+const EMPTY_MAX: usize = 100_000;
+
 /// A result that is never there: reading it tells whether the mailbox answers.
 const PROBE: &str = "redis://res:probe";
 
@@ -40,6 +44,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
             Ok(Wake::JobsRevoked { jobs }) => cancel(&shared, &jobs).await,
             Ok(
                 Wake::RunReady { .. }
+                | Wake::JobsHeld { .. }
                 | Wake::RunChanged { .. }
                 | Wake::WorkflowChanged { .. }
                 | Wake::LimitsChanged
@@ -101,6 +106,8 @@ struct Dispatcher {
     shutdown: CancellationToken,
     /// The tenant at which the last look at all of them stopped.
     after: Option<String>,
+    /// Where the last look found nothing, with a worker there who had room.
+    empty: HashSet<Place>,
 }
 
 /// What became of a place in the line.
@@ -122,6 +129,7 @@ impl Dispatcher {
             trouble: Trouble::default(),
             shutdown,
             after: None,
+            empty: HashSet::new(),
         }
     }
 
@@ -185,7 +193,7 @@ impl Dispatcher {
     }
 
     /// Tries one job for each kind of worker. Where there was one, there may be more.
-    async fn look_at(&self, view: &View, tenant: &TenantId) -> Result<(), StoreError> {
+    async fn look_at(&mut self, view: &View, tenant: &TenantId) -> Result<(), StoreError> {
         let workers = view.of_tenant(tenant);
         let mut untried = view::all_topics(&workers);
         while !untried.is_empty() {
@@ -198,14 +206,27 @@ impl Dispatcher {
             let known = able.into_iter().find(|known| known.worker == chosen.worker);
             let topics = known.map_or(&[][..], view::topics_of);
             untried.retain(|topic| !topics.contains(topic));
-            if self.claim(view, tenant, &chosen, topics).await? > 0 {
-                for topic in topics {
-                    let place = Place { tenant: tenant.clone(), topic: topic.clone() };
+            let claimed = self.claim(view, tenant, &chosen, topics).await?;
+            for topic in topics {
+                let place = Place { tenant: tenant.clone(), topic: topic.clone() };
+                self.looked_at(&place, &claimed);
+                if !claimed.is_empty() {
                     self.shared.line.ask(place, Wanted::AtLeast(1));
                 }
             }
         }
         Ok(())
+    }
+
+    /// A job that has come since the last look, though there was room for it and nobody said so, was an orphan.
+    fn looked_at(&mut self, place: &Place, claimed: &[Topic]) {
+        if claimed.is_empty() {
+            if self.empty.len() < EMPTY_MAX {
+                self.empty.insert(place.clone());
+            }
+        } else if self.empty.remove(place) && claimed.contains(&place.topic) {
+            self.shared.control.found_unsaid(&place.tenant, &place.topic);
+        }
     }
 
     /// Everybody in the line has a turn; those whose jobs do not fit wait for room.
@@ -231,6 +252,7 @@ impl Dispatcher {
     }
 
     async fn serve(&mut self, place: &Place, wanted: Wanted) -> Result<Served, StoreError> {
+        self.empty.remove(place);
         self.refresh(false).await?;
         let Some(view) = self.view.as_ref().filter(|_| self.may_claim()) else {
             return Ok(Served::NoRoom(wanted));
@@ -244,8 +266,8 @@ impl Dispatcher {
         let mut found = 0;
         for share in self.spread(view, &workers, turn) {
             let claimed = self.claim(view, &place.tenant, &share, std::slice::from_ref(&place.topic)).await?;
-            found += claimed;
-            if claimed < share.jobs {
+            found += claimed.len();
+            if claimed.len() < share.jobs {
                 return Ok(Served::Done);
             }
         }
@@ -261,14 +283,14 @@ impl Dispatcher {
         choose::spread(loads, jobs)
     }
 
-    /// Claims for the worker and pushes what it got. Returns how many jobs that were.
+    /// Claims for the worker and pushes what it got. Returns the topic of each job.
     async fn claim(
         &self,
         view: &View,
         tenant: &TenantId,
         share: &Share,
         topics: &[Topic],
-    ) -> Result<usize, StoreError> {
+    ) -> Result<Vec<Topic>, StoreError> {
         let claim = Claim {
             tenant: tenant.clone(),
             worker: share.worker.clone(),
@@ -285,12 +307,12 @@ impl Dispatcher {
                 self.lost_claims.remember(LostClaim { tenant, worker, from, until: view.now() });
             }
         })?;
-        let jobs = claimed.len();
-        if jobs > 0 && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await {
+        let got: Vec<Topic> = claimed.iter().map(|claimed| claimed.job.topic.clone()).collect();
+        if !got.is_empty() && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await {
             self.trouble.over();
-        } else if jobs > 0 {
+        } else if !got.is_empty() {
             self.trouble.failed(self.shared.settings.poll);
         }
-        Ok(jobs)
+        Ok(got)
     }
 }

@@ -171,7 +171,7 @@ mod tests {
             expires_at: claimed_at + Duration::from_mins(15),
             claimed_at,
         };
-        Claimed { job, lease }
+        Claimed { job, lease, queued_at: claimed_at }
     }
 
     fn worker(beat: Option<(u32, u32)>, last_seen_at: Timestamp) -> RegisteredWorker {

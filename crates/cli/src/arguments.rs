@@ -4,8 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker,
-    workers, workflow,
+    approval, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker, workers, workflow,
 };
 use crate::config::ServeFlags;
 
@@ -86,6 +85,9 @@ pub(crate) enum Command {
     /// Single dispatches of steps
     #[command(subcommand, visible_alias = "job")]
     Jobs(jobs::Jobs),
+    /// What must be decided before a job may go to a worker: look, explain
+    #[command(subcommand, after_help = dispatch_policy::EXAMPLES)]
+    DispatchPolicy(dispatch_policy::DispatchPolicy),
     /// Jobs that were given up on
     #[command(subcommand)]
     Dlq(dlq::Dlq),

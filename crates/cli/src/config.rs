@@ -9,7 +9,8 @@ use interlock_api::client::Settings;
 use crate::arguments::ConnectionFlags;
 
 pub(crate) use serve::{
-    ContentionChoices, LockChoices, LogFormat, Machines, Role, Secret, ServeConfig, ServeFlags,
+    ContentionChoices, DispatchPolicyChoices, LockChoices, LogFormat, Machines, PolicyServiceChoices, Role,
+    Secret, ServeConfig, ServeFlags,
 };
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";

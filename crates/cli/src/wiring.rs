@@ -2,6 +2,7 @@
 
 mod distributed;
 mod embedded;
+mod policy_service;
 
 use std::io;
 use std::net::SocketAddr;
@@ -72,7 +73,7 @@ impl Server {
         let keys = KeyRing::load(&control, bootstrap).await.map_err(refused)?;
         let mut place = format!("({})", words.place);
         let mut gateway = None;
-        if config.roles.contains(&Role::Gateway) {
+        if config.roles.contains(&Role::Gateway) || config.listen_is_chosen {
             let parts = interlock_gateway::Foundation {
                 control: control.clone(),
                 keys: keys.clone(),
@@ -121,7 +122,7 @@ impl Server {
     }
 }
 
-fn stage_settings(config: &ServeConfig) -> settings::Settings {
+fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
     let default = settings::Settings::default();
     let ContentionChoices {
         admission_strategy,
@@ -131,21 +132,24 @@ fn stage_settings(config: &ServeConfig) -> settings::Settings {
         gather_max,
         deliveries_max,
     } = config.contention.clone();
-    settings::Settings {
+    Ok(settings::Settings {
         admission_strategy,
         run_strategy,
         admission_tuning: admission,
         lock_busy_tuning: lock_busy,
         gather_max: gather_max.unwrap_or(default.gather_max),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
+        run_retention: config.keeping.run_retention,
+        dead_letters_max: config.keeping.dead_letters_max.map_or(default.dead_letters_max, NonZeroU32::get),
         poll: config.poll.unwrap_or(default.poll),
         job_lease: config.job_lease.unwrap_or(default.job_lease),
         lock_limits: lock_limits(&config.locks, default.lock_limits),
         lock_silence: config.locks.silence.unwrap_or(default.lock_silence),
         lock_poll: config.locks.poll.unwrap_or(default.lock_poll),
         locks: Inventory::new(timings(config, default.locks.timings())),
+        dispatch_policy: policy_service::policy(&config.dispatch_policy)?,
         ..default
-    }
+    })
 }
 
 fn lock_limits(chosen: &LockChoices, default: LockLimits) -> LockLimits {
@@ -172,6 +176,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
     let default = interlock_gateway::Settings::default();
     interlock_gateway::Settings {
         listen: config.listen,
+        serves_api: config.roles.contains(&Role::Gateway),
         body_timeout: config.body_timeout.unwrap_or(default.body_timeout),
         header_timeout: config.header_timeout.unwrap_or(default.header_timeout),
         idle_timeout: config.idle_timeout.unwrap_or(default.idle_timeout),

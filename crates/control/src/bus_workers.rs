@@ -10,7 +10,7 @@ use interlock_backend::{PageRequest, StoreError, Wake};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::time::millis;
-use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
+use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
 use crate::service::Control;
 
@@ -58,9 +58,18 @@ impl Control {
         self.store.forget_worker(worker, unless_after).await
     }
 
-    /// Claims what waits now, for a worker that does not ask by itself.
+    /// A look found a job of this topic, though somebody was there who could have had it, and was not told.
+    pub fn found_unsaid(&self, tenant: &TenantId, topic: &Topic) {
+        self.wakeups.orphans.found(tenant, topic);
+    }
+
+    /// Claims what waits now.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        self.store.claim(claim).await
+        let claimed = self.store.claim(claim).await?;
+        for Claimed { lease, queued_at, .. } in &claimed {
+            self.counts.waited_for_a_lease(lease.claimed_at.since(*queued_at));
+        }
+        Ok(claimed)
     }
 
     /// The job has gone out to its worker: from now on it is the worker's for as long as its step may take.
@@ -110,6 +119,6 @@ impl Control {
     }
 
     pub async fn bury(&self, tenant: &TenantId, letter: &DeadLetter) -> Result<(), StoreError> {
-        self.store.bury(tenant, letter).await
+        self.store.bury(tenant, letter, self.settings.dead_letters_max).await
     }
 }

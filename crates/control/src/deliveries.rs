@@ -202,7 +202,7 @@ impl Control {
             // The worker was told that it is kept.
             result: Some(delivery.outcome.clone()),
         };
-        self.store.bury(tenant, &letter).await?;
+        self.bury(tenant, &letter).await?;
         warn!(%job, deliveries = attempt, "a result became a dead letter: its run was busy");
         let error = format!("the result could not be handled in {attempt} deliveries: {RUN_BUSY}");
         let failed = JobOutcome::Failed { error, retryable: true };

@@ -33,8 +33,14 @@ impl Control {
             .iter()
             .map(|topic| self.wakeups.waiter(Signal::JobsReady(claim.tenant.clone(), topic.clone())))
             .collect();
+        let mut has_waited_in_vain = false;
         loop {
-            let claimed = self.store.claim(claim.clone()).await?;
+            let claimed = self.claim_now(claim.clone()).await?;
+            if has_waited_in_vain {
+                for found in &claimed {
+                    self.found_unsaid(&claim.tenant, &found.job.topic);
+                }
+            }
             if claimed.len() == claim.jobs_max {
                 // There may be more than one could carry. Wake-ups that meet become one, so it is passed on.
                 for waiter in &waiters {
@@ -47,8 +53,9 @@ impl Control {
             let heard = select_all(waiters.iter().map(|waiter| Box::pin(waiter.notified())));
             let look_again = deadline.min(Instant::now() + self.settings.claim_poll);
             // Woken or not, the next look tells; stopped, there is none.
-            if stop.run_until_cancelled(timeout_at(look_again, heard)).await.is_none() {
-                return Ok(Vec::new());
+            match stop.run_until_cancelled(timeout_at(look_again, heard)).await {
+                None => return Ok(Vec::new()),
+                Some(told) => has_waited_in_vain = told.is_err(),
             }
         }
     }

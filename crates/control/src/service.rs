@@ -7,16 +7,18 @@ use interlock_backend::inspection::Probe;
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store, Wake};
 use interlock_model::lock::StageLock;
-use interlock_model::{Clock, InstanceId};
+use interlock_model::{Clock, InstanceId, RunId};
 use tokio::time::Instant;
 
 use crate::admission::Cleanups;
 use crate::contention::{Configured, Contention};
+use crate::counts::{Counted, Counts};
 use crate::definitions::Definitions;
+use crate::dispatch_policy;
 use crate::engine::RunCache;
 use crate::identity::Identity;
 use crate::locks::RunLocks;
-use crate::reconcile::{Appointments, ticking};
+use crate::reconcile::{Appointments, Walks, ticking};
 use crate::settings::Settings;
 use crate::wakeups::Wakeups;
 
@@ -38,10 +40,14 @@ pub struct Control {
     pub(crate) contention: Contention,
     pub(crate) cleanups: Cleanups,
     pub(crate) put_off_results: Appointments,
+    pub(crate) slot_walks: Walks<RunId>,
+    pub(crate) key_walks: Walks<String>,
+    pub(crate) dispatch_policy: dispatch_policy::State,
     /// Unique to this start of this process.
     pub(crate) instance: InstanceId,
     /// Results from the bus that came under a fence that counts no more.
     pub(crate) results_refused: AtomicU64,
+    pub(crate) counts: Counts,
 }
 
 /// What the control plane stands on.
@@ -74,8 +80,12 @@ impl Control {
             ),
             cleanups: Cleanups::default(),
             put_off_results: Appointments::default(),
+            slot_walks: Walks::default(),
+            key_walks: Walks::default(),
+            dispatch_policy: dispatch_policy::State::of(&settings.dispatch_policy),
             instance,
             results_refused: AtomicU64::new(0),
+            counts: Counts::default(),
             store,
             bus,
             clock,
@@ -109,6 +119,13 @@ impl Control {
         &self.contention
     }
 
+    /// What the stages have counted.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        let counted = self.counts.counted();
+        Counted { orphans_replayed: counted.orphans_replayed + self.wakeups.orphans.count(), ..counted }
+    }
+
     /// How the processes wake each other.
     #[must_use]
     pub fn bus(&self) -> &Arc<dyn Bus> {
@@ -133,6 +150,16 @@ pub struct Roles {
     pub scheduler: bool,
 }
 
+/// The loops of each role.
+const ENGINE_LOOPS: [StageLock; 2] = [StageLock::EngineReconciler, StageLock::TimerReconciler];
+const SCHEDULER_LOOPS: [StageLock; 5] = [
+    StageLock::Reconciler,
+    StageLock::PendingReplayer,
+    StageLock::SlotReconciler,
+    StageLock::Retention,
+    StageLock::SnapshotWriter,
+];
+
 /// The stages that run by themselves, as one task that ends after `shutdown` when all of them have.
 pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_util::sync::CancellationToken) {
     let mut stages = tokio::task::JoinSet::new();
@@ -141,12 +168,15 @@ pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_uti
     stages.spawn(crate::contention::follow(control.clone(), shutdown.clone()));
     if roles.engine {
         stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
-        stages.spawn(ticking::run(control.clone(), StageLock::EngineReconciler, shutdown.clone()));
-    }
-    if roles.scheduler {
-        for stage in [StageLock::Reconciler, StageLock::PendingReplayer, StageLock::SnapshotWriter] {
+        for stage in ENGINE_LOOPS {
             stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
         }
+    }
+    if roles.scheduler {
+        for stage in SCHEDULER_LOOPS {
+            stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
+        }
+        stages.spawn(dispatch_policy::run(control.clone(), shutdown.clone()));
         stages.spawn(crate::reconcile::run(control, shutdown));
     }
     while let Some(ended) = stages.join_next().await {

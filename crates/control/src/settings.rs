@@ -5,6 +5,8 @@ use std::time::Duration;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
 
+use crate::dispatch_policy;
+
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -49,8 +51,14 @@ pub struct Settings {
     pub lock_busy_tuning: Tuning,
     /// Deliveries of one result until it becomes a dead letter.
     pub deliveries_max: u32,
+    /// Dead letters that a tenant may have; those of the oldest runs make room.
+    pub dead_letters_max: u32,
+    /// How long runs are kept after they have ended; absent means for ever.
+    pub run_retention: Option<Duration>,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
+    /// What must be decided before a job may go to a worker.
+    pub dispatch_policy: dispatch_policy::Configured,
 }
 
 impl Default for Settings {
@@ -78,7 +86,10 @@ impl Default for Settings {
             admission_tuning: Scope::Admission.tuning(),
             lock_busy_tuning: Scope::LockBusy.tuning(),
             deliveries_max: 100,
+            dead_letters_max: 10_000,
+            run_retention: None,
             tuning_poll: Duration::from_millis(500),
+            dispatch_policy: dispatch_policy::Configured::default(),
         }
     }
 }

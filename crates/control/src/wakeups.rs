@@ -10,11 +10,15 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+use crate::orphans::Orphans;
+
 /// What somebody can wait for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Some run of some tenant is ready for the engine.
     RunReady,
+    /// A job of some tenant is held.
+    JobsHeld,
     JobsReady(TenantId, Topic),
     RunChanged(RunId),
     KeysChanged,
@@ -29,14 +33,32 @@ pub enum Signal {
 pub struct Wakeups {
     waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,
     /// Tenants with a ready run that the engine has not looked at since it was told.
-    ready: Mutex<ReadyTenants>,
+    ready: Mutex<TenantLine>,
+    /// Tenants with a held job that nobody in this process has looked at since it was told.
+    held: Mutex<TenantLine>,
+    /// Jobs that were found without a word.
+    pub(crate) orphans: Orphans,
 }
 
 /// A line in which each tenant stands once.
 #[derive(Debug, Default)]
-struct ReadyTenants {
+struct TenantLine {
     line: VecDeque<TenantId>,
     standing: BTreeSet<TenantId>,
+}
+
+impl TenantLine {
+    fn next(&mut self) -> Option<TenantId> {
+        let next = self.line.pop_front()?;
+        self.standing.remove(&next);
+        Some(next)
+    }
+
+    fn remember(&mut self, tenant: TenantId) {
+        if self.standing.insert(tenant.clone()) {
+            self.line.push_back(tenant);
+        }
+    }
 }
 
 /// Signals that may be remembered before the ones nobody waits for are swept out.
@@ -60,18 +82,23 @@ impl Wakeups {
 
     /// The tenant whose turn it is.
     pub(crate) fn next_ready(&self) -> Option<TenantId> {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = ready.line.pop_front()?;
-        ready.standing.remove(&next);
-        Some(next)
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// The tenant whose held jobs are looked at next.
+    pub(crate) fn next_held(&self) -> Option<TenantId> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// Puts the tenant at the end of the line of those with held jobs, unless it stands in it.
+    pub(crate) fn remember_held(&self, tenant: TenantId) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).remember(tenant);
+        self.find(&Signal::JobsHeld).inspect(|waiter| waiter.notify_one());
     }
 
     /// Puts the tenant at the end of the line, unless it stands in it.
     pub(crate) fn remember_ready(&self, tenant: TenantId) {
-        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if ready.standing.insert(tenant.clone()) {
-            ready.line.push_back(tenant);
-        }
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner).remember(tenant);
     }
 
     /// Passes on what the bus says, until `shutdown`.
@@ -93,8 +120,15 @@ impl Wakeups {
                 self.remember_ready(tenant);
                 self.find(&Signal::RunReady).inspect(|waiter| waiter.notify_one());
             }
+            Wake::JobsHeld { tenant } => {
+                // A process that settles nothing remembers nothing.
+                if self.find(&Signal::JobsHeld).is_some() {
+                    self.remember_held(tenant);
+                }
+            }
             // One waiter a job: waking all of them for one job would be a small stampede.
             Wake::JobsReady { tenant, topic, jobs } => {
+                self.orphans.said(&tenant, &topic);
                 if let Some(waiter) = self.find(&Signal::JobsReady(tenant, topic)) {
                     (0..jobs.min(256)).for_each(|_| waiter.notify_one());
                 }
@@ -122,6 +156,7 @@ impl Wakeups {
     }
 
     fn wake_all(&self) {
+        self.orphans.missed_words();
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             waiters.values().filter_map(Weak::upgrade).collect()

@@ -87,3 +87,65 @@ async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
     }
     assert!(began.elapsed() < Duration::from_mins(1), "a worker waited for its poll: {:?}", began.elapsed());
 }
+
+/// A process that hears nobody else, and looks by itself every two seconds.
+fn deaf(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
+    let mut process = process(store.clone(), clock, seed);
+    let foundation = Foundation {
+        store,
+        bus: process.bus.clone(),
+        clock: Arc::new(clock),
+        identity: Identity::from_seed(seed),
+        instance: "i-1".parse().unwrap(),
+        mailbox: None,
+        probes: Vec::new(),
+    };
+    process.control = Control::new(foundation, Settings::default());
+    let listen = process.control.wakeups().clone().listen(process.bus.clone(), CancellationToken::new());
+    tokio::spawn(listen);
+    process
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let store: Arc<dyn Store> = Arc::new(memory::store(Arc::new(clock)));
+    let (near, far) = (deaf(store.clone(), clock, 1), process(store, clock, 2));
+    let (acme, topic): (interlock_model::TenantId, interlock_model::Topic) =
+        ("acme".parse().unwrap(), "work".parse().unwrap());
+    let document =
+        json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
+    far.control.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
+    let start = async || {
+        let start = StartRequest {
+            tenant: acme.clone(),
+            workflow: "job".parse().unwrap(),
+            input: json!({}),
+            key: None,
+        };
+        assert!(matches!(far.control.start(start).await.unwrap(), Started::New { .. }));
+    };
+    for (is_told, expected) in [(false, 1), (true, 1), (false, 2)] {
+        let control = near.control.clone();
+        let waiting = tokio::spawn(async move { control.claim(claim("w"), NEVER).await.unwrap() });
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        let began = Instant::now();
+        start().await;
+        if is_told {
+            near.bus.wake(Wake::JobsReady { tenant: acme.clone(), topic: topic.clone(), jobs: 1 });
+        }
+        assert_eq!(waiting.await.unwrap().len(), 1);
+        assert!(began.elapsed() <= Settings::default().claim_poll);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(near.control.counted().orphans_replayed, expected, "told: {is_told}");
+    }
+    // One that waited for a worker, and not for a word, is none.
+    start().await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(near.control.claim(claim("w"), Duration::ZERO).await.unwrap().len(), 1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(near.control.counted().orphans_replayed, 2);
+    let waits = near.control.counted().job_lock_wait;
+    assert_eq!(waits.count(), 4);
+    assert!(waits.sum_ms() >= 10_000.0, "the last one waited for ten seconds: {}", waits.sum_ms());
+}

@@ -39,7 +39,7 @@ pub(crate) enum Permission {
     Work,
     Approve,
     Cancel,
-    DeleteLetters,
+    HandleLetters,
     /// Mend what must not be.
     Repair,
     /// Take locks, renew and release them.
@@ -65,7 +65,7 @@ impl Permission {
                         | P::ReadRest
                         | P::Approve
                         | P::Cancel
-                        | P::DeleteLetters
+                        | P::HandleLetters
                         | P::Repair
                         | P::Lock
                         | P::ForceRelease
@@ -87,7 +87,7 @@ impl Permission {
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
-            Self::DeleteLetters => "delete dead letters",
+            Self::HandleLetters => "retry or delete dead letters",
             Self::Repair => "repair what the doctor finds",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",

@@ -11,7 +11,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, doctor, events, history, jobs, keys, limits, locks, retry_policies,
+    approvals, claims, dead_letters, dispatch_policy, doctor, events, history, jobs, keys, limits, locks, retry_policies,
     rollouts, runs, starts, status, why, workers, workflows,
 };
 
@@ -52,6 +52,11 @@ pub fn document() -> utoipa::openapi::OpenApi {
         dead_letters::list,
         dead_letters::get,
         dead_letters::delete,
+        dispatch_policy::show,
+        dispatch_policy::check,
+        dead_letters::retry,
+        dead_letters::retry_many,
+        dead_letters::delete_many,
         doctor::examine,
         doctor::repair,
         limits::put,

@@ -49,6 +49,10 @@ impl Routes {
 
 fn all(app: &App) -> Routes {
     let routes = Routes { router: Router::new(), app: app.clone(), table: Vec::new() };
+    let routes = routes::status::register_probes(routes);
+    if !app.settings.serves_api {
+        return routes;
+    }
     [
         routes::starts::register,
         routes::runs::register,
@@ -58,6 +62,7 @@ fn all(app: &App) -> Routes {
         routes::workflows::register,
         routes::approvals::register,
         routes::dead_letters::register,
+        routes::dispatch_policy::register,
         routes::doctor::register,
         routes::limits::register,
         routes::locks::register,

@@ -46,7 +46,9 @@ impl Gateway {
     /// Takes the address. What connects from now on waits until [`serve`](Self::serve).
     pub fn bind(settings: Settings, foundation: Foundation) -> Result<Self, BindError> {
         let address = settings.listen;
-        refuse_open_door(address, &foundation.keys)?;
+        if settings.serves_api {
+            refuse_open_door(address, &foundation.keys)?;
+        }
         let failed = |source| BindError::Listen { address, source };
         let listener = listen(address).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;

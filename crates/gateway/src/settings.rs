@@ -7,6 +7,8 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// Whether the API is served, or only what watches the process: `/healthz`, `/readyz` and `/metrics`.
+    pub serves_api: bool,
     /// Connections that may be open at once. Further ones are told to come back.
     pub connections_max: usize,
     /// Event streams that may be open at once.
@@ -42,6 +44,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            serves_api: true,
             connections_max: 10_000,
             streams_max: 1_000,
             idle_timeout: Duration::from_mins(1),

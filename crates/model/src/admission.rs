@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Approval;
+use crate::dispatch_policy::HeldJob;
 use crate::fingerprint::Fingerprint;
 use crate::history::Event;
 use crate::job::NewJob;
@@ -65,6 +66,8 @@ pub struct FirstTurn {
     pub steps: Vec<(StepKey, StepRun)>,
     pub events: Vec<Event>,
     pub dispatched: Vec<NewJob>,
+    /// Dispatched, and not to be claimed until it is decided whether they may be.
+    pub held: Vec<HeldJob>,
     pub approvals_opened: Vec<Approval>,
 }
 

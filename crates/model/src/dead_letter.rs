@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobOutcome;
-use crate::{JobId, Timestamp, Topic};
+use crate::{JobId, RunId, Timestamp, Topic};
 
 /// A job, or a message about one, that nobody will try again by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,11 +35,71 @@ pub enum LetterCode {
 }
 
 impl LetterCode {
+    pub const ALL: [Self; 2] = [Self::WorkerLost, Self::ResultUnhandled];
+
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::WorkerLost => "worker_lost",
             Self::ResultUnhandled => "result_unhandled",
         }
+    }
+}
+
+/// Which letters are meant. What is absent holds for all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LetterFilter {
+    pub code: Option<LetterCode>,
+    pub topic: Option<Topic>,
+    pub run: Option<RunId>,
+    /// Buried before then.
+    pub before: Option<Timestamp>,
+}
+
+impl LetterFilter {
+    #[must_use]
+    pub fn is_meant(&self, letter: &DeadLetter) -> bool {
+        self.code.is_none_or(|code| code == letter.code)
+            && self.topic.as_ref().is_none_or(|topic| letter.topic.as_ref() == Some(topic))
+            && self.run.is_none_or(|run| run == letter.job.run)
+            && self.before.is_none_or(|before| letter.buried_at < before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_means_what_fits_all_of_it() {
+        let run = RunId::new(Timestamp::from_millis(1), [1; 10]);
+        let letter = DeadLetter {
+            job: format!("{run}:build@10").parse().unwrap(),
+            topic: Some("build".parse().unwrap()),
+            code: LetterCode::WorkerLost,
+            reason: String::new(),
+            attempts: 10,
+            last_error: None,
+            buried_at: Timestamp::from_millis(1_000),
+            result: None,
+        };
+        let all = LetterFilter::default();
+        let fitting = LetterFilter {
+            code: Some(LetterCode::WorkerLost),
+            topic: Some("build".parse().unwrap()),
+            run: Some(run),
+            before: Some(Timestamp::from_millis(1_001)),
+        };
+        assert!(all.is_meant(&letter) && fitting.is_meant(&letter));
+        let other_run = RunId::new(Timestamp::from_millis(1), [2; 10]);
+        for other in [
+            LetterFilter { code: Some(LetterCode::ResultUnhandled), ..fitting.clone() },
+            LetterFilter { topic: Some("test".parse().unwrap()), ..fitting.clone() },
+            LetterFilter { run: Some(other_run), ..fitting.clone() },
+            LetterFilter { before: Some(Timestamp::from_millis(1_000)), ..fitting.clone() },
+        ] {
+            assert!(!other.is_meant(&letter), "{other:?}");
+        }
+        assert!(!fitting.is_meant(&DeadLetter { topic: None, ..letter }), "an unknown topic is not that one");
     }
 }

@@ -11,16 +11,24 @@ use crate::{JobId, StepKey, Timestamp};
 pub enum EventKind {
     RunStatus,
     StepDispatched,
+    /// It must wait before it may go to a worker.
+    StepHeld,
+    /// It may go to a worker after all.
+    StepReleased,
     StepCompleted,
     StepFailed,
     StepRetryScheduled,
     StepLost,
+    /// By an operator, from a dead letter.
+    StepRetried,
     StepTimedOut,
     StepCancelled,
     StepSkipped,
     StepWaiting,
     StepApproved,
     StepRejected,
+    /// A policy refused it.
+    StepDenied,
     StepErrorRedirect,
     StepConditionEvaluated,
     StepConditionFailed,

@@ -7,6 +7,7 @@ pub mod admission;
 pub mod approval;
 pub mod contention;
 pub mod dead_letter;
+pub mod dispatch_policy;
 pub mod doctor;
 pub mod expression;
 pub mod fingerprint;

@@ -48,6 +48,11 @@ pub struct Tenant {
     pub slot_flow: SlotFlow,
     /// The last fence given out. The next is larger, whatever the clock says.
     pub fence: Fence,
+    /// Dead letters that are kept now, and how many made room for others since the tenant exists.
+    #[serde(default)]
+    pub dead_letters: u32,
+    #[serde(default)]
+    pub dead_letters_dropped: u64,
 }
 
 impl Default for Tenant {
@@ -58,6 +63,8 @@ impl Default for Tenant {
             runs_active: 0,
             slot_flow: SlotFlow::default(),
             fence: Fence::NONE,
+            dead_letters: 0,
+            dead_letters_dropped: 0,
         }
     }
 }

@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::approvals::ApprovalStore;
-use interlock_backend::dead_letters::DeadLetterStore;
+use interlock_backend::dead_letters::{DeadLetterStore, LetterCount, LetterRetry};
 use interlock_backend::deliveries::{
     DeliveryStore, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken,
 };
 use interlock_backend::documents::{Document, DocumentName, DocumentStore};
 use interlock_backend::history::HistoryStore;
+use interlock_backend::holds::{HeldDue, HoldStore, Settled, Settlement, TakeHeld};
 use interlock_backend::inspection::{Inspection, InspectionStore, Repair};
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
 use interlock_backend::keys::{ApiKey, KeyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::locks::{self, Acquire, Acquired, ForcedRelease, LockDetail, LockStore, LockView};
+use interlock_backend::reconcile::{ReconcileStore, Replayed, Retire, Retired, SlotDrift};
 use interlock_backend::registry::{Beat, Handshake, Registry, RegistryStore};
 use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
 use interlock_backend::runs::{
@@ -33,7 +35,7 @@ use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::doctor::{Finding, Mending};
 use interlock_model::history::Recorded;
-use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::job::{JobLease, JobOutcome, JobState};
 use interlock_model::limit::{EffectiveLimits, Limits};
 use interlock_model::lock::{Grant, LockEvent, LockName};
 use interlock_model::run::Run;
@@ -201,6 +203,11 @@ watched!(DeliveryStore {
         => |checker, answer| checker.results_due(answer.as_deref().unwrap_or_default());
 });
 
+watched!(HoldStore {
+    take_held(take: &TakeHeld) -> Vec<HeldDue> => |_, _| {};
+    settle_held(tenant: &TenantId, job: &JobId, settlement: &Settlement) -> Settled => |_, _| {};
+});
+
 watched!(ApprovalStore {
     resolve(tenant: &TenantId, job: &JobId, decision: Decision) -> Resolution, verdict = decision.verdict
         => |checker, answer| checker.resolved(job, verdict, answer);
@@ -208,12 +215,21 @@ watched!(ApprovalStore {
 });
 
 watched!(DeadLetterStore {
-    bury(tenant: &TenantId, letter: &DeadLetter) -> () => |checker, answer| {
+    bury(tenant: &TenantId, letter: &DeadLetter, letters_max: u32) -> () => |checker, answer| {
         checker.counts.results_buried += u64::from(answer.is_ok());
     };
     dead_letters(tenant: &TenantId, page: &PageRequest) -> Page<DeadLetter> => |_, _| {};
     dead_letter(tenant: &TenantId, job: &JobId) -> Option<DeadLetter> => |_, _| {};
     delete_dead_letter(tenant: &TenantId, job: &JobId) -> () => |_, _| {};
+    retry_dead_letter(tenant: &TenantId, job: &JobId, by: &str) -> LetterRetry => |_, _| {};
+    count_dead_letters(tenant: &TenantId) -> LetterCount => |_, _| {};
+});
+
+watched!(ReconcileStore {
+    leases_run_out(tenant: &TenantId, limit: usize) -> Vec<(JobId, JobLease)> => |_, _| {};
+    replay(tenant: &TenantId, limit: usize) -> Replayed => |_, _| {};
+    mend_slots(tenant: &TenantId, after: Option<RunId>, limit: usize) -> SlotDrift => |_, _| {};
+    retire(tenant: &TenantId, retire: &Retire) -> Retired => |_, _| {};
 });
 
 watched!(DocumentStore {

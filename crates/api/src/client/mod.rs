@@ -6,6 +6,7 @@
 
 mod approvals;
 mod dead_letters;
+mod dispatch_policy;
 mod doctor;
 mod error;
 mod jobs;

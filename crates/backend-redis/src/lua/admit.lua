@@ -86,6 +86,9 @@ local function write_run(start)
     dispatch(run)
   end
   for _ = 1, number() do
+    hold(run)
+  end
+  for _ = 1, number() do
     open_approval(run)
   end
   return final[status]

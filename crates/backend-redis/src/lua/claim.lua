@@ -21,7 +21,8 @@ local function given_before()
   for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
     local held = redis.call('HMGET', key('wf:job', job), 'worker', 'request')
     if held[1] == worker and held[2] == request then
-      given[#given + 1] = redis.call('HMGET', key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at')
+      given[#given + 1] = redis.call('HMGET', key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at',
+        'created_at')
     end
   end
   table.sort(given, function(one, other)
@@ -63,7 +64,7 @@ end
 local function lease_out(waiting)
   local job = string.sub(waiting.place, 17)
   local hash = key('wf:job', job)
-  local found = redis.call('HMGET', hash, 'job', 'deadline_at')
+  local found = redis.call('HMGET', hash, 'job', 'deadline_at', 'created_at')
   if not found[1] then
     redis.call('ZREM', waiting.queue, waiting.place)
     return nil, false
@@ -81,7 +82,7 @@ local function lease_out(waiting)
   redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
     'claimed_at', integer(now), 'request', request)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  return { found[1], fence, integer(ttl), expires_at, integer(now) }, false
+  return { found[1], fence, integer(ttl), expires_at, integer(now), found[3] }, false
 end
 
 local claimed, bytes = {}, 0

@@ -22,23 +22,18 @@ for _ = 1, number() do
   dispatch(run)
 end
 for _ = 1, number() do
+  hold(run)
+end
+for _ = 1, number() do
   end_job(argument(), 'revoked')
 end
 for _ = 1, number() do
   open_approval(run)
 end
 for _ = 1, number() do
-  local approval = argument()
-  if redis.call('HGET', key('wf:approval', approval), 'verdict') == 'open' then
-    redis.call('HSET', key('wf:approval', approval), 'state', '"withdrawn"', 'verdict', 'withdrawn')
-    redis.call('ZREM', key('wf:approvals:open'), approval)
-  end
+  withdraw_approval(argument())
 end
-for _ = 1, number() do
-  local job, letter = argument(), argument()
-  redis.call('HSET', key('wf:dead_letters'), job, letter)
-  redis.call('ZADD', key('wf:dead_letters:index'), 0, job)
-end
+bury()
 
 -- A run has at most one timer: the earliest of all that may happen to it by itself. It is written even if it has not
 -- moved, because it may have ripened into the ready mark that this commit clears.

@@ -27,6 +27,7 @@ for _, job in ipairs(jobs) do
   redis.call('ZREM', key('wf:jobs'), place)
   redis.call('ZREM', key('wf:leases'), job)
   redis.call('ZREM', key('wf:put_off'), job)
+  redis.call('ZREM', key('wf:held'), job)
   if found[5] then
     release_job_lock(job, { found[3], found[4], found[5], found[6] })
   end

@@ -1,17 +1,18 @@
 -- A page of jobs, newest first. It looks at a bounded number of rows, so that a rare state still ends.
 local after, limit, wanted = argument(), number(), argument()
 local looked_at_max = 5000
-local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled', cancelled = 'cancelled' }
+local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled', cancelled = 'cancelled',
+  denied = 'denied' }
 
 local function is_wanted(job)
   if wanted == '' then
     return true
   end
-  local found = redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence')
+  local found = redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence', 'held')
   if found[1] then
     return states[found[1]] == wanted
   end
-  return (found[2] and 'running' or 'queued') == wanted
+  return (found[2] and 'running' or found[3] and 'held' or 'queued') == wanted
 end
 
 local from = '+'

@@ -8,12 +8,14 @@ mod cutting;
 mod damage;
 mod deliveries;
 mod fences;
+mod holds;
 mod inspection;
 mod job_locks;
 mod lock_damage;
 mod lock_quotas;
 mod lock_replies;
 mod lost_replies;
+mod mending;
 mod names;
 mod probes;
 mod run_locks;
@@ -137,10 +139,12 @@ fn idle(taken: &Taken) -> Commit {
         inbox_end: taken.inbox_end,
         events: Vec::new(),
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: 1_000,
     }
 }
 

@@ -1,10 +1,12 @@
 //! What was given up on is kept until somebody has looked at it.
 
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::run::{Ending, InboxEvent};
 use interlock_model::{JobId, StepKey, Timestamp};
 
 use super::Subject;
-use super::scene::{Scene, acme, globex, idle, letter, name, new_job, running};
+use super::scene::{LETTERS_MAX, Scene, acme, ending, globex, idle, letter, name, new_job, running};
+use crate::dead_letters::{LetterCount, LetterRetry};
 use crate::{PageRequest, StoreError};
 
 async fn letters(scene: &Scene, limit: usize, after: Option<String>) -> (Vec<DeadLetter>, Option<String>) {
@@ -17,7 +19,7 @@ async fn letters(scene: &Scene, limit: usize, after: Option<String>) -> (Vec<Dea
 async fn buried(scene: &Scene) -> DeadLetter {
     let run = scene.started(&acme()).await;
     let letter = letter(&scene.begin(&acme(), run).await);
-    scene.store.bury(&acme(), &letter).await.unwrap();
+    scene.store.bury(&acme(), &letter, LETTERS_MAX).await.unwrap();
     letter
 }
 
@@ -35,7 +37,7 @@ pub async fn a_buried_job_is_found_with_every_field(subject: &mut dyn Subject) {
         buried_at: Timestamp::ZERO,
         result: None,
     };
-    scene.store.bury(&acme(), &bare).await.unwrap();
+    scene.store.bury(&acme(), &bare, LETTERS_MAX).await.unwrap();
     for letter in [&full, &bare] {
         assert_eq!(scene.store.dead_letter(&acme(), &letter.job).await.as_ref(), Ok(&Some(letter.clone())));
         assert_eq!(scene.store.dead_letter(&globex(), &letter.job).await, Ok(None));
@@ -51,7 +53,7 @@ pub async fn one_job_has_one_letter_the_last(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let first = buried(&scene).await;
     let last = DeadLetter { attempts: 11, topic: None, last_error: None, ..first.clone() };
-    scene.store.bury(&acme(), &last).await.unwrap();
+    scene.store.bury(&acme(), &last, LETTERS_MAX).await.unwrap();
     assert_eq!(letters(&scene, 10, None).await, (vec![last.clone()], None));
     assert_eq!(scene.store.dead_letter(&acme(), &first.job).await, Ok(Some(last)));
 }
@@ -80,10 +82,10 @@ pub async fn letters_are_listed_newest_run_first_page_by_page(subject: &mut dyn 
         expected.push(letter(&scene.begin(&acme(), run).await));
     }
     let foreign = letter(&new_job(scene.fresh_run(), 1).id);
-    scene.store.bury(&globex(), &foreign).await.unwrap();
+    scene.store.bury(&globex(), &foreign, LETTERS_MAX).await.unwrap();
     // The age of the run counts, not the order in which they were given up.
     for position in [3, 0, 4, 1, 2] {
-        scene.store.bury(&acme(), &expected[position]).await.unwrap();
+        scene.store.bury(&acme(), &expected[position], LETTERS_MAX).await.unwrap();
     }
     expected.reverse();
     let mut listed = Vec::new();
@@ -128,4 +130,90 @@ pub async fn deleting_a_run_deletes_the_letters_of_its_jobs(subject: &mut dyn Su
     assert_eq!(scene.store.dead_letter(&acme(), &gone.job).await, Ok(None));
     let late = scene.store.delete_dead_letter(&acme(), &gone.job).await;
     assert!(matches!(late, Err(StoreError::NotFound { .. })), "{late:?}");
+}
+
+pub async fn a_letter_that_is_retried_goes_to_its_run_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let letter = buried(&scene).await;
+    let retry = async || scene.store.retry_dead_letter(&acme(), &letter.job, "an \"operator\"").await;
+    let foreign = scene.store.retry_dead_letter(&globex(), &letter.job, "somebody").await;
+    assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
+    assert_eq!(scene.take(&acme(), letter.job.run).await, None);
+    assert_eq!(retry().await, Ok(LetterRetry::Posted));
+    let again = retry().await;
+    assert!(matches!(again, Err(StoreError::NotFound { .. })), "{again:?}");
+    assert_eq!(letters(&scene, 10, None).await, (Vec::new(), None));
+    let taken = scene.taken(&acme(), letter.job.run).await;
+    let by = "an \"operator\"".to_owned();
+    assert_eq!(taken.inbox, [InboxEvent::Retry { by, letter: Box::new(letter) }]);
+}
+
+pub async fn retries_at_once_reach_the_run_once(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let letter = buried(&scene).await;
+    let operator = acme();
+    let asked = (0..8).map(|_| scene.store.retry_dead_letter(&operator, &letter.job, "an operator"));
+    let answers = futures_util::future::join_all(asked).await;
+    assert_eq!(answers.iter().filter(|answer| **answer == Ok(LetterRetry::Posted)).count(), 1, "{answers:?}");
+    assert_eq!(scene.taken(&acme(), letter.job.run).await.inbox.len(), 1);
+}
+
+pub async fn a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let ended = buried(&scene).await;
+    let _ = scene.store.request_cancel(&acme(), ended.job.run, "a test").await.unwrap();
+    let taken = scene.taken(&acme(), ended.job.run).await;
+    let _ = scene.commit(ending(&taken, Ending::Cancelled)).await.unwrap();
+    let gone = letter(&new_job(scene.fresh_run(), 1).id);
+    scene.store.bury(&acme(), &gone, LETTERS_MAX).await.unwrap();
+    for (letter, answer) in [(&ended, LetterRetry::RunEnded), (&gone, LetterRetry::RunGone)] {
+        let retried = scene.store.retry_dead_letter(&acme(), &letter.job, "an operator").await;
+        assert_eq!(retried, Ok(answer));
+    }
+    assert_eq!(letters(&scene, 10, None).await, (vec![gone, ended.clone()], None));
+    assert_eq!(scene.take(&acme(), ended.job.run).await, None, "nothing was posted");
+}
+
+pub async fn the_letters_of_the_oldest_runs_make_room_and_are_counted(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 4).await;
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        let run = scene.started(&acme()).await;
+        jobs.push(scene.begin(&acme(), run).await);
+    }
+    let bury = async |position: usize| {
+        scene.store.bury(&acme(), &letter(&jobs[position]), 2).await.unwrap();
+        let count = scene.store.count_dead_letters(&acme()).await.unwrap();
+        let (kept, _) = letters(&scene, 10, None).await;
+        assert_eq!(count.kept as usize, kept.len());
+        let position_of = |letter: &DeadLetter| jobs.iter().position(|job| *job == letter.job).unwrap();
+        (kept.iter().map(position_of).collect::<Vec<_>>(), count.dropped)
+    };
+    assert_eq!(bury(1).await, (vec![1], 0));
+    assert_eq!(bury(2).await, (vec![2, 1], 0));
+    assert_eq!(bury(2).await, (vec![2, 1], 0), "one job has one letter");
+    assert_eq!(bury(3).await, (vec![3, 2], 1));
+    // What comes now is not what goes, however old its run is.
+    assert_eq!(bury(0).await, (vec![3, 0], 2));
+    // A turn is held to the same bound.
+    let _ = scene.store.request_cancel(&acme(), jobs[1].run, "a test").await.unwrap();
+    let mut turn = idle(&scene.taken(&acme(), jobs[1].run).await);
+    (turn.buried, turn.letters_max) = (vec![letter(&jobs[1])], 1);
+    let _ = scene.commit(turn).await.unwrap();
+    let count = scene.store.count_dead_letters(&acme()).await;
+    assert_eq!(count, Ok(LetterCount { kept: 1, dropped: 4 }));
+    assert_eq!(letters(&scene, 10, None).await, (vec![letter(&jobs[1])], None));
+    assert_eq!(scene.store.count_dead_letters(&globex()).await, Ok(LetterCount::default()));
+}
+
+pub async fn letters_are_counted_whatever_removes_them(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 3).await;
+    let (retried, deleted, of_deleted_run) =
+        (buried(&scene).await, buried(&scene).await, buried(&scene).await);
+    assert_eq!(scene.store.count_dead_letters(&acme()).await, Ok(LetterCount { kept: 3, dropped: 0 }));
+    let _ = scene.store.retry_dead_letter(&acme(), &retried.job, "an operator").await.unwrap();
+    scene.store.delete_dead_letter(&acme(), &deleted.job).await.unwrap();
+    assert_eq!(scene.store.count_dead_letters(&acme()).await, Ok(LetterCount { kept: 1, dropped: 0 }));
+    scene.store.delete_run(&acme(), of_deleted_run.job.run).await.unwrap();
+    assert_eq!(scene.store.count_dead_letters(&acme()).await, Ok(LetterCount::default()));
 }

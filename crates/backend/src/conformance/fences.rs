@@ -40,7 +40,7 @@ pub async fn fences_above_two_to_the_fifty_are_not_rounded(subject: &mut dyn Sub
     assert_eq!(fences.len(), JOBS as usize);
     assert!(fences[0].number() > 1 << 50, "{}", fences[0]);
     assert!(are_consecutive(&fences), "one moment, one step from each to the next: {fences:?}");
-    for Claimed { job, lease } in &claimed {
+    for Claimed { job, lease, .. } in &claimed {
         let (fence, above) = (lease.fence, Fence::new(lease.fence.number() + 1));
         assert_eq!(lease_fence(&scene, &job.id).await, Some(fence));
         let guessed = scene.store.heartbeat(&acme(), &job.id, above).await;
@@ -52,7 +52,7 @@ pub async fn fences_above_two_to_the_fifty_are_not_rounded(subject: &mut dyn Sub
 
 pub async fn the_fences_of_an_ended_job_are_not_rounded(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    for Claimed { job, lease } in claimed_at_once(&scene).await {
+    for Claimed { job, lease, .. } in claimed_at_once(&scene).await {
         let _ = scene.store.report(&acme(), &job.id, lease.fence, completed()).await.unwrap();
         let ended = scene.store.job(&acme(), &job.id).await.unwrap().expect("the job is there");
         let end = ended.job.end.expect("it has ended");
@@ -94,7 +94,7 @@ pub async fn fences_are_the_same_after_a_reopening(subject: &mut dyn Subject) {
     let store = subject.store();
     let found = store.run(&acme(), run).await.unwrap().expect("the run is kept");
     assert_eq!(found.head, head);
-    for Claimed { job, lease } in &claimed {
+    for Claimed { job, lease, .. } in &claimed {
         let view = store.job(&acme(), &job.id).await.unwrap().expect("the job is kept");
         assert_eq!(view.lease.as_ref(), Some(lease));
         let _ = store.report(&acme(), &job.id, lease.fence, completed()).await.expect("the hold is kept");

@@ -8,6 +8,7 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
+pub mod holds;
 pub mod inspection;
 pub mod jobs;
 pub mod keys;
@@ -15,6 +16,7 @@ pub mod limits;
 pub mod lines;
 mod lock_scene;
 pub mod locks;
+pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
@@ -186,6 +188,27 @@ macro_rules! conformance_suite {
                 a_result_that_was_put_off_goes_with_its_job,
                 a_result_that_was_put_off_survives_a_reopening,
             }
+            holds::{
+                a_held_job_is_open_in_no_queue_and_shown_with_its_reason,
+                a_held_job_of_a_first_turn_is_one_write_with_the_start,
+                held_jobs_are_taken_when_they_are_due_and_by_one,
+                jobs_that_are_due_soon_are_taken_by_whoever_looks_ahead,
+                a_released_job_is_claimed_once_in_the_place_of_its_age,
+                only_the_first_settlement_counts,
+                settlements_at_once_are_decided_for_one_of_them,
+                a_denied_job_has_ended_and_its_run_is_told,
+                a_waiting_job_is_told_once_for_each_reason_and_looked_at_again,
+                a_rule_lets_so_many_go_in_each_period,
+                a_throttle_counts_for_each_tenant_and_rule,
+                an_approved_job_goes_to_its_queue_with_the_verdict,
+                a_rejected_job_ends_with_the_verdict,
+                a_job_that_waits_for_a_person_is_not_settled_by_anybody_else,
+                a_held_job_that_ends_takes_its_question_with_it,
+                a_held_job_that_is_cancelled_is_not_held_any_more,
+                deleting_a_run_deletes_its_held_jobs,
+                another_tenants_held_job_is_not_there,
+                held_jobs_survive_a_reopening,
+            }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,
                 the_fences_of_an_ended_job_are_not_rounded,
@@ -210,6 +233,11 @@ macro_rules! conformance_suite {
                 letters_are_listed_newest_run_first_page_by_page,
                 a_letter_is_deleted_once_and_only_by_its_tenant,
                 deleting_a_run_deletes_the_letters_of_its_jobs,
+                a_letter_that_is_retried_goes_to_its_run_once,
+                retries_at_once_reach_the_run_once,
+                a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays,
+                the_letters_of_the_oldest_runs_make_room_and_are_counted,
+                letters_are_counted_whatever_removes_them,
             }
             documents::{
                 a_document_is_saved_only_over_the_version_that_was_read,
@@ -221,7 +249,6 @@ macro_rules! conformance_suite {
                 figures_have_a_bound,
             }
             inspection::{
-                every_invariant_of_a_tenant_is_broken_by_a_rule,
                 where_all_is_well_nothing_is_found_and_nothing_is_mended,
                 a_slot_without_a_run_is_given_back,
                 a_run_without_a_slot_is_given_one,
@@ -249,6 +276,13 @@ macro_rules! conformance_suite {
                 a_held_lock_that_is_not_listed_is_listed_again,
                 a_damaged_row_is_told_and_does_not_stop_the_look_at_others,
                 many_dead_letters_are_told_and_left_to_people,
+            }
+            reconcile::{
+                leases_that_ran_out_are_told_until_their_jobs_are_ended,
+                replaying_tells_what_waits_and_leaves_the_rest_alone,
+                slots_that_agree_with_their_runs_are_left_alone,
+                workers_and_marks_of_deleted_runs_are_retired_after_their_time,
+                a_key_is_retired_only_when_its_time_is_over,
             }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,

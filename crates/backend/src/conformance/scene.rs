@@ -25,6 +25,9 @@ use crate::{Store, StoreError};
 /// How long leases are in the suite.
 pub(super) const LEASE: Duration = Duration::from_millis(400);
 
+/// Dead letters that a tenant may have in the suite, where a rule does not say.
+pub(super) const LETTERS_MAX: u32 = 1_000;
+
 /// A store with one workflow for each of its tenants.
 pub(super) struct Scene {
     pub(super) store: Arc<dyn Store>,
@@ -209,10 +212,12 @@ pub(super) fn idle(taken: &Taken) -> Commit {
         inbox_end: taken.inbox_end,
         events: Vec::new(),
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: LETTERS_MAX,
     }
 }
 

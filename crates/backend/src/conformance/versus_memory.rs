@@ -40,6 +40,7 @@ macro_rules! same {
 mod deliveries;
 mod documents;
 mod giving_up;
+mod holds;
 mod locks;
 mod reservations;
 
@@ -55,6 +56,7 @@ struct Walk {
     runs: Vec<(TenantId, RunId)>,
     jobs: Vec<(TenantId, JobId, Fence)>,
     approvals: Vec<(TenantId, JobId)>,
+    held: Vec<(TenantId, JobId)>,
     taken: Vec<Taken>,
     locks: LockWalk,
     reservations: ReservationWalk,
@@ -78,6 +80,7 @@ pub async fn every_answer_equals_the_references(
         runs: Vec::new(),
         jobs: Vec::new(),
         approvals: Vec::new(),
+        held: Vec::new(),
         taken: Vec::new(),
         locks: LockWalk::default(),
         reservations: ReservationWalk::default(),
@@ -124,8 +127,9 @@ impl Walk {
             0..4 => self.save_or_delete_workflow().await,
             4..8 => self.set_limits().await,
             8..20 => self.admit().await,
-            20..26 => self.start_under_a_lock().await,
-            26..40 => self.take().await,
+            20..25 => self.start_under_a_lock().await,
+            25..30 => self.settle_something().await,
+            30..40 => self.take().await,
             40..58 => self.turn().await,
             58..68 => self.claim().await,
             68..80 => self.say_about_a_job().await,
@@ -239,6 +243,7 @@ impl Walk {
             let deadline_at = self.random.random_bool(0.5).then_some(in_time);
             *job = NewJob { deadline_at, ..new_job(run, self.attempt) };
         }
+        turn.held = self.perhaps_held(&tenant, &mut turn.dispatched);
         if is_live && self.random.random_bool(0.3) {
             turn.approvals_opened = vec![approval(run, taken.now)];
             self.approvals.push((tenant.clone(), approval(run, Timestamp::ZERO).job));
@@ -253,6 +258,7 @@ impl Walk {
             .map(|it| it.1.clone())
             .collect();
         turn.buried = self.letters_of(run);
+        turn.letters_max = self.letters_max();
         turn.revoked = revocable.last().cloned().into_iter().collect();
         let _ = same!(self, commit(turn.clone()));
     }
@@ -338,6 +344,9 @@ impl Walk {
             let _ = same!(self, timeline(&tenant, run, 0, 1_000));
         }
         for (tenant, job, _) in self.jobs.clone() {
+            let _ = same!(self, job(&tenant, &job));
+        }
+        for (tenant, job) in self.held.clone() {
             let _ = same!(self, job(&tenant, &job));
         }
         self.look_at_what_was_given_up().await;

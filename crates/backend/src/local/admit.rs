@@ -8,7 +8,7 @@ use interlock_model::run::Head;
 use super::rows::{self, WorkflowHead};
 use super::slots::{self, Gate};
 use super::tables::{Changes, Decision, Table, View, read};
-use super::{commit, reservations};
+use super::{commit, holds, reservations};
 use crate::StoreError;
 
 pub(super) fn admit(
@@ -123,6 +123,9 @@ fn begin(changes: &mut Changes, now: Timestamp, start: &StartRun, turn: &FirstTu
     }
     for job in &turn.dispatched {
         commit::dispatch(changes, tenant, now, job);
+    }
+    for held in &turn.held {
+        holds::hold(changes, tenant, now, held);
     }
     for approval in &turn.approvals_opened {
         commit::open_approval(changes, tenant, approval);

@@ -1,15 +1,17 @@
 //! Verdicts.
 
-use interlock_model::approval::{Approval, ApprovalState, Decision as Verdict, Resolution};
+use interlock_model::approval::{Approval, ApprovalState, Decision as Verdict, Resolution, Verdict as Said};
+use interlock_model::job::{EndCause, Job};
 use interlock_model::run::InboxEvent;
-use interlock_model::{JobId, TenantId};
+use interlock_model::{JobId, TenantId, Timestamp};
 
 use super::tables::{Changes, Decision, Pick, Table, View, read};
-use super::{inbox, rows, runs};
+use super::{commit, holds, inbox, rows, runs, slots};
 use crate::{Page, PageRequest, StoreError};
 
 pub(super) fn resolve(
     view: &dyn View,
+    now: Timestamp,
     (id, job): (&TenantId, &JobId),
     verdict: Verdict,
 ) -> Result<Decision<Resolution>, StoreError> {
@@ -21,12 +23,39 @@ pub(super) fn resolve(
         return Ok(Decision::unchanged(resolution));
     }
     let mut changes = Changes::default();
+    settle_dispatch(view, &mut changes, now, (id, job), verdict.verdict)?;
     let state = ApprovalState::Resolved(verdict.clone());
     changes.put(Table::Approvals, key.clone(), &Approval { state, ..approval });
     changes.delete(Table::OpenApprovals, key);
     let event = InboxEvent::Approval { job: job.clone(), decision: verdict };
     inbox::post(view, &mut changes, (id, job.run), &[event])?;
     Ok(Decision { answer: resolution, changes })
+}
+
+/// A dispatch that waits for this verdict goes to its queue, or ends, with it.
+fn settle_dispatch(
+    view: &dyn View,
+    changes: &mut Changes,
+    now: Timestamp,
+    (id, job): (&TenantId, &JobId),
+    verdict: Said,
+) -> Result<(), StoreError> {
+    let Some(open) = read::<Job>(view, Table::Jobs, &rows::job(id, job))? else { return Ok(()) };
+    if holds::of_job(view, id, job)?.is_none() {
+        return Ok(());
+    }
+    match verdict {
+        Said::Approved => {
+            holds::forget(view, changes, id, job)?;
+            commit::enqueue(changes, id, &open);
+        }
+        Said::Rejected => {
+            let mut tenant = slots::tenant(view, id)?;
+            commit::end_job(view, changes, (id, &mut tenant), job, (EndCause::Denied, now))?;
+            changes.put(Table::Tenants, id.as_str(), &tenant);
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn open(view: &dyn View, id: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError> {

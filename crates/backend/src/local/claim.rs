@@ -66,5 +66,5 @@ fn lease_out(
     };
     changes.put(Table::JobLeases, rows::job(&claim.tenant, job), &lease);
     changes.mark(Table::JobExpiries, rows::expiry(&claim.tenant, lease.expires_at, job));
-    Claimed { job: open.new, lease }
+    Claimed { job: open.new, lease, queued_at: open.created_at }
 }

@@ -1,6 +1,7 @@
 //! One turn of the engine, written in one step under its fence and version.
 
 use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::dispatch_policy::HoldReason;
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, NewJob};
 use interlock_model::run::Head;
 use interlock_model::tenant::Tenant;
@@ -8,7 +9,7 @@ use interlock_model::{Fence, JobId, TenantId, Timestamp};
 
 use super::rows::{self, RunLease};
 use super::tables::{Changes, Decision, Pick, Table, View, read, scan_prefix};
-use super::{dead_letters, deliveries, history, slots};
+use super::{dead_letters, deliveries, history, holds, slots};
 use crate::StoreError;
 use crate::runs::{Commit, Committed};
 
@@ -28,6 +29,9 @@ pub(super) fn commit(
     for job in &commit.dispatched {
         dispatch(&mut changes, id, now, job);
     }
+    for held in &commit.held {
+        holds::hold(&mut changes, id, now, held);
+    }
     for job in &commit.revoked {
         end_job(view, &mut changes, (id, &mut tenant), job, (EndCause::Revoked, now))?;
     }
@@ -37,9 +41,7 @@ pub(super) fn commit(
     for job in &commit.approvals_withdrawn {
         withdraw(view, &mut changes, id, job)?;
     }
-    for letter in &commit.buried {
-        dead_letters::bury(&mut changes, id, letter);
-    }
+    dead_letters::bury(view, &mut changes, (id, &mut tenant), &commit.buried, commit.letters_max)?;
     move_timer(&mut changes, &before, &commit.head, (id, run));
     if commit.head.status.is_final() && !before.status.is_final() {
         slots::give_back(view, &mut changes, (id, &mut tenant), run, now)?;
@@ -70,9 +72,21 @@ fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
 
 /// Puts a new job into its topic's queue.
 pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) {
-    changes.mark(Table::Queue, rows::queued(id, &new.topic, now, &new.id));
+    let job = write_job(changes, id, now, new);
+    enqueue(changes, id, &job);
+}
+
+/// Writes a new job down, in no queue yet.
+pub(super) fn write_job(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) -> Job {
+    let job = Job { new: new.clone(), created_at: now, end: None };
     changes.mark(Table::JobListing, rows::listed_job(id, now, &new.id));
-    changes.put(Table::Jobs, rows::job(id, &new.id), &Job { new: new.clone(), created_at: now, end: None });
+    changes.put(Table::Jobs, rows::job(id, &new.id), &job);
+    job
+}
+
+/// Puts an open job into its topic's queue, at the place that its age gives it.
+pub(super) fn enqueue(changes: &mut Changes, id: &TenantId, job: &Job) {
+    changes.mark(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
 }
 
 pub(super) fn open_approval(changes: &mut Changes, id: &TenantId, approval: &Approval) {
@@ -92,6 +106,9 @@ pub(super) fn end_job(
     let found: Option<Job> = read(view, Table::Jobs, &key)?;
     let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(None) };
     deliveries::forget(view, changes, id, job)?;
+    if holds::forget(view, changes, id, job)?.is_some_and(|hold| hold.reason == HoldReason::Approval) {
+        withdraw(view, changes, id, job)?;
+    }
     let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
     let fence = tenant.mint_fence(now);
     let end = if let Some(lease) = lease {

@@ -129,6 +129,7 @@ pub(super) fn due(view: &dyn View, now: Timestamp, limit: usize) -> Result<Due, 
         (Table::Timers, &mut due.timers),
         (Table::JobExpiries, &mut due.leases),
         (Table::PutOffDue, &mut due.put_off),
+        (Table::HeldDue, &mut due.held),
     ];
     for (table, tenants) in times {
         for (tenant, key) in first_rows(view, table, limit)? {

@@ -1,5 +1,6 @@
 //! What a worker says about its job. Every word carries the fence.
 
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
 use interlock_model::run::InboxEvent;
@@ -34,7 +35,9 @@ pub(super) fn heartbeat(
     match standing(view, now, (id, job), fence)? {
         Standing::Ended(end) => match end.cause {
             EndCause::Revoked | EndCause::Cancelled => Ok(Decision::unchanged(Heartbeat::CancelRequested)),
-            EndCause::Completed | EndCause::Failed | EndCause::Lost => stale(fence, end.fence),
+            EndCause::Completed | EndCause::Failed | EndCause::Lost | EndCause::Denied => {
+                stale(fence, end.fence)
+            }
         },
         Standing::Held(lease) => {
             let mut changes = Changes::default();
@@ -168,8 +171,9 @@ pub(super) fn view_job(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Op
     let key = rows::job(id, job);
     let Some(job) = read::<Job>(view, Table::Jobs, &key)? else { return Ok(None) };
     let lease: Option<JobLease> = read(view, Table::JobLeases, &key)?;
-    let state = JobState::of(&job, lease.as_ref());
-    Ok(Some(JobView { job, lease, state }))
+    let hold: Option<Hold> = read(view, Table::Held, &key)?;
+    let state = JobState::of(&job, lease.as_ref(), hold.as_ref());
+    Ok(Some(JobView { job, lease, hold, state }))
 }
 
 /// Newest first. A page looks at a bounded number of rows, so that a rare state still ends.

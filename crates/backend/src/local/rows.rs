@@ -100,6 +100,10 @@ pub(super) fn expiry(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
     format!("{tenant}/{:015}/{job}", at.as_millis())
 }
 
+pub(super) fn throttle(tenant: &TenantId, rule: &interlock_model::Tag) -> String {
+    format!("{tenant}/{rule}")
+}
+
 pub(super) fn listed_job(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
     format!("{tenant}/{:015}/{job}", at.as_millis())
 }

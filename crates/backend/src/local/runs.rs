@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use interlock_model::run::{Head, InboxEvent, Run, Start};
 use interlock_model::step::StepRun;
+use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
 use super::tables::{Changes, Decision, Pick, Table, View, end_of, parse, read, scan_prefix};
-use super::{approvals, deliveries, inbox, rows, slots};
+use super::{approvals, dead_letters, deliveries, holds, inbox, rows, slots};
 use crate::runs::{CancelRequest, RunFilter, RunSummary};
 use crate::{Page, PageRequest, StoreError};
 
@@ -40,7 +41,6 @@ pub(super) fn delete(
     let mut changes = Changes::default();
     let mut tenant = slots::tenant(view, id)?;
     slots::give_back(view, &mut changes, (id, &mut tenant), run, now)?;
-    changes.put(Table::Tenants, id.as_str(), &tenant);
     for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
         changes.delete(table, key.clone());
     }
@@ -53,7 +53,8 @@ pub(super) fn delete(
             changes.delete(table, row.key);
         }
     }
-    let answer = delete_jobs(view, &mut changes, id, run)?;
+    let answer = delete_jobs(view, &mut changes, (id, &mut tenant), run)?;
+    changes.put(Table::Tenants, id.as_str(), &tenant);
     for approval in approvals::of_run(view, id, run)? {
         changes.delete(Table::OpenApprovals, approval.clone());
         changes.delete(Table::Approvals, approval);
@@ -64,7 +65,7 @@ pub(super) fn delete(
 fn delete_jobs(
     view: &dyn View,
     changes: &mut Changes,
-    id: &TenantId,
+    (id, tenant): (&TenantId, &mut Tenant),
     run: RunId,
 ) -> Result<Vec<JobId>, StoreError> {
     let mut jobs = Vec::new();
@@ -78,7 +79,8 @@ fn delete_jobs(
             changes.delete(Table::JobLeases, row.key.clone());
         }
         deliveries::forget(view, changes, id, &job.new.id)?;
-        changes.delete(Table::DeadLetters, row.key.clone());
+        holds::forget(view, changes, id, &job.new.id)?;
+        dead_letters::remove(view, changes, tenant, &row.key)?;
         changes.delete(Table::Jobs, row.key);
         jobs.push(job.new.id);
     }

@@ -279,7 +279,7 @@ impl<E: Executor> ApprovalStore for LocalStore<E> {
         verdict: Verdict,
     ) -> Result<Resolution, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
-        let decide = move |view: &dyn View, _| approvals::resolve(view, (&tenant, &job), verdict);
+        let decide = move |view: &dyn View, now| approvals::resolve(view, now, (&tenant, &job), verdict);
         self.write("resolve an approval", decide).await
     }
 

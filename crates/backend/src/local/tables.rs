@@ -57,6 +57,12 @@ pub enum Table {
     PutOff,
     /// `tenant/time/job` for each of them, by when it is due.
     PutOffDue,
+    /// `tenant/job` → why a job is held that must not go to its queue yet.
+    Held,
+    /// `tenant/time/job` for each of them that no person is asked about, by when it is looked at.
+    HeldDue,
+    /// `tenant/rule` → how many jobs a rule of the dispatch policy has let go in its period.
+    Throttles,
     /// `tenant/job` → the approval.
     Approvals,
     /// `tenant/job` for each approval that is open.
@@ -88,7 +94,7 @@ pub enum Table {
 }
 
 impl Table {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 40] = [
         Self::Tenants,
         Self::System,
         Self::WorkflowHeads,
@@ -112,6 +118,9 @@ impl Table {
         Self::JobExpiries,
         Self::PutOff,
         Self::PutOffDue,
+        Self::Held,
+        Self::HeldDue,
+        Self::Throttles,
         Self::Approvals,
         Self::OpenApprovals,
         Self::DeadLetters,
@@ -154,6 +163,9 @@ impl Table {
             Self::JobExpiries => "job_expiries",
             Self::PutOff => "put_off",
             Self::PutOffDue => "put_off_due",
+            Self::Held => "held",
+            Self::HeldDue => "held_due",
+            Self::Throttles => "throttles",
             Self::Approvals => "approvals",
             Self::OpenApprovals => "open_approvals",
             Self::DeadLetters => "dead_letters",

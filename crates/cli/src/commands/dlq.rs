@@ -1,14 +1,15 @@
 //! `interlock dlq`: jobs that were given up on.
 
-use clap::Subcommand;
+use clap::{ArgGroup, Args, Subcommand};
 use interlock_api::Page;
-use interlock_api::dead_letters::DeadLetterView;
+use interlock_api::dead_letters::{DeadLetterView, LettersAnswer, LettersRequest};
+use interlock_model::{RunId, Timestamp, Topic};
 use serde_json::json;
 
 use super::{Session, pages};
 use crate::arguments::Listing;
-use crate::exit::Result;
-use crate::output::{fields, or_dash, table};
+use crate::exit::{Exit, Result};
+use crate::output::{Output, fields, or_dash, say, table};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dlq {
@@ -17,26 +18,108 @@ pub(crate) enum Dlq {
     /// One dead letter
     #[command(after_help = "Example: interlock dlq show 0192f0c1-…:build@10")]
     Show { job: String },
-    /// Forget a dead letter; its job and its run stay as they are
-    Delete { job: String },
+    /// Give the step of a dead letter, or of all that fit, another attempt in its run
+    #[command(after_help = RETRY_EXAMPLES)]
+    Retry(Chosen),
+    /// Forget a dead letter, or all that fit; their jobs and runs stay as they are
+    #[command(after_help = DELETE_EXAMPLES)]
+    Delete(Chosen),
 }
 
-pub(super) async fn run(dlq: Dlq, session: &Session) -> Result<()> {
+const RETRY_EXAMPLES: &str = "\
+Examples:
+  interlock dlq retry '0192f0c1-…:build@10'
+  interlock dlq retry --reason-code worker_lost --topic build --dry-run";
+
+const DELETE_EXAMPLES: &str = "\
+Examples:
+  interlock dlq delete '0192f0c1-…:build@10'
+  interlock dlq delete --before 2026-11-01T00:00:00Z";
+
+/// One letter by its job, or all that fit.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").required(true).multiple(true)
+    .args(["job", "all", "reason_code", "topic", "run", "before"])))]
+pub(crate) struct Chosen {
+    /// The letter of this job
+    #[arg(conflicts_with_all = ["all", "reason_code", "topic", "run", "before", "dry_run", "limit"])]
+    job: Option<String>,
+    /// Every letter
+    #[arg(long, conflicts_with_all = ["reason_code", "topic", "run", "before"])]
+    all: bool,
+    /// `worker_lost` or `result_unhandled`
+    #[arg(long, value_name = "CODE")]
+    reason_code: Option<String>,
+    #[arg(long)]
+    topic: Option<Topic>,
+    #[arg(long)]
+    run: Option<RunId>,
+    /// Given up before then, as in 2026-11-01T00:00:00Z
+    #[arg(long, value_name = "TIME")]
+    before: Option<Timestamp>,
+    /// Change nothing, and show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// At most so many at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=500))]
+    limit: u32,
+}
+
+impl Chosen {
+    fn many(self) -> LettersRequest {
+        LettersRequest {
+            reason_code: self.reason_code,
+            topic: self.topic,
+            run_id: self.run,
+            before: self.before.map(Into::into),
+            all: self.all,
+            dry_run: self.dry_run,
+            limit: Some(self.limit),
+        }
+    }
+}
+
+pub(super) async fn run(dlq: Dlq, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
     match dlq {
         Dlq::List(listing) => {
             let page = pages::collect(listing, async |query| client.dead_letters(&query).await).await?;
-            output.result(&page, overview)
+            output.result(&page, overview)?;
         }
-        Dlq::Show { job } => output.result(&client.dead_letter(&job).await?, describe),
-        Dlq::Delete { job } => {
+        Dlq::Show { job } => output.result(&client.dead_letter(&job).await?, describe)?,
+        Dlq::Retry(Chosen { job: Some(job), .. }) => {
+            let retried = client.retry_dead_letter(&job).await?;
+            output.done(&json!(retried), &format!("{job} was handed to its run for another attempt"))?;
+        }
+        Dlq::Retry(chosen) => {
+            return told(*output, &client.retry_dead_letters(&chosen.many()).await?, "retried");
+        }
+        Dlq::Delete(Chosen { job: Some(job), .. }) => {
             client.delete_dead_letter(&job).await?;
-            output.done(
-                &json!({"job_id": job, "deleted": true}),
-                &format!("the dead letter of {job} is deleted"),
-            )
+            let sentence = format!("the dead letter of {job} is deleted");
+            output.done(&json!({"job_id": job, "deleted": true}), &sentence)?;
+        }
+        Dlq::Delete(chosen) => {
+            return told(*output, &client.delete_dead_letters(&chosen.many()).await?, "deleted");
         }
     }
+    Ok(Exit::Done)
+}
+
+/// Shows what became of many letters. One that was refused is a refusal.
+fn told(output: Output, answer: &LettersAnswer, done: &str) -> Result<Exit> {
+    output.result(answer, |answer| outcomes(answer, done))?;
+    if answer.more && !output.is_json() {
+        say("there are more: ask again");
+    }
+    Ok(if answer.refused.is_empty() { Exit::Done } else { Exit::Refused })
+}
+
+fn outcomes(answer: &LettersAnswer, done: &str) -> String {
+    let done = if answer.dry_run { format!("would be {done}") } else { done.to_owned() };
+    let done = answer.done.iter().map(|job| [job.to_string(), done.clone()]);
+    let refused = answer.refused.iter().map(|letter| [letter.job_id.to_string(), letter.reason.clone()]);
+    table(["JOB", "OUTCOME"], done.chain(refused))
 }
 
 fn overview(page: &Page<DeadLetterView>) -> String {
@@ -64,5 +147,6 @@ fn describe(letter: &DeadLetterView) -> String {
         ("last error", letter.last_error.clone()),
         ("created", Some(letter.created_at.to_string())),
         ("result", letter.result.as_ref().map(ToString::to_string)),
+        ("retry", letter.how_to_retry.clone()),
     ])
 }

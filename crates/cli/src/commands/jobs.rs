@@ -23,7 +23,7 @@ pub(crate) enum Jobs {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// queued, running, succeeded, failed, lost or cancelled
+    /// held, queued, running, succeeded, failed, lost, cancelled or denied
     #[arg(long, value_parser = job_state)]
     state: Option<JobState>,
     #[command(flatten)]
@@ -67,6 +67,7 @@ fn describe(job: &JobView) -> String {
         ("workflow", Some(job.workflow_id.to_string())),
         ("topic", Some(job.topic.to_string())),
         ("state", Some(schema::name(&job.state))),
+        ("waits for", job.waiting_for.as_ref().map(|cause| format!("{} ({})", cause.detail, cause.reason))),
         ("worker", job.worker_id.as_ref().map(ToString::to_string)),
         ("fence", job.fence.map(|fence| fence.to_string())),
         ("created", Some(job.created_at.to_string())),

@@ -2,6 +2,7 @@
 
 pub(crate) mod approval;
 mod completions;
+pub(crate) mod dispatch_policy;
 pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod drill;
@@ -58,7 +59,8 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Keys(keys) => keys::run(keys, &session()?).await.map(done),
         Command::Workers(workers) => workers::run(workers, &session()?).await.map(done),
         Command::Jobs(jobs) => jobs::run(jobs, &session()?).await.map(done),
-        Command::Dlq(dlq) => dlq::run(dlq, &session()?).await.map(done),
+        Command::DispatchPolicy(command) => dispatch_policy::run(command, &session()?).await.map(done),
+        Command::Dlq(dlq) => dlq::run(dlq, &session()?).await,
         Command::Doctor(doctor) => doctor::run(doctor, output, session).await,
         Command::Drill(drill) => {
             let way = own_server::Way::new(&arguments.connection, environment);

@@ -1,6 +1,7 @@
 //! Settings of `serve`: one list of flags, which is also the list of variables (`INTERLOCK_<FLAG>`) and of the keys of
 //! the file, so that the three cannot differ.
 
+mod dispatch_policy;
 mod flags;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 
 use super::Environment;
 use crate::exit::{Failure, Result};
+pub(crate) use dispatch_policy::{DispatchPolicyChoices, PolicyServiceChoices};
 use flags::PolicyText;
 pub(crate) use flags::ServeFlags;
 
@@ -62,6 +64,8 @@ impl FromStr for Secret {
 #[derive(Debug, Clone)]
 pub(crate) struct ServeConfig {
     pub(crate) listen: SocketAddr,
+    /// Whether the address was asked for: then a process without a gateway can be watched there.
+    pub(crate) listen_is_chosen: bool,
     pub(crate) data: PathBuf,
     pub(crate) roles: BTreeSet<Role>,
     pub(crate) admin_key: Option<Secret>,
@@ -78,6 +82,15 @@ pub(crate) struct ServeConfig {
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) locks: LockChoices,
     pub(crate) contention: ContentionChoices,
+    pub(crate) dispatch_policy: DispatchPolicyChoices,
+    pub(crate) keeping: KeepingChoices,
+}
+
+/// What is chosen about how much is kept, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct KeepingChoices {
+    pub(crate) dead_letters_max: Option<NonZeroU32>,
+    pub(crate) run_retention: Option<Duration>,
 }
 
 /// What is chosen about locks.
@@ -133,7 +146,11 @@ impl ServeConfig {
                 ServeFlags::of_file(&text).map_err(|error| named(&error))?
             }
         };
-        given.over(file).with_defaults()
+        let mut config = given.over(file).with_defaults()?;
+        if let Some(service) = &mut config.dispatch_policy.service {
+            service.bearer = environment.first(&["INTERLOCK_DISPATCH_POLICY_BEARER"]).map(Secret);
+        }
+        Ok(config)
     }
 }
 
@@ -143,6 +160,11 @@ impl ServeFlags {
             machines: self.machines()?,
             locks: self.locks(),
             contention: self.contention()?,
+            keeping: KeepingChoices {
+                dead_letters_max: self.dead_letters_max,
+                run_retention: self.run_retention_ms.map(duration),
+            },
+            listen_is_chosen: self.listen.is_some(),
             listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8081))),
             data: self.data.unwrap_or_else(|| PathBuf::from("./interlock-data")),
             roles: self.roles.map_or_else(
@@ -159,6 +181,7 @@ impl ServeFlags {
             header_timeout: self.header_timeout_ms.map(duration),
             idle_timeout: self.idle_timeout_ms.map(duration),
             shutdown_grace: self.shutdown_grace_ms.map(Duration::from_millis),
+            dispatch_policy: self.dispatch_policy.unwrap_or_default(),
         })
     }
 

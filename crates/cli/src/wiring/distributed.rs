@@ -54,7 +54,7 @@ pub(super) async fn build(
     let store = Arc::new(RedisStore::open(connection.clone(), instance.clone()).await.map_err(refused)?);
     store.follow(&*bus);
     let mailbox = Arc::new(RedisMailbox::new(connection, blobs));
-    let settings = stage_settings(config);
+    let settings = stage_settings(config)?;
     let cap_settings = cap_settings(machines, &prefix, &settings);
     let foundation = Foundation {
         store: store.clone(),

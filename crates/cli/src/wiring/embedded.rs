@@ -42,7 +42,7 @@ pub(super) async fn build(config: &ServeConfig) -> Result<(Ground, Arc<Control>,
         bus: "in_process".to_owned(),
         place: format!("embedded, {}", config.data.display()),
     };
-    Ok((Ground { store }, Control::new(foundation, stage_settings(config)), words))
+    Ok((Ground { store }, Control::new(foundation, stage_settings(config)?), words))
 }
 
 async fn open(folder: &Path) -> Result<EmbeddedStore> {

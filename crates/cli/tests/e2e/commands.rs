@@ -87,7 +87,7 @@ async fn bury(data: &std::path::Path, job: &str) {
         result: None,
     };
     let tenant = "acme".parse().unwrap();
-    store.expect("the folder is free").bury(&tenant, &letter).await.unwrap();
+    store.expect("the folder is free").bury(&tenant, &letter, 10).await.unwrap();
 }
 
 #[tokio::test]
@@ -108,6 +108,33 @@ async fn a_dead_letter_is_listed_shown_and_deleted() {
     assert_eq!(shell.exit(&["dlq", "show", job]), Some(1));
     assert_eq!(shell.json(&["dlq", "list"])["items"], json!([]));
     assert_eq!(shell.exit(&["dlq", "show"]), Some(2));
+}
+
+#[tokio::test]
+async fn dead_letters_are_retried_and_deleted_by_filter_after_a_look_at_what_would_happen() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = [1, 2].map(|run| format!("0192f0c1-0000-7000-8000-00000000000{run}:build@10"));
+    for job in &jobs {
+        bury(folder.path(), job).await;
+    }
+    let server = Server::start(folder.path());
+    let shell = Shell { server: &server, tenant: "acme" };
+    // Their runs were never here.
+    assert!(shell.print(&["dlq", "show", &jobs[0]]).contains("start another"));
+    assert_eq!(shell.exit(&["dlq", "retry", &jobs[0]]), Some(1));
+    assert_eq!(shell.exit(&["dlq", "retry", "--reason-code", "worker_lost"]), Some(1), "both were refused");
+    let dry =
+        shell.json(&["dlq", "delete", "--topic", "build", "--before", "2027-01-01T00:00:00Z", "--dry-run"]);
+    assert_eq!((&dry["matched"], &dry["dry_run"]), (&json!(2), &json!(true)));
+    let run = jobs[0].split(':').next().unwrap();
+    let deleted = shell.json(&["dlq", "delete", "--run", run]);
+    assert_eq!(deleted["done"], json!([jobs[0]]));
+    let table = shell.print(&["dlq", "delete", "--all"]);
+    assert!(table.contains(&jobs[1]) && table.contains("deleted"), "{table}");
+    assert_eq!(shell.json(&["dlq", "list"])["items"], json!([]));
+    for wrong in [&["dlq", "retry"][..], &["dlq", "retry", "--dry-run"], &["dlq", "delete", "j", "--all"]] {
+        assert_eq!(shell.exit(wrong), Some(2), "{wrong:?}");
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! `kill -9` at random moments under load: nothing acknowledged is lost, and no cap is exceeded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
+
+use serde_json::json;
 
 use super::load::Load;
 use super::server::Server;
@@ -28,4 +30,36 @@ async fn nothing_acknowledged_is_lost_and_no_cap_is_exceeded() {
         load.direct_to(vec![server.caller("acme")]);
     }
     load.check().await;
+}
+
+#[tokio::test]
+async fn a_start_that_was_acknowledged_before_a_kill_is_dispatched_after_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let caller = server.caller("acme");
+    caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
+    server.kill();
+    let server = Server::start(folder.path());
+    let job = server.caller("acme").claim("w", "work", 1).await.remove(0);
+    assert_eq!(job["job_id"], format!("{run}:work@1"));
+}
+
+#[tokio::test]
+async fn a_job_whose_worker_died_is_another_workers_within_its_lease_and_two_seconds() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let caller = server.caller("acme");
+    caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
+    // It claims, and is never heard of again.
+    let claim = json!({"topics": ["work"], "max_jobs": 1, "wait_ms": 10_000, "lease_ms": 1_000});
+    let claimed = caller.post("/workers/dead/claim", claim).await.expect(200);
+    let died = Instant::now();
+    assert_eq!(claimed.body["jobs"][0]["job_id"], format!("{run}:work@1"));
+    let job = caller.claim("alive", "work", 1).await.remove(0);
+    assert_eq!(job["job_id"], format!("{run}:work@2"));
+    assert!(died.elapsed() < Duration::from_secs(3), "{:?}", died.elapsed());
+    caller.complete(&job, &json!({})).await.expect(200);
+    assert_eq!(caller.ended(&run).await["status"], "succeeded");
 }

@@ -5,6 +5,7 @@
 mod alerts;
 mod caps;
 mod commands;
+mod dispatch_policy;
 mod doctor;
 mod drill;
 mod fences;

@@ -67,7 +67,9 @@ async fn the_commands_of_the_pages_work() {
     for document in [
         "docs/concepts/admission.md",
         "docs/concepts/workers.md",
+        "docs/concepts/dispatch-policy.md",
         "docs/concepts/locks.md",
+        "docs/operating/dead-letters.md",
         "docs/operating/doctor.md",
         "docs/operating/retry-policies.md",
         "docs/operating/rollouts.md",

@@ -30,6 +30,9 @@ impl Control {
             Some(workflow) => FirstTurn::of(workflow, start, self.clock.now())
                 .map_err(|illegal| StartError::Store(StoreError::Conflict(illegal.to_string())))?,
         };
+        if let Some(turn) = &mut start.first_turn {
+            turn.held = self.hold_back(&start.tenant, &mut turn.dispatched);
+        }
         let mut is_unknown = false;
         for _ in 0..=self.settings.admission_repeats_max {
             match self.store.admit(start).await {

@@ -222,6 +222,9 @@ impl Control {
             return RunStatus::Pending;
         };
         self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
+        if !turn.held.is_empty() {
+            self.wake(Wake::JobsHeld { tenant: start.tenant });
+        }
         turn.head.status
     }
 

@@ -30,9 +30,11 @@ pub(super) async fn look(control: &Control, wanted: &[Invariant]) -> Notes {
         match own(control, *invariant).await {
             Ok(found) => {
                 notes.looked_at(*invariant, 0);
-                found.into_iter().for_each(|finding| notes.found(finding));
+                for finding in found {
+                    notes.found(finding);
+                }
             }
-            Err(error) => notes.unseen(invariant.name(), error),
+            Err(error) => notes.unseen(invariant.name(), &error),
         }
     }
     for probe in &control.probes {
@@ -65,7 +67,7 @@ fn note(notes: &mut Notes, probed: Probed, wanted: &[Invariant]) {
             notes.found(finding);
         }
         Probed::Unseen { invariant, reason } if wanted.contains(&invariant) => {
-            notes.unseen(invariant.name(), reason);
+            notes.unseen(invariant.name(), &reason);
         }
         Probed::Sound(_) | Probed::Found(_) | Probed::Unseen { .. } => {}
     }

@@ -26,7 +26,7 @@ pub const FINDINGS_MAX: usize = 1_000;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How long one look may take. What it has not come to by then is told as unseen.
-const BUDGET: Duration = Duration::from_secs(60);
+const BUDGET: Duration = Duration::from_mins(1);
 
 /// Where to look.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,12 +33,14 @@ impl Notes {
         *self.looked_at.entry(invariant).or_default() += tenants;
     }
 
-    pub(super) fn unseen(&mut self, what: impl Into<String>, why: impl ToString) {
+    pub(super) fn unseen(&mut self, what: impl Into<String>, why: &impl ToString) {
         self.unseen.push(Unseen { what: what.into(), why: why.to_string() });
     }
 
     pub(super) fn merge(&mut self, other: Self) {
-        other.findings.into_values().for_each(|finding| self.found(finding));
+        for finding in other.findings.into_values() {
+            self.found(finding);
+        }
         self.untold += other.untold;
         for (invariant, tenants) in other.looked_at {
             self.looked_at(invariant, tenants);

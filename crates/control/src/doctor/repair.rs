@@ -9,6 +9,9 @@ use tracing::info;
 use super::{GRACE, Report, Scope, installation};
 use crate::service::Control;
 
+/// Findings in a row to which the store does not answer before the others are left as they are: each costs a time-out.
+const SILENCES_MAX: usize = 3;
+
 /// Those that leave a run for the engine when they are mended.
 const MAKE_RUNS_READY: [Invariant; 4] = [
     Invariant::StepWithoutJob,
@@ -66,14 +69,14 @@ impl Control {
             None => self.examine(scope).await.findings.into_iter().map(Named::from).collect(),
         };
         let mut repaired = Vec::with_capacity(named.len());
+        let mut silences = 0;
         for named in named {
-            let became = match self.mend(&named).await {
-                Ok(Mending::Mended) => Became::Mended,
-                Ok(Mending::NothingToDo) => Became::NothingToDo,
-                Ok(Mending::Impossible { reason }) => Became::Impossible(reason),
-                Err(error @ StoreError::Unavailable { .. }) => Became::Unknown(error.to_string()),
-                Err(error) => Became::Impossible(error.to_string()),
+            let became = if silences < SILENCES_MAX {
+                became(self.mend(&named).await)
+            } else {
+                Became::Unknown("it was not tried, because the store does not answer".to_owned())
             };
+            silences = if matches!(became, Became::Unknown(_)) { silences + 1 } else { 0 };
             repaired.push(Repaired { named, became });
         }
         let after = self.examine(scope).await;
@@ -95,12 +98,13 @@ impl Control {
                 self.store.mend(&repair).await?
             }
             (Realm::Tenant, None) => Mending::Impossible { reason: "the finding names no tenant".to_owned() },
-            (Realm::Installation, _) => match installation::mend(self, *invariant, subject).await? {
-                Mending::NothingToDo if !is_ever_mended(*invariant) => {
-                    Mending::Impossible { reason: invariant.plan().to_owned() }
+            (Realm::Installation, _) => {
+                let mending = installation::mend(self, *invariant, subject).await?;
+                if mending == Mending::NothingToDo && !is_ever_mended(*invariant) {
+                    return Ok(Mending::Impossible { reason: invariant.plan().to_owned() });
                 }
-                mending => mending,
-            },
+                mending
+            }
         };
         if mending == Mending::Mended {
             info!(%invariant, tenant = tenant.as_ref().map(TenantId::as_str), subject, "mended");
@@ -124,6 +128,16 @@ impl Control {
         if named.invariant == Invariant::JobOfEndedRun {
             self.wake(Wake::JobsRevoked { jobs: vec![job] });
         }
+    }
+}
+
+fn became(mending: Result<Mending, StoreError>) -> Became {
+    match mending {
+        Ok(Mending::Mended) => Became::Mended,
+        Ok(Mending::NothingToDo) => Became::NothingToDo,
+        Ok(Mending::Impossible { reason }) => Became::Impossible(reason),
+        Err(error @ StoreError::Unavailable { .. }) => Became::Unknown(error.to_string()),
+        Err(error) => Became::Impossible(error.to_string()),
     }
 }
 

@@ -38,12 +38,12 @@ pub(super) async fn look(control: &Control, scope: &Scope, ends_at: Instant) -> 
             Ok(Some(tenants)) => tenants,
             Ok(None) => return notes,
             Err(error) => {
-                notes.unseen("the rows of the tenants", error);
+                notes.unseen("the rows of the tenants", &error);
                 return notes;
             }
         };
         if let Err(why) = walk.page(tenants, &mut notes).await {
-            notes.unseen("the rows of the other tenants", why);
+            notes.unseen("the rows of the other tenants", &why);
             return notes;
         }
     }
@@ -88,14 +88,14 @@ impl Walk<'_> {
             match timeout_at(self.ends_at, self.invariant(&tenant, *invariant, &mut notes)).await {
                 Ok(Ok(())) => notes.looked_at(*invariant, 1),
                 Ok(Err(error @ StoreError::Unavailable { .. })) => {
-                    notes.unseen(format!("{invariant} and what follows, of the tenant {tenant}"), error);
+                    notes.unseen(format!("{invariant} and what follows, of the tenant {tenant}"), &error);
                     return (notes, false);
                 }
                 // Something is wrong with what was looked at, and with that alone.
-                Ok(Err(error)) => notes.unseen(format!("{invariant} of the tenant {tenant}"), error),
+                Ok(Err(error)) => notes.unseen(format!("{invariant} of the tenant {tenant}"), &error),
                 Err(_) => {
                     let what = format!("{invariant} and what follows, of the tenant {tenant}");
-                    notes.unseen(what, "the look took too long");
+                    notes.unseen(what, &"the look took too long");
                     return (notes, true);
                 }
             }
@@ -113,7 +113,9 @@ impl Walk<'_> {
         let mut asked = Inspection { tenant: tenant.clone(), invariant, grace: GRACE, page };
         loop {
             let page = self.control.store.inspect(&asked).await?;
-            page.items.into_iter().for_each(|finding| notes.found(finding));
+            for finding in page.items {
+                notes.found(finding);
+            }
             asked.page.after = page.next;
             if asked.page.after.is_none() {
                 return Ok(());

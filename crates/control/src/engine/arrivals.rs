@@ -44,7 +44,11 @@ impl Arrivals {
                     None => Some(Arrival { attempt: 1, waited: taken.now.since(*at) }),
                 }
             }
-            InboxEvent::Job { .. } | InboxEvent::Approval { .. } | InboxEvent::Cancel { .. } => None,
+            InboxEvent::Job { .. }
+            | InboxEvent::Approval { .. }
+            | InboxEvent::ApprovalAsked { .. }
+            | InboxEvent::Cancel { .. }
+            | InboxEvent::Retry { .. } => None,
         };
         let results = taken.inbox.iter().filter_map(arrival).collect();
         Self { run: taken.start.run, held_at: Instant::now(), results }

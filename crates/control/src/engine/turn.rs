@@ -56,7 +56,10 @@ impl Control {
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
         })?;
         let steps = advanced.run.steps.clone();
-        let commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
+        let mut commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
+        commit.letters_max = self.settings.dead_letters_max;
+        commit.held = self.hold_back(&tenant, &mut commit.dispatched);
+        let has_held = !commit.held.is_empty();
         let is_final = commit.head.status.is_final();
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
@@ -65,6 +68,9 @@ impl Control {
             self.cached_runs.keep(id, committed.version, steps);
         }
         self.announce_jobs(&tenant, dispatched);
+        if has_held {
+            self.wake(Wake::JobsHeld { tenant });
+        }
         if !revoked.is_empty() {
             self.wake(Wake::JobsRevoked { jobs: revoked });
         }
@@ -115,10 +121,12 @@ fn commit_of(
         inbox_end,
         events,
         dispatched: Vec::new(),
+        held: Vec::new(),
         revoked: Vec::new(),
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
+        letters_max: u32::MAX,
     };
     for command in commands {
         match command {

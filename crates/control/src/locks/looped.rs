@@ -1,6 +1,7 @@
 //! A lock on a loop that one replica at a time runs: held for its time, never given back, and the same holder's again.
 
 use std::future::Future;
+use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::locks::{Acquire, Acquired};
@@ -18,6 +19,8 @@ pub struct LoopLock {
     /// Always the same: a grant that we never heard of is ours when we ask again.
     request: LockRequest,
     token: Option<LockToken>,
+    /// When another's hold ends, unless it ticks again.
+    free_in: Option<Duration>,
 }
 
 /// Leave to tick once.
@@ -34,7 +37,13 @@ impl LoopLock {
     #[must_use]
     pub fn new(control: &Control, stage: StageLock) -> Self {
         let row = control.settings.locks.stage(stage);
-        Self { name: LockName::Stage(stage), row, request: control.identity.lock_request(), token: None }
+        Self {
+            name: LockName::Stage(stage),
+            row,
+            request: control.identity.lock_request(),
+            token: None,
+            free_in: None,
+        }
     }
 
     /// Leave to tick, if this process has the lock or gets it now. None: another has it.
@@ -50,6 +59,12 @@ impl LoopLock {
         let (ttl, failures_max) = (self.row.ttl, self.row.failures_max.unwrap_or(u32::MAX));
         let term = Term { asked_at, ttl, failures_max };
         Ok(Some(Hold { control, name: &self.name, token: grant.token, fence: grant.fence, term }))
+    }
+
+    /// When it is worth asking again, after another was found to have it: a holder that lives has ticked again by then.
+    #[must_use]
+    pub fn free_in(&self) -> Option<Duration> {
+        self.free_in
     }
 
     /// The hold is known to be another's by now.
@@ -85,7 +100,11 @@ impl LoopLock {
         };
         let grant = match control.pass_on_turn(&self.name, control.store.acquire(&acquire).await?) {
             Acquired::Granted(grant) => grant,
-            Acquired::Waiting(_) | Acquired::Refused(_) | Acquired::OverQuota { .. } => return Ok(None),
+            Acquired::Waiting(busy) | Acquired::Refused(busy) => {
+                self.free_in = busy.may_change_in;
+                return Ok(None);
+            }
+            Acquired::OverQuota { .. } => return Ok(None),
         };
         self.token = Some(grant.token.clone());
         // What was granted before, unheard, has only the rest of its time.

@@ -1,6 +1,8 @@
 //! The slow look for jobs whose lease has run out, through every tenant.
 
 use interlock_backend::StoreError;
+use interlock_model::TenantId;
+use interlock_model::job::StaleState;
 
 use super::every_tenant::EveryTenant;
 use super::{ROWS_MAX, stale_jobs};
@@ -12,6 +14,8 @@ pub struct LostJobs {
     pub tenants: usize,
     /// Tenants that could not be looked at this time.
     pub tenants_failed: usize,
+    /// Jobs without a live lease, before they were ended: `dispatched` and `running`.
+    pub stale: [usize; StaleState::ALL.len()],
     /// Jobs that the quick look had missed.
     pub jobs_lost: usize,
 }
@@ -25,17 +29,26 @@ pub(super) async fn look(control: &Control) -> Result<LostJobs, StoreError> {
     while let Some(page) = tenants.next_page(control).await? {
         for tenant in &page {
             found.tenants += 1;
-            for _ in 0..STEPS_MAX {
-                let Ok(lost) = stale_jobs::expire(control, tenant).await else {
-                    found.tenants_failed += 1;
-                    break;
-                };
-                found.jobs_lost += lost;
-                if lost < ROWS_MAX {
-                    break;
-                }
+            if look_at(control, tenant, &mut found).await.is_err() {
+                found.tenants_failed += 1;
             }
         }
     }
+    for (state, jobs) in StaleState::ALL.into_iter().zip(found.stale) {
+        control.counts.found_stale(state, jobs);
+    }
     Ok(found)
+}
+
+async fn look_at(control: &Control, tenant: &TenantId, found: &mut LostJobs) -> Result<(), StoreError> {
+    let stale = stale_jobs::count(control, tenant).await?;
+    found.stale.iter_mut().zip(stale).for_each(|(sum, jobs)| *sum += jobs);
+    for _ in 0..STEPS_MAX {
+        let lost = stale_jobs::expire(control, tenant).await?;
+        found.jobs_lost += lost;
+        if lost < ROWS_MAX {
+            break;
+        }
+    }
+    Ok(())
 }

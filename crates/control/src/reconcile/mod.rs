@@ -4,15 +4,18 @@
 //! slowly, on one replica at a time: what they find was missed.
 
 mod appointments;
+mod drifted_slots;
 mod due_timers;
 mod every_tenant;
 mod lost_jobs;
 mod put_off;
+mod retention;
 mod snapshot;
 mod stale_jobs;
 mod standing_runs;
 pub mod ticking;
 mod waiting_jobs;
+mod walks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +28,15 @@ use tracing::{debug, warn};
 
 use crate::service::Control;
 pub(crate) use appointments::Appointments;
+pub use drifted_slots::DriftedSlots;
+pub use due_timers::DueTimers;
 pub(crate) use every_tenant::EveryTenant;
 pub use lost_jobs::LostJobs;
+pub use retention::Retention;
 pub use snapshot::Snapshot;
 pub use standing_runs::StandingRuns;
 pub use waiting_jobs::WaitingJobs;
+pub(crate) use walks::Walks;
 
 /// What one look did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,6 +113,9 @@ pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
             }
             Err(error) => failed(&mut report, tenant, &error),
         }
+    }
+    for tenant in due.held {
+        control.wakeups.remember_held(tenant);
     }
     for tenant in due.ready {
         control.wake(Wake::RunReady { tenant });

@@ -10,8 +10,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{LostJobs, Snapshot, StandingRuns, WaitingJobs};
-use super::{lost_jobs, snapshot, standing_runs, waiting_jobs};
+use super::{DriftedSlots, DueTimers, LostJobs, Retention, Snapshot, StandingRuns, WaitingJobs};
+use super::{drifted_slots, due_timers, lost_jobs, retention, snapshot, standing_runs, waiting_jobs};
 use crate::locks::{LoopLock, Loss};
 use crate::service::Control;
 
@@ -21,6 +21,9 @@ pub enum Report {
     LostJobs(LostJobs),
     WaitingJobs(WaitingJobs),
     StandingRuns(StandingRuns),
+    DriftedSlots(DriftedSlots),
+    DueTimers(DueTimers),
+    Retention(Retention),
     Snapshot(Snapshot),
 }
 
@@ -50,7 +53,13 @@ pub async fn run(control: Arc<Control>, stage: StageLock, shutdown: Cancellation
     let ticking = async {
         loop {
             period.tick().await;
-            trouble.note(run_once(&control, &mut lock, stage).await);
+            let ticked = run_once(&control, &mut lock, stage).await;
+            if matches!(ticked, Ok(Tick::NotOurs)) {
+                // A holder that has died is followed when its hold ends, and not a period later.
+                let free_in = lock.free_in().unwrap_or(every).saturating_add(Duration::from_millis(1));
+                period.reset_after(free_in.min(every));
+            }
+            trouble.note(ticked);
         }
     };
     // Cut short anywhere: each step of a tick is whole, and the next replica begins from the beginning.
@@ -59,11 +68,17 @@ pub async fn run(control: Arc<Control>, stage: StageLock, shutdown: Cancellation
 
 /// One tick, if this replica has the lock or gets it now.
 pub async fn run_once(control: &Control, lock: &mut LoopLock, stage: StageLock) -> Result<Tick, StoreError> {
-    let Some(hold) = lock.tick(control).await? else { return Ok(Tick::NotOurs) };
+    let Some(hold) = lock.tick(control).await? else {
+        control.counts.is_not_ours(stage);
+        return Ok(Tick::NotOurs);
+    };
     let fence = hold.fence();
     let ticked = hold.guard(tick(control, stage, fence)).await;
     match ticked {
-        Ok(Ok(report)) => Ok(Tick::Done(report)),
+        Ok(Ok(report)) => {
+            control.counts.ticked(stage);
+            Ok(Tick::Done(report))
+        }
         Ok(Err(error)) => {
             if matches!(error, StoreError::Fenced { .. }) {
                 lock.give_up();
@@ -82,6 +97,9 @@ async fn tick(control: &Control, stage: StageLock, fence: Fence) -> Result<Repor
         StageLock::Reconciler => lost_jobs::look(control).await.map(Report::LostJobs),
         StageLock::PendingReplayer => waiting_jobs::look(control).await.map(Report::WaitingJobs),
         StageLock::EngineReconciler => standing_runs::look(control).await.map(Report::StandingRuns),
+        StageLock::SlotReconciler => drifted_slots::look(control).await.map(Report::DriftedSlots),
+        StageLock::TimerReconciler => due_timers::look(control).await.map(Report::DueTimers),
+        StageLock::Retention => retention::look(control).await.map(Report::Retention),
         StageLock::SnapshotWriter => snapshot::write(control, fence).await.map(Report::Snapshot),
     }
 }
@@ -91,8 +109,10 @@ impl Report {
         match self {
             Self::LostJobs(found) => found.tenants_failed,
             Self::WaitingJobs(found) => found.tenants_failed,
-            Self::StandingRuns(found) => found.tenants_failed,
-            Self::Snapshot(_) => 0,
+            Self::DriftedSlots(found) => found.tenants_failed,
+            Self::DueTimers(found) => found.tenants_failed,
+            Self::Retention(found) => found.tenants_failed,
+            Self::StandingRuns(_) | Self::Snapshot(_) => 0,
         }
     }
 }

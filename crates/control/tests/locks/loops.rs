@@ -76,7 +76,7 @@ async fn of_three_replicas_the_same_one_ticks_once_in_every_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_replica_ticks_within_one_and_a_half_leases_of_the_holders_death() {
+async fn another_replica_ticks_within_the_lease_of_the_holder_that_died() {
     for moment in 0..20 {
         let scene = Scene::new();
         let mut stages = JoinSet::new();
@@ -88,7 +88,7 @@ async fn another_replica_ticks_within_one_and_a_half_leases_of_the_holders_death
         task.abort();
         let died_at = Instant::now();
         while snapshot(&scene).await.unwrap()["writer"] == writer.as_str() {
-            assert!(died_at.elapsed() <= TTL * 3 / 2, "nobody took over");
+            assert!(died_at.elapsed() <= TTL + Duration::from_millis(20), "nobody took over");
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -166,7 +166,7 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
     let mut heard = scene.bus.subscribe();
 
     let ticked = tick(&process, StageLock::PendingReplayer).await;
-    let found = WaitingJobs { tenants: 1, tenants_failed: 0, jobs_announced: 1 };
+    let found = WaitingJobs { tenants: 1, jobs_announced: 1, ..WaitingJobs::default() };
     assert_eq!(ticked, Tick::Done(Report::WaitingJobs(found)));
     let (tenant, topic) = ("acme".parse().unwrap(), "work".parse().unwrap());
     assert_eq!(heard.try_recv(), Ok(Wake::JobsReady { tenant, topic, jobs: 1 }));
@@ -182,11 +182,11 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
     assert_eq!(scene.store.claim(claim).await.unwrap().len(), 1);
     sleep(Duration::from_secs(3)).await;
     let ticked = tick(&process, StageLock::Reconciler).await;
-    let found = LostJobs { tenants: 1, tenants_failed: 0, jobs_lost: 1 };
+    let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [1, 0], jobs_lost: 1 };
     assert_eq!(ticked, Tick::Done(Report::LostJobs(found)));
 
     let ticked = tick(&process, StageLock::EngineReconciler).await;
-    let found = StandingRuns { tenants: 1, tenants_failed: 0, runs_ripened: 0, tenants_ready: 1 };
+    let found = StandingRuns { tenants_ready: 1 };
     assert_eq!(ticked, Tick::Done(Report::StandingRuns(found)));
     let woken: Vec<_> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
     assert_eq!(woken.last(), Some(&Wake::RunReady { tenant: "acme".parse().unwrap() }));

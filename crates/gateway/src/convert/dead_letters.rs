@@ -1,6 +1,8 @@
 //! Dead letters.
 
 use interlock_api::dead_letters::DeadLetterView;
+use interlock_backend::dead_letters::LetterRetry;
+use interlock_model::JobId;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use serde_json::{Value, json};
@@ -22,6 +24,19 @@ pub(crate) fn view(letter: DeadLetter) -> DeadLetterView {
         last_error,
         created_at: buried_at.into(),
         result: result.and_then(said),
+        how_to_retry: None,
+    }
+}
+
+/// What an operator can do for another attempt.
+pub(crate) fn how_to_retry(job: &JobId, retry: LetterRetry) -> String {
+    match retry {
+        LetterRetry::Posted => format!("interlock dlq retry '{job}'"),
+        LetterRetry::RunEnded => format!(
+            "the run has ended: interlock run rerun {} (with --from-step {}, what came before is kept)",
+            job.run, job.step.step
+        ),
+        LetterRetry::RunGone => "the run is deleted: start another".to_owned(),
     }
 }
 
@@ -30,6 +45,6 @@ fn said(result: JobOutcome) -> Option<Value> {
     match result {
         JobOutcome::Completed { output } => Some(json!({"output": output})),
         JobOutcome::Failed { error, retryable } => Some(json!({"error": error, "retryable": retryable})),
-        JobOutcome::Lost | JobOutcome::Cancelled { .. } => None,
+        JobOutcome::Lost | JobOutcome::Cancelled { .. } | JobOutcome::Denied { .. } => None,
     }
 }

@@ -1,13 +1,14 @@
 //! Jobs.
 
-use interlock_api::jobs::{ClaimedJob, JobView};
+use interlock_api::jobs::{ClaimedJob, JobView, WaitingFor};
 use interlock_backend::jobs::{self, Claimed};
 use interlock_model::job::{Job, JobEnd, JobLease, NewJob};
 use interlock_model::time::millis;
 use interlock_model::{Fence, Timestamp};
 
 pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
-    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease } = claimed;
+    let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease, queued_at: _ } =
+        claimed;
     ClaimedJob {
         run_id: id.run,
         step_id: id.step.clone(),
@@ -22,7 +23,7 @@ pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
 }
 
 pub(crate) fn view(view: jobs::JobView) -> JobView {
-    let jobs::JobView { job: Job { new, created_at, end }, lease, state } = view;
+    let jobs::JobView { job: Job { new, created_at, end }, lease, hold, state } = view;
     let NewJob { id, workflow, topic, input, deadline_at, meta: _ } = new;
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
@@ -35,6 +36,8 @@ pub(crate) fn view(view: jobs::JobView) -> JobView {
         workflow_id: workflow,
         topic,
         state,
+        waiting_for: hold
+            .map(|hold| WaitingFor { reason: hold.reason.name().to_owned(), detail: hold.detail }),
         fence: held.filter(|fence| *fence != Fence::NONE).map(Fence::number),
         worker_id: worker,
         created_at: created_at.into(),

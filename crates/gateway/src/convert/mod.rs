@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod dead_letters;
+pub(crate) mod dispatch_policy;
 pub(crate) mod doctor;
 pub(crate) mod history;
 pub(crate) mod jobs;

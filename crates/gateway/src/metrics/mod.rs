@@ -1,13 +1,16 @@
 //! Numbers for Prometheus.
 
 mod contention;
+mod stages;
 mod tenants;
 mod text;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use interlock_backend::dead_letters::LetterCount;
 use interlock_control::contention::Tallied;
+use interlock_control::counts::Counted;
 use interlock_model::TenantId;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use contention::ContentionMetrics;
+use stages::StageMetrics;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
 
@@ -26,9 +30,11 @@ pub(crate) struct Metrics {
     tenants: TenantLabels,
     active_runs: Family<TenantLabel, Gauge>,
     fence_rejections: Family<WriteLabel, Counter>,
+    fail_opens: Counter,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabel, Histogram, Seconds>,
     contention: Arc<ContentionMetrics>,
+    stages: Arc<StageMetrics>,
 }
 
 /// A write that carries a fence.
@@ -139,6 +145,12 @@ impl Metrics {
             // A counter that exists from the start shows its first increase.
             drop(fence_rejections.get_or_create(&WriteLabel { write: write.name() }));
         }
+        let fail_opens = Counter::default();
+        registry.register(
+            "cordum_scheduler_input_fail_open",
+            "Jobs that went on because the policy service was away",
+            fail_opens.clone(),
+        );
         let requests = Family::default();
         registry.register("http_requests", "Requests answered", requests.clone());
         let durations = Family::new_with_constructor(Seconds);
@@ -149,7 +161,9 @@ impl Metrics {
         );
         let contention = Arc::new(ContentionMetrics::default());
         registry.register_collector(Box::new(contention.clone()));
-        Self { registry, tenants, active_runs, fence_rejections, requests, durations, contention }
+        let stages = Arc::new(StageMetrics::new(tenant_labels_max));
+        registry.register_collector(Box::new(stages.clone()));
+        Self { registry, tenants, active_runs, fence_rejections, fail_opens, requests, durations, contention, stages }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
@@ -172,9 +186,28 @@ impl Metrics {
         counter.inc_by(refused.saturating_sub(counter.get()));
     }
 
+    /// Jobs that the stages have let go because the policy service was away, since the process began.
+    pub(crate) fn follow_fail_opens(&self, total: u64) {
+        self.fail_opens.inc_by(total.saturating_sub(self.fail_opens.get()));
+    }
+
     /// What the stages have counted of contention since the process began.
     pub(crate) fn follow_contention(&self, counted: Tallied) {
         self.contention.follow(counted);
+    }
+
+    /// What the stages have counted of jobs, slots and their own ticks since the process began.
+    pub(crate) fn follow_stages(&self, counted: Counted) {
+        self.stages.follow(counted);
+    }
+
+    pub(crate) fn follow_letters_max(&self, letters_max: u32) {
+        self.stages.follow_letters_max(letters_max);
+    }
+
+    /// The dead letters of all tenants, as the store counts them.
+    pub(crate) fn follow_letters(&self, counts: &[(TenantId, LetterCount)]) {
+        self.stages.follow_letters(counts);
     }
 
     /// Tenants that have become busy get a name of their own, instead of those that have not been for long.
@@ -183,19 +216,12 @@ impl Metrics {
     }
 
     /// Replaces the live runs: the busiest tenants by name, the others together.
-    pub(crate) fn set_active_runs(&self, mut usages: Vec<(TenantId, u32)>) {
-        usages.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-        let rest = usages.split_off(usages.len().min(self.tenants.names_max()));
+    pub(crate) fn set_active_runs(&self, usages: Vec<(TenantId, u32)>) {
         self.active_runs.clear();
-        for (tenant, runs) in usages {
-            self.add_active(tenant.to_string(), i64::from(runs));
+        for (tenant, runs) in tenants::named(usages, self.tenants.names_max()) {
+            let runs = i64::try_from(runs).unwrap_or(i64::MAX);
+            self.active_runs.get_or_create(&TenantLabel { tenant }).set(runs);
         }
-        // Added: a tenant may have that very name.
-        self.add_active(tenants::OTHER.to_owned(), rest.iter().map(|(_, runs)| i64::from(*runs)).sum());
-    }
-
-    fn add_active(&self, tenant: String, runs: i64) {
-        self.active_runs.get_or_create(&TenantLabel { tenant }).inc_by(runs);
     }
 
     /// Everything, in Prometheus' text format.

@@ -1,6 +1,6 @@
 //! Numbers by tenant, for a bounded number of tenants.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -16,6 +16,18 @@ use super::Seconds;
 
 /// The label of every tenant that has none of its own.
 pub(super) const OTHER: &str = "other";
+
+/// The largest numbers by their tenants' names, and those of all others together.
+pub(super) fn named(mut numbers: Vec<(TenantId, u32)>, names_max: usize) -> BTreeMap<String, u64> {
+    numbers.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    let rest = numbers.split_off(numbers.len().min(names_max));
+    let mut named: BTreeMap<String, u64> =
+        numbers.into_iter().map(|(tenant, number)| (tenant.to_string(), u64::from(number))).collect();
+    // Added: a tenant may have that very name.
+    *named.entry(OTHER.to_owned()).or_default() +=
+        rest.iter().map(|(_, number)| u64::from(*number)).sum::<u64>();
+    named
+}
 
 /// What became of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 pub(crate) mod approvals;
 pub(crate) mod claims;
 pub(crate) mod dead_letters;
+pub(crate) mod dispatch_policy;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod history;

@@ -13,6 +13,7 @@ use http::header::CONTENT_TYPE;
 use interlock_api::status::{
     BackendStatus, BusStatus, Health, Readiness, StatusView, StoreStatus, Strategies,
 };
+use interlock_backend::dead_letters::LetterCount;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::contention::Scope;
@@ -36,12 +37,12 @@ const TENANTS_AT_ONCE: usize = 1_000;
 const READY_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/status", status)
-        .get("/healthz", healthz)
-        .get("/readyz", readyz)
-        .get("/metrics", metrics)
-        .get("/openapi.json", openapi_json)
+    routes.get("/api/v1/status", status).get("/openapi.json", openapi_json)
+}
+
+/// What every process may serve, whatever its roles.
+pub(crate) fn register_probes(routes: Routes) -> Routes {
+    routes.get("/healthz", healthz).get("/readyz", readyz).get("/metrics", metrics)
 }
 
 /// Roles, backend, durability, strategies and policies in force.
@@ -89,6 +90,11 @@ fn policies(app: &Shared) -> BTreeMap<String, Value> {
         }),
         ("lock_silence_ms".to_owned(), json!(millis(settings.lock_silence))),
         ("lock_poll_ms".to_owned(), json!(millis(settings.lock_poll))),
+        ("dispatch_policy".to_owned(), {
+            let policy = &settings.dispatch_policy;
+            let service = policy.service.as_ref().map(|service| service.place.as_str());
+            json!({"rules": policy.rules.iter().count(), "service": service})
+        }),
     ])
 }
 
@@ -121,24 +127,36 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.follow_refused_results(app.control.refused_results());
+    app.metrics.follow_fail_opens(app.control.fail_opens());
     app.metrics.name_the_busiest(Instant::now());
     app.metrics.follow_contention(app.control.contention().tally().counted());
+    app.metrics.follow_stages(app.control.counted());
+    app.metrics.follow_letters_max(app.control.settings().dead_letters_max);
     match usages(&app).await {
-        Ok(usages) => app.metrics.set_active_runs(usages),
+        Ok((usages, letters)) => {
+            app.metrics.set_active_runs(usages);
+            app.metrics.follow_letters(&letters);
+        }
         // The other numbers are still worth having.
-        Err(error) => tracing::warn!(%error, "cannot read the live runs; the last known ones are shown"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the live runs and dead letters; the last known ones are shown")
+        }
     }
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], app.metrics.render()).into_response()
 }
 
-async fn usages(app: &Shared) -> Result<Vec<(TenantId, u32)>, StoreError> {
-    let mut usages = Vec::new();
+/// How many live runs and dead letters each tenant has.
+async fn usages(app: &Shared) -> Result<Usages, StoreError> {
+    let (mut usages, mut letters) = (Vec::new(), Vec::new());
     for tenant in tenants(app).await? {
         let usage = app.control.store().usage(&tenant).await?;
+        letters.push((tenant.clone(), app.control.store().count_dead_letters(&tenant).await?));
         usages.push((tenant, usage.runs_active));
     }
-    Ok(usages)
+    Ok((usages, letters))
 }
+
+type Usages = (Vec<(TenantId, u32)>, Vec<(TenantId, LetterCount)>);
 
 async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
     let mut tenants = Vec::new();

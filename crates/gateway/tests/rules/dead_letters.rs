@@ -1,4 +1,4 @@
-//! Dead letters: listed, shown, deleted.
+//! Dead letters: listed, shown, retried, deleted.
 
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::job::JobOutcome;
@@ -6,7 +6,7 @@ use interlock_model::{JobId, TenantId, Timestamp};
 use serde_json::json;
 
 use crate::lists::all;
-use crate::server::Server;
+use crate::server::{Server, one_step};
 
 fn job(run: u32) -> JobId {
     format!("0192f0c1-0000-7000-8000-{run:012}:build.x[3]@10").parse().unwrap()
@@ -27,7 +27,7 @@ fn letter(run: u32) -> DeadLetter {
 
 async fn bury(server: &Server, letter: &DeadLetter) {
     let tenant: TenantId = "default".parse().unwrap();
-    server.store.bury(&tenant, letter).await.unwrap();
+    server.store.bury(&tenant, letter, 1_000).await.unwrap();
 }
 
 #[tokio::test]
@@ -44,6 +44,7 @@ async fn a_dead_letter_shows_every_member() {
     let listed = server.get("/api/v1/dlq").send().await.ok(200);
     assert_eq!((&listed["items"][1], &listed["next_cursor"]), (&expected, &json!(null)));
     expected["result"] = json!({"output": {"kept": true}});
+    expected["how_to_retry"] = json!("the run is deleted: start another");
     let shown = server.get(&format!("/api/v1/dlq/{}", job(1))).send().await.ok(200);
     assert_eq!(shown, expected, "what may be long is not in lists");
     let shown = server.get(&format!("/api/v1/dlq/{}", job(2))).send().await.ok(200);
@@ -102,4 +103,112 @@ async fn what_is_no_dead_letter_of_this_tenant_is_not_found() {
     }
     server.post(&path).send().await.problem(405, "method_not_allowed");
     server.get(&path).send().await.ok(200);
+}
+
+/// A live run, with a letter of its job: a result that nobody could handle.
+async fn buried_alive(server: &Server) -> DeadLetter {
+    server.post("/api/v1/workflows").json(&one_step("build")).send().await.ok(201);
+    let started = server.post("/api/v1/workflows/build/runs").json(&json!({"n": 1})).send().await.ok(200);
+    let job: JobId = format!("{}:build@1", started["run_id"].as_str().unwrap()).parse().unwrap();
+    let letter = DeadLetter { job, code: LetterCode::ResultUnhandled, ..letter(1) };
+    bury(server, &letter).await;
+    letter
+}
+
+async fn claim(server: &Server) -> serde_json::Value {
+    let asked = json!({"topics": ["build"], "max_jobs": 10, "wait_ms": 10_000});
+    let claimed = server.post("/api/v1/workers/w/claim").json(&asked).send().await.ok(200);
+    claimed["jobs"].as_array().unwrap().iter().map(|job| job["job_id"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_letter_that_is_retried_becomes_one_new_attempt_of_its_step() {
+    let server = Server::start().await;
+    let letter = buried_alive(&server).await;
+    let path = format!("/api/v1/dlq/{}", letter.job);
+    let shown = server.get(&path).send().await.ok(200);
+    assert_eq!(shown["how_to_retry"], format!("interlock dlq retry '{}'", letter.job));
+    assert_eq!(claim(&server).await, json!([letter.job]));
+    let retried = server.post(&format!("{path}/retry")).send().await.ok(200);
+    assert_eq!(retried, json!({"job_id": letter.job}));
+    let next = JobId { attempt: 2, ..letter.job.clone() };
+    assert_eq!(claim(&server).await, json!([next]), "the first attempt is revoked, and there is one more");
+    server.post(&format!("{path}/retry")).send().await.problem(404, "not_found");
+    let timeline = server.get(&format!("/api/v1/workflow-runs/{}/timeline", letter.job.run)).send().await;
+    let timeline = timeline.ok(200);
+    let told = timeline["items"].as_array().unwrap().iter().find(|item| item["type"] == "step_retried");
+    assert_eq!(told.unwrap()["data"]["by"], "anonymous");
+    let late = server.post(&format!("/api/v1/jobs/{}/complete", letter.job)).json(&json!({"fence": 1}));
+    late.send().await.problem(409, "stale_fence");
+}
+
+#[tokio::test]
+async fn a_letter_whose_run_has_ended_is_refused_with_what_to_do_instead() {
+    let server = Server::start().await;
+    let letter = buried_alive(&server).await;
+    let run = letter.job.run;
+    server.post(&format!("/api/v1/workflow-runs/{run}/cancel")).send().await.ok(204);
+    let path = format!("/api/v1/dlq/{}", letter.job);
+    let refused = server.post(&format!("{path}/retry")).send().await.problem(409, "conflict");
+    assert_eq!(refused["error"], format!("its run has ended: rerun it (interlock run rerun {run})"));
+    let shown = server.get(&path).send().await.ok(200);
+    assert!(
+        shown["how_to_retry"].as_str().unwrap().contains(&format!("interlock run rerun {run}")),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn many_letters_are_handled_by_filter_and_a_refusal_does_not_stop_the_rest() {
+    let server = Server::start().await;
+    let alive = buried_alive(&server).await;
+    for run in [1, 2, 3] {
+        bury(&server, &letter(run)).await;
+    }
+    let many = async |verb: &str, which: serde_json::Value| {
+        server.post(&format!("/api/v1/dlq/{verb}")).json(&which).send().await
+    };
+    let dry = many("retry", json!({"all": true, "dry_run": true})).await.ok(200);
+    assert_eq!(
+        (&dry["matched"], &dry["done"], &dry["dry_run"]),
+        (&json!(4), &json!([alive.job]), &json!(true))
+    );
+    let retried = many("retry", json!({"topic": "build"})).await.ok(200);
+    assert_eq!((&retried["matched"], &retried["done"]), (&json!(4), &json!([alive.job])));
+    let refused = retried["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 3);
+    assert_eq!(refused[2]["job_id"], json!(job(1)));
+    assert!(refused[2]["reason"].as_str().unwrap().contains("is deleted"), "{retried}");
+
+    let none = many("delete", json!({"reason_code": "result_unhandled"})).await.ok(200);
+    assert_eq!(none, json!({"matched": 0, "done": [], "refused": [], "dry_run": false, "more": false}));
+    let before = json!({"before": "2026-11-15T00:00:00.123Z"});
+    assert_eq!(many("delete", before).await.ok(200)["matched"], 0, "before, and not at");
+    let one =
+        many("delete", json!({"run_id": job(2).run, "before": "2026-11-15T00:00:00.124Z"})).await.ok(200);
+    assert_eq!(one["done"], json!([job(2)]));
+    let some = many("delete", json!({"all": true, "limit": 1})).await.ok(200);
+    assert_eq!((&some["done"], &some["more"]), (&json!([job(3)]), &json!(true)));
+    let rest = many("delete", json!({"all": true})).await.ok(200);
+    assert_eq!((&rest["done"], &rest["more"]), (&json!([job(1)]), &json!(false)));
+}
+
+#[tokio::test]
+async fn which_letters_are_meant_has_to_be_said() {
+    let server = Server::start().await;
+    for verb in ["retry", "delete"] {
+        for which in [
+            json!({}),
+            json!({"dry_run": true}),
+            json!({"all": true, "topic": "build"}),
+            json!({"reason_code": "whatever"}),
+            json!({"all": true, "limit": 0}),
+            json!({"all": true, "limit": 501}),
+            json!({"before": "yesterday"}),
+            json!({"al": true}),
+        ] {
+            let answer = server.post(&format!("/api/v1/dlq/{verb}")).json(&which).send().await;
+            answer.problem(400, "invalid_request");
+        }
+    }
 }

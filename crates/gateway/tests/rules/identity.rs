@@ -118,6 +118,8 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
     let job = "/api/v1/jobs/0192f0c1-0000-7000-8000-000000000001:a@1";
     let of_job = |suffix: &str| -> &'static str { Box::leak(format!("{job}{suffix}").into_boxed_str()) };
     let letter = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1";
+    let retry = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1/retry";
+    let letters = json!({"all": true, "dry_run": true});
     let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0});
     let config = json!({"scope": "org", "data": {"limits": {}}});
     let lock = json!({"resource": "r", "owner": "o", "ttl_ms": 1_000, "request_id": "same"});
@@ -155,6 +157,9 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
         ("GET", "/api/v1/dlq", Value::Null, &["operator", "viewer"]),
         ("GET", letter, Value::Null, &["operator", "viewer"]),
         ("DELETE", letter, Value::Null, &["operator"]),
+        ("POST", retry, Value::Null, &["operator"]),
+        ("POST", "/api/v1/dlq/retry", letters.clone(), &["operator"]),
+        ("POST", "/api/v1/dlq/delete", letters, &["operator"]),
         ("POST", "/api/v1/locks/acquire", lock, &["operator", "worker"]),
         ("POST", "/api/v1/locks/release", held, &["operator", "worker"]),
         ("POST", "/api/v1/locks/force-release", forced, &["operator"]),

@@ -10,6 +10,7 @@ mod events;
 mod identity;
 mod lists;
 mod locks;
+mod probes;
 mod retry_policies;
 mod rollouts;
 mod server;

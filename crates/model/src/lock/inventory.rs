@@ -16,13 +16,26 @@ pub enum StageLock {
     PendingReplayer,
     /// Looks for runs that stand still.
     EngineReconciler,
+    /// Compares slots with the runs that hold them.
+    SlotReconciler,
+    /// Looks for retries, delays and time-outs whose time has passed.
+    TimerReconciler,
+    /// Removes what nobody needs any more.
+    Retention,
     /// Writes down which workers are there.
     SnapshotWriter,
 }
 
 impl StageLock {
-    pub const ALL: [Self; 4] =
-        [Self::Reconciler, Self::PendingReplayer, Self::EngineReconciler, Self::SnapshotWriter];
+    pub const ALL: [Self; 7] = [
+        Self::Reconciler,
+        Self::PendingReplayer,
+        Self::EngineReconciler,
+        Self::SlotReconciler,
+        Self::TimerReconciler,
+        Self::Retention,
+        Self::SnapshotWriter,
+    ];
 
     /// What follows the installation's prefix in its key.
     #[must_use]
@@ -31,6 +44,9 @@ impl StageLock {
             Self::Reconciler => "reconciler:default",
             Self::PendingReplayer => "replayer:pending",
             Self::EngineReconciler => "workflow-engine:reconciler:default",
+            Self::SlotReconciler => "reconciler:slots",
+            Self::TimerReconciler => "reconciler:timers",
+            Self::Retention => "reconciler:retention",
             Self::SnapshotWriter => "scheduler:snapshot:writer",
         }
     }
@@ -192,11 +208,25 @@ impl Inventory {
                 "the slow look for runs that stand still",
                 "two replicas look in one window; each run is advanced under its own lock and fence",
             ),
+            StageLock::SlotReconciler => (
+                self.timings.reconcile_every,
+                "comparing slots with the runs that hold them",
+                "two replicas compare in one window; each correction is one atomic step that looks again",
+            ),
+            StageLock::TimerReconciler => (
+                self.timings.reconcile_every,
+                "the slow look for retries, delays and time-outs whose time has passed",
+                "two replicas look in one window; a run that is made ready twice is advanced once",
+            ),
+            StageLock::Retention => (
+                self.timings.reconcile_every,
+                "removing what nobody needs any more",
+                "two replicas remove in one window; what is gone is gone once",
+            ),
             StageLock::SnapshotWriter => (
                 self.timings.snapshot_every,
                 "the snapshot of the workers",
-                "the late writer's snapshot is refused by its fence; another replica writes within one and a half times \
-                 the lease",
+                "the late writer's snapshot is refused by its fence; another replica writes within the lease",
             ),
         };
         LockRow {

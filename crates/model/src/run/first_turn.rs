@@ -31,6 +31,6 @@ impl FirstTurn {
             }
         }
         let steps = run.steps.into_iter().collect();
-        Ok(Some(Self { head: run.head, steps, events, dispatched, approvals_opened }))
+        Ok(Some(Self { head: run.head, steps, events, dispatched, held: Vec::new(), approvals_opened }))
     }
 }

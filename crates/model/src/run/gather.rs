@@ -58,6 +58,9 @@ fn is_success(event: &InboxEvent) -> bool {
 fn step_of(event: &InboxEvent) -> Option<&StepKey> {
     match event {
         InboxEvent::Job { job, .. } => Some(&job.step),
-        InboxEvent::Approval { .. } | InboxEvent::Cancel { .. } => None,
+        InboxEvent::Approval { .. }
+        | InboxEvent::ApprovalAsked { .. }
+        | InboxEvent::Cancel { .. }
+        | InboxEvent::Retry { .. } => None,
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Decision;
+use crate::dead_letter::DeadLetter;
 use crate::job::JobOutcome;
 use crate::step::{StepError, StepRun, StepStatus};
 use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId};
@@ -119,7 +120,17 @@ pub enum InboxEvent {
         job: JobId,
         decision: Decision,
     },
+    /// Before this dispatch goes to a worker, a person is asked. The verdict comes as an approval.
+    ApprovalAsked {
+        job: JobId,
+        reason: String,
+    },
     Cancel {
         by: String,
+    },
+    /// An operator wants another attempt of what was given up. The letter has left its list, and goes with the event.
+    Retry {
+        by: String,
+        letter: Box<DeadLetter>,
     },
 }

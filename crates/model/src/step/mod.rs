@@ -79,6 +79,8 @@ pub enum ErrorCode {
     ExpressionFailed,
     Rejected,
     Cancelled,
+    /// A policy refused it before it reached a worker.
+    PolicyDenied,
 }
 
 impl ErrorCode {
@@ -92,6 +94,7 @@ impl ErrorCode {
             Self::ExpressionFailed => "expression_failed",
             Self::Rejected => "rejected",
             Self::Cancelled => "cancelled",
+            Self::PolicyDenied => "policy_denied",
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum StepEvent {
     Cancel,
     TimeOut,
     Skip,
+    /// An operator wants another attempt.
+    Retry,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,19 +55,21 @@ impl StepStatus {
     pub fn apply(self, event: StepEvent) -> Result<Self, IllegalStep> {
         use StepEvent as E;
         match (self, event) {
-            (Self::Pending, E::Begin) => Ok(Self::Running),
-            (Self::Pending, E::AskApproval) => Ok(Self::Waiting),
+            // A dispatch may wait for a person, and go on after it.
+            (Self::Pending | Self::Waiting, E::Begin) => Ok(Self::Running),
+            (Self::Pending | Self::Running, E::AskApproval) => Ok(Self::Waiting),
             (Self::Pending, E::Skip) => Ok(Self::Skipped),
             (Self::Running | Self::Waiting, E::Succeed) => Ok(Self::Succeeded),
             (Self::Pending | Self::Running | Self::Waiting, E::Fail) => Ok(Self::Failed),
-            (Self::Waiting, E::Deny) => Ok(Self::Denied),
+            (Self::Running | Self::Waiting, E::Deny) => Ok(Self::Denied),
             (Self::Pending | Self::Running | Self::Waiting, E::Cancel) => Ok(Self::Cancelled),
             (Self::Running | Self::Waiting, E::TimeOut) => Ok(Self::TimedOut),
+            (Self::Failed | Self::Cancelled | Self::TimedOut, E::Retry) => Ok(Self::Pending),
             (from, event) => Err(IllegalStep { from, event }),
         }
     }
 
-    /// Whether nothing can happen to it any more.
+    /// Whether nothing happens to it any more by itself.
     #[must_use]
     pub fn is_settled(self) -> bool {
         match self {
@@ -120,11 +124,14 @@ mod tests {
     ];
 
     #[test]
-    fn a_settled_step_refuses_every_event() {
+    fn a_settled_step_refuses_every_event_but_a_retry_of_what_failed() {
         for status in StepStatus::ALL.into_iter().filter(|status| status.is_settled()) {
             for event in EVENTS {
                 assert_eq!(status.apply(event), Err(IllegalStep { from: status, event }));
             }
+            // Who was denied an approval is not asked again.
+            let may_be_retried = status.is_failure() && status != StepStatus::Denied;
+            assert_eq!(status.apply(StepEvent::Retry).is_ok(), may_be_retried, "{status:?}");
         }
     }
 

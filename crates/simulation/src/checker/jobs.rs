@@ -27,7 +27,7 @@ pub(super) enum Job {
 
 impl Checker {
     pub(crate) fn claimed(&mut self, id: &TenantId, claimed: &[Claimed]) {
-        for Claimed { job, lease } in claimed {
+        for Claimed { job, lease, .. } in claimed {
             self.fence_given(id, lease.fence);
             let held = Job::Held { fence: lease.fence, ttl: lease.ttl, until: lease.expires_at };
             let before = self.jobs.insert(job.id.clone(), held);

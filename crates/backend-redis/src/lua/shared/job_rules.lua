@@ -1,11 +1,12 @@
 -- What must be true of jobs: in the list of all, in a queue or with a worker, or ended.
 local function read_job(job)
-  local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off')
+  local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off',
+    'held', 'held_until')
   if not found then
     return nil
   end
   return { is_there = found[1], created_at = found[1], topic = found[2], is_ended = found[3], fence = found[4],
-    expires_at = found[5], put_off = found[6], is_open = found[1] and not found[3], id = job }
+    expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8], is_open = found[1] and not found[3], id = job }
 end
 
 local function listed_at(job)
@@ -85,11 +86,20 @@ rules.job_in_no_index = { {
     if not job or not job.is_open or job.fence or state_of_run(run_of(id)) ~= 'live' then
       return nil
     end
+    if job.held then
+      return job.held_until ~= '' and is_scored('wf:held', id) == false
+        and 'the job is held, and nobody would look at it again'
+    end
     local queue, place = queued_at(job)
     return look('ZSCORE', queue, place) == false and 'the job is open, in no queue and with no worker'
   end,
   mends = function(id)
-    local queue, place = queued_at(read_job(id))
+    local job = read_job(id)
+    if job.held then
+      redis.call('ZADD', key('wf:held'), job.held_until, id)
+      return
+    end
+    local queue, place = queued_at(job)
     redis.call('ZADD', queue, 0, place)
   end,
 } }

@@ -71,12 +71,12 @@ pub(super) fn asked_by(who: &str) -> Acquire {
     Acquire { ttl: LEASE, stay: Some(LEASE), ..waiting(ask(&lock(), who)) }
 }
 
-fn document(steps: Value) -> WorkflowDocument {
+fn document(steps: &Value) -> WorkflowDocument {
     serde_json::from_value(json!({"name": "deploy", "steps": steps})).expect("the document is valid")
 }
 
 fn work(topic: &str) -> WorkflowDocument {
-    document(json!({"build": {"type": "worker", "topic": topic}}))
+    document(&json!({"build": {"type": "worker", "topic": topic}}))
 }
 
 fn job_of(run: RunId, step: &str) -> JobId {
@@ -97,9 +97,9 @@ impl Ground {
         let queued = begin(&scene, &work("queued"), None).await;
         let leased = begin(&scene, &work("leased"), None).await;
         claimed(&scene, "leased").await;
-        let asking = begin(&scene, &document(json!({"gate": {"type": "approval"}})), None).await;
+        let asking = begin(&scene, &document(&json!({"gate": {"type": "approval"}})), None).await;
         let pause = json!({"pause": {"type": "delay", "delay_sec": 3_600}});
-        let delayed = begin(&scene, &document(pause), None).await;
+        let delayed = begin(&scene, &document(&pause), None).await;
         let kept = keep(&scene).await;
         let reserved = reserve(&scene).await;
         let told = begin(&scene, &work("told"), None).await;
@@ -174,7 +174,7 @@ async fn end(scene: &Scene, run: RunId) {
 /// A job whose result waits for its next delivery.
 async fn keep(scene: &Scene) -> JobId {
     begin(scene, &work("kept"), None).await;
-    let Claimed { job, lease } = claimed(scene, "kept").await;
+    let Claimed { job, lease, .. } = claimed(scene, "kept").await;
     let kept = PutOff {
         tenant: acme(),
         job: job.id.clone(),

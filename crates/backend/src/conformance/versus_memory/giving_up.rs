@@ -36,6 +36,11 @@ impl Walk {
         DeadLetter { topic, code, attempts: self.random.random_range(0..11), buried_at, ..letter(job) }
     }
 
+    /// Mostly more than there will be, sometimes fewer than there are.
+    pub(super) fn letters_max(&mut self) -> u32 {
+        if self.random.random_bool(0.7) { 1_000 } else { self.random.random_range(1..6) }
+    }
+
     /// Sometimes one of the run's jobs is given up with the turn.
     pub(super) fn letters_of(&mut self, run: RunId) -> Vec<DeadLetter> {
         let job = self.jobs.iter().rev().map(|(_, job, _)| job).find(|job| job.run == run).cloned();
@@ -45,13 +50,15 @@ impl Walk {
 
     pub(super) async fn give_up(&mut self) {
         let Some((tenant, job, _)) = Self::pick(&mut self.random, &self.jobs) else { return };
-        match self.random.random_range(0..5) {
+        match self.random.random_range(0..7) {
             0 | 1 => {
-                let letter = self.letter(&job);
-                let _ = same!(self, bury(&tenant, &letter));
+                let (letter, letters_max) = (self.letter(&job), self.letters_max());
+                let _ = same!(self, bury(&tenant, &letter, letters_max));
             }
             2 => drop(same!(self, dead_letter(&tenant, &job))),
             3 => drop(same!(self, delete_dead_letter(&tenant, &job))),
+            4 => drop(same!(self, retry_dead_letter(&tenant, &job, "an \"operator\""))),
+            5 => drop(same!(self, count_dead_letters(&tenant))),
             _ => {
                 let page = PageRequest { limit: self.random.random_range(1..4), after: None };
                 let _ = same!(self, dead_letters(&tenant, &page));
@@ -88,6 +95,7 @@ impl Walk {
     pub(super) async fn look_at_what_was_given_up(&mut self) {
         let _ = same!(self, registry());
         for tenant in [acme(), super::globex()] {
+            let _ = same!(self, count_dead_letters(&tenant));
             let mut page = PageRequest { limit: 2, after: None };
             while let Ok(found) = same!(self, dead_letters(&tenant, &page)) {
                 if found.next.is_none() {

@@ -1,9 +1,10 @@
 //! Jobs and the queues that they wait in.
 
 use interlock_model::JobId;
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::Job;
 
-use super::super::rows;
+use super::super::{holds, rows};
 use super::super::tables::{Changes, Table};
 use super::{Fault, Known, Look};
 use crate::StoreError;
@@ -15,6 +16,9 @@ fn place(look: &Look<'_>, job: &Job) -> String {
 
 pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
     let Some(open) = look.open_job(job)? else { return Ok(None) };
+    if let Some(hold) = holds::of_job(look.view, look.tenant, job)? {
+        return held_for_ever(look, job, &hold);
+    }
     let queued = place(look, &open);
     let is_somewhere = look.is_there(Table::Queue, &queued)?
         || look.is_there(Table::JobLeases, &rows::job(look.tenant, job))?;
@@ -25,6 +29,19 @@ pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, Sto
     let mut changes = Changes::default();
     changes.mark(Table::Queue, queued);
     let detail = format!("the job is open, no worker has it, and it is not in the queue {}", open.new.topic);
+    Ok(Some(Fault::new(detail, changes)))
+}
+
+/// A job that a policy holds is looked at again by itself, unless a person is asked.
+fn held_for_ever(look: &Look<'_>, job: &JobId, hold: &Hold) -> Result<Option<Fault>, StoreError> {
+    let Some(at) = hold.look_at else { return Ok(None) };
+    let due = rows::expiry(look.tenant, at, job);
+    if look.is_there(Table::HeldDue, &due)? || look.standing(job.run)?.why_over().is_some() {
+        return Ok(None);
+    }
+    let mut changes = Changes::default();
+    changes.mark(Table::HeldDue, due);
+    let detail = "the job is held, and nobody would look at it again".to_owned();
     Ok(Some(Fault::new(detail, changes)))
 }
 

@@ -18,12 +18,10 @@ pub(super) fn not_drained(look: &Look<'_>, run: RunId) -> Result<Option<Fault>, 
         return Ok(None);
     }
     let what = match look.head(run)? {
-        Known::Unreadable => return Ok(None),
-        Known::Absent if waiting.is_empty() => return Ok(None),
-        Known::Absent => return forgotten(look, run).map(Some),
+        Known::Absent if !waiting.is_empty() => return forgotten(look, run).map(Some),
         Known::Is(_) if !waiting.is_empty() => "something waits in its inbox",
         Known::Is(head) if head.status == RunStatus::Pending => "it has not begun yet",
-        Known::Is(_) => return Ok(None),
+        Known::Absent | Known::Is(_) | Known::Unreadable => return Ok(None),
     };
     let key = rows::run(look.tenant, run);
     if look.is_there(Table::Ready, &key)? || is_held(look, &key)? {

@@ -10,7 +10,7 @@ use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 use interlock_model::retry::{InvalidPolicy, RetryPolicy};
 use serde::Deserialize;
 
-use super::{LogFormat, Role, Secret};
+use super::{DispatchPolicyChoices, LogFormat, Role, Secret};
 use crate::config::Environment;
 use crate::exit::{Failure, Result};
 
@@ -31,6 +31,9 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(super) config: Option<PathBuf>,
+    /// Only in the file: a table is no flag.
+    #[arg(skip)]
+    pub(super) dispatch_policy: Option<DispatchPolicyChoices>,
     /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
     #[arg(long, value_name = "KEY")]
     pub(super) admin_key: Option<Secret>,
@@ -151,6 +154,12 @@ pub(crate) struct ServeFlags {
     /// Deliveries of one result until it becomes a dead letter [default: 100]
     #[arg(long, value_name = "N", help_heading = "Contention")]
     pub(super) deliveries_max: Option<NonZeroU32>,
+    /// Dead letters that one tenant may have; those of the oldest runs make room [default: 10000]
+    #[arg(long, value_name = "N", help_heading = "Keeping")]
+    pub(super) dead_letters_max: Option<NonZeroU32>,
+    /// How long runs are kept after they have ended [default: for ever]
+    #[arg(long, value_name = "MS", help_heading = "Keeping")]
+    pub(super) run_retention_ms: Option<NonZeroU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -246,6 +255,7 @@ impl ServeFlags {
             data,
             roles,
             config,
+            dispatch_policy,
             admin_key,
             redis,
             nats,
@@ -285,6 +295,8 @@ impl ServeFlags {
             lock_busy_max_wait_ms,
             gather_max_ms,
             deliveries_max,
+            dead_letters_max,
+            run_retention_ms,
         )
     }
 }

@@ -12,11 +12,13 @@ mod lab;
 mod locks;
 mod monitor;
 mod nats_workers;
+mod orphans;
 mod refusals;
 mod restarts;
 mod retry_policies;
 mod rollouts;
 mod run_lock;
+mod ticks;
 
 use std::path::Path;
 

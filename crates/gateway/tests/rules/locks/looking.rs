@@ -90,6 +90,9 @@ async fn the_inventory_tells_every_lock_with_the_numbers_in_force() {
             "cordum:reconciler:default",
             "cordum:replayer:pending",
             "cordum:workflow-engine:reconciler:default",
+            "cordum:reconciler:slots",
+            "cordum:reconciler:timers",
+            "cordum:reconciler:retention",
             "cordum:scheduler:snapshot:writer",
             "cordum:lock:{<tenant>}:<resource>",
         ]

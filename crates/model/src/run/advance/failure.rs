@@ -63,13 +63,15 @@ impl Machine<'_> {
         let status = step.status;
         let kind = match event {
             StepEvent::TimeOut => EventKind::StepTimedOut,
+            StepEvent::Deny if code == ErrorCode::PolicyDenied => EventKind::StepDenied,
             StepEvent::Deny => EventKind::StepRejected,
             StepEvent::Cancel => EventKind::StepCancelled,
             StepEvent::Begin
             | StepEvent::AskApproval
             | StepEvent::Succeed
             | StepEvent::Fail
-            | StepEvent::Skip => EventKind::StepFailed,
+            | StepEvent::Skip
+            | StepEvent::Retry => EventKind::StepFailed,
         };
         let told = self.event(kind, key).with_status(status.name()).saying(message.clone());
         self.tell(told.with_data(json!({"code": code.name()})));

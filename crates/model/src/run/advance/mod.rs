@@ -8,6 +8,7 @@ mod conclude;
 mod failure;
 mod fan_out;
 mod ready;
+mod retry;
 pub mod scope;
 mod take;
 #[cfg(test)]
@@ -47,7 +48,7 @@ pub enum Command {
     Revoke(JobId),
     OpenApproval(Approval),
     WithdrawApproval(JobId),
-    /// Given up after too many lost workers.
+    /// Given up: kept until somebody has looked at it.
     BuryJob(DeadLetter),
 }
 
@@ -219,9 +220,11 @@ impl<'a> Machine<'a> {
             return;
         }
         step.job_open = false;
-        let waits_for_person = step.status == StepStatus::Waiting;
-        if let Some(job) = step.job.clone() {
-            self.commands.push(if waits_for_person {
+        let job = step.job.clone();
+        let is_question = step.status == StepStatus::Waiting && self.topic_of(&key.step).is_none();
+        if let Some(job) = job {
+            // A dispatch that waits for a person takes its question with it.
+            self.commands.push(if is_question {
                 Command::WithdrawApproval(job)
             } else {
                 Command::Revoke(job)

@@ -4,7 +4,7 @@ use super::super::{Ending, InboxEvent};
 use super::{Illegal, LOSSES_MAX, Machine};
 use crate::approval::{Decision, Verdict};
 use crate::dead_letter::{DeadLetter, LetterCode};
-use crate::history::EventKind;
+use crate::history::{Event, EventKind};
 use crate::job::JobOutcome;
 use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
 use crate::workflow::StepKind;
@@ -12,12 +12,17 @@ use crate::{JobId, StepKey};
 
 impl Machine<'_> {
     pub(super) fn take(&mut self, event: &InboxEvent) -> Result<(), Illegal> {
-        if self.has_ended() {
-            return Ok(());
-        }
         match event {
+            // Also when the run has ended: the letter must not be lost with it.
+            InboxEvent::Retry { by, letter } => self.take_retry(letter, by),
+            InboxEvent::Job { .. } | InboxEvent::Approval { .. } | InboxEvent::Cancel { .. }
+                if self.has_ended() =>
+            {
+                Ok(())
+            }
             InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
+            InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
             InboxEvent::Cancel { by } => {
                 let message = format!("cancelled by {by}");
                 self.run.head.error = Some(StepError { code: ErrorCode::Cancelled, message, step: None });
@@ -34,7 +39,9 @@ impl Machine<'_> {
 
     fn take_outcome(&mut self, job: &JobId, outcome: &JobOutcome) -> Result<(), Illegal> {
         let key = &job.step;
-        if !self.is_awaited(job, StepStatus::Running) {
+        if self.is_awaited(job, StepStatus::Waiting) {
+            self.resume(key)?;
+        } else if !self.is_awaited(job, StepStatus::Running) {
             return Ok(());
         }
         self.step(key).job_open = false;
@@ -48,7 +55,30 @@ impl Machine<'_> {
                 let message = format!("job cancelled by {by}");
                 self.settle_failure(key, StepEvent::Cancel, ErrorCode::Cancelled, message)
             }
+            JobOutcome::Denied { reason } => {
+                self.settle_failure(key, StepEvent::Deny, ErrorCode::PolicyDenied, reason.clone())
+            }
         }
+    }
+
+    /// The dispatch must not go to a worker before a person has agreed.
+    fn take_question(&mut self, job: &JobId, reason: &str) -> Result<(), Illegal> {
+        if !self.is_awaited(job, StepStatus::Running) {
+            return Ok(());
+        }
+        self.move_step(&job.step, StepEvent::AskApproval)?;
+        let message = format!("waiting for an approval: {reason}");
+        self.tell(Event::new(self.now, EventKind::StepWaiting).of_job(job).saying(message));
+        Ok(())
+    }
+
+    /// The dispatch, or the try after it, waits for no person any more.
+    fn resume(&mut self, key: &StepKey) -> Result<(), Illegal> {
+        let is_question = self.topic_of(&key.step).is_none();
+        if is_question || self.step(key).status != StepStatus::Waiting {
+            return Ok(());
+        }
+        self.move_step(key, StepEvent::Begin)
     }
 
     fn take_output(&mut self, key: &StepKey, output: &serde_json::Value) -> Result<(), Illegal> {
@@ -67,10 +97,7 @@ impl Machine<'_> {
         step.losses += 1;
         let losses = step.losses;
         let told = self.event(EventKind::StepLost, key);
-        self.tell(crate::history::Event {
-            job: Some(job.clone()),
-            ..told.saying("the worker's lease ran out")
-        });
+        self.tell(Event { job: Some(job.clone()), ..told.saying("the worker's lease ran out") });
         if losses < LOSSES_MAX {
             return self.dispatch(key);
         }
@@ -93,9 +120,14 @@ impl Machine<'_> {
         if !self.is_awaited(job, StepStatus::Waiting) {
             return Ok(());
         }
-        self.step(key).job_open = false;
         let told = serde_json::json!({"by": decision.by, "reason": decision.reason});
+        let is_dispatch = self.topic_of(&key.step).is_some();
+        self.step(key).job_open = is_dispatch && decision.verdict == Verdict::Approved;
         match decision.verdict {
+            Verdict::Approved if is_dispatch => {
+                self.tell(Event::new(self.now, EventKind::StepApproved).of_job(job).with_data(told));
+                self.resume(key)
+            }
             Verdict::Approved => self.succeed(key, told, EventKind::StepApproved),
             Verdict::Rejected => {
                 let message = match &decision.reason {
@@ -133,6 +165,7 @@ impl Machine<'_> {
         }
         if step.deadline_at.is_some_and(|at| at <= now) {
             self.revoke_job(key);
+            self.resume(key)?;
             return self.fail_try(
                 key,
                 ErrorCode::TimedOut,

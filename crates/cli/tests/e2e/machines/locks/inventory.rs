@@ -14,10 +14,13 @@ use crate::server::{BINARY, LIMIT};
 pub(super) const BUSY: [&str; 4] = ["--reconcile-ms", "300", "--snapshot-ms", "300"];
 
 /// The locks of our own loops.
-pub(super) const STAGES: [&str; 4] = [
+pub(super) const STAGES: [&str; 7] = [
     "cordum:reconciler:default",
     "cordum:replayer:pending",
     "cordum:workflow-engine:reconciler:default",
+    "cordum:reconciler:slots",
+    "cordum:reconciler:timers",
+    "cordum:reconciler:retention",
     "cordum:scheduler:snapshot:writer",
 ];
 

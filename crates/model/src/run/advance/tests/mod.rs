@@ -3,6 +3,8 @@
 mod fan_out;
 mod gathering;
 mod graph;
+mod policy;
+mod retries;
 mod tries;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,83 @@
+//! The dispatch policy: what is in force, and what it would decide.
+
+use interlock_model::dispatch_policy::{FailureMode, Rule};
+use interlock_model::{JobId, Tag, TenantId, Topic};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Time;
+
+/// Asks what would be decided: of a job that is there, or of one that could be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRequest {
+    /// Then nothing else is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub job_id: Option<JobId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub topic: Option<Topic>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub capability: Option<Tag>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, max_items = 16)]
+    pub risk_tags: Vec<Tag>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, max_items = 16)]
+    pub requires: Vec<Tag>,
+}
+
+/// What would be decided, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct CheckView {
+    #[schema(value_type = String)]
+    pub tenant: TenantId,
+    /// `allow`, `deny`, `require_approval`, `throttle`, or `wait` while the service is away.
+    pub decision: String,
+    /// Who says so and why, for people.
+    pub reason: String,
+    /// The rules in their order, up to the one that decides.
+    pub rules: Vec<RuleLook>,
+    /// Null if no service is configured.
+    #[schema(required)]
+    pub service: Option<PolicyServiceView>,
+}
+
+/// A rule that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuleLook {
+    pub name: String,
+    pub decision: String,
+    pub matches: bool,
+    /// What it asked for that the job does not have; null if it decides.
+    #[schema(required)]
+    pub mismatch: Option<String>,
+}
+
+/// The policy service, as the answering process knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyServiceView {
+    /// Without secrets.
+    pub url: String,
+    /// Of the circuit breaker: `closed`, `open` or `half_open`.
+    pub state: String,
+    #[schema(required)]
+    pub away_since: Option<Time>,
+    /// What holds for this tenant while the service is away: `open` or `closed`.
+    #[schema(value_type = String)]
+    pub failure: FailureMode,
+}
+
+/// The policy in force, as far as it concerns the tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DispatchPolicyView {
+    /// In their order; where none matches, the service decides, or the job may go.
+    #[schema(value_type = Vec<Object>)]
+    pub rules: Vec<Rule>,
+    #[schema(required)]
+    pub service: Option<PolicyServiceView>,
+    /// Jobs of all tenants that this process let go because the service was away.
+    pub fail_open_total: u64,
+}

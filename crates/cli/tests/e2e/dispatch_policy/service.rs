@@ -1,0 +1,103 @@
+//! A policy service that a test starts, stops and starts again on the same port.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What it has been asked, whether it answered or not.
+type Questions = Arc<Mutex<Vec<Value>>>;
+
+/// What it answers; null: nothing, for as long as anybody waits.
+type Decide = fn(&Value) -> Value;
+
+pub(super) struct PolicyService {
+    address: SocketAddr,
+    questions: Questions,
+    decide: Decide,
+    serving: Option<AbortOnDropHandle<()>>,
+}
+
+impl PolicyService {
+    /// Has an address, and does not listen on it yet.
+    pub(super) async fn stopped(decide: Decide) -> Self {
+        let mut service = Self::started(decide).await;
+        service.stop().await;
+        service
+    }
+
+    pub(super) async fn started(decide: Decide) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut service = Self { address, questions: Questions::default(), decide, serving: None };
+        service.start().await;
+        service
+    }
+
+    pub(super) async fn start(&mut self) {
+        let listener = TcpListener::bind(self.address).await.expect("the port is still ours");
+        self.address = listener.local_addr().unwrap();
+        let serve = serve(listener, self.questions.clone(), self.decide);
+        self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve)));
+    }
+
+    pub(super) async fn stop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+            let _cancelled = serving.await;
+        }
+    }
+
+    /// From the next start on.
+    pub(super) fn answer_with(&mut self, decide: Decide) {
+        self.decide = decide;
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/decide", self.address)
+    }
+
+    pub(super) fn questions(&self) -> Vec<Value> {
+        self.questions.lock().unwrap().clone()
+    }
+}
+
+async fn serve(listener: TcpListener, questions: Questions, decide: Decide) {
+    let mut answering = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        answering.spawn(answer(stream, questions.clone(), decide));
+    }
+}
+
+async fn answer(mut stream: TcpStream, questions: Questions, decide: Decide) {
+    let Some((head, question)) = read(&mut stream).await else { return };
+    let is_known = head.to_lowercase().contains("authorization: bearer let-me-in");
+    questions.lock().unwrap().push(question.clone());
+    let (status, body) = match decide(&question) {
+        _ if !is_known => ("401 Unauthorized", json!({})),
+        Value::Null => std::future::pending().await,
+        answer => ("200 OK", answer),
+    };
+    let body = body.to_string();
+    let length = body.len();
+    let text = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    let _gone = stream.write_all(text.as_bytes()).await;
+}
+
+/// The head and the JSON body of one request.
+async fn read(stream: &mut TcpStream) -> Option<(String, Value)> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut some = [0; 4_096];
+        let count = stream.read(&mut some).await.ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&some[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, body)) = text.split_once("\r\n\r\n")
+            && let Ok(question) = serde_json::from_str(body)
+        {
+            return Some((head.to_owned(), question));
+        }
+    }
+}

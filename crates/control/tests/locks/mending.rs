@@ -1,0 +1,200 @@
+//! What is planted straight into the store, and what the loops make of it.
+
+use std::time::Duration;
+
+use interlock_backend::StoreError;
+use interlock_backend::jobs::{Claim, JobStore as _, LeaseTerm};
+use interlock_backend::local::{Changes, Decision, Executor as _, Pick, Table, View};
+use interlock_backend::runs::RunStore as _;
+use interlock_backend::workers::WorkerStore as _;
+use interlock_control::locks::LoopLock;
+use interlock_control::reconcile::ticking::{self, Report, Tick};
+use interlock_control::reconcile::{DriftedSlots, DueTimers, LostJobs, Retention, WaitingJobs};
+use interlock_model::TenantId;
+use interlock_model::job::StaleState;
+use interlock_model::lock::StageLock;
+use tokio::time::sleep;
+
+use crate::runs::{engine, start_a_run};
+use crate::scene::{Process, Scene};
+
+fn acme() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+async fn tick(process: &Process, stage: StageLock) -> Report {
+    let mut lock = LoopLock::new(&process.control, stage);
+    match ticking::run_once(&process.control, &mut lock, stage).await.unwrap() {
+        Tick::Done(report) => report,
+        other => panic!("no tick: {other:?}"),
+    }
+}
+
+/// The next tick of the same stage is another process's: wait for the lock to end.
+async fn tick_again(process: &Process, stage: StageLock) -> Report {
+    sleep(process.control.settings().locks.stage(stage).ttl).await;
+    tick(process, stage).await
+}
+
+async fn plant(scene: &Scene, change: impl FnOnce(&dyn View, &mut Changes) + Send + 'static) {
+    let write = scene.store.tables().write("plant a fault", move |view, _| {
+        let mut changes = Changes::default();
+        change(view, &mut changes);
+        Ok::<_, StoreError>(Decision { answer: (), changes })
+    });
+    write.await.unwrap();
+}
+
+/// The key of the only row of a table.
+fn only_key(view: &dyn View, table: Table) -> String {
+    view.scan(table, "", "~", Pick::First(2)).unwrap().pop().expect("there is one").key
+}
+
+fn claim(term: Duration) -> Claim {
+    Claim {
+        tenant: acme(),
+        worker: "w".parse().unwrap(),
+        topics: vec!["work".parse().unwrap()],
+        capabilities: Vec::new(),
+        jobs_max: 10,
+        term: LeaseTerm::For(term),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_without_a_run_is_taken_back_and_a_run_without_a_slot_gets_one() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    let stage = StageLock::SlotReconciler;
+    let clean = DriftedSlots { tenants: 1, ..DriftedSlots::default() };
+    assert_eq!(tick(&process, stage).await, Report::DriftedSlots(clean));
+
+    plant(&scene, |view, changes| {
+        changes.delete(Table::Active, only_key(view, Table::Active));
+        changes.mark(Table::Active, "acme/01900000-0000-7000-8000-000000000001");
+        changes.mark(Table::Active, "acme/01900000-0000-7000-8000-000000000002");
+    })
+    .await;
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 3, mended: 3 };
+    assert_eq!(tick_again(&process, stage).await, Report::DriftedSlots(found));
+    assert_eq!(process.control.counted().slot_drift, 3);
+    assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 1);
+    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap().len(), 1);
+    assert_eq!(tick_again(&process, stage).await, Report::DriftedSlots(clean));
+    assert_eq!(process.control.counted().slot_drift, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_row_that_cannot_be_read_does_not_stop_the_others() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| {
+        let key = only_key(view, Table::Active);
+        changes.delete(Table::Active, key);
+        changes.put(Table::Heads, "acme/01900000-0000-7000-8000-000000000001", &"damaged");
+    })
+    .await;
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 2, mended: 1 };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, Report::DriftedSlots(found));
+    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_of_live_runs_that_is_wrong_is_put_right() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| {
+        let tenant = view.get(Table::Tenants, "acme").unwrap().unwrap();
+        let mut tenant: interlock_model::tenant::Tenant = serde_json::from_str(&tenant).unwrap();
+        tenant.runs_active = 9;
+        changes.put(Table::Tenants, "acme", &tenant);
+    })
+    .await;
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 1, mended: 1 };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, Report::DriftedSlots(found));
+    assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_in_no_queue_is_put_back_and_counted_once() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| changes.delete(Table::Queue, only_key(view, Table::Queue))).await;
+    let found = WaitingJobs { tenants: 1, tenants_failed: 0, jobs_announced: 1, jobs_put_back: 1 };
+    assert_eq!(tick(&process, StageLock::PendingReplayer).await, Report::WaitingJobs(found));
+    let found = WaitingJobs { jobs_put_back: 0, ..found };
+    assert_eq!(tick_again(&process, StageLock::PendingReplayer).await, Report::WaitingJobs(found));
+    assert_eq!(process.control.counted().orphans_replayed, 1);
+    assert_eq!(scene.store.claim(claim(Duration::from_secs(2))).await.unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_jobs_are_told_by_whether_their_worker_was_heard_of_and_then_ended() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    for _ in 0..3 {
+        start_a_run(&process.control).await;
+    }
+    let claimed = scene.store.claim(claim(Duration::from_secs(2))).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let beat = scene.store.heartbeat(&acme(), &claimed[0].job.id, claimed[0].lease.fence).await;
+    assert!(beat.is_ok(), "{beat:?}");
+    sleep(Duration::from_secs(5)).await;
+    let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [2, 1], jobs_lost: 3 };
+    assert_eq!(tick(&process, StageLock::Reconciler).await, Report::LostJobs(found));
+    let shown = vec![(StaleState::Dispatched, 2), (StaleState::Running, 1)];
+    assert_eq!(process.control.counted().stale_jobs, shown);
+    let other = scene.process(2);
+    let mut lock = LoopLock::new(&other.control, StageLock::Reconciler);
+    let tick = ticking::run_once(&other.control, &mut lock, StageLock::Reconciler).await;
+    assert_eq!(tick, Ok(Tick::NotOurs));
+    assert!(other.control.counted().stale_jobs.iter().all(|(_, jobs)| *jobs == 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timer_that_was_missed_is_found_by_the_slow_look() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| {
+        let run = only_key(view, Table::Heads);
+        changes.mark(Table::Timers, run.replace('/', "/000000000000001/"));
+    })
+    .await;
+    let found = DueTimers { tenants: 1, tenants_failed: 0, runs_ripened: 1 };
+    assert_eq!(tick(&process, StageLock::TimerReconciler).await, Report::DueTimers(found));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_certain_to_be_unused_is_removed_and_nothing_else() {
+    let mut scene = Scene::new();
+    scene.settings.run_retention = Some(Duration::from_hours(48));
+    let process = scene.process(1);
+    let turns = engine(&process);
+    let (deleted, ended, live) = (
+        start_a_run(&process.control).await,
+        start_a_run(&process.control).await,
+        start_a_run(&process.control).await,
+    );
+    process.control.delete_run(&acme(), deleted).await.unwrap();
+    process.control.cancel_run(&acme(), ended, "a test").await.unwrap();
+    assert_eq!(scene.store.claim(claim(Duration::from_hours(99))).await.unwrap().len(), 1);
+    // Nobody polls through two days.
+    drop(turns);
+    let stage = StageLock::Retention;
+    sleep(Duration::from_hours(23)).await;
+    let clean = Retention { tenants: 1, ..Retention::default() };
+    assert_eq!(tick(&process, stage).await, Report::Retention(clean));
+    sleep(Duration::from_hours(2)).await;
+    let day = Retention { workers: 1, deleted_runs: 1, ..clean };
+    assert_eq!(tick(&process, stage).await, Report::Retention(day));
+    assert_eq!(scene.store.worker(&acme(), &"w".parse().unwrap()).await, Ok(None));
+    sleep(Duration::from_hours(24)).await;
+    assert_eq!(tick(&process, stage).await, Report::Retention(Retention { runs: 1, ..clean }));
+    assert_eq!(scene.store.run(&acme(), ended).await, Ok(None));
+    assert!(scene.store.run(&acme(), live).await.unwrap().is_some(), "a live run is kept however old it is");
+}

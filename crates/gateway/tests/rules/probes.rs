@@ -1,0 +1,20 @@
+//! A process without the gateway's role: it can be watched, and nothing else.
+
+use interlock_gateway::Settings;
+
+use crate::server::{Server, local};
+
+#[tokio::test]
+async fn a_process_that_serves_no_api_serves_its_health_and_its_metrics() {
+    let settings = Settings { serves_api: false, listen: ([0, 0, 0, 0], 0).into(), ..local() };
+    let mut server = Server::with(settings, None).await.expect("no key guards what is no secret");
+    server.address.set_ip([127, 0, 0, 1].into());
+    assert_eq!(server.get("/healthz").send().await.ok(200)["status"], "ok");
+    assert_eq!(server.get("/readyz").send().await.ok(200)["ready"], true);
+    let metrics = server.get("/metrics").send().await;
+    assert_eq!(metrics.status, 200);
+    assert!(String::from_utf8_lossy(&metrics.body).contains("\norphan_replayed_total 0\n"));
+    for path in ["/api/v1/status", "/api/v1/workflows", "/openapi.json"] {
+        server.get(path).send().await.problem(404, "not_found");
+    }
+}

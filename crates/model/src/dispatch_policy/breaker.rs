@@ -1,0 +1,147 @@
+//! When a service that does not answer is left in peace. Time is an argument.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// Lets calls through until too many failed in a row; then one, now and then, to see whether it is back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Breaker {
+    failures_max: u32,
+    pause: Duration,
+    /// Failures since the last success.
+    failures: u32,
+    away_since: Option<Timestamp>,
+    /// While it is open: when the next probe may go.
+    probe_at: Option<Timestamp>,
+}
+
+/// Whether a call may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Permission {
+    Ask,
+    /// The one call that finds out whether the service is back.
+    Probe,
+    Refused,
+}
+
+/// For people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakerState {
+    Closed,
+    Open,
+    HalfOpen,
+}
+
+impl BreakerState {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
+impl Breaker {
+    #[must_use]
+    pub fn new(failures_max: u32, pause: Duration) -> Self {
+        Self { failures_max: failures_max.max(1), pause, failures: 0, away_since: None, probe_at: None }
+    }
+
+    /// Asks for one call at `now`. A probe that never tells its outcome costs one pause.
+    pub fn ask(&mut self, now: Timestamp) -> Permission {
+        match self.probe_at {
+            None => Permission::Ask,
+            Some(at) if at <= now => {
+                self.probe_at = Some(now + self.pause);
+                Permission::Probe
+            }
+            Some(_) => Permission::Refused,
+        }
+    }
+
+    /// A call was answered. Whether the service is back with it.
+    pub fn succeeded(&mut self) -> bool {
+        let is_back = self.failures > 0;
+        *self = Self::new(self.failures_max, self.pause);
+        is_back
+    }
+
+    /// A call was not answered.
+    pub fn failed(&mut self, now: Timestamp) {
+        self.failures = self.failures.saturating_add(1);
+        self.away_since.get_or_insert(now);
+        if self.failures >= self.failures_max {
+            self.probe_at = Some(now + self.pause);
+        }
+    }
+
+    /// When the first of the calls failed that were not answered since.
+    #[must_use]
+    pub fn away_since(&self) -> Option<Timestamp> {
+        self.away_since
+    }
+
+    #[must_use]
+    pub fn state(&self, now: Timestamp) -> BreakerState {
+        match self.probe_at {
+            None => BreakerState::Closed,
+            Some(at) if at <= now => BreakerState::HalfOpen,
+            Some(_) => BreakerState::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_secs(2);
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(1_794_700_800_000 + millis)
+    }
+
+    #[test]
+    fn it_opens_after_so_many_failures_in_a_row_and_a_success_begins_anew() {
+        let mut breaker = Breaker::new(3, PAUSE);
+        breaker.failed(at(0));
+        breaker.failed(at(1));
+        assert!(breaker.succeeded(), "the service is back");
+        assert!(!breaker.succeeded(), "it was not away");
+        for moment in [10, 11] {
+            breaker.failed(at(moment));
+            assert_eq!(breaker.ask(at(moment)), Permission::Ask);
+        }
+        breaker.failed(at(12));
+        assert_eq!(breaker.ask(at(13)), Permission::Refused);
+        assert_eq!((breaker.away_since(), breaker.state(at(13))), (Some(at(10)), BreakerState::Open));
+    }
+
+    #[test]
+    fn after_the_pause_one_probe_goes_and_its_outcome_decides() {
+        let mut breaker = Breaker::new(1, PAUSE);
+        breaker.failed(at(0));
+        assert_eq!(breaker.ask(at(1_999)), Permission::Refused);
+        assert_eq!(breaker.state(at(2_000)), BreakerState::HalfOpen);
+        assert_eq!(breaker.ask(at(2_000)), Permission::Probe);
+        assert_eq!(breaker.ask(at(2_001)), Permission::Refused, "there is one probe");
+        breaker.failed(at(2_500));
+        assert_eq!(breaker.ask(at(4_499)), Permission::Refused, "the pause begins with the failure");
+        assert_eq!(breaker.ask(at(4_500)), Permission::Probe);
+        assert_eq!(breaker.away_since(), Some(at(0)));
+        assert!(breaker.succeeded());
+        assert_eq!((breaker.ask(at(4_501)), breaker.away_since()), (Permission::Ask, None));
+    }
+
+    #[test]
+    fn a_probe_that_never_tells_its_outcome_does_not_keep_it_open_for_ever() {
+        let mut breaker = Breaker::new(1, PAUSE);
+        breaker.failed(at(0));
+        assert_eq!(breaker.ask(at(2_000)), Permission::Probe);
+        assert_eq!(breaker.ask(at(4_000)), Permission::Probe);
+    }
+}
