@@ -4,7 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout, run, why, worker, workers, workflow,
+    approval, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout,
+    run, why, worker, workers, workflow,
 };
 use crate::config::ServeFlags;
 

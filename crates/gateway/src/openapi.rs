@@ -11,8 +11,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use crate::routes::{
-    approvals, claims, dead_letters, dispatch_policy, doctor, events, history, jobs, keys, limits, locks, retry_policies,
-    rollouts, runs, starts, status, why, workers, workflows,
+    approvals, claims, dead_letters, dispatch_policy, doctor, events, history, jobs, keys, limits, locks,
+    retry_policies, rollouts, runs, starts, status, why, workers, workflows,
 };
 
 /// The `OpenAPI` 3.1 document of every endpoint.

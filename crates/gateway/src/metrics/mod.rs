@@ -163,7 +163,17 @@ impl Metrics {
         registry.register_collector(Box::new(contention.clone()));
         let stages = Arc::new(StageMetrics::new(tenant_labels_max));
         registry.register_collector(Box::new(stages.clone()));
-        Self { registry, tenants, active_runs, fence_rejections, fail_opens, requests, durations, contention, stages }
+        Self {
+            registry,
+            tenants,
+            active_runs,
+            fence_rejections,
+            fail_opens,
+            requests,
+            durations,
+            contention,
+            stages,
+        }
     }
 
     pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {

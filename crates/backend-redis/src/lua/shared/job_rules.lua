@@ -6,7 +6,8 @@ local function read_job(job)
     return nil
   end
   return { is_there = found[1], created_at = found[1], topic = found[2], is_ended = found[3], fence = found[4],
-    expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8], is_open = found[1] and not found[3], id = job }
+    expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8],
+    is_open = found[1] and not found[3], id = job }
 end
 
 local function listed_at(job)
@@ -136,7 +137,9 @@ rules.queue_entry_without_job = { {
       return 'a queue names a job that is not there'
     end
     local queue, own_place = queued_at(job)
-    return job.is_ended and 'a queue names a job that has ended' or job.fence and 'a queue names a job that a worker has'
+    return job.is_ended and 'a queue names a job that has ended'
+      or job.fence and 'a queue names a job that a worker has'
+      or job.held and 'a queue names a job that is held'
       or (queue ~= key('wf:queue', name) or own_place ~= place) and 'a queue names a job at a place that is not its own'
   end,
   mends = function(_, where)

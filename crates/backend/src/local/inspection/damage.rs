@@ -3,6 +3,7 @@
 use interlock_model::admission::KeyRecord;
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::Event;
 use interlock_model::job::{Job, JobLease};
 use interlock_model::run::{Head, InboxEvent, Start};
@@ -86,10 +87,14 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         Table::RunLeases => of_run(key).or_else(|| unlike::<RunLease>(value)),
         Table::Timeline => numbered(key).or_else(|| unlike::<Event>(value)),
         Table::Jobs => of_job(key).or_else(|| unlike::<Job>(value)),
-        Table::JobListing | Table::Queue | Table::JobExpiries | Table::PutOffDue | Table::OpenApprovals => {
-            of_job(key)
-        }
+        Table::JobListing
+        | Table::Queue
+        | Table::JobExpiries
+        | Table::PutOffDue
+        | Table::HeldDue
+        | Table::OpenApprovals => of_job(key),
         Table::JobLeases => of_job(key).or_else(|| unlike::<JobLease>(value)),
+        Table::Held => of_job(key).or_else(|| unlike::<Hold>(value)),
         Table::PutOff => of_job(key).or_else(|| unlike::<Waiting>(value)),
         Table::Approvals => of_job(key).or_else(|| unlike::<Approval>(value)),
         Table::DeadLetters => of_job(key).or_else(|| unlike::<DeadLetter>(value)),
@@ -106,7 +111,8 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         | Table::LockListing
         | Table::LockSweeps
         | Table::Documents
-        | Table::Figures => None,
+        | Table::Figures
+        | Table::Throttles => None,
     }
 }
 

@@ -4,8 +4,8 @@ use interlock_model::JobId;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::Job;
 
-use super::super::{holds, rows};
 use super::super::tables::{Changes, Table};
+use super::super::{holds, rows};
 use super::{Fault, Known, Look};
 use crate::StoreError;
 
