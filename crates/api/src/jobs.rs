@@ -126,9 +126,6 @@ pub struct JobView {
     pub topic: Topic,
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
-    /// What keeps it from a worker, as far as is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<WaitingFor>,
     pub attempt: u32,
     /// Null until a worker has claimed it.
     #[schema(required)]
@@ -146,15 +143,25 @@ pub struct JobView {
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     pub input: Value,
+    /// Why no worker has it yet. Of a job that is queued only where one job is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
 }
 
-/// What a job waits for.
+/// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingFor {
-    /// For machines: `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`.
+    /// For machines. Of a queued job: `no_worker`, `capability`, `draining`, `saturated` or `turn`; of a held one:
+    /// `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`.
     pub reason: String,
     /// For people.
     pub detail: String,
+    /// Jobs that stand before it in its queue; counted up to 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// Workers that could do it and are not draining.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
 }
 
 /// The answer to a job's cancellation.

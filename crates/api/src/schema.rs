@@ -6,6 +6,7 @@ use interlock_model::contention::{Arm, RolloutEventKind, RolloutState, Scope};
 use interlock_model::job::JobState;
 use interlock_model::lock::{LockKind, LockMode, ReleaseMode};
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::Edge;
 use interlock_model::step::StepStatus;
 use interlock_model::why::CauseCode;
 use serde::Serialize;
@@ -117,6 +118,10 @@ pub(crate) fn job_state() -> Object {
 
 pub(crate) fn cause_code() -> Object {
     names(CauseCode::ALL).build()
+}
+
+pub(crate) fn edge() -> Object {
+    names(&[Edge::Http, Edge::Nats]).build()
 }
 
 pub(crate) fn lock_mode() -> Object {

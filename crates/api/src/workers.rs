@@ -1,20 +1,43 @@
-//! Workers, as they were last seen.
+//! Workers of both edges, as they were last seen.
 
+use interlock_model::scheduling::Edge;
 use interlock_model::{Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Time;
+use crate::{Time, schema};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
     #[schema(value_type = String)]
     pub worker_id: WorkerId,
+    /// Where it comes in: it claims over HTTP, or jobs are pushed to it over NATS.
+    #[schema(schema_with = schema::edge)]
+    pub edge: Edge,
     #[schema(value_type = Vec<String>)]
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
-    pub first_seen_at: Time,
+    /// As a worker on NATS says it.
+    #[schema(required)]
+    pub pool: Option<String>,
+    /// Null for a worker on HTTP: it asks when it has room.
+    #[schema(required)]
+    pub active_jobs: Option<u32>,
+    #[schema(required)]
+    pub max_parallel_jobs: Option<u32>,
+    /// Null for a worker on NATS.
+    #[schema(required)]
+    pub first_seen_at: Option<Time>,
     pub last_seen_at: Time,
     /// Whether it was seen lately enough to count on.
     pub online: bool,
+    /// It is given no new jobs, and keeps those that it has.
+    pub draining: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainRequest {
+    /// False: the worker is given jobs again.
+    pub draining: bool,
 }

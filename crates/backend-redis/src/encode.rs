@@ -4,7 +4,7 @@ use interlock_model::approval::Approval;
 use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::run::{InboxEvent, RunStatus};
-use interlock_model::{JobId, Timestamp};
+use interlock_model::{JobId, Timestamp, queue};
 use serde::Serialize;
 
 use crate::script::{Argument, Unreadable};
@@ -41,6 +41,8 @@ pub(crate) fn put_job(put: &mut Vec<Vec<u8>>, job: &NewJob) {
     put.push(job.id.to_string().written());
     put.push(job.topic.as_str().written());
     put.push(job.deadline_at.map(Timestamp::as_millis).written());
+    put.push(job.kind().as_str().written());
+    put.push(queue::moved(job.meta.priority).written());
     put.push(json(job).written());
 }
 

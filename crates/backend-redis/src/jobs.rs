@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::jobs::{Claim, Claimed, Heartbeat, JobStore, JobView, LeaseTerm, Progress, Report};
+use interlock_backend::jobs::{
+    Claim, Claimed, Heartbeat, JOBS_BEFORE_MAX, JobStore, JobView, LeaseTerm, Progress, Report,
+};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
+use interlock_model::queue::KINDS_MAX;
+use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 use serde_json::json;
@@ -127,6 +131,12 @@ impl JobStore for RedisStore {
         self.ask(call, |mut fields| fields.list()?.each(|job| job.parsed("job id"))).await
     }
 
+    async fn jobs_before(&self, tenant: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError> {
+        let call = Call::read(&scripts::JOBS_BEFORE, "count the jobs before one", tenant);
+        let call = call.with(job.to_string()).with(JOBS_BEFORE_MAX);
+        self.ask(call, |mut fields| fields.optional("number of jobs")).await
+    }
+
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
         let call = Call::read(&scripts::JOB, "read a job", tenant).of("job", job).with(job.to_string());
         found(self.ask(call, |mut fields| read_view(fields.list()?)).await)
@@ -162,7 +172,10 @@ fn claim_call(claim: &Claim) -> Call {
         .with(claim.jobs_max)
         .with(term)
         .with(is_until_deadline)
+        .with(claim.edge == Edge::Http)
         .with_list(claim.topics.iter(), |call, topic| call.push(topic.as_str()))
+        .with_list(claim.capabilities.iter(), |call, capability| call.push(capability.as_str()))
+        .with(KINDS_MAX)
 }
 
 fn read_claimed(mut fields: Fields, worker: &WorkerId) -> Result<Claimed, Unreadable> {

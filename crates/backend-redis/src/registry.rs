@@ -1,6 +1,6 @@
 //! Workers on the bus, as they last spoke. They belong to no tenant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use interlock_backend::StoreError;
@@ -36,10 +36,17 @@ impl RegistryStore for RedisStore {
         self.ask(call, |_| Ok(())).await
     }
 
-    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError> {
         let call = Call::global(&scripts::BEAT, "hear a worker", true);
         let call = call.with(worker.as_str()).with(encode::json(beat)).with(REGISTRY_MAX);
-        self.ask(call, |_| Ok(())).await
+        // Should what it said before be damaged, what it says now counts.
+        let read = |text: String| serde_json::from_str(&text).ok();
+        self.ask(call, |mut fields| Ok(fields.optional_text()?.and_then(read))).await
+    }
+
+    async fn drain(&self, worker: &WorkerId, is_draining: bool) -> Result<(), StoreError> {
+        let call = Call::global(&scripts::DRAIN, "drain a worker", true).of("worker", worker);
+        self.ask(call.with(worker.as_str()).with(is_draining), |_| Ok(())).await
     }
 
     async fn registry(&self) -> Result<Registry, StoreError> {
@@ -70,11 +77,14 @@ fn read_registry(mut fields: Fields) -> Result<Registry, Unreadable> {
     let seen = fields.list()?.each(|seen| Ok((seen.parsed("worker")?, seen.time()?)))?;
     let mut handshakes = read_said::<Handshake>(fields.list()?, "handshake")?;
     let mut beats = read_said::<Beat>(fields.list()?, "beat")?;
+    let draining: BTreeSet<WorkerId> =
+        fields.list()?.each(|worker| worker.parsed("worker"))?.into_iter().collect();
     let mut workers: Vec<RegisteredWorker> = seen
         .into_iter()
         .map(|(worker, last_seen_at)| RegisteredWorker {
             handshake: handshakes.remove(&worker),
             beat: beats.remove(&worker),
+            is_draining: draining.contains(&worker),
             worker,
             last_seen_at,
         })

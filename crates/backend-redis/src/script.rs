@@ -159,7 +159,7 @@ macro_rules! numbers {
     };
 }
 
-numbers!(u8, u32, u64, usize);
+numbers!(u8, u32, u64, i64, usize);
 
 /// What is absent is written as nothing.
 impl<T: Argument> Argument for Option<T> {

@@ -37,6 +37,7 @@ shared! {
     LOSSES = "losses";
     ORDER = "order";
     PAGE = "page";
+    QUEUE = "queue";
     REGISTERED = "registry";
     RUN_RULES = "run_rules";
     SLOTS = "slots";
@@ -56,16 +57,17 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ADMIT = "admit" [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
+    ADMIT = "admit"
+        [FAILURES, FENCE, STATUS, VISIBLE, JOB_LOCK, QUEUE, JOBS, APPEND, GATED, IDEMPOTENCY, ADMISSION_LOCK];
     RESERVE_KEY = "reserve_key" [FAILURES, GATED, IDEMPOTENCY, ADMISSION_LOCK];
     RELEASE_KEY = "release_key" [FAILURES, IDEMPOTENCY];
     COUNT_RUNS = "count_runs" [GATED];
     TAKE_READY = "take_ready" [FENCE, VISIBLE, LOCK, TAKE];
-    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, APPEND, LETTERS];
+    COMMIT = "commit" [FENCE, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE, JOBS, APPEND, LETTERS];
     KEEP_RUN = "keep_run" [VISIBLE, LOCK];
     LET_GO = "let_go" [VISIBLE, LOCK];
     REQUEST_CANCEL = "request_cancel" [STATUS, INBOX];
-    DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK];
+    DELETE_RUN = "delete_run" [VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE];
     RIPEN = "ripen" [];
     RUN = "run" [];
     RUN_STANDING = "run_standing" [VISIBLE, LOCK];
@@ -78,26 +80,29 @@ scripts! {
     SET_LIMITS = "set_limits" [];
     SYSTEM_LIMITS = "system_limits" [];
 
-    CLAIM = "claim" [FENCE, ORDER, VISIBLE, JOB_LOCK];
+    CLAIM = "claim" [FENCE, ORDER, VISIBLE, JOB_LOCK, QUEUE];
     HEARTBEAT = "heartbeat" [FENCE, STANDING, VISIBLE, JOB_LOCK];
     PROGRESS = "progress" [FENCE, STANDING];
-    REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING];
+    REPORT = "report" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, STANDING];
     REPORT_AND_TAKE = "report_and_take"
-        [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
+        [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
     PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
     TAKE_PUT_OFF = "take_put_off" [INBOX];
     TAKE_HELD = "take_held" [];
-    SETTLE_HELD = "settle_held" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
-    CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
-    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES];
-    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS, LOSSES, ORDER];
+    SETTLE_HELD = "settle_held" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
+    CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
+    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES];
+    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES, ORDER];
+    JOBS_BEFORE = "jobs_before" [QUEUE];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];
-    RESOLVE = "resolve" [FENCE, INBOX, VISIBLE, JOB_LOCK, JOBS];
+    RESOLVE = "resolve" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
     APPROVALS = "approvals" [PAGE];
     TIMELINE = "timeline" [];
     WORKERS = "workers" [PAGE];
     WORKER = "worker" [];
+    DRAIN_WORKER = "drain_worker" [];
+    FORGET_RECORD = "forget_record" [];
     SAVE_WORKFLOW = "save_workflow" [];
     WORKFLOW = "workflow" [];
     WORKFLOW_VERSION = "workflow_version" [];
@@ -110,7 +115,7 @@ scripts! {
     RETRY_DEAD_LETTER = "retry_dead_letter" [STATUS, INBOX];
     COUNT_DEAD_LETTERS = "count_dead_letters" [];
     LEASES_RUN_OUT = "leases_run_out" [];
-    REPLAY = "replay" [];
+    REPLAY = "replay" [QUEUE];
     MEND_SLOTS = "mend_slots" [STATUS, PAGE];
     RETIRE = "retire" [];
     CREATE_KEY = "create_key" [];
@@ -123,6 +128,7 @@ scripts! {
     FORGET_FIGURES = "forget_figures" [];
     INTRODUCE = "introduce" [REGISTERED];
     BEAT = "beat" [REGISTERED];
+    DRAIN = "drain" [];
     REGISTRY = "registry" [];
     FORGET_WORKER = "forget_worker" [];
     SAVE_SNAPSHOT = "save_snapshot" [FAILURES, LOCK_RECORD];
@@ -137,10 +143,10 @@ scripts! {
     LOCK_HISTORY = "lock_history" [FAILURES, LOCK_RECORD];
 
     INSPECT = "inspect"
-        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
+        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
          RUN_RULES, JOB_RULES, STEP_RULES, APPROVAL_RULES, KEY_RULES, DAMAGE_RULES];
     MEND = "mend"
-        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
+        [FAILURES, FENCE, ORDER, STATUS, VISIBLE, LOCK, SLOTS, JOB_LOCK, QUEUE, JOBS, INBOX, IDEMPOTENCY, INSPECTION,
          RUN_RULES, JOB_RULES, STEP_RULES, APPROVAL_RULES, KEY_RULES, DAMAGE_RULES];
     INSPECT_LOCKS = "inspect" [FAILURES, FENCE, STATUS, VISIBLE, LOCK_RECORD, LOCKS, INSPECTION, LOCK_RULES];
     MEND_LOCKS = "mend" [FAILURES, FENCE, STATUS, VISIBLE, LOCK_RECORD, LOCKS, INSPECTION, LOCK_RULES];

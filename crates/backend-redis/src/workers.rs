@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use interlock_backend::workers::{WorkerRecord, WorkerStore};
 use interlock_backend::{Page, PageRequest, StoreError};
-use interlock_model::{TenantId, WorkerId};
+use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use crate::runs::found;
 use crate::script::{Call, Fields, Unreadable};
@@ -22,6 +22,26 @@ impl WorkerStore for RedisStore {
         let call = Call::read(&scripts::WORKER, "read a worker", tenant).of("worker", worker);
         found(self.ask(call.with(worker.as_str()), read_record).await)
     }
+
+    async fn drain_worker(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        is_draining: bool,
+    ) -> Result<(), StoreError> {
+        let call = Call::write(&scripts::DRAIN_WORKER, "drain a worker", tenant).of("worker", worker);
+        self.ask(call.with(worker.as_str()).with(is_draining), |_| Ok(())).await
+    }
+
+    async fn forget_record(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        unless_after: Timestamp,
+    ) -> Result<(), StoreError> {
+        let call = Call::write(&scripts::FORGET_RECORD, "forget a worker", tenant);
+        self.ask(call.with(worker.as_str()).with(unless_after.as_millis()), |_| Ok(())).await
+    }
 }
 
 fn read_record(mut fields: Fields) -> Result<WorkerRecord, Unreadable> {
@@ -31,5 +51,6 @@ fn read_record(mut fields: Fields) -> Result<WorkerRecord, Unreadable> {
         capabilities: fields.json("list of capabilities")?,
         first_seen_at: fields.time()?,
         last_seen_at: fields.time()?,
+        is_draining: fields.optional_text()?.as_deref() == Some("1"),
     })
 }

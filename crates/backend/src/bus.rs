@@ -25,6 +25,8 @@ pub enum Wake {
     LimitsChanged,
     /// API keys were created or revoked.
     KeysChanged,
+    /// A worker takes jobs again.
+    WorkersChanged,
     /// A tuning was changed, or a roll-out began or ended.
     TuningChanged,
     /// It is this request's turn to take the lock that it waits for. Its name is its client's, and others' may be the same.

@@ -220,6 +220,7 @@ pass_on!(JobStore {
     cancel_job(tenant: &TenantId, job: &JobId, by: &str) -> JobState;
     expire(tenant: &TenantId, limit: usize) -> Vec<JobId>;
     abandon(tenant: &TenantId, worker: &WorkerId, limit: usize) -> Vec<JobId>;
+    jobs_before(tenant: &TenantId, job: &JobId) -> Option<usize>;
     job(tenant: &TenantId, job: &JobId) -> Option<JobView>;
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView>;
 });
@@ -266,7 +267,8 @@ pass_on!(DocumentStore {
 
 pass_on!(RegistryStore {
     introduce(worker: &WorkerId, handshake: &Handshake) -> ();
-    beat(worker: &WorkerId, beat: &Beat) -> ();
+    beat(worker: &WorkerId, beat: &Beat) -> Option<Beat>;
+    drain(worker: &WorkerId, is_draining: bool) -> ();
     registry() -> Registry;
     save_snapshot(fence: Fence, snapshot: &str) -> ();
     snapshot() -> Option<String>;
@@ -309,6 +311,8 @@ pass_on!(TenantStore {
 pass_on!(WorkerStore {
     workers(tenant: &TenantId, page: &PageRequest) -> Page<WorkerRecord>;
     worker(tenant: &TenantId, worker: &WorkerId) -> Option<WorkerRecord>;
+    drain_worker(tenant: &TenantId, worker: &WorkerId, is_draining: bool) -> ();
+    forget_record(tenant: &TenantId, worker: &WorkerId, unless_after: Timestamp) -> ();
 });
 
 pass_on!(WorkflowStore {

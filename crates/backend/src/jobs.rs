@@ -5,9 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobLease, JobOutcome, JobState, NewJob};
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
 use crate::{Page, PageRequest, StoreError};
+
+/// Jobs before another one are counted up to here.
+pub const JOBS_BEFORE_MAX: usize = 10_000;
 
 /// A worker that asks for work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub struct Claim {
     pub capabilities: Vec<String>,
     pub jobs_max: usize,
     pub term: LeaseTerm,
+    /// On which edge it works. Those on HTTP are known by their claims; one that drains is given nothing.
+    pub edge: Edge,
 }
 
 /// How long a claimed job stays with its worker without another word from it.
@@ -134,6 +140,9 @@ pub trait JobStore: Send + Sync {
         worker: &WorkerId,
         limit: usize,
     ) -> Result<Vec<JobId>, StoreError>;
+
+    /// How many jobs stand before it in its queue, up to [`JOBS_BEFORE_MAX`]; none if it does not wait.
+    async fn jobs_before(&self, tenant: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError>;
 
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError>;
 

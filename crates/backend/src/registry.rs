@@ -38,6 +38,8 @@ pub struct RegisteredWorker {
     /// Absent until its first heartbeat.
     pub beat: Option<Beat>,
     pub last_seen_at: Timestamp,
+    /// It is given no new jobs, and keeps those that it has.
+    pub is_draining: bool,
 }
 
 /// All workers, at one moment of the store's clock.
@@ -50,7 +52,10 @@ pub struct Registry {
 #[async_trait]
 pub trait RegistryStore: Send + Sync {
     async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError>;
-    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError>;
+    /// Returns what it said the last time.
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError>;
+    /// From now on the worker is given no new jobs, or is again. It stays so until it is forgotten.
+    async fn drain(&self, worker: &WorkerId, is_draining: bool) -> Result<(), StoreError>;
     /// By name.
     async fn registry(&self) -> Result<Registry, StoreError>;
     /// Writes down who is there, for people and programs that read the store itself. Only the live holder of the

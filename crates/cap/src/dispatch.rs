@@ -1,11 +1,11 @@
 //! Jobs go out: claimed on a worker's behalf, as it would claim by itself over HTTP, and pushed to it.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::registry::RegisteredWorker;
 use interlock_backend::{Effect, PageRequest, StoreError, Wake};
+use interlock_model::scheduling::Edge;
 use interlock_model::{JobId, TenantId, Topic};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -13,21 +13,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::choose::{self, Share};
 use crate::edge::Shared;
-use crate::line::{Place, Wanted};
+use crate::line::{Place, Served, TURN_MAX, Wanted, Work};
 use crate::lost_claims::{LostClaim, LostClaims};
 use crate::push::{self, Returns};
 use crate::trouble::Trouble;
+use crate::unsaid::Unsaid;
 use crate::view::{self, View};
 use crate::wire::{self, JobCancel, Payload};
 
-/// Jobs that a tenant is given before the next tenant's turn.
-const TURN_MAX: usize = 32;
-
 /// Tenants that one look goes through.
 const TENANTS_A_LOOK: usize = 500;
-
-/// Places that are remembered as empty.
-const EMPTY_MAX: usize = 100_000;
 
 /// A result that is never there: reading it tells whether the mailbox answers.
 const PROBE: &str = "redis://res:probe";
@@ -39,9 +34,10 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
         match heard {
             Ok(Wake::JobsReady { tenant, topic, jobs }) => {
                 let wanted = Wanted::Jobs(usize::try_from(jobs).unwrap_or(usize::MAX).max(1));
-                shared.line.ask(Place { tenant, topic }, wanted);
+                shared.line.ask(Place { tenant, work: Work::Topic(topic) }, wanted);
             }
             Ok(Wake::JobsRevoked { jobs }) => cancel(&shared, &jobs).await,
+            Ok(Wake::WorkersChanged) => shared.line.look_at_all(),
             Ok(
                 Wake::RunReady { .. }
                 | Wake::JobsHeld { .. }
@@ -106,17 +102,7 @@ struct Dispatcher {
     shutdown: CancellationToken,
     /// The tenant at which the last look at all of them stopped.
     after: Option<String>,
-    /// Where the last look found nothing, with a worker there who had room.
-    empty: HashSet<Place>,
-}
-
-/// What became of a place in the line.
-enum Served {
-    /// Nothing more is known to wait there.
-    Done,
-    Left(Wanted),
-    /// More waits than fits.
-    NoRoom(Wanted),
+    unsaid: Unsaid,
 }
 
 impl Dispatcher {
@@ -129,7 +115,7 @@ impl Dispatcher {
             trouble: Trouble::default(),
             shutdown,
             after: None,
-            empty: HashSet::new(),
+            unsaid: Unsaid::default(),
         }
     }
 
@@ -172,110 +158,104 @@ impl Dispatcher {
             self.view = None;
             let registry = self.shared.control.registry().await?;
             let connected = self.shared.hearing.reconnected_for();
-            self.view = Some(View::new(registry, asked, connected, settings));
+            self.view =
+                Some(View::new(registry, asked, connected, settings, &self.shared.control.settings().pools));
         }
         Ok(())
     }
 
-    /// Looks whether tenants have jobs that nobody told of. With many tenants, a look goes through some of them.
+    /// Puts tenants into the line that may have jobs that nobody told of. With many tenants, a look goes through some.
     async fn look_at_tenants(&mut self) -> Result<(), StoreError> {
-        let Some(view) = self.view.take_if(|view| !view.is_empty()) else { return Ok(()) };
+        if self.view.as_ref().is_none_or(View::is_empty) {
+            return Ok(());
+        }
         let page = PageRequest { limit: TENANTS_A_LOOK, after: self.after.take() };
         let tenants = self.shared.control.store().tenants(&page).await?;
         self.after = tenants.next;
-        for tenant in &tenants.items {
-            if self.may_claim() {
-                self.look_at(&view, tenant).await?;
-            }
-        }
-        self.view = Some(view);
-        Ok(())
-    }
-
-    /// Tries one job for each kind of worker. Where there was one, there may be more.
-    async fn look_at(&mut self, view: &View, tenant: &TenantId) -> Result<(), StoreError> {
-        let workers = view.of_tenant(tenant);
-        let mut untried = view::all_topics(&workers);
-        while !untried.is_empty() {
-            let able = |known: &&RegisteredWorker| {
-                view::topics_of(known).iter().any(|topic| untried.contains(topic))
-            };
-            let able: Vec<_> = workers.iter().copied().filter(able).collect();
-            let chosen = self.spread(view, &able, 1).into_iter().next();
-            let Some(chosen) = chosen else { break };
-            let known = able.into_iter().find(|known| known.worker == chosen.worker);
-            let topics = known.map_or(&[][..], view::topics_of);
-            untried.retain(|topic| !topics.contains(topic));
-            let claimed = self.claim(view, tenant, &chosen, topics).await?;
-            for topic in topics {
-                let place = Place { tenant: tenant.clone(), topic: topic.clone() };
-                self.looked_at(&place, &claimed);
-                if !claimed.is_empty() {
-                    self.shared.line.ask(place, Wanted::AtLeast(1));
-                }
-            }
+        for tenant in tenants.items {
+            self.shared.line.put(Place { tenant, work: Work::Anything }, Wanted::AtLeast(1));
         }
         Ok(())
-    }
-
-    /// A job that has come since the last look, though there was room for it and nobody said so, was an orphan.
-    fn looked_at(&mut self, place: &Place, claimed: &[Topic]) {
-        if claimed.is_empty() {
-            if self.empty.len() < EMPTY_MAX {
-                self.empty.insert(place.clone());
-            }
-        } else if self.empty.remove(place) && claimed.contains(&place.topic) {
-            self.shared.control.found_unsaid(&place.tenant, &place.topic);
-        }
     }
 
     /// Everybody in the line has a turn; those whose jobs do not fit wait for room.
     async fn serve_line(&mut self) -> Result<(), StoreError> {
-        let mut waiting = Vec::new();
-        let mut served = Ok(());
-        while let Some((place, wanted)) = self.shared.line.next() {
-            match self.serve(&place, wanted).await {
-                Ok(Served::Done) => {}
-                Ok(Served::Left(wanted)) => self.shared.line.ask(place, wanted),
-                Ok(Served::NoRoom(wanted)) => waiting.push((place, wanted)),
-                Err(error) => {
-                    waiting.push((place, wanted));
-                    served = Err(error);
-                    break;
-                }
-            }
+        let until = Instant::now() + self.shared.settings.poll;
+        self.shared.line.begin();
+        while !self.shared.line.is_to_look_at_all() && Instant::now() < until {
+            let Some((place, wanted)) = self.shared.line.next() else { return Ok(()) };
+            let served = self.serve(&place, wanted).await;
+            let kept = Served { jobs: 0, left: Some(wanted) };
+            self.shared.line.end_turn(&place, *served.as_ref().unwrap_or(&kept));
+            served?;
         }
-        for (place, wanted) in waiting {
-            self.shared.line.wait_for_room(place, wanted);
-        }
-        served
+        // Others may wait of whom nobody has told, or the workers are not those that we know.
+        self.shared.line.try_again();
+        Ok(())
     }
 
     async fn serve(&mut self, place: &Place, wanted: Wanted) -> Result<Served, StoreError> {
-        self.empty.remove(place);
         self.refresh(false).await?;
         let Some(view) = self.view.as_ref().filter(|_| self.may_claim()) else {
-            return Ok(Served::NoRoom(wanted));
+            return Ok(Served { jobs: 0, left: Some(wanted) });
         };
-        let workers = view.serving(&place.tenant, &place.topic);
-        if workers.is_empty() {
-            // Whoever serves this topic claims by itself.
-            return Ok(Served::Done);
+        match &place.work {
+            Work::Topic(topic) => self.serve_topic(view, (&place.tenant, topic), wanted).await,
+            Work::Anything => self.look_at(view, &place.tenant).await,
         }
+    }
+
+    /// A turn's worth of one topic, spread over all who serve it. Should nobody serve it here, whoever does claims by
+    /// itself.
+    async fn serve_topic(
+        &self,
+        view: &View,
+        (tenant, topic): (&TenantId, &Topic),
+        wanted: Wanted,
+    ) -> Result<Served, StoreError> {
+        self.unsaid.told(tenant, topic);
         let turn = if self.trouble.is_there() { 1 } else { wanted.jobs().min(TURN_MAX) };
-        let mut found = 0;
-        for share in self.spread(view, &workers, turn) {
-            let claimed = self.claim(view, &place.tenant, &share, std::slice::from_ref(&place.topic)).await?;
-            found += claimed.len();
-            if claimed.len() < share.jobs {
-                return Ok(Served::Done);
+        let mut able = view.serving(tenant, topic);
+        let mut jobs = 0;
+        while !able.is_empty() {
+            let mut finished = None;
+            for share in self.spread(view, &able, turn - jobs) {
+                let claimed = self.claim(view, tenant, &share, std::slice::from_ref(topic)).await?;
+                jobs += claimed.len();
+                if claimed.len() < share.jobs {
+                    finished = Some(share.worker);
+                    break;
+                }
             }
+            let Some(finished) = finished else { return Ok(Served { jobs, left: wanted.after(jobs) }) };
+            // Nothing is left that it could do, nor anybody who is capable of no more than it is.
+            let capabilities = view.capabilities_of(&finished);
+            able.retain(|known| !is_within(view::capabilities(known), capabilities));
         }
-        Ok(match wanted.after(found) {
-            None => Served::Done,
-            Some(left) if found < turn => Served::NoRoom(left),
-            Some(left) => Served::Left(left),
-        })
+        Ok(Served { jobs, left: None })
+    }
+
+    /// Tries one job for each kind of worker. Where there was one, there may be more.
+    async fn look_at(&self, view: &View, tenant: &TenantId) -> Result<Served, StoreError> {
+        let mut untried = view.of_tenant(tenant);
+        let mut jobs = 0;
+        while !untried.is_empty() && jobs < TURN_MAX {
+            let Some(share) = self.spread(view, &untried, 1).into_iter().next() else { break };
+            let (topics, capabilities) = (view.topics_of(&share.worker), view.capabilities_of(&share.worker));
+            let claimed = self.claim(view, tenant, &share, topics).await?;
+            jobs += claimed.len();
+            for orphan in self.unsaid.looked_at(tenant, topics, &claimed) {
+                self.shared.control.found_unsaid(tenant, &orphan);
+            }
+            for topic in topics.iter().filter(|_| !claimed.is_empty()) {
+                let place = Place { tenant: tenant.clone(), work: Work::Topic(topic.clone()) };
+                self.shared.line.put(place, Wanted::AtLeast(1));
+            }
+            untried.retain(|known| {
+                !is_within(view::topics(known), topics) || !is_within(view::capabilities(known), capabilities)
+            });
+        }
+        Ok(Served { jobs, left: (!untried.is_empty()).then_some(Wanted::AtLeast(1)) })
     }
 
     fn spread(&self, view: &View, workers: &[&RegisteredWorker], jobs: usize) -> Vec<Share> {
@@ -283,7 +263,7 @@ impl Dispatcher {
         choose::spread(loads, jobs)
     }
 
-    /// Claims for the worker and pushes what it got. Returns the topic of each job.
+    /// Claims for the worker and pushes what it got. Returns the topic of each of these jobs.
     async fn claim(
         &self,
         view: &View,
@@ -295,10 +275,11 @@ impl Dispatcher {
             tenant: tenant.clone(),
             worker: share.worker.clone(),
             topics: topics.to_vec(),
-            capabilities: Vec::new(),
+            capabilities: view.capabilities_of(&share.worker).to_vec(),
             jobs_max: share.jobs,
             // Only until it has gone out: should this process die before that, nobody else would know.
             term: LeaseTerm::For(self.shared.control.settings().locks.job().ttl),
+            edge: Edge::Nats,
         };
         let (from, asked_at) = (view.now(), Instant::now());
         let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {
@@ -307,12 +288,18 @@ impl Dispatcher {
                 self.lost_claims.remember(LostClaim { tenant, worker, from, until: view.now() });
             }
         })?;
-        let got: Vec<Topic> = claimed.iter().map(|claimed| claimed.job.topic.clone()).collect();
-        if !got.is_empty() && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await {
+        let topics: Vec<Topic> = claimed.iter().map(|claimed| claimed.job.topic.clone()).collect();
+        if !topics.is_empty() && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await
+        {
             self.trouble.over();
-        } else if !got.is_empty() {
+        } else if !topics.is_empty() {
             self.trouble.failed(self.shared.settings.poll);
         }
-        Ok(got)
+        Ok(topics)
     }
+}
+
+/// Whether all of these are among the others.
+fn is_within<T: PartialEq>(some: &[T], others: &[T]) -> bool {
+    some.iter().all(|one| others.contains(one))
 }

@@ -24,6 +24,7 @@ mod silence;
 pub mod streams;
 pub mod tally;
 mod trouble;
+mod unsaid;
 mod verdict;
 mod view;
 pub mod wire;

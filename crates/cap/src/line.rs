@@ -1,4 +1,8 @@
-//! Who waits for a push: tenants with jobs, each topic once, in the order of their asking.
+//! Who waits for a push: tenants with jobs, each tenant once, in the order of their turns.
+//!
+//! A turn is at most [`TURN_MAX`] jobs of one tenant. Whoever had one goes to the end of the line; whoever had none, for
+//! want of room, keeps its place and gets the next room. So between the moment when a tenant asks and its turn, another
+//! tenant has at most one turn here, whatever it floods us with and over however many topics.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +10,26 @@ use std::sync::{Mutex, PoisonError};
 use interlock_model::{TenantId, Topic};
 use tokio::sync::Notify;
 
+/// Jobs that a tenant is given before the next tenant's turn. Every replica has a line of its own: with three of them,
+/// nobody's single job waits for more than nine of another's.
+pub(crate) const TURN_MAX: usize = 3;
+
 /// Entries at most. What does not fit is found by the next look at all tenants.
 const ENTRIES_MAX: usize = 100_000;
 
-/// A tenant's jobs of one topic.
+/// What a tenant may have waiting.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) tenant: TenantId,
-    pub(crate) topic: Topic,
+    pub(crate) work: Work,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Work {
+    /// Jobs of one topic.
+    Topic(Topic),
+    /// Nobody told of any: the tenant is to be looked at.
+    Anything,
 }
 
 /// How many jobs are thought to wait there.
@@ -24,6 +40,15 @@ pub(crate) enum Wanted {
     AtLeast(usize),
 }
 
+/// What became of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// Jobs that went out.
+    pub(crate) jobs: usize,
+    /// What is thought to be left; none if nothing more is known to wait.
+    pub(crate) left: Option<Wanted>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     state: Mutex<State>,
@@ -32,39 +57,101 @@ pub(crate) struct Line {
 
 #[derive(Debug, Default)]
 struct State {
-    places: VecDeque<Place>,
-    wanted: HashMap<Place, Wanted>,
+    tenants: VecDeque<TenantId>,
+    standing: HashMap<TenantId, Standing>,
+    entries: usize,
+    /// Tenants at the front that were tried in this round and had no room.
+    passed: usize,
     /// Every tenant is to be looked at.
     look_at_all: bool,
 }
 
+/// One tenant in the line. What it asks for while it has its turn is told apart from what the turn is about.
+#[derive(Debug, Default)]
+struct Standing {
+    works: VecDeque<Work>,
+    wanted: HashMap<Work, Option<Wanted>>,
+    /// Works that were tried in this round and had no room.
+    tried: usize,
+}
+
 impl Line {
-    /// Puts the place at the end of the line, or remembers that more is wanted where it stands.
+    /// Puts the tenant at the end of the line, or remembers that it wants more where it stands.
     pub(crate) fn ask(&self, place: Place, wanted: Wanted) {
         self.put(place, wanted);
         self.changed.notify_one();
     }
 
-    /// The same, for somebody who has to wait for room: nothing is to be done at once.
-    pub(crate) fn wait_for_room(&self, place: Place, wanted: Wanted) {
-        self.put(place, wanted);
-    }
-
-    fn put(&self, place: Place, wanted: Wanted) {
+    /// The same, by who is about to serve the line.
+    pub(crate) fn put(&self, Place { tenant, work }: Place, wanted: Wanted) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(standing) = state.wanted.get_mut(&place) {
-            *standing = standing.and(wanted);
-        } else if state.wanted.len() < ENTRIES_MAX {
-            state.wanted.insert(place.clone(), wanted);
-            state.places.push_back(place);
+        let state = &mut *state;
+        let is_full = state.entries >= ENTRIES_MAX;
+        if !state.standing.contains_key(&tenant) {
+            if is_full {
+                return;
+            }
+            state.tenants.push_back(tenant.clone());
+        }
+        let standing = state.standing.entry(tenant).or_default();
+        match standing.wanted.get_mut(&work) {
+            Some(known) => *known = Some(known.map_or(wanted, |known| known.and(wanted))),
+            None if is_full => {}
+            None => {
+                standing.works.push_back(work.clone());
+                standing.wanted.insert(work, Some(wanted));
+                state.entries += 1;
+            }
         }
     }
 
+    /// Begins a round: everybody may try again.
+    pub(crate) fn begin(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.passed = 0;
+        state.standing.values_mut().for_each(|standing| standing.tried = 0);
+    }
+
+    /// Whose turn it is in this round. It ends with [`end_turn`](Self::end_turn).
     pub(crate) fn next(&self) -> Option<(Place, Wanted)> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = state.places.pop_front()?;
-        let wanted = state.wanted.remove(&place)?;
-        Some((place, wanted))
+        let state = &mut *state;
+        let tenant = state.tenants.get(state.passed)?.clone();
+        let standing = state.standing.get_mut(&tenant)?;
+        let work = standing.works.front()?.clone();
+        let wanted = standing.wanted.get_mut(&work)?.take()?;
+        Some((Place { tenant, work }, wanted))
+    }
+
+    /// Whoever was given something goes to the end; who was not, keeps its place.
+    pub(crate) fn end_turn(&self, Place { tenant, work }: &Place, served: Served) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let Some(standing) = state.standing.get_mut(tenant) else { return };
+        let more = standing.wanted.get(work).copied().flatten();
+        let left = match (served.left, more) {
+            (Some(left), Some(more)) => Some(left.and(more)),
+            (left, more) => left.or(more),
+        };
+        standing.works.pop_front();
+        if left.is_some() {
+            standing.works.push_back(work.clone());
+            standing.wanted.insert(work.clone(), left);
+            standing.tried += 1;
+        } else {
+            standing.wanted.remove(work);
+            state.entries -= 1;
+        }
+        if standing.works.is_empty() {
+            state.tenants.remove(state.passed);
+            state.standing.remove(tenant);
+        } else if served.jobs > 0 {
+            standing.tried = 0;
+            state.tenants.remove(state.passed);
+            state.tenants.push_back(tenant.clone());
+        } else if standing.tried >= standing.works.len() {
+            state.passed += 1;
+        }
     }
 
     /// Room was made: whoever waits may try again.
@@ -76,6 +163,10 @@ impl Line {
     pub(crate) fn look_at_all(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).look_at_all = true;
         self.changed.notify_one();
+    }
+
+    pub(crate) fn is_to_look_at_all(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).look_at_all
     }
 
     pub(crate) fn take_look_at_all(&self) -> bool {
@@ -112,31 +203,4 @@ impl Wanted {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(tenant: &str) -> Place {
-        Place { tenant: tenant.parse().unwrap(), topic: "topic".parse().unwrap() }
-    }
-
-    #[test]
-    fn a_tenant_that_asks_again_keeps_its_place() {
-        let line = Line::default();
-        line.ask(place("greedy"), Wanted::Jobs(5));
-        line.ask(place("modest"), Wanted::Jobs(1));
-        line.ask(place("greedy"), Wanted::Jobs(7));
-        assert_eq!(line.next(), Some((place("greedy"), Wanted::Jobs(12))));
-        // It goes to the end with what is left.
-        line.ask(place("greedy"), Wanted::Jobs(8));
-        assert_eq!(line.next(), Some((place("modest"), Wanted::Jobs(1))));
-        assert_eq!(line.next(), Some((place("greedy"), Wanted::Jobs(8))));
-        assert_eq!(line.next(), None);
-    }
-
-    #[test]
-    fn an_uncounted_place_is_asked_for_more_each_time() {
-        assert_eq!(Wanted::AtLeast(1).after(1), Some(Wanted::AtLeast(2)));
-        assert_eq!(Wanted::Jobs(3).after(2), Some(Wanted::Jobs(1)));
-        assert_eq!(Wanted::Jobs(3).after(3), None);
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! From a claimed job to a packet on its worker's subject.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -7,12 +8,13 @@ use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claimed, LeaseTerm};
 use interlock_control::locks::{Loss, Term};
+use interlock_model::meta::{JobMeta, Priority};
 use interlock_model::time::millis;
-use interlock_model::{Fence, JobId, TenantId, Timestamp};
+use interlock_model::{Fence, JobId, Tag, TenantId, Timestamp};
 use tokio::time::{Instant, timeout};
 
 use crate::edge::Shared;
-use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobRequest, Payload};
+use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobPriority, JobRequest, Payload};
 
 /// Why a claimed job did not go out.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +127,8 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         workflow_id: job.workflow.to_string(),
         tenant_id: tenant.to_string(),
         labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        meta: Some(JobMetadata { tenant_id: tenant.to_string(), ..JobMetadata::default() }),
+        priority: priority(job.meta.priority).into(),
+        meta: Some(metadata(tenant, &job.meta)),
         budget: left
             .map(|left| Budget { deadline_ms: i64::try_from(left).unwrap_or(i64::MAX), ..Budget::default() }),
         dispatch: Some(dispatch(&job.id, lease.fence, lease.worker.as_str())),
@@ -133,6 +136,25 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
     };
     let subject = wire::direct_subject(lease.worker.as_str()).unwrap_or_else(|| job.topic.to_string());
     (subject, wire::write(&job.id.run.to_string(), now, Payload::JobRequest(request)))
+}
+
+fn priority(priority: Priority) -> JobPriority {
+    match priority {
+        Priority::Batch => JobPriority::Batch,
+        Priority::Interactive => JobPriority::Interactive,
+        Priority::Critical => JobPriority::Critical,
+    }
+}
+
+fn metadata(tenant: &TenantId, meta: &JobMeta) -> JobMetadata {
+    let written = |tags: &BTreeSet<Tag>| tags.iter().map(Tag::to_string).collect();
+    JobMetadata {
+        tenant_id: tenant.to_string(),
+        capability: meta.capability.as_ref().map(Tag::to_string).unwrap_or_default(),
+        risk_tags: written(&meta.risk_tags),
+        requires: written(&meta.requires),
+        ..JobMetadata::default()
+    }
 }
 
 /// Which dispatch of the job is meant; the attempt of the protocol is our fence.

@@ -176,7 +176,13 @@ mod tests {
 
     fn worker(beat: Option<(u32, u32)>, last_seen_at: Timestamp) -> RegisteredWorker {
         let beat = beat.map(|(jobs_active, jobs_max)| Beat { jobs_active, jobs_max, ..Beat::default() });
-        RegisteredWorker { worker: "w".parse().unwrap(), handshake: None, beat, last_seen_at }
+        RegisteredWorker {
+            worker: "w".parse().unwrap(),
+            handshake: None,
+            beat,
+            last_seen_at,
+            is_draining: false,
+        }
     }
 
     fn load(pushed: &Pushed, worker: &RegisteredWorker) -> (u32, u32) {

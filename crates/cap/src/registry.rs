@@ -80,9 +80,23 @@ async fn beat(shared: &Shared, message: Message) {
         Ok(read) => read,
         Err(reason) => return shared.passed_over(wire::HEARTBEAT, &reason),
     };
-    if let Err(error) = shared.control.beat(&worker, &beat).await {
-        unwritten(shared, &worker, &error);
+    match shared.control.beat(&worker, &beat).await {
+        Ok(before) => match before {
+            Some(before) if !brings_more(&before, &beat) => {
+                if beat.jobs_active < before.jobs_active {
+                    shared.line.try_again();
+                }
+            }
+            // Jobs may wait that only this worker can do.
+            _ => shared.line.look_at_all(),
+        },
+        Err(error) => unwritten(shared, &worker, &error),
     }
+}
+
+/// Whether the worker may now be given something that it could not be given before.
+fn brings_more(before: &Beat, now: &Beat) -> bool {
+    *before != Beat { jobs_active: before.jobs_active, ..now.clone() }
 }
 
 fn unwritten(shared: &Shared, worker: &WorkerId, error: &StoreError) {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use interlock_model::scheduling::DEFAULT_CAPACITY;
+
 /// How the edge behaves. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct CapSettings {
@@ -65,7 +67,7 @@ impl Default for CapSettings {
             ack_wait: Duration::from_secs(30),
             max_ack_pending: 1_024,
             results_at_once: 64,
-            default_capacity: 4,
+            default_capacity: DEFAULT_CAPACITY,
             push_before_beat: true,
             publish_wait: Duration::from_secs(5),
             installation: String::new(),

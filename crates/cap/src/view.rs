@@ -1,10 +1,11 @@
 //! The workers that can be given something now.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use interlock_backend::registry::{RegisteredWorker, Registry};
-use interlock_model::{TenantId, Timestamp, Topic};
+use interlock_model::scheduling::{Edge, Pools};
+use interlock_model::{TenantId, Timestamp, Topic, WorkerId};
 use tokio::time::Instant;
 
 use crate::settings::CapSettings;
@@ -15,6 +16,7 @@ pub(crate) struct View {
     seen: Instant,
     now: Timestamp,
     workers: Vec<RegisteredWorker>,
+    by_name: HashMap<WorkerId, usize>,
     by_topic: HashMap<Topic, Vec<usize>>,
 }
 
@@ -26,23 +28,27 @@ impl View {
         asked: Instant,
         connected: Option<Duration>,
         settings: &CapSettings,
+        pools: &Pools,
     ) -> Self {
         let now = registry.now;
         // Half of what costs a worker its jobs: nobody pushes to it any more when they are taken from it.
         let trusted = settings.silence / 2;
         let heard_within = connected.map_or(trusted, |connected| connected.min(trusted));
         let mut workers = registry.workers;
+        workers.iter_mut().for_each(|known| keep_admitted(known, pools));
         workers.retain(|known| {
             let has_spoken = settings.push_before_beat || known.beat.is_some();
-            has_spoken && !topics_of(known).is_empty() && now.since(known.last_seen_at) <= heard_within
+            let is_heard = has_spoken && now.since(known.last_seen_at) <= heard_within;
+            is_heard && !known.is_draining && !topics(known).is_empty()
         });
         let mut by_topic: HashMap<Topic, Vec<usize>> = HashMap::new();
         for (position, known) in workers.iter().enumerate() {
-            for topic in topics_of(known) {
+            for topic in topics(known) {
                 by_topic.entry(topic.clone()).or_default().push(position);
             }
         }
-        Self { seen: asked, now, workers, by_topic }
+        let by_name = workers.iter().enumerate().map(|(position, known)| (known.worker.clone(), position));
+        Self { seen: asked, now, by_name: by_name.collect(), workers, by_topic }
     }
 
     pub(crate) fn age(&self) -> Duration {
@@ -65,17 +71,38 @@ impl View {
         self.workers.iter().filter(|known| may_serve(known, tenant)).collect()
     }
 
+    pub(crate) fn topics_of(&self, worker: &WorkerId) -> &[Topic] {
+        self.find(worker).map_or(&[], topics)
+    }
+
+    pub(crate) fn capabilities_of(&self, worker: &WorkerId) -> &[String] {
+        self.find(worker).map_or(&[], capabilities)
+    }
+
+    fn find(&self, worker: &WorkerId) -> Option<&RegisteredWorker> {
+        self.by_name.get(worker).map(|&position| &self.workers[position])
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.workers.is_empty()
     }
 }
 
-pub(crate) fn topics_of(known: &RegisteredWorker) -> &[Topic] {
+pub(crate) fn topics(known: &RegisteredWorker) -> &[Topic] {
     known.handshake.as_ref().map_or(&[], |handshake| &handshake.topics)
 }
 
-pub(crate) fn all_topics(workers: &[&RegisteredWorker]) -> BTreeSet<Topic> {
-    workers.iter().flat_map(|known| topics_of(known)).cloned().collect()
+pub(crate) fn capabilities(known: &RegisteredWorker) -> &[String] {
+    known.beat.as_ref().map_or(&[], |beat| &beat.capabilities)
+}
+
+/// Leaves the worker the topics that its pool is for.
+fn keep_admitted(known: &mut RegisteredWorker, pools: &Pools) {
+    let beat = known.beat.clone().unwrap_or_default();
+    if let Some(handshake) = &mut known.handshake {
+        let pool = beat.pool.as_deref();
+        handshake.topics.retain(|topic| pools.admit(topic, Edge::Nats, pool, &beat.capabilities));
+    }
 }
 
 fn may_serve(known: &RegisteredWorker, tenant: &TenantId) -> bool {
@@ -95,6 +122,7 @@ mod tests {
             handshake: topics.map(|topics| Handshake { topics }),
             beat: Some(Beat { tenant: tenant.map(|tenant| tenant.parse().unwrap()), ..Beat::default() }),
             last_seen_at: Timestamp::from_millis(1_000_000 - silent * 1_000),
+            is_draining: false,
         }
     }
 
@@ -104,7 +132,7 @@ mod tests {
         let registry = Registry { now: Timestamp::from_millis(1_000_000), workers: vec![silent] };
         for push_before_beat in [true, false] {
             let settings = CapSettings { push_before_beat, ..CapSettings::default() };
-            let view = View::new(registry.clone(), Instant::now(), None, &settings);
+            let view = View::new(registry.clone(), Instant::now(), None, &settings, &Pools::default());
             assert_eq!(view.is_empty(), !push_before_beat);
         }
     }
@@ -115,7 +143,7 @@ mod tests {
         let workers = vec![worker("back", Some(&["a"]), None, 1), worker("not-back", Some(&["a"]), None, 4)];
         let registry = Registry { now, workers };
         let connected = Some(Duration::from_secs(2));
-        let view = View::new(registry, Instant::now(), connected, &CapSettings::default());
+        let view = View::new(registry, Instant::now(), connected, &CapSettings::default(), &Pools::default());
         let found = view.serving(&"acme".parse().unwrap(), &"a".parse().unwrap());
         assert_eq!(found.iter().map(|known| known.worker.as_str()).collect::<Vec<_>>(), ["back"]);
     }
@@ -129,9 +157,10 @@ mod tests {
                 worker("silent", Some(&["a"]), None, 16),
                 worker("stranger", None, None, 0),
                 worker("acmes", Some(&["a"]), Some("acme"), 0),
+                RegisteredWorker { is_draining: true, ..worker("draining", Some(&["a"]), None, 0) },
             ],
         };
-        let view = View::new(registry, Instant::now(), None, &CapSettings::default());
+        let view = View::new(registry, Instant::now(), None, &CapSettings::default(), &Pools::default());
         let names = |tenant: &str, topic: &str| {
             let found = view.serving(&tenant.parse().unwrap(), &topic.parse().unwrap());
             found.iter().map(|known| known.worker.to_string()).collect::<Vec<_>>()
@@ -140,6 +169,7 @@ mod tests {
         assert_eq!(names("globex", "a"), ["everybody"]);
         assert_eq!(names("acme", "b"), ["everybody"]);
         assert_eq!(names("acme", "c"), Vec::<String>::new());
-        assert_eq!(all_topics(&view.of_tenant(&"globex".parse().unwrap())).len(), 2);
+        assert_eq!(view.of_tenant(&"globex".parse().unwrap()).len(), 1);
+        assert_eq!(view.topics_of(&"everybody".parse().unwrap()).len(), 2);
     }
 }

@@ -138,6 +138,12 @@ fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
         admission_tuning: admission,
         lock_busy_tuning: lock_busy,
         gather_max: gather_max.unwrap_or(default.gather_max),
+        pools: config.pools.clone(),
+        worker_silence: config
+            .machines
+            .as_ref()
+            .and_then(|machines| machines.worker_silence)
+            .unwrap_or(default.worker_silence),
         deliveries_max: deliveries_max.map_or(default.deliveries_max, NonZeroU32::get),
         run_retention: config.keeping.run_retention,
         dead_letters_max: config.keeping.dead_letters_max.map_or(default.dead_letters_max, NonZeroU32::get),

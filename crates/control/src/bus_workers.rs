@@ -46,7 +46,8 @@ impl Control {
         self.store.introduce(worker, handshake).await
     }
 
-    pub async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+    /// Returns what the worker said the last time.
+    pub async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError> {
         self.store.beat(worker, beat).await
     }
 

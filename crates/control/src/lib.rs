@@ -23,6 +23,7 @@ pub mod service;
 pub mod settings;
 pub mod wakeups;
 pub mod why;
+pub mod workers;
 
 pub use service::Control;
 pub use settings::Settings;

@@ -6,6 +6,7 @@ use futures_util::future::select_all;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, Progress, Report};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::job::{JobOutcome, JobState};
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ impl Control {
             .map(|topic| self.wakeups.waiter(Signal::JobsReady(claim.tenant.clone(), topic.clone())))
             .collect();
         let mut has_waited_in_vain = false;
+        let claim = self.admitted(claim);
         loop {
             let claimed = self.claim_now(claim.clone()).await?;
             if has_waited_in_vain {
@@ -58,6 +60,13 @@ impl Control {
                 Some(told) => has_waited_in_vain = told.is_err(),
             }
         }
+    }
+
+    /// The claim without topics whose pools the worker does not fit in.
+    fn admitted(&self, mut claim: Claim) -> Claim {
+        let Claim { topics, capabilities, .. } = &mut claim;
+        topics.retain(|topic| self.settings.pools.admit(topic, Edge::Http, None, capabilities));
+        claim
     }
 
     pub async fn heartbeat(

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::lock::{Inventory, LockLimits};
+use interlock_model::scheduling::Pools;
 
 use crate::dispatch_policy;
 
@@ -55,6 +56,13 @@ pub struct Settings {
     pub dead_letters_max: u32,
     /// How long runs are kept after they have ended; absent means for ever.
     pub run_retention: Option<Duration>,
+    /// A worker on HTTP that has neither claimed nor beaten for so long is away, and after the longer time forgotten.
+    pub worker_online: Duration,
+    pub worker_forgotten_after: Duration,
+    /// A worker on the bus that was not heard of for so long is away.
+    pub worker_silence: Duration,
+    /// Which topics are for which workers.
+    pub pools: Pools,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
     /// What must be decided before a job may go to a worker.
@@ -88,6 +96,10 @@ impl Default for Settings {
             deliveries_max: 100,
             dead_letters_max: 10_000,
             run_retention: None,
+            worker_online: Duration::from_secs(90),
+            worker_forgotten_after: Duration::from_hours(1),
+            worker_silence: Duration::from_secs(30),
+            pools: Pools::default(),
             tuning_poll: Duration::from_millis(500),
             dispatch_policy: dispatch_policy::Configured::default(),
         }

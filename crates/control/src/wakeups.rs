@@ -145,6 +145,7 @@ impl Wakeups {
             Wake::TuningChanged => {
                 self.find(&Signal::TuningChanged).inspect(|waiter| waiter.notify_one());
             }
+            Wake::WorkersChanged => self.wake_claims(),
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());
             }
@@ -153,6 +154,16 @@ impl Wakeups {
 
     fn find(&self, signal: &Signal) -> Option<Arc<Notify>> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner).get(signal).and_then(Weak::upgrade)
+    }
+
+    /// Every claim that waits looks again.
+    fn wake_claims(&self) {
+        let waiters: Vec<_> = {
+            let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
+            let claims = waiters.iter().filter(|(signal, _)| matches!(signal, Signal::JobsReady(..)));
+            claims.filter_map(|(_, waiter)| waiter.upgrade()).collect()
+        };
+        waiters.iter().for_each(|waiter| waiter.notify_waiters());
     }
 
     fn wake_all(&self) {

@@ -13,6 +13,7 @@ use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::{Control, Settings};
 use interlock_model::Timestamp;
+use interlock_model::scheduling::Edge;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,7 @@ fn claim(worker: &str) -> Claim {
         capabilities: Vec::new(),
         jobs_max: 1,
         term: LeaseTerm::For(NEVER),
+        edge: Edge::Http,
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) enum Permission {
     Lock,
     /// Take a lock away from its holder.
     ForceRelease,
+    /// Send workers home.
+    Drain,
     /// Change retry policies, begin and end roll-outs.
     Tune,
     /// Create and delete workflows, delete runs, set limits, make keys.
@@ -69,6 +71,7 @@ impl Permission {
                         | P::Repair
                         | P::Lock
                         | P::ForceRelease
+                        | P::Drain
                         | P::Tune
                 )
             }
@@ -91,6 +94,7 @@ impl Permission {
             Self::Repair => "repair what the doctor finds",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",
+            Self::Drain => "drain workers",
             Self::Tune => "change retry policies or roll-outs",
             Self::Administer => "change workflows, limits or keys, or delete runs",
         }

@@ -80,6 +80,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
         rollouts::abort,
         workers::list,
         workers::get,
+        workers::drain,
         keys::create,
         keys::list,
         keys::revoke,

@@ -192,6 +192,7 @@ watched!(JobStore {
     abandon(tenant: &TenantId, worker: &WorkerId, limit: usize) -> Vec<JobId> => |checker, answer| {
         answer.iter().flatten().for_each(|job| checker.end_job(job, None));
     };
+    jobs_before(tenant: &TenantId, job: &JobId) -> Option<usize> => |_, _| {};
     job(tenant: &TenantId, job: &JobId) -> Option<JobView> => |_, _| {};
     jobs(tenant: &TenantId, state: Option<JobState>, page: &PageRequest) -> Page<JobView> => |_, _| {};
 });
@@ -242,7 +243,8 @@ watched!(DocumentStore {
 
 watched!(RegistryStore {
     introduce(worker: &WorkerId, handshake: &Handshake) -> () => |_, _| {};
-    beat(worker: &WorkerId, beat: &Beat) -> () => |_, _| {};
+    beat(worker: &WorkerId, beat: &Beat) -> Option<Beat> => |_, _| {};
+    drain(worker: &WorkerId, is_draining: bool) -> () => |_, _| {};
     registry() -> Registry => |_, _| {};
     save_snapshot(fence: Fence, snapshot: &str) -> () => |_, _| {};
     snapshot() -> Option<String> => |_, _| {};
@@ -296,6 +298,8 @@ watched!(TenantStore {
 watched!(WorkerStore {
     workers(tenant: &TenantId, page: &PageRequest) -> Page<WorkerRecord> => |_, _| {};
     worker(tenant: &TenantId, worker: &WorkerId) -> Option<WorkerRecord> => |_, _| {};
+    drain_worker(tenant: &TenantId, worker: &WorkerId, is_draining: bool) -> () => |_, _| {};
+    forget_record(tenant: &TenantId, worker: &WorkerId, unless_after: Timestamp) -> () => |_, _| {};
 });
 
 watched!(WorkflowStore {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
 use interlock_model::job::JobOutcome;
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId};
 use serde_json::json;
 
@@ -73,6 +74,7 @@ impl Worker {
             capabilities: Vec::new(),
             jobs_max: self.dice.between(1, 2) as usize,
             term: LeaseTerm::For(self.world.scenario.job_lease),
+            edge: Edge::Http,
         };
         let (control, wait) = (instance.control.clone(), self.dice.millis(1_000, 5_000));
         let answer = instance.call(async move { control.claim(claim, wait).await }).await;

@@ -2,7 +2,7 @@
 
 use super::paths::path;
 use super::{Client, Result};
-use crate::workers::WorkerView;
+use crate::workers::{DrainRequest, WorkerView};
 use crate::{Page, PageQuery};
 
 impl Client {
@@ -12,5 +12,10 @@ impl Client {
 
     pub async fn worker(&self, worker: &str) -> Result<WorkerView> {
         self.get(&path(&[&"workers", &worker])).read().await
+    }
+
+    /// From now on the worker is given no new jobs, or is again.
+    pub async fn drain_worker(&self, worker: &str, request: DrainRequest) -> Result<WorkerView> {
+        self.post(&path(&[&"workers", &worker, &"drain"])).body(&request).read().await
     }
 }

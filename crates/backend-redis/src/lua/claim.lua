@@ -1,18 +1,20 @@
--- Gives waiting jobs to a worker, oldest first over all of its topics, each under a new lease with a larger fence.
+-- Gives waiting jobs to a worker, oldest first over all of its topics and all kinds that it is capable of,
+-- each under a new lease with a larger fence.
 local worker, topics, capabilities = argument(), argument(), argument()
-local jobs_max, term, is_until_deadline = number(), number(), argument() == '1'
+local jobs_max, term, is_until_deadline, is_on_http = number(), number(), argument() == '1', argument() == '1'
 local passed_over_max = 1000
 
--- A worker that asks ten times a second is written down once.
+-- A worker that asks ten times a second is written down once. Whether it drains.
 local function see_worker()
   local hash = key('wf:worker', worker)
-  local before = redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at')
+  local before = redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at', 'is_draining')
   if before[1] == topics and before[2] == capabilities and now - tonumber(before[3]) < 1000 then
-    return
+    return before[4] == '1'
   end
   redis.call('HSET', hash, 'topics', topics, 'capabilities', capabilities, 'last_seen_at', integer(now))
   redis.call('HSETNX', hash, 'first_seen_at', integer(now))
   redis.call('ZADD', key('wf:workers'), 0, worker)
+  return before[4] == '1'
 end
 
 -- The leases that this very request was given when it was asked first.
@@ -32,14 +34,39 @@ local function given_before()
 end
 
 local queues = {}
+-- The queues of a topic that hold what the worker is capable of. The mark of a kind goes when its queue is found empty.
+local function read_queues(topic, is_capable, kinds_max)
+  queues[#queues + 1] = queue_key(topic)
+  if next(is_capable) == nil then
+    return
+  end
+  for _, kind in ipairs(redis.call('ZRANGE', key('wf:kinds', topic), '-', '+', 'BYLEX', 'LIMIT', 0, kinds_max)) do
+    local fits = true
+    for tag in string.gmatch(kind, '[^+]+') do
+      fits = fits and is_capable[tag]
+    end
+    if redis.call('EXISTS', queue_key(topic, kind)) == 0 then
+      redis.call('ZREM', key('wf:kinds', topic), kind)
+    elseif fits then
+      queues[#queues + 1] = queue_key(topic, kind)
+    end
+  end
+end
+
 -- A topic that was named twice shows its jobs once.
 local function read_topics()
-  local known = {}
+  local topics_named, is_capable, known = {}, {}, {}
+  for index = 1, number() do
+    topics_named[index] = argument()
+  end
   for _ = 1, number() do
-    local topic = argument()
+    is_capable[argument()] = true
+  end
+  local kinds_max = number()
+  for _, topic in ipairs(topics_named) do
     if not known[topic] then
       known[topic] = true
-      queues[#queues + 1] = key('wf:queue', topic)
+      read_queues(topic, is_capable, kinds_max)
     end
   end
 end
@@ -105,12 +132,12 @@ local function lease_out_all(limit, passed_over)
   return passed
 end
 
-see_worker()
+local is_draining = is_on_http and see_worker()
 read_topics()
 if is_repeat then
   claimed = given_before()
 end
-if #claimed == 0 then
+if #claimed == 0 and not is_draining then
   -- Who was passed over stands in front of others that can be had; a bounded number of them is looked past.
   local passed_over, limit = {}, jobs_max
   while limit <= jobs_max + passed_over_max do

@@ -21,10 +21,9 @@ end
 local jobs = redis.call('SMEMBERS', key('wf:run:jobs', run))
 for _, job in ipairs(jobs) do
   local found = redis.call('HMGET', key('wf:job', job), 'topic', 'created_at', 'worker', 'request', 'fence',
-    'expires_at')
-  local place = sortable(tonumber(found[2])) .. '/' .. job
-  redis.call('ZREM', key('wf:queue', found[1]), place)
-  redis.call('ZREM', key('wf:jobs'), place)
+    'expires_at', 'kind', 'moved')
+  redis.call('ZREM', queue_key(found[1], found[7]), queue_place(job, found[2], found[8]))
+  redis.call('ZREM', key('wf:jobs'), sortable(tonumber(found[2])) .. '/' .. job)
   redis.call('ZREM', key('wf:leases'), job)
   redis.call('ZREM', key('wf:put_off'), job)
   redis.call('ZREM', key('wf:held'), job)

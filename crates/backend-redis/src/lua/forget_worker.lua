@@ -5,5 +5,6 @@ if seen_at and tonumber(seen_at) <= unless_after then
   redis.call('ZREM', key('sys:registry:seen'), worker)
   redis.call('HDEL', key('sys:registry:handshakes'), worker)
   redis.call('HDEL', key('sys:registry:beats'), worker)
+  redis.call('SREM', key('sys:registry:draining'), worker)
 end
 return { 'ok' }

@@ -6,7 +6,7 @@ for _, place in ipairs(redis.call('ZRANGE', key('wf:jobs'), '+', '-', 'BYLEX', '
   local found = redis.pcall('HMGET', key('wf:job', job), 'topic', 'end_cause', 'fence', 'held')
   -- One that cannot be read does not keep the others waiting.
   if not found.err and found[1] and not found[2] and not found[3] and not found[4] then
-    if redis.call('ZADD', key('wf:queue', found[1]), 'NX', 0, place) == 1 then
+    if enqueue(job) then
       put_back[#put_back + 1] = job
     end
     waiting[#waiting + 1] = found[1]

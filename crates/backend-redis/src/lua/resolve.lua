@@ -12,11 +12,11 @@ if found[1] ~= 'open' then
   return { 'ok', 'otherwise', found[2] }
 end
 -- A dispatch that waits for this verdict goes to its queue, or ends, with it.
-local held = redis.call('HMGET', key('wf:job', job), 'held', 'topic', 'created_at')
-if held[1] and verdict == 'approved' then
+local is_held = redis.call('HEXISTS', key('wf:job', job), 'held') == 1
+if is_held and verdict == 'approved' then
   unhold(job)
-  enqueue(job, held[2], tonumber(held[3]))
-elseif held[1] then
+  enqueue(job)
+elseif is_held then
   end_job(job, 'denied')
 end
 redis.call('HSET', hash, 'state', state, 'verdict', verdict)

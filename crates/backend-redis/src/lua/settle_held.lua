@@ -1,10 +1,10 @@
 -- Does with a held job what was decided. The first decision that ends the hold counts.
 local job, run, decision = argument(), argument(), argument()
 local hash = key('wf:job', job)
-local before = redis.call('HMGET', hash, 'held', 'topic', 'created_at', 'settled_request', 'settled_as', 'settled_until')
-if is_repeat and before[4] == request then
+local before = redis.call('HMGET', hash, 'held', 'settled_request', 'settled_as', 'settled_until')
+if is_repeat and before[2] == request then
   -- It was done, and only its answer was lost.
-  return { 'ok', before[5], before[6] }
+  return { 'ok', before[3], before[4] }
 end
 if not before[1] or before[1] == 'approval' then
   return { 'ok', 'not_held' }
@@ -16,7 +16,7 @@ end
 
 local function release(told)
   unhold(job)
-  enqueue(job, before[2], tonumber(before[3]))
+  enqueue(job)
   if told ~= '' then
     tell(told)
   end

@@ -33,6 +33,7 @@ use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::run::StartedFrom;
+use interlock_model::scheduling::Edge;
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{Clock, InstanceId, RunId, TenantId, Timestamp, WorkflowId};
 use interlock_servers::{AppendOnly, Redis, RedisOptions};
@@ -156,6 +157,7 @@ async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {
         capabilities: Vec::new(),
         jobs_max: 1,
         term: LeaseTerm::For(LEASE),
+        edge: Edge::Http,
     };
     store.claim(claim).await.unwrap()
 }

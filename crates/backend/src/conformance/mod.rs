@@ -16,6 +16,7 @@ pub mod limits;
 pub mod lines;
 mod lock_scene;
 pub mod locks;
+pub mod queues;
 pub mod reconcile;
 pub mod registry;
 pub mod reservations;
@@ -23,6 +24,7 @@ pub mod runs;
 mod scene;
 pub mod values;
 pub mod versus_memory;
+pub mod workers;
 pub mod workflows;
 
 use std::sync::Arc;
@@ -170,6 +172,16 @@ macro_rules! conformance_suite {
                 progress_stands_in_the_timeline,
                 a_worker_that_claims_is_seen,
             }
+            queues::{
+                a_job_goes_only_to_a_worker_that_is_capable_of_all_it_requires,
+                the_oldest_comes_first_over_all_kinds_that_fit,
+                jobs_that_others_must_do_are_not_looked_past,
+                an_urgent_job_goes_before_those_that_wait,
+                a_job_that_waits_ages_until_nothing_overtakes_it,
+                a_job_of_any_kind_and_priority_leaves_its_queue_with_its_end,
+                kinds_and_places_survive_a_reopening,
+                a_waiting_job_knows_how_many_go_before_it,
+            }
             deliveries::{
                 a_result_of_a_free_run_is_recorded_and_brings_the_run,
                 a_result_comes_behind_what_waits_already,
@@ -284,6 +296,12 @@ macro_rules! conformance_suite {
                 workers_and_marks_of_deleted_runs_are_retired_after_their_time,
                 a_key_is_retired_only_when_its_time_is_over,
             }
+            workers::{
+                a_draining_worker_is_given_nothing_and_keeps_what_it_has,
+                draining_is_its_tenants_own_and_stays_through_claims_and_reopenings,
+                a_worker_that_was_not_seen_since_is_forgotten_with_its_draining,
+                a_claim_on_behalf_of_a_worker_on_the_bus_is_not_written_down,
+            }
             registry::{
                 an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,
                 a_beat_keeps_the_handshake_and_tells_when,
@@ -291,6 +309,7 @@ macro_rules! conformance_suite {
                 introducing_again_keeps_the_last_beat,
                 a_worker_is_forgotten_unless_it_has_spoken_since,
                 workers_on_the_bus_are_known_after_a_reopening,
+                a_worker_on_the_bus_drains_until_it_is_forgotten,
             }
             locks::{
                 a_free_lock_is_granted_and_nobody_else_gets_it,

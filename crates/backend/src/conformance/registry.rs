@@ -6,8 +6,8 @@ use interlock_model::{Timestamp, WorkerId};
 
 use super::Subject;
 use super::scene::{acme, name};
-use crate::Store;
 use crate::registry::{Beat, Handshake, RegisteredWorker};
+use crate::{Store, StoreError};
 
 /// So long that two moments differ on every clock.
 const MOMENT: Duration = Duration::from_millis(5);
@@ -64,7 +64,8 @@ pub async fn a_beat_keeps_the_handshake_and_tells_when(subject: &mut dyn Subject
     let introduced = known(&*store).await.remove(0);
     for said in [beat(1), Beat::default(), beat(3)] {
         subject.elapse(MOMENT).await;
-        store.beat(&worker, &said).await.unwrap();
+        let before = known(&*store).await.remove(0).beat;
+        assert_eq!(store.beat(&worker, &said).await, Ok(before), "it tells what was said before");
         let found = known(&*store).await;
         assert_eq!(found.len(), 1);
         assert_eq!((&found[0].handshake, &found[0].beat), (&introduced.handshake, &Some(said)));
@@ -121,4 +122,32 @@ pub async fn workers_on_the_bus_are_known_after_a_reopening(subject: &mut dyn Su
     drop(store);
     subject.reopen().await;
     assert_eq!(known(&*subject.store()).await, before);
+}
+
+pub async fn a_worker_on_the_bus_drains_until_it_is_forgotten(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let worker: WorkerId = name("cap-a");
+    assert!(matches!(store.drain(&worker, true).await, Err(StoreError::NotFound { .. })));
+    for worker in ["cap-a", "cap-b"] {
+        store.introduce(&name(worker), &handshake(&["build"])).await.unwrap();
+    }
+    let draining = async |store: &dyn Store| -> Vec<bool> {
+        known(store).await.iter().map(|it| it.is_draining).collect()
+    };
+    let spoke_at = known(&*store).await[0].last_seen_at;
+    subject.elapse(MOMENT).await;
+    store.drain(&worker, true).await.unwrap();
+    assert_eq!(known(&*store).await[0].last_seen_at, spoke_at, "it has not spoken by that");
+    store.beat(&worker, &beat(1)).await.unwrap();
+    store.introduce(&worker, &handshake(&["test"])).await.unwrap();
+    drop(store);
+    subject.reopen().await;
+    let store = subject.store();
+    assert_eq!(draining(&*store).await, [true, false]);
+    store.drain(&worker, false).await.unwrap();
+    assert_eq!(draining(&*store).await, [false, false]);
+    store.drain(&worker, true).await.unwrap();
+    store.forget_worker(&worker, now(&*store).await).await.unwrap();
+    store.introduce(&worker, &handshake(&["build"])).await.unwrap();
+    assert_eq!(draining(&*store).await, [false, false]);
 }

@@ -12,6 +12,7 @@ use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
 use interlock_model::meta::JobMeta;
 use interlock_model::run::{Ending, InboxEvent, RunEvent, RunStatus, StartedFrom};
+use interlock_model::scheduling::Edge;
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
 use serde_json::{Value, json};
@@ -181,6 +182,7 @@ pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
         capabilities: Vec::new(),
         jobs_max,
         term: LeaseTerm::For(LEASE),
+        edge: Edge::Http,
     }
 }
 

@@ -43,6 +43,7 @@ mod giving_up;
 mod holds;
 mod locks;
 mod reservations;
+mod workers;
 
 use locks::LockWalk;
 use reservations::ReservationWalk;
@@ -136,8 +137,8 @@ impl Walk {
             80..83 => self.resolve().await,
             83..86 => self.cancel_or_delete().await,
             86..90 => self.reconcile().await,
-            90..93 => self.give_up().await,
-            93..95 => self.hear_of_a_worker().await,
+            90..92 => self.give_up().await,
+            92..95 => self.hear_of_a_worker().await,
             95..97 => self.document_something().await,
             _ => self.clock.advance(Duration::from_millis(self.random.random_range(1..700))),
         }
@@ -241,7 +242,8 @@ impl Walk {
         for job in &mut turn.dispatched {
             let in_time = taken.now + Duration::from_millis(self.random.random_range(0..3_000));
             let deadline_at = self.random.random_bool(0.5).then_some(in_time);
-            *job = NewJob { deadline_at, ..new_job(run, self.attempt) };
+            let meta = self.meta();
+            *job = NewJob { deadline_at, meta, ..new_job(run, self.attempt) };
         }
         turn.held = self.perhaps_held(&tenant, &mut turn.dispatched);
         if is_live && self.random.random_bool(0.3) {
@@ -266,7 +268,9 @@ impl Walk {
     async fn claim(&mut self) {
         let tenant = self.tenant();
         let jobs_max = self.random.random_range(1..4);
-        let request = Claim { worker: self.worker(), term: self.term(), ..claim(&tenant, jobs_max) };
+        let capabilities = self.capabilities();
+        let request =
+            Claim { worker: self.worker(), term: self.term(), capabilities, ..claim(&tenant, jobs_max) };
         if let Ok(claimed) = same!(self, claim(request.clone())) {
             self.jobs.extend(claimed.into_iter().map(|it| (tenant.clone(), it.job.id, it.lease.fence)));
         }
@@ -345,6 +349,7 @@ impl Walk {
         }
         for (tenant, job, _) in self.jobs.clone() {
             let _ = same!(self, job(&tenant, &job));
+            let _ = same!(self, jobs_before(&tenant, &job));
         }
         for (tenant, job) in self.held.clone() {
             let _ = same!(self, job(&tenant, &job));

@@ -70,7 +70,7 @@ fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
     Ok(head)
 }
 
-/// Puts a new job into its topic's queue.
+/// Puts a new job into the queue of its topic and kind.
 pub(super) fn dispatch(changes: &mut Changes, id: &TenantId, now: Timestamp, new: &NewJob) {
     let job = write_job(changes, id, now, new);
     enqueue(changes, id, &job);
@@ -84,9 +84,9 @@ pub(super) fn write_job(changes: &mut Changes, id: &TenantId, now: Timestamp, ne
     job
 }
 
-/// Puts an open job into its topic's queue, at the place that its age gives it.
+/// Puts an open job into the queue of its topic and kind, at the place that its age and its priority give it.
 pub(super) fn enqueue(changes: &mut Changes, id: &TenantId, job: &Job) {
-    changes.mark(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
+    changes.mark(Table::Queue, rows::queued(id, &job.new, job.created_at));
 }
 
 pub(super) fn open_approval(changes: &mut Changes, id: &TenantId, approval: &Approval) {
@@ -116,7 +116,7 @@ pub(super) fn end_job(
         changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, job));
         JobEnd { cause, at: now, held: lease.fence, fence, worker: Some(lease.worker) }
     } else {
-        changes.delete(Table::Queue, rows::queued(id, &open.new.topic, open.created_at, job));
+        changes.delete(Table::Queue, rows::queued(id, &open.new, open.created_at));
         JobEnd { cause, at: now, held: Fence::NONE, fence, worker: None }
     };
     changes.put(Table::Jobs, key, &Job { end: Some(end.clone()), ..open });

@@ -11,7 +11,7 @@ use super::commit::end_job;
 use super::rows;
 use super::tables::{Changes, Decision, Pick, Table, View, read};
 use super::{history, inbox, runs, slots, workers};
-use crate::jobs::{Heartbeat, JobView, LeaseTerm, Progress, Report};
+use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, LeaseTerm, Progress, Report};
 use crate::{Page, PageRequest, StoreError};
 
 /// Rows that one page of a filtered list may look at.
@@ -174,6 +174,19 @@ pub(super) fn view_job(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Op
     let hold: Option<Hold> = read(view, Table::Held, &key)?;
     let state = JobState::of(&job, lease.as_ref(), hold.as_ref());
     Ok(Some(JobView { job, lease, hold, state }))
+}
+
+/// How many jobs stand before it in its queue; none if it does not wait.
+pub(super) fn before(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError> {
+    let Some(Job { new, created_at, .. }) = read(view, Table::Jobs, &rows::job(id, job))? else {
+        return Ok(None);
+    };
+    let place = rows::queued(id, &new, created_at);
+    if view.get(Table::Queue, &place)?.is_none() {
+        return Ok(None);
+    }
+    let first = rows::queue(id, &new.topic, &new.kind());
+    Ok(Some(view.scan(Table::Queue, &first, &place, Pick::First(JOBS_BEFORE_MAX))?.len()))
 }
 
 /// Newest first. A page looks at a bounded number of rows, so that a rare state still ends.

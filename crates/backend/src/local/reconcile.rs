@@ -43,7 +43,7 @@ fn replay(view: &dyn View, id: &TenantId, limit: usize) -> Result<Decision<Repla
         if found.end.is_some() {
             continue;
         }
-        let place = rows::queued(id, &found.new.topic, found.created_at, &job);
+        let place = rows::queued(id, &found.new, found.created_at);
         let open = OpenJob {
             lease: lease.as_ref(),
             is_in_queue: view.get(Table::Queue, &place)?.is_some(),

@@ -18,6 +18,15 @@ struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     beat: Option<Beat>,
     last_seen_at: Timestamp,
+    #[serde(default)]
+    is_draining: bool,
+}
+
+impl Entry {
+    /// One that has said nothing yet.
+    fn fresh(now: Timestamp) -> Self {
+        Self { handshake: None, beat: None, last_seen_at: now, is_draining: false }
+    }
 }
 
 fn introduce(
@@ -27,11 +36,8 @@ fn introduce(
     handshake: Handshake,
 ) -> Result<Decision<()>, StoreError> {
     // What it last said about itself stays until it says something else: above all which tenant it serves.
-    hear(view, worker, |known| Entry {
-        handshake: Some(handshake),
-        beat: known.and_then(|entry| entry.beat),
-        last_seen_at: now,
-    })
+    let Decision { answer: _, changes } = hear(view, now, worker, |known| known.handshake = Some(handshake))?;
+    Ok(Decision { answer: (), changes })
 }
 
 fn hear_beat(
@@ -39,25 +45,36 @@ fn hear_beat(
     now: Timestamp,
     worker: &WorkerId,
     beat: Beat,
-) -> Result<Decision<()>, StoreError> {
-    hear(view, worker, |known| Entry {
-        handshake: known.and_then(|entry| entry.handshake),
-        beat: Some(beat),
-        last_seen_at: now,
-    })
+) -> Result<Decision<Option<Beat>>, StoreError> {
+    let Decision { answer, changes } = hear(view, now, worker, |known| known.beat = Some(beat))?;
+    Ok(Decision { answer: answer.and_then(|before| before.beat), changes })
 }
 
+/// Changes what is known of the worker, and when it was heard. Returns what was known before.
 fn hear(
     view: &dyn View,
+    now: Timestamp,
     worker: &WorkerId,
-    say: impl FnOnce(Option<Entry>) -> Entry,
-) -> Result<Decision<()>, StoreError> {
+    say: impl FnOnce(&mut Entry),
+) -> Result<Decision<Option<Entry>>, StoreError> {
     let known: Option<Entry> = read(view, Table::Registry, worker.as_str())?;
     if known.is_none() && all(view)?.len() >= REGISTRY_MAX {
         return Err(StoreError::Conflict(format!("there are {REGISTRY_MAX} workers on the bus already")));
     }
+    let mut heard = Entry { last_seen_at: now, ..known.clone().unwrap_or_else(|| Entry::fresh(now)) };
+    say(&mut heard);
     let mut changes = Changes::default();
-    changes.put(Table::Registry, worker.as_str(), &say(known));
+    changes.put(Table::Registry, worker.as_str(), &heard);
+    Ok(Decision { answer: known, changes })
+}
+
+fn drain(view: &dyn View, worker: &WorkerId, is_draining: bool) -> Result<Decision<()>, StoreError> {
+    let known: Option<Entry> = read(view, Table::Registry, worker.as_str())?;
+    let known = known.ok_or_else(|| StoreError::not_found("worker", worker))?;
+    let mut changes = Changes::default();
+    if known.is_draining != is_draining {
+        changes.put(Table::Registry, worker.as_str(), &Entry { is_draining, ..known });
+    }
     Ok(Decision { answer: (), changes })
 }
 
@@ -69,8 +86,9 @@ fn all(view: &dyn View) -> Result<Vec<RegisteredWorker>, StoreError> {
     let mut workers = Vec::new();
     for row in view.scan(Table::Registry, "", "~", Pick::First(REGISTRY_MAX))? {
         let Ok(worker) = rows::last_part(&row.key).parse() else { continue };
-        let Entry { handshake, beat, last_seen_at } = parse(Table::Registry, &row.key, &row.value)?;
-        workers.push(RegisteredWorker { worker, handshake, beat, last_seen_at });
+        let Entry { handshake, beat, last_seen_at, is_draining } =
+            parse(Table::Registry, &row.key, &row.value)?;
+        workers.push(RegisteredWorker { worker, handshake, beat, last_seen_at, is_draining });
     }
     Ok(workers)
 }
@@ -108,10 +126,15 @@ impl<E: Executor> RegistryStore for LocalStore<E> {
         self.write("introduce a worker", decide).await
     }
 
-    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<(), StoreError> {
+    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError> {
         let (worker, beat) = (worker.clone(), beat.clone());
         let decide = move |view: &dyn View, now| hear_beat(view, now, &worker, beat);
         self.write("hear a worker", decide).await
+    }
+
+    async fn drain(&self, worker: &WorkerId, is_draining: bool) -> Result<(), StoreError> {
+        let worker = worker.clone();
+        self.write("drain a worker", move |view: &dyn View, _| drain(view, &worker, is_draining)).await
     }
 
     async fn registry(&self) -> Result<Registry, StoreError> {

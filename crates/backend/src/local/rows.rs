@@ -1,5 +1,7 @@
 //! Keys of rows, and the rows that only the store knows.
 
+use interlock_model::job::NewJob;
+use interlock_model::queue::Kind;
 use interlock_model::{
     Fence, InstanceId, JobId, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
 };
@@ -88,12 +90,29 @@ pub(super) fn jobs_of_run(tenant: &TenantId, run: RunId) -> (String, String) {
     (format!("{tenant}/{run}:"), format!("{tenant}/{run};"))
 }
 
-pub(super) fn queued(tenant: &TenantId, topic: &Topic, at: Timestamp, job: &JobId) -> String {
-    format!("{tenant}/{topic}/{:015}/{job}", at.as_millis())
+/// The place of a job that was dispatched then and waits.
+pub(super) fn queued(tenant: &TenantId, job: &NewJob, dispatched_at: Timestamp) -> String {
+    let place = job.place(dispatched_at).as_millis();
+    format!("{}{place:015}/{}", queue(tenant, &job.topic, &job.kind()), job.id)
 }
 
-pub(super) fn queue(tenant: &TenantId, topic: &Topic) -> String {
-    format!("{tenant}/{topic}/")
+pub(super) fn queue(tenant: &TenantId, topic: &Topic, kind: &Kind) -> String {
+    if kind.is_usual() {
+        return format!("{tenant}/{topic}/");
+    }
+    format!("{tenant}/{topic}+{}/", kind.as_str())
+}
+
+/// The queues of all kinds of a topic but the usual one have neighbouring keys.
+pub(super) fn kinds(tenant: &TenantId, topic: &Topic) -> (String, String) {
+    // ',' is the character after '+'.
+    (format!("{tenant}/{topic}+"), format!("{tenant}/{topic},"))
+}
+
+/// The kind in a key between those.
+pub(super) fn kind_of(key: &str) -> Option<Kind> {
+    let (_, kind) = key.split('/').nth(1)?.split_once('+')?;
+    Some(Kind::written(kind))
 }
 
 pub(super) fn expiry(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {

@@ -72,7 +72,7 @@ fn delete_jobs(
     let (from, until) = rows::jobs_of_run(id, run);
     for row in view.scan(Table::Jobs, &from, &until, Pick::First(usize::MAX))? {
         let job: interlock_model::job::Job = parse(Table::Jobs, &row.key, &row.value)?;
-        changes.delete(Table::Queue, rows::queued(id, &job.new.topic, job.created_at, &job.new.id));
+        changes.delete(Table::Queue, rows::queued(id, &job.new, job.created_at));
         changes.delete(Table::JobListing, rows::listed_job(id, job.created_at, &job.new.id));
         if let Some(lease) = read::<interlock_model::job::JobLease>(view, Table::JobLeases, &row.key)? {
             changes.delete(Table::JobExpiries, rows::expiry(id, lease.expires_at, &job.new.id));

@@ -254,6 +254,11 @@ impl<E: Executor> JobStore for LocalStore<E> {
         self.write("end a worker's leases", decide).await
     }
 
+    async fn jobs_before(&self, tenant: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError> {
+        let (tenant, job) = (tenant.clone(), job.clone());
+        self.read("count the jobs before one", move |view, _| jobs::before(view, &tenant, &job)).await
+    }
+
     async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
         let (tenant, job) = (tenant.clone(), job.clone());
         self.read("read a job", move |view, _| jobs::view_job(view, &tenant, &job)).await

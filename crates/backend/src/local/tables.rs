@@ -47,7 +47,7 @@ pub enum Table {
     Jobs,
     /// `tenant/time/job` for each job, by when it was dispatched.
     JobListing,
-    /// `tenant/topic/time/job` for each job that waits for a worker.
+    /// `tenant/topic/time/job`, or `tenant/topic+kind/time/job`, for each job that waits for a worker.
     Queue,
     /// `tenant/job` → the worker's hold on it.
     JobLeases,

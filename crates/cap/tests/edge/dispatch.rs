@@ -8,6 +8,7 @@ use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::wire::{self, BusPacket, Payload};
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::Edge;
 use interlock_servers::NatsRelease;
 use prost::Message as _;
 use serde_json::json;
@@ -114,6 +115,7 @@ async fn a_job_that_no_worker_on_the_bus_serves_waits_for_a_claim(release: NatsR
         capabilities: Vec::new(),
         jobs_max: 10,
         term: LeaseTerm::For(Duration::from_secs(15)),
+        edge: Edge::Http,
     };
     let claimed = scene.control.claim(claim, Duration::ZERO).await.unwrap();
     let ids: Vec<String> = claimed.iter().map(|claimed| claimed.job.id.to_string()).collect();

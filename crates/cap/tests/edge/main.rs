@@ -6,6 +6,7 @@ mod dispatch;
 mod python;
 mod results;
 mod scene;
+mod scheduling;
 mod silence;
 mod streams;
 mod worker;

@@ -20,6 +20,7 @@ use interlock_control::{Control, Settings};
 use interlock_model::contention::{Scope, Tuning};
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::run::Run;
+use interlock_model::scheduling::Pools;
 use interlock_model::{JobId, RunId, TenantId};
 use interlock_servers::{AppendOnly, Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
 use serde_json::{Value, json};
@@ -59,6 +60,10 @@ pub(crate) fn fast() -> CapSettings {
 
 impl Scene {
     pub(crate) async fn open(release: NatsRelease, settings: CapSettings) -> Self {
+        Self::open_with(release, settings, Pools::default()).await
+    }
+
+    pub(crate) async fn open_with(release: NatsRelease, settings: CapSettings, pools: Pools) -> Self {
         let nats = Nats::start(NatsOptions { release, ..NatsOptions::default() }).await.unwrap();
         let options = RedisOptions { append_only: AppendOnly::Off, ..RedisOptions::default() };
         let redis = Redis::start(options).await.unwrap();
@@ -86,7 +91,7 @@ impl Scene {
         let locks = Inventory::new(timings);
         let lock_busy_tuning = Tuning { lock_ttl_ms: 500, ..Scope::LockBusy.tuning() };
         let settings_of_control =
-            Settings { poll: short / 10, locks, lock_busy_tuning, ..Settings::default() };
+            Settings { poll: short / 10, locks, lock_busy_tuning, pools, ..Settings::default() };
         let control = Control::new(foundation, settings_of_control);
         let shutdown = CancellationToken::new();
         tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));

@@ -7,6 +7,7 @@ use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::Edge;
 use interlock_servers::NatsRelease;
 use serde_json::json;
 
@@ -85,6 +86,7 @@ async fn a_job_whose_push_was_never_finished_is_dispatched_again(release: NatsRe
         capabilities: Vec::new(),
         jobs_max: 1,
         term: LeaseTerm::For(JOB_LOCK),
+        edge: Edge::Http,
     };
     assert_eq!(scene.control.claim_now(claim).await.unwrap().len(), 1);
     let mut worker = Worker::join(&scene, "w", Manner::default()).await;

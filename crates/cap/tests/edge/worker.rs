@@ -23,11 +23,14 @@ pub(crate) struct Manner {
     pub(crate) capacity: i32,
     pub(crate) tenant: Option<&'static str>,
     pub(crate) every: Duration,
+    pub(crate) capabilities: &'static [&'static str],
+    /// None if empty.
+    pub(crate) pool: &'static str,
 }
 
 impl Default for Manner {
     fn default() -> Self {
-        Self { capacity: 4, tenant: None, every: Duration::from_millis(100) }
+        Self { capacity: 4, tenant: None, every: Duration::from_millis(100), capabilities: &[], pool: "" }
     }
 }
 
@@ -51,16 +54,7 @@ impl Worker {
             ..Handshake::default()
         };
         say(&client, wire::HANDSHAKE, id, Payload::Handshake(handshake)).await;
-        let heartbeat = Heartbeat {
-            worker_id: id.to_owned(),
-            max_parallel_jobs: manner.capacity,
-            labels: manner
-                .tenant
-                .map(|tenant| ("tenant".to_owned(), tenant.to_owned()))
-                .into_iter()
-                .collect(),
-            ..Heartbeat::default()
-        };
+        let heartbeat = heartbeat(id, &manner);
         let beating = tokio::spawn(beat(client.clone(), heartbeat, manner.every));
         Self { id: id.to_owned(), client, jobs, _beating: AbortOnDropHandle::new(beating) }
     }
@@ -68,6 +62,11 @@ impl Worker {
     pub(crate) async fn beat_once(&self) {
         let heartbeat = Heartbeat { worker_id: self.id.clone(), ..Heartbeat::default() };
         say(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
+    }
+
+    /// Says once that it behaves so.
+    pub(crate) async fn beat_as(&self, manner: &Manner) {
+        say(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat(&self.id, manner))).await;
     }
 
     pub(crate) async fn next_job(&mut self) -> JobRequest {
@@ -119,6 +118,18 @@ impl Worker {
             ..JobProgress::default()
         };
         say(&self.client, wire::PROGRESS, &self.id, Payload::JobProgress(progress)).await;
+    }
+}
+
+fn heartbeat(id: &str, manner: &Manner) -> Heartbeat {
+    let labels = manner.tenant.map(|tenant| ("tenant".to_owned(), tenant.to_owned()));
+    Heartbeat {
+        worker_id: id.to_owned(),
+        max_parallel_jobs: manner.capacity,
+        labels: labels.into_iter().collect(),
+        capabilities: manner.capabilities.iter().map(|&name| name.to_owned()).collect(),
+        pool: manner.pool.to_owned(),
+        ..Heartbeat::default()
     }
 }
 

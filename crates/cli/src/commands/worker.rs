@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use interlock_api::worker::{self, Notice, Outcome, Settings};
-use interlock_model::{Topic, WorkerId};
+use interlock_model::{Tag, Topic, WorkerId};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -40,6 +40,9 @@ pub(crate) struct Run {
     /// What to work on; may be given more than once
     #[arg(long = "topic", value_name = "TOPIC", required = true)]
     topics: Vec<Topic>,
+    /// What this worker is capable of, for jobs that require it; may be given more than once
+    #[arg(long = "capability", value_name = "TAG")]
+    capabilities: Vec<Tag>,
     /// The worker's name [default: made up]
     #[arg(long, value_name = "WORKER")]
     id: Option<WorkerId>,
@@ -58,6 +61,7 @@ pub(super) async fn run(Worker::Run(run): Worker, session: Session) -> Result<Ex
     let output = session.output;
     let id = run.id.unwrap_or_else(made_up_id);
     let settings = Settings {
+        capabilities: run.capabilities.iter().map(Tag::to_string).collect(),
         jobs_max: usize::from(run.parallel),
         lease: run.lease_ms.map(Duration::from_millis),
         ..Settings::new(id.clone(), run.topics)

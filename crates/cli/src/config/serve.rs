@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
+use interlock_model::scheduling::Pools;
 use serde::Deserialize;
 
 use super::Environment;
@@ -71,6 +72,8 @@ pub(crate) struct ServeConfig {
     pub(crate) admin_key: Option<Secret>,
     /// None: everything is in the folder.
     pub(crate) machines: Option<Machines>,
+    /// Which topics are for which workers.
+    pub(crate) pools: Pools,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: String,
     pub(crate) poll: Option<Duration>,
@@ -172,6 +175,7 @@ impl ServeFlags {
                 BTreeSet::from_iter,
             ),
             admin_key: self.admin_key,
+            pools: self.pools.unwrap_or_default(),
             log_format: self.log_format.unwrap_or(LogFormat::Text),
             log_level: self.log_level.unwrap_or_else(|| LOG_LEVEL_DEFAULT.to_owned()),
             poll: self.poll_ms.map(duration),

@@ -120,7 +120,7 @@ fn cap_settings(machines: &Machines, prefix: &str, stages: &Settings) -> CapSett
     let default = CapSettings::default();
     CapSettings {
         installation: if prefix == PREFIX_DEFAULT { String::new() } else { prefix.to_owned() },
-        silence: machines.worker_silence.unwrap_or(default.silence),
+        silence: stages.worker_silence,
         lease: machines.worker_lease.unwrap_or(default.lease),
         redelivery_delay: machines.redelivery_delay.unwrap_or(default.redelivery_delay),
         max_deliver: stages.deliveries_max.into(),

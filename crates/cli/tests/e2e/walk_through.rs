@@ -66,6 +66,7 @@ async fn the_commands_of_the_pages_work() {
     let server = Server::start(folder.path());
     for document in [
         "docs/concepts/admission.md",
+        "docs/concepts/scheduling.md",
         "docs/concepts/workers.md",
         "docs/concepts/dispatch-policy.md",
         "docs/concepts/locks.md",

@@ -1,46 +1,153 @@
 //! Writes down which workers are there, for people and programs that read the store itself.
 
-use interlock_backend::StoreError;
-use interlock_backend::registry::{RegisteredWorker, Registry};
-use interlock_model::{Fence, InstanceId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use interlock_backend::{PageRequest, StoreError};
+use interlock_model::scheduling::{LiveWorker, Load};
+use interlock_model::{Fence, InstanceId, TenantId, Timestamp};
 use serde_json::{Value, json};
 
+use super::every_tenant::EveryTenant;
 use crate::service::Control;
+use crate::workers::KnownWorker;
+
+/// Workers on HTTP in one snapshot, and of one tenant. Who reads it is told if there are more.
+const RECORDS_MAX: usize = 5_000;
+const RECORDS_OF_A_TENANT_MAX: usize = 500;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Snapshot {
     pub workers: usize,
+    /// Workers on HTTP that were not seen for so long that they were forgotten.
+    pub workers_forgotten: usize,
 }
 
 pub(super) async fn write(control: &Control, fence: Fence) -> Result<Snapshot, StoreError> {
     let registry = control.store.registry().await?;
-    let document = document(&registry, &control.instance, fence).to_string();
+    let now = registry.now;
+    let silence = control.settings.worker_silence;
+    let on_the_bus = |known| KnownWorker::on_the_bus(known, now, silence);
+    let mut workers: Vec<KnownWorker> = registry.workers.into_iter().map(on_the_bus).collect();
+    let (on_http, is_whole) = records(control, now).await?;
+    let forgotten = forget(control, &on_http, now).await?;
+    workers.extend(on_http);
+    let seen = Seen { now, workers: &workers, is_whole };
+    let document = document(&seen, &control.instance, fence).to_string();
     control.store.save_snapshot(fence, &document).await?;
-    Ok(Snapshot { workers: registry.workers.len() })
+    Ok(Snapshot { workers: workers.len(), workers_forgotten: forgotten })
+}
+
+/// Workers on HTTP of all tenants, as far as they fit, and whether all did.
+async fn records(control: &Control, now: Timestamp) -> Result<(Vec<KnownWorker>, bool), StoreError> {
+    let mut found = Vec::new();
+    let mut is_whole = true;
+    let mut tenants = EveryTenant::from_the_first();
+    while let Some(page) = tenants.next_page(control).await? {
+        for tenant in &page {
+            let room = RECORDS_MAX.saturating_sub(found.len()).min(RECORDS_OF_A_TENANT_MAX);
+            if room == 0 {
+                return Ok((found, false));
+            }
+            let page = PageRequest { limit: room, after: None };
+            let records = control.store.workers(tenant, &page).await?;
+            is_whole &= records.next.is_none();
+            let on_http = |record| KnownWorker::on_http(tenant, record, now, &control.settings);
+            found.extend(records.items.into_iter().map(on_http));
+        }
+    }
+    Ok((found, is_whole))
+}
+
+/// Forgets those that have been away for long. The edge does the same for those on the bus.
+async fn forget(control: &Control, on_http: &[KnownWorker], now: Timestamp) -> Result<usize, StoreError> {
+    let mut forgotten = 0;
+    for known in on_http {
+        let away: Duration = now.since(known.last_seen_at);
+        if let Some(tenant) = known.tenant.as_ref().filter(|_| away > control.settings.worker_forgotten_after)
+        {
+            control.store.forget_record(tenant, &known.found.worker, known.last_seen_at).await?;
+            forgotten += 1;
+        }
+    }
+    Ok(forgotten)
+}
+
+struct Seen<'a> {
+    now: Timestamp,
+    workers: &'a [KnownWorker],
+    is_whole: bool,
+}
+
+/// What the workers of a pool, or those that serve a topic, carry and could carry. Those on HTTP do not say.
+#[derive(Debug, Default)]
+struct Capacity {
+    workers: usize,
+    active_jobs: u32,
+    capacity: u32,
+    available: u32,
+}
+
+impl Capacity {
+    fn add(&mut self, worker: &LiveWorker) {
+        self.workers += 1;
+        if let Some(Load { jobs, jobs_max }) = worker.load {
+            self.active_jobs = self.active_jobs.saturating_add(jobs);
+            self.capacity = self.capacity.saturating_add(jobs_max);
+            let free = if worker.is_draining { 0 } else { jobs_max.saturating_sub(jobs) };
+            self.available = self.available.saturating_add(free);
+        }
+    }
+}
+
+fn told(capacities: &BTreeMap<&str, Capacity>) -> Value {
+    let told = |(name, one): (&&str, &Capacity)| {
+        let Capacity { workers, active_jobs, capacity, available } = one;
+        let told = json!({
+            "workers": workers, "active_jobs": active_jobs, "capacity": capacity, "available": available,
+        });
+        ((*name).to_owned(), told)
+    };
+    Value::Object(capacities.iter().map(told).collect())
 }
 
 /// It says when it was made and by whom: whoever reads it must be able to see how old it is.
-fn document(registry: &Registry, writer: &InstanceId, fence: Fence) -> Value {
-    let workers: Vec<_> = registry.workers.iter().map(worker).collect();
+fn document(seen: &Seen<'_>, writer: &InstanceId, fence: Fence) -> Value {
+    let mut pools: BTreeMap<&str, Capacity> = BTreeMap::new();
+    let mut topics: BTreeMap<&str, Capacity> = BTreeMap::new();
+    for known in seen.workers.iter().filter(|known| known.is_online) {
+        if let Some(pool) = &known.found.pool {
+            pools.entry(pool).or_default().add(&known.found);
+        }
+        for topic in &known.found.topics {
+            topics.entry(topic.as_str()).or_default().add(&known.found);
+        }
+    }
     json!({
-        "captured_at": registry.now.to_string(),
+        "captured_at": seen.now.to_string(),
         "writer": writer.as_str(),
         "fence": fence.number(),
-        "workers": workers,
+        "is_whole": seen.is_whole,
+        "pools": told(&pools),
+        "topics": told(&topics),
+        "workers": seen.workers.iter().map(worker).collect::<Vec<_>>(),
     })
 }
 
-fn worker(known: &RegisteredWorker) -> Value {
-    let beat = known.beat.clone().unwrap_or_default();
+fn worker(known: &KnownWorker) -> Value {
+    let LiveWorker { worker, edge, topics, capabilities, pool, is_draining, load } = &known.found;
     json!({
-        "worker_id": known.worker.as_str(),
-        "topics": known.handshake.as_ref().map(|handshake| handshake.topics.as_slice()).unwrap_or_default(),
-        "capabilities": beat.capabilities,
-        "pool": beat.pool,
-        "tenant": beat.tenant,
-        "active_jobs": beat.jobs_active,
-        "max_parallel_jobs": beat.jobs_max,
+        "worker_id": worker.as_str(),
+        "edge": edge,
+        "topics": topics,
+        "capabilities": capabilities,
+        "pool": pool,
+        "tenant": known.tenant.as_ref().map(TenantId::as_str),
+        "active_jobs": load.map(|load| load.jobs),
+        "max_parallel_jobs": load.map(|load| load.jobs_max),
+        "draining": is_draining,
+        "online": known.is_online,
         "last_seen_at": known.last_seen_at.to_string(),
     })
 }

@@ -2,7 +2,9 @@
 
 use interlock_backend::jobs::JobView;
 use interlock_backend::{PageRequest, StoreError};
+use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::JobLease;
+use interlock_model::scheduling::WaitReason;
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
 
@@ -23,18 +25,41 @@ impl Control {
                 Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }
             }
             (None, Some(lease)) => working(id, lease, now),
-            (None, None) => self.why_queued(tenant, &found).await?,
+            (None, None) => match &found.hold {
+                Some(hold) => held(hold, now),
+                None => self.why_queued(tenant, &found).await?,
+            },
         };
         Ok(Some(Why::new(found.state.name(), now, vec![Cause { job: Some(id.clone()), ..cause }])))
     }
 
     async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Cause, StoreError> {
         let topic = &found.job.new.topic;
-        let sentence = format!("the job waits in the queue of topic {topic}");
-        let cause = Cause { since: Some(found.job.created_at), ..Cause::new(CauseCode::Queue, sentence) };
-        let position = 1;
-        let expected_wait = why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position);
-        Ok(Cause { position: Some(position), expected_wait, ..cause })
+        let Some(waiting) = self.waiting_for(tenant, found).await? else {
+            let sentence = format!("the job is leaving the queue of topic {topic}");
+            return Ok(Cause::new(CauseCode::Queue, sentence));
+        };
+        let code = match waiting.reason {
+            WaitReason::NoWorker => CauseCode::NoWorker,
+            WaitReason::Capability => CauseCode::MissingCapability,
+            WaitReason::Draining => CauseCode::WorkerDraining,
+            WaitReason::Saturated => CauseCode::WorkerSaturated,
+            WaitReason::Turn => CauseCode::Queue,
+        };
+        let position = waiting.position as u64 + 1;
+        let sentence = format!("the job waits in the queue of topic {topic}: {}", waiting.detail);
+        let expected_wait = match code {
+            CauseCode::Queue | CauseCode::WorkerSaturated => {
+                why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position)
+            }
+            _ => None,
+        };
+        Ok(Cause {
+            since: Some(found.job.created_at),
+            position: Some(position),
+            expected_wait,
+            ..Cause::new(code, sentence)
+        })
     }
 
     /// When jobs of the topic were done, lately.
@@ -43,6 +68,21 @@ impl Control {
         let jobs = self.store.jobs(tenant, None, &newest).await?;
         let of_topic = jobs.items.into_iter().filter(|found| found.job.new.topic == *topic);
         Ok(of_topic.filter_map(|found| found.job.end).map(|end| end.at).collect())
+    }
+}
+
+/// A policy has not let it go yet.
+fn held(hold: &Hold, now: Timestamp) -> Cause {
+    let code = match hold.reason {
+        HoldReason::PolicyPending => CauseCode::PolicyPending,
+        HoldReason::PolicyUnavailable => CauseCode::PolicyUnavailable,
+        HoldReason::PolicyThrottled => CauseCode::PolicyThrottled,
+        HoldReason::Approval => CauseCode::ApprovalOpen,
+    };
+    let cause = Cause { since: Some(hold.since), ..Cause::new(code, hold.detail.clone()) };
+    match hold.look_at.filter(|_| code == CauseCode::PolicyThrottled) {
+        Some(at) => cause.ending(at, now),
+        None => cause,
     }
 }
 

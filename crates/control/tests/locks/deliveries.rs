@@ -18,6 +18,7 @@ use interlock_model::dead_letter::LetterCode;
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::retry::{RetryPolicy, Seed};
 use interlock_model::run::{Run, RunStatus};
+use interlock_model::scheduling::Edge;
 use interlock_model::{InstanceId, RunId, TenantId};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -66,6 +67,7 @@ pub(crate) async fn crowded_run(scene: &Scene, control: &Control, steps: usize) 
         capabilities: Vec::new(),
         jobs_max: count,
         term: LeaseTerm::For(AN_HOUR),
+        edge: Edge::Http,
     };
     let mut claimed = scene.store.claim(claim).await.unwrap();
     assert_eq!(claimed.len(), count);

@@ -10,6 +10,7 @@ use interlock_control::admission::{StartRequest, Started};
 use interlock_control::service::{Roles, run_stages};
 use interlock_model::job::JobOutcome;
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::Edge;
 use interlock_model::{RunId, TenantId};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -46,6 +47,7 @@ async fn claim(scene: &Scene) -> Vec<Claimed> {
         capabilities: Vec::new(),
         jobs_max: 2 * ITEMS,
         term: LeaseTerm::For(Duration::from_hours(1)),
+        edge: Edge::Http,
     };
     scene.store.claim(claim).await.unwrap()
 }

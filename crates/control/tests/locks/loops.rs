@@ -11,6 +11,7 @@ use interlock_control::locks::{LoopLock, Loss};
 use interlock_control::reconcile::ticking::{self, Report, Tick};
 use interlock_control::reconcile::{LostJobs, StandingRuns, WaitingJobs};
 use interlock_model::lock::{LockName, StageLock};
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, Timestamp};
 use serde_json::Value;
 use tokio::task::{AbortHandle, JoinSet};
@@ -178,6 +179,7 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
         capabilities: Vec::new(),
         jobs_max: 1,
         term: LeaseTerm::For(Duration::from_secs(2)),
+        edge: Edge::Http,
     };
     assert_eq!(scene.store.claim(claim).await.unwrap().len(), 1);
     sleep(Duration::from_secs(3)).await;

@@ -13,6 +13,7 @@ use interlock_control::reconcile::{DriftedSlots, DueTimers, LostJobs, Retention,
 use interlock_model::TenantId;
 use interlock_model::job::StaleState;
 use interlock_model::lock::StageLock;
+use interlock_model::scheduling::Edge;
 use tokio::time::sleep;
 
 use crate::runs::{engine, start_a_run};
@@ -58,6 +59,7 @@ fn claim(term: Duration) -> Claim {
         capabilities: Vec::new(),
         jobs_max: 10,
         term: LeaseTerm::For(term),
+        edge: Edge::Http,
     }
 }
 

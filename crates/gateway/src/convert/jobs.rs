@@ -2,9 +2,10 @@
 
 use interlock_api::jobs::{ClaimedJob, JobView, WaitingFor};
 use interlock_backend::jobs::{self, Claimed};
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobEnd, JobLease, NewJob};
 use interlock_model::time::millis;
-use interlock_model::{Fence, Timestamp};
+use interlock_model::{Fence, Timestamp, scheduling};
 
 pub(crate) fn claimed(claimed: Claimed) -> ClaimedJob {
     let Claimed { job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _ }, lease, queued_at: _ } =
@@ -36,8 +37,6 @@ pub(crate) fn view(view: jobs::JobView) -> JobView {
         workflow_id: workflow,
         topic,
         state,
-        waiting_for: hold
-            .map(|hold| WaitingFor { reason: hold.reason.name().to_owned(), detail: hold.detail }),
         fence: held.filter(|fence| *fence != Fence::NONE).map(Fence::number),
         worker_id: worker,
         created_at: created_at.into(),
@@ -46,5 +45,15 @@ pub(crate) fn view(view: jobs::JobView) -> JobView {
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
         input,
+        waiting_for: hold.map(held_for),
     }
+}
+
+pub(crate) fn waiting_for(waiting: scheduling::WaitingFor) -> WaitingFor {
+    let scheduling::WaitingFor { reason, detail, position, workers } = waiting;
+    WaitingFor { reason: reason.name().to_owned(), detail, position: Some(position), workers: Some(workers) }
+}
+
+fn held_for(hold: Hold) -> WaitingFor {
+    WaitingFor { reason: hold.reason.name().to_owned(), detail: hold.detail, position: None, workers: None }
 }

@@ -12,6 +12,7 @@ pub(crate) mod retry_policies;
 pub(crate) mod rollouts;
 pub(crate) mod runs;
 pub(crate) mod why;
+pub(crate) mod workers;
 
 use interlock_api::Page;
 

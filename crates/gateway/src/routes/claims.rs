@@ -12,6 +12,7 @@ use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, Heartbeat, LeaseTerm, Progress};
 use interlock_model::job::JobOutcome;
 use interlock_model::lease::FENCE_MAX;
+use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, WorkerId};
 
@@ -89,6 +90,7 @@ fn within_bounds(
         capabilities,
         jobs_max: max_jobs as usize,
         term: LeaseTerm::For(lease),
+        edge: Edge::Http,
     };
     Ok((claim, Duration::from_millis(wait_ms)))
 }

@@ -51,7 +51,9 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named
     caller.may(Permission::ReadJobs)?;
     let found = app.control.store().job(&caller.tenant, &id).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
-    Ok(Json(convert::jobs::view(found)))
+    let queued = app.control.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for);
+    let view = convert::jobs::view(found);
+    Ok(Json(JobView { waiting_for: view.waiting_for.clone().or(queued), ..view }))
 }
 
 /// Ends an open job. One that has ended stays as it is.

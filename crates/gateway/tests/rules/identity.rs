@@ -149,6 +149,7 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
         ("PUT", "/api/v1/config", config, &[]),
         ("POST", "/api/v1/workers/w/claim", claim, &["worker"]),
         ("GET", "/api/v1/workers", Value::Null, &["operator", "viewer"]),
+        ("POST", "/api/v1/workers/w/drain", json!({"draining": true}), &["operator"]),
         ("GET", "/api/v1/jobs", Value::Null, &["operator", "worker", "viewer"]),
         ("GET", of_job(""), Value::Null, &["operator", "worker", "viewer"]),
         ("POST", of_job("/heartbeat"), json!({"fence": 1}), &["worker"]),

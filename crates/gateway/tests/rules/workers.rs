@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::server::{Server, local, one_step};
+use crate::server::{Server, empty_store, local, one_step, patient};
 
 #[tokio::test]
 async fn a_run_goes_from_start_to_its_end_through_a_worker() {
@@ -167,4 +167,78 @@ async fn the_shortest_lease_is_a_setting() {
     let server = Server::with(settings, None).await.unwrap();
     let body = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0, "lease_ms": 50});
     server.post("/api/v1/workers/w1/claim").json(&body).send().await.ok(200);
+}
+
+async fn waiting_for(server: &Server, run: &str) -> serde_json::Value {
+    let job = server.get(&format!("/api/v1/jobs/{run}:build@1")).send().await.ok(200);
+    assert_eq!(job["state"], "queued");
+    job["waiting_for"].clone()
+}
+
+#[tokio::test]
+async fn a_queued_job_says_what_it_waits_for_and_goes_to_the_first_worker_that_fits() {
+    let server = Server::start().await;
+    let step = json!({"type": "worker", "topic": "build", "meta": {"requires": ["gpu"]}});
+    server.save(&json!({"id": "wf", "name": "wf", "steps": {"build": step}})).await;
+    let first = server.run("wf", &json!({})).await;
+    let run = server.run("wf", &json!({})).await;
+    let alone = waiting_for(&server, &run).await;
+    assert_eq!((&alone["reason"], &alone["position"]), (&json!("no_worker"), &json!(1)));
+    assert_eq!(alone["workers"], 0);
+    let claim = |capabilities: &[&str]| json!({"topics": ["build"], "capabilities": capabilities});
+    let plain = server.post("/api/v1/workers/plain/claim").json(&claim(&["linux"])).send().await.ok(200);
+    assert_eq!(plain, json!({"jobs": []}));
+    let incapable = waiting_for(&server, &run).await;
+    assert_eq!(incapable["reason"], "capability");
+    assert_eq!(incapable["detail"], "1 worker serves the topic build; the nearest lacks gpu");
+    let able = server.post("/api/v1/workers/able/claim").json(&claim(&["linux", "gpu"])).send().await.ok(200);
+    assert_eq!(able["jobs"][0]["run_id"], json!(first));
+    let busy = waiting_for(&server, &run).await;
+    assert_eq!(
+        (&busy["reason"], &busy["position"], &busy["workers"]),
+        (&json!("saturated"), &json!(0), &json!(1))
+    );
+}
+
+#[tokio::test]
+async fn a_draining_worker_is_shown_so_and_claims_nothing() {
+    let server = Server::start().await;
+    server.save(&one_step("wf")).await;
+    let drain = |draining: bool| server.post("/api/v1/workers/w1/drain").json(&json!({"draining": draining}));
+    drain(true).send().await.problem(404, "not_found");
+    let claim = json!({"topics": ["build"]});
+    server.post("/api/v1/workers/w1/claim").json(&claim).send().await.ok(200);
+    assert_eq!(drain(true).send().await.ok(200)["draining"], true);
+    let listed = server.get("/api/v1/workers").send().await.ok(200);
+    assert_eq!(
+        (&listed["items"][0]["draining"], &listed["items"][0]["edge"]),
+        (&json!(true), &json!("http"))
+    );
+    let run = server.run("wf", &json!({"n": 1})).await;
+    let nothing = server.post("/api/v1/workers/w1/claim").json(&claim).send().await.ok(200);
+    assert_eq!(nothing, json!({"jobs": []}));
+    assert_eq!(waiting_for(&server, &run).await["reason"], "draining");
+    assert_eq!(drain(false).send().await.ok(200)["draining"], false);
+    assert_eq!(server.claim_one("w1").await["run_id"], json!(run));
+    let unknown = server.post("/api/v1/workers/w1/drain").json(&json!({"draining": 1})).send().await;
+    unknown.problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_pools_topic_is_only_for_workers_on_http_that_are_capable_of_what_it_requires() {
+    let pool = interlock_model::scheduling::Pool {
+        topics: ["build".parse().unwrap()].into(),
+        requires: ["gpu".parse().unwrap()].into(),
+    };
+    let pools = interlock_model::scheduling::Pools::new([("large".to_owned(), pool)].into());
+    let stages = interlock_control::Settings { pools, ..patient() };
+    let server = Server::on(empty_store(), stages).await;
+    server.save(&one_step("wf")).await;
+    let run = server.run("wf", &json!({"n": 1})).await;
+    let claim = |capabilities: &[&str]| json!({"topics": ["build"], "capabilities": capabilities});
+    let plain = server.post("/api/v1/workers/plain/claim").json(&claim(&[])).send().await.ok(200);
+    assert_eq!(plain, json!({"jobs": []}));
+    assert_eq!(waiting_for(&server, &run).await["reason"], "no_worker");
+    let able = server.post("/api/v1/workers/able/claim").json(&claim(&["gpu"])).send().await.ok(200);
+    assert_eq!(able["jobs"][0]["run_id"], json!(run));
 }

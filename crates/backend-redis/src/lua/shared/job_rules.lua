@@ -1,13 +1,13 @@
 -- What must be true of jobs: in the list of all, in a queue or with a worker, or ended.
 local function read_job(job)
   local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off',
-    'held', 'held_until')
+    'held', 'held_until', 'kind', 'moved')
   if not found then
     return nil
   end
   return { is_there = found[1], created_at = found[1], topic = found[2], is_ended = found[3], fence = found[4],
-    expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8],
-    is_open = found[1] and not found[3], id = job }
+    expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8], kind = found[9] or nil,
+    moved = found[10] or nil, is_open = found[1] and not found[3], id = job }
 end
 
 local function listed_at(job)
@@ -15,7 +15,7 @@ local function listed_at(job)
 end
 
 local function queued_at(job)
-  return key('wf:queue', job.topic), listed_at(job)
+  return queue_key(job.topic, job.kind), queue_place(job.id, job.created_at, job.moved)
 end
 
 -- The id stands behind the time and a slash.
@@ -100,8 +100,7 @@ rules.job_in_no_index = { {
       redis.call('ZADD', key('wf:held'), job.held_until, id)
       return
     end
-    local queue, place = queued_at(job)
-    redis.call('ZADD', queue, 0, place)
+    enqueue(id)
   end,
 } }
 

@@ -1,22 +1,25 @@
--- Puts an open job into its topic's queue, at the place that its age gives it.
-local function enqueue(job, topic, created_at)
-  redis.call('ZADD', key('wf:queue', topic), 0, sortable(created_at) .. '/' .. job)
-end
-
--- Writes a new job down, in no queue yet: id, topic, deadline (or empty) and the job itself. Its id and its topic.
+-- Writes a new job down, in no queue yet: id, topic, deadline (or empty), what it requires as one word (or empty), by how
+-- much its priority moves it, and the job itself. Its id, topic, kind and by how much it is moved.
 local function write_job(run)
-  local job, topic, deadline, document = argument(), argument(), argument(), argument()
-  redis.call('HSET', key('wf:job', job), 'job', document, 'topic', topic, 'created_at', integer(now),
-    'deadline_at', deadline)
+  local job, topic, deadline, kind, moved, document =
+    argument(), argument(), argument(), argument(), number(), argument()
+  local hash = key('wf:job', job)
+  redis.call('HSET', hash, 'job', document, 'topic', topic, 'created_at', integer(now), 'deadline_at', deadline)
+  if kind ~= '' then
+    redis.call('HSET', hash, 'kind', kind)
+  end
+  if moved ~= 0 then
+    redis.call('HSET', hash, 'moved', integer(moved))
+  end
   redis.call('ZADD', key('wf:jobs'), 0, sortable(now) .. '/' .. job)
   redis.call('SADD', key('wf:run:jobs', run), job)
-  return job, topic
+  return job, topic, kind, moved
 end
 
--- Puts a new job into its topic's queue.
+-- Puts a new job into the queue of its topic and kind.
 local function dispatch(run)
-  local job, topic = write_job(run)
-  enqueue(job, topic, now)
+  local job, topic, kind, moved = write_job(run)
+  stand_in_line(job, now, topic, kind, moved)
 end
 
 -- Holds a job for a reason until then; for ever, if no time is given: a person is asked.
@@ -69,7 +72,7 @@ end
 local function end_job(job, cause)
   local hash = key('wf:job', job)
   local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-    'expires_at', 'put_off_since', 'held')
+    'expires_at', 'put_off_since', 'held', 'kind', 'moved')
   if not found[1] or found[2] then
     return false
   end
@@ -91,7 +94,7 @@ local function end_job(job, cause)
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', found[4], 'end_fence', fence,
       'end_worker', found[5])
   else
-    redis.call('ZREM', key('wf:queue', found[3]), sortable(tonumber(found[1])) .. '/' .. job)
+    redis.call('ZREM', queue_key(found[3], found[10]), queue_place(job, found[1], found[11]))
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
   end
   return true

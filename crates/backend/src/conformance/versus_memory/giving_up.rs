@@ -10,7 +10,6 @@ use super::Walk;
 use crate::PageRequest;
 use crate::conformance::scene::{acme, letter, name};
 use crate::jobs::LeaseTerm;
-use crate::registry::{Beat, Handshake};
 
 const WORKERS: [&str; 3] = ["worker-1", "worker-2", "worker-3@host:1"];
 
@@ -62,32 +61,6 @@ impl Walk {
             _ => {
                 let page = PageRequest { limit: self.random.random_range(1..4), after: None };
                 let _ = same!(self, dead_letters(&tenant, &page));
-            }
-        }
-    }
-
-    /// A worker on the bus speaks, or is gone.
-    pub(super) async fn hear_of_a_worker(&mut self) {
-        let worker = self.worker();
-        match self.random.random_range(0..6) {
-            0 => {
-                let handshake = Handshake { topics: vec![name("build"); self.random.random_range(0..3)] };
-                let _ = same!(self, introduce(&worker, &handshake));
-            }
-            1 => {
-                let jobs_active = self.random.random_range(0..9);
-                let beat = Beat { jobs_active, tenant: Some(acme()), ..Beat::default() };
-                let _ = same!(self, beat(&worker, &beat));
-            }
-            2 => drop(same!(self, registry())),
-            3 => {
-                let silent_since =
-                    self.clock.now() - Duration::from_millis(self.random.random_range(0..2_000));
-                let _ = same!(self, forget_worker(&worker, silent_since));
-            }
-            _ => {
-                let (tenant, limit) = (self.tenant(), self.random.random_range(1..4));
-                let _ = same!(self, abandon(&tenant, &worker, limit));
             }
         }
     }

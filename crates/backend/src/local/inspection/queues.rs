@@ -11,7 +11,7 @@ use crate::StoreError;
 
 /// Where the job waits, should no worker have it.
 fn place(look: &Look<'_>, job: &Job) -> String {
-    rows::queued(look.tenant, &job.new.topic, job.created_at, &job.new.id)
+    rows::queued(look.tenant, &job.new, job.created_at)
 }
 
 pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {

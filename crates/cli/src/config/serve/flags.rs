@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{Args, Command, FromArgMatches, ValueEnum};
 use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 use interlock_model::retry::{InvalidPolicy, RetryPolicy};
+use interlock_model::scheduling::Pools;
 use serde::Deserialize;
 
 use super::{DispatchPolicyChoices, LogFormat, Role, Secret};
@@ -37,6 +38,9 @@ pub(crate) struct ServeFlags {
     /// A first admin key, for a server that has none yet; better given by `INTERLOCK_ADMIN_KEY`
     #[arg(long, value_name = "KEY")]
     pub(super) admin_key: Option<Secret>,
+    /// Pools of workers; a table for each, and only in the file.
+    #[arg(skip)]
+    pub(super) pools: Option<Pools>,
     /// Where Redis is: `redis://[user:password@]host:port`, `rediss://` for TLS, `redis+sentinel://host:port,…/master`, or
     /// several hosts of a Cluster with commas
     #[arg(long, value_name = "URL", help_heading = "Many machines")]
@@ -257,6 +261,7 @@ impl ServeFlags {
             config,
             dispatch_policy,
             admin_key,
+            pools,
             redis,
             nats,
             blob_redis,

@@ -6,6 +6,7 @@ mod chaos;
 mod doctor;
 mod documents;
 mod drill;
+mod fairness;
 mod fan_in;
 mod kills;
 mod lab;
@@ -19,6 +20,7 @@ mod retry_policies;
 mod rollouts;
 mod run_lock;
 mod ticks;
+mod workers;
 
 use std::path::Path;
 

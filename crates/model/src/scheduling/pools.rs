@@ -1,0 +1,99 @@
+//! Pools: topics whose jobs go only to certain workers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::Edge;
+use crate::queue::Kind;
+use crate::{Tag, Topic};
+
+/// Pools by name. A topic that none of them names is for everybody who is in no pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pools(BTreeMap<String, Pool>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// What its workers are there for.
+    pub topics: BTreeSet<Topic>,
+    /// What each of them must be capable of, besides what a job requires.
+    #[serde(default)]
+    pub requires: BTreeSet<Tag>,
+}
+
+impl Pools {
+    #[must_use]
+    pub fn new(pools: BTreeMap<String, Pool>) -> Self {
+        Self(pools)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The pools that name the topic.
+    pub fn of<'a>(&'a self, topic: &'a Topic) -> impl Iterator<Item = (&'a str, &'a Pool)> {
+        let named = self.0.iter().filter(move |(_, pool)| pool.topics.contains(topic));
+        named.map(|(name, pool)| (name.as_str(), pool))
+    }
+
+    /// Whether the topic's jobs may go to such a worker at all. Workers on HTTP say by their topics where they belong;
+    /// those on the bus by their pool.
+    #[must_use]
+    pub fn admit(&self, topic: &Topic, edge: Edge, pool: Option<&str>, capabilities: &[String]) -> bool {
+        let mut naming = self.of(topic).peekable();
+        if naming.peek().is_none() {
+            // Who is in a pool that says what it is for does nothing else.
+            return edge == Edge::Http || pool.is_none_or(|pool| !self.0.contains_key(pool));
+        }
+        let mut naming = naming.filter(|(name, _)| edge == Edge::Http || pool == Some(name));
+        naming.any(|(_, pool)| Kind::of(&pool.requires).fits(capabilities))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pools() -> Pools {
+        let pool = |topics: &[&str], requires: &[&str]| Pool {
+            topics: topics.iter().map(|topic| topic.parse().unwrap()).collect(),
+            requires: requires.iter().map(|tag| tag.parse().unwrap()).collect(),
+        };
+        let pools = [("large", pool(&["train", "infer"], &["gpu"])), ("small", pool(&["infer"], &[]))];
+        Pools::new(pools.into_iter().map(|(name, pool)| (name.to_owned(), pool)).collect())
+    }
+
+    fn admits(topic: &str, edge: Edge, pool: Option<&str>, capabilities: &[&str]) -> bool {
+        let capabilities: Vec<String> = capabilities.iter().map(|&name| name.to_owned()).collect();
+        pools().admit(&topic.parse().unwrap(), edge, pool, &capabilities)
+    }
+
+    #[test]
+    fn a_topic_that_a_pool_names_is_for_its_workers_only() {
+        assert!(admits("train", Edge::Nats, Some("large"), &["gpu"]));
+        assert!(!admits("train", Edge::Nats, Some("small"), &["gpu"]));
+        assert!(!admits("train", Edge::Nats, None, &["gpu"]));
+        assert!(admits("infer", Edge::Nats, Some("small"), &[]));
+    }
+
+    #[test]
+    fn a_pools_workers_must_be_capable_of_what_it_requires() {
+        assert!(!admits("train", Edge::Nats, Some("large"), &[]));
+        assert!(!admits("infer", Edge::Nats, Some("large"), &[]));
+        assert!(!admits("train", Edge::Http, None, &[]));
+        assert!(admits("train", Edge::Http, None, &["gpu"]));
+        assert!(admits("infer", Edge::Http, None, &[]), "one of the topic's pools requires nothing");
+    }
+
+    #[test]
+    fn a_topic_that_no_pool_names_is_for_those_in_no_pool() {
+        assert!(admits("build", Edge::Nats, None, &[]));
+        assert!(admits("build", Edge::Nats, Some("unknown"), &[]));
+        assert!(!admits("build", Edge::Nats, Some("large"), &["gpu"]));
+        assert!(admits("build", Edge::Http, None, &[]));
+    }
+}
