@@ -164,6 +164,19 @@ async fn a_step_whose_job_ended_unheard_is_told_and_one_that_was_told_is_left_al
 }
 
 #[tokio::test]
+async fn a_job_that_is_held_is_in_no_queue_and_will_be_looked_at() {
+    let scene = Scene::new().await;
+    let job = "QUEUED:build@1";
+    let held = ["HSET wf:job:{acme}:QUEUED:build@1 held policy_pending held_until 9999999999999"];
+    let listed = scene.run("ZRANGE wf:queue:{acme}:build 0 -1").await;
+    scene.run("ZADD wf:held:{acme} 9999999999999 QUEUED:build@1").await;
+    scene.finds_and_mends(&held, Invariant::QueueEntryWithoutJob, job).await;
+    assert_eq!(scene.run("ZRANGE wf:queue:{acme}:build 0 -1").await, "", "it was at {listed}");
+    scene.finds_and_mends(&["ZREM wf:held:{acme} QUEUED:build@1"], Invariant::JobInNoIndex, job).await;
+    assert_eq!(scene.run("ZSCORE wf:held:{acme} QUEUED:build@1").await, "9999999999999");
+}
+
+#[tokio::test]
 async fn a_hold_of_a_process_that_is_gone_is_ended() {
     let scene = Scene::new().await;
     let holder = super::name("engine-gone");
@@ -231,6 +244,7 @@ async fn a_list_of_another_kind_is_named_and_stops_no_look() {
         "wf:jobs",
         "wf:leases",
         "wf:put_off",
+        "wf:held",
         "wf:approvals:open",
         "wf:dead_letters:index",
         "wf:locks:sweeps",

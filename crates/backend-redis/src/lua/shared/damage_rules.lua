@@ -1,5 +1,5 @@
--- What is written down can be read: here, that it is of its kind and that what scripts go by is there. Whether documents
--- can be read is not known to Lua.
+-- What is written down can be read: here, that it is of its kind, and that what scripts go by is there. Whether a
+-- document can be read is not known to Lua.
 local by_hand = 'nobody but a person can tell what it was'
 
 -- What is wrong with a key that should be of this kind, or not there at all.
@@ -10,7 +10,7 @@ end
 
 local lists = { ['wf:tenant'] = 'hash', ['wf:runs'] = 'zset', ['wf:runs:active'] = 'set', ['wf:runs:deleted'] = 'set',
   ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:put_off'] = 'zset',
-  ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
+  ['wf:held'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
   ['wf:dead_letters:index'] = 'zset', ['wf:locks:sweeps'] = 'zset', ['wf:locks:listed'] = 'zset',
   ['wf:locks:since'] = 'hash', ['wf:locks:waiting'] = 'hash' }
 

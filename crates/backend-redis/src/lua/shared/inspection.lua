@@ -2,8 +2,8 @@
 -- wrong with one subject (`finds`: a sentence, or nothing; then, where nobody but a person can mend it, why), and
 -- how it is put right (`mends`).
 --
--- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, for how long keys
--- are judged, and the instances that were not heard of.
+-- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, for how long
+-- keys are judged, and the instances that were not heard of.
 local invariant, grace, letters_told_from, keys_judged_for = argument(), number(), number(), number()
 local gone_instances = {}
 for _ = 1, number() do
@@ -81,8 +81,8 @@ local function over_runs(pick)
   end
 end
 
--- Keys of the tenant that no list leads to, by what they are called: the names behind the tenant's tag. One page goes past
--- a bounded number of keys, ours or not.
+-- Keys of the tenant that no list leads to, by what they are called: the names behind the tenant's tag. One page goes
+-- past a bounded number of keys, ours or not.
 local function over_keys(name)
   local front = key(name, '')
   return function(after, limit)

@@ -136,7 +136,9 @@ rules.queue_entry_without_job = { {
       return 'a queue names a job that is not there'
     end
     local queue, own_place = queued_at(job)
-    return job.is_ended and 'a queue names a job that has ended' or job.fence and 'a queue names a job that a worker has'
+    return job.is_ended and 'a queue names a job that has ended'
+      or job.fence and 'a queue names a job that a worker has'
+      or job.held and 'a queue names a job that is held'
       or (queue ~= key('wf:queue', name) or own_place ~= place) and 'a queue names a job at a place that is not its own'
   end,
   mends = function(_, where)

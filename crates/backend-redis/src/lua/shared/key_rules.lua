@@ -23,8 +23,8 @@ local function free(subject)
   redis.call('DEL', place_of(subject))
 end
 
--- Whether the run was made so long ago that the mark which tells of its deletion may be gone, too. Ids of runs begin with
--- when they were made.
+-- Whether the run was made so long ago that the mark which tells of its deletion may be gone, too. Ids of runs begin
+-- with when they were made.
 local function is_old(run)
   local first, second = string.match(run, '^(%x%x%x%x%x%x%x%x)-(%x%x%x%x)-')
   return first and tonumber(first .. second, 16) < now - keys_judged_for

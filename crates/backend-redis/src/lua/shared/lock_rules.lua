@@ -33,8 +33,8 @@ rules.lock_not_listed = { {
   end,
 } }
 
--- The number of those who wait, of each lock and of all. A lock whose keys have ended by themselves is counted as it was
--- until somebody sweeps.
+-- The number of those who wait, of each lock and of all. A lock whose keys have ended by themselves is counted as it
+-- was until somebody sweeps.
 local function counted()
   local counts, sum, total, drifted = redis.call('HGETALL', waiting_counts), 0, 0, {}
   for index = 1, #counts, 2 do

@@ -117,8 +117,9 @@ rules.run_hold_without_holder = { {
     if gone_instances[lock.owner] then
       return 'the run is held by ' .. lock.owner .. ', which is gone'
     end
-    return lock.expires_at + grace <= now and 'the hold of ' .. lock.owner .. ' has run out since ' .. late_by(lock.expires_at)
-      or lock.expires_at > now + hold_max and 'the hold of ' .. lock.owner .. ' lasts longer than any hold does'
+    local held = 'the hold of ' .. lock.owner
+    return lock.expires_at + grace <= now and held .. ' has run out since ' .. late_by(lock.expires_at)
+      or lock.expires_at > now + hold_max and held .. ' lasts longer than any hold does'
   end,
   mends = function(run)
     local lease = redis.call('HGET', key('wf:run', run), 'lease')

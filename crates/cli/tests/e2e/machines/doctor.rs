@@ -1,5 +1,5 @@
-//! `interlock doctor` on Redis and NATS: what somebody spoils in the store is named, mended and then clean; what is wrong with
-//! the servers is told, and so is what could not be seen.
+//! `interlock doctor` on Redis and NATS: what somebody spoils in the store is named, mended and then clean; what is wrong
+//! with the servers is told, and so is what could not be seen.
 
 use std::time::Instant;
 
@@ -11,8 +11,8 @@ use super::{Machines, replica};
 use crate::doctor::{doctor, names};
 use crate::server::{Caller, LIMIT};
 
-/// What is planted: the invariant that it breaks, the commands, and the subject that is named. `RUN` is a run of its own, whose
-/// job waits at `PLACE`.
+/// What is planted: the invariant that it breaks, the commands, and the subject that is named. `RUN` is a run of its own,
+/// whose job waits at `PLACE`.
 const FAULTS: [(&str, &[&str], &str); 23] = [
     ("slot_without_run", &["SADD wf:runs:active:{acme} NOBODY"], "NOBODY"),
     ("run_without_slot", &["SREM wf:runs:active:{acme} RUN"], "RUN"),
@@ -23,9 +23,10 @@ const FAULTS: [(&str, &[&str], &str); 23] = [
     ),
     (
         "reservation_left_behind",
-        &[
-            r#"SET wf:run:idempotency:{acme}:work:order-8 {"run":"NOBODY","fingerprint":"f","reservation":{"fence":7,"until":AGO}}"#,
-        ],
+        &[concat!(
+            r#"SET wf:run:idempotency:{acme}:work:order-8 {"run":"NOBODY","fingerprint":"f","#,
+            r#""reservation":{"fence":7,"until":AGO}}"#
+        )],
         "work/order-8",
     ),
     ("lease_without_job", &["ZADD wf:leases:{acme} HENCE DONE:work@1"], "DONE:work@1"),
@@ -84,7 +85,10 @@ const FAULTS: [(&str, &[&str], &str); 23] = [
     (
         "lock_debt",
         &[
-            r#"EVAL return(redis.call('HSET',KEYS[1],'h:TOKEN',(string.gsub(redis.call('HGET',KEYS[1],'h:TOKEN'),'"expires_at":%d+','"expires_at":AGO')))) 1 wf:lock:{acme}:db"#,
+            concat!(
+                "EVAL return(redis.call('HSET',KEYS[1],'h:TOKEN',(string.gsub(redis.call('HGET',KEYS[1],'h:TOKEN'),",
+                r#"'"expires_at":%d+','"expires_at":AGO')))) 1 wf:lock:{acme}:db"#
+            ),
             "ZADD wf:lock:ends:{acme}:db AGO TOKEN",
         ],
         "db",
