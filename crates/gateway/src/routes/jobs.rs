@@ -52,9 +52,10 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named
     caller.may(Permission::ReadJobs)?;
     let found = app.control.store().job(&caller.tenant, &id).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
-    let waiting_for = match found.state {
-        JobState::Queued => app.control.waiting_for(&caller.tenant, &found).await?,
-        _ => None,
+    let waiting_for = if found.state == JobState::Queued {
+        app.control.waiting_for(&caller.tenant, &found).await?
+    } else {
+        None
     };
     let waiting_for = waiting_for.map(convert::jobs::waiting_for);
     Ok(Json(JobView { waiting_for, ..convert::jobs::view(found) }))
