@@ -37,7 +37,6 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
                 shared.line.ask(Place { tenant, work: Work::Topic(topic) }, wanted);
             }
             Ok(Wake::JobsRevoked { jobs }) => cancel(&shared, &jobs).await,
-            Ok(Wake::WorkersChanged) => shared.line.look_at_all(),
             Ok(
                 Wake::RunReady { .. }
                 | Wake::JobsHeld { .. }
@@ -48,7 +47,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
                 | Wake::KeysChanged
                 | Wake::TuningChanged,
             ) => {}
-            Err(RecvError::Lagged(_)) => shared.line.look_at_all(),
+            Ok(Wake::WorkersChanged) | Err(RecvError::Lagged(_)) => shared.line.look_at_all(),
             Err(RecvError::Closed) => return,
         }
     }

@@ -109,7 +109,9 @@ impl Line {
     pub(crate) fn begin(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.passed = 0;
-        state.standing.values_mut().for_each(|standing| standing.tried = 0);
+        for standing in state.standing.values_mut() {
+            standing.tried = 0;
+        }
     }
 
     /// Whose turn it is in this round. It ends with [`end_turn`](Self::end_turn).

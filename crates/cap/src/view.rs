@@ -35,7 +35,9 @@ impl View {
         let trusted = settings.silence / 2;
         let heard_within = connected.map_or(trusted, |connected| connected.min(trusted));
         let mut workers = registry.workers;
-        workers.iter_mut().for_each(|known| keep_admitted(known, pools));
+        for known in &mut workers {
+            keep_admitted(known, pools);
+        }
         workers.retain(|known| {
             let has_spoken = settings.push_before_beat || known.beat.is_some();
             let is_heard = has_spoken && now.since(known.last_seen_at) <= heard_within;

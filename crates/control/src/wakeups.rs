@@ -145,7 +145,7 @@ impl Wakeups {
             Wake::TuningChanged => {
                 self.find(&Signal::TuningChanged).inspect(|waiter| waiter.notify_one());
             }
-            Wake::WorkersChanged => self.wake_claims(),
+            Wake::WorkersChanged => self.wake_those(|signal| matches!(signal, Signal::JobsReady(..))),
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());
             }
@@ -156,21 +156,17 @@ impl Wakeups {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner).get(signal).and_then(Weak::upgrade)
     }
 
-    /// Every claim that waits looks again.
-    fn wake_claims(&self) {
-        let waiters: Vec<_> = {
-            let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-            let claims = waiters.iter().filter(|(signal, _)| matches!(signal, Signal::JobsReady(..)));
-            claims.filter_map(|(_, waiter)| waiter.upgrade()).collect()
-        };
-        waiters.iter().for_each(|waiter| waiter.notify_waiters());
-    }
-
     fn wake_all(&self) {
         self.orphans.missed_words();
+        self.wake_those(|_| true);
+    }
+
+    /// Wakes everybody who waits for such a signal, and whoever is about to.
+    fn wake_those(&self, is_meant: impl Fn(&Signal) -> bool) {
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-            waiters.values().filter_map(Weak::upgrade).collect()
+            let meant = waiters.iter().filter(|(signal, _)| is_meant(signal));
+            meant.filter_map(|(_, waiter)| waiter.upgrade()).collect()
         };
         for waiter in waiters {
             waiter.notify_one();

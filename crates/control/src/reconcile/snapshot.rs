@@ -82,14 +82,14 @@ struct Seen<'a> {
 
 /// What the workers of a pool, or those that serve a topic, carry and could carry. Those on HTTP do not say.
 #[derive(Debug, Default)]
-struct Capacity {
+struct Carried {
     workers: usize,
     active_jobs: u32,
     capacity: u32,
     available: u32,
 }
 
-impl Capacity {
+impl Carried {
     fn add(&mut self, worker: &LiveWorker) {
         self.workers += 1;
         if let Some(Load { jobs, jobs_max }) = worker.load {
@@ -101,9 +101,9 @@ impl Capacity {
     }
 }
 
-fn told(capacities: &BTreeMap<&str, Capacity>) -> Value {
-    let told = |(name, one): (&&str, &Capacity)| {
-        let Capacity { workers, active_jobs, capacity, available } = one;
+fn told(capacities: &BTreeMap<&str, Carried>) -> Value {
+    let told = |(name, one): (&&str, &Carried)| {
+        let Carried { workers, active_jobs, capacity, available } = one;
         let told = json!({
             "workers": workers, "active_jobs": active_jobs, "capacity": capacity, "available": available,
         });
@@ -114,8 +114,8 @@ fn told(capacities: &BTreeMap<&str, Capacity>) -> Value {
 
 /// It says when it was made and by whom: whoever reads it must be able to see how old it is.
 fn document(seen: &Seen<'_>, writer: &InstanceId, fence: Fence) -> Value {
-    let mut pools: BTreeMap<&str, Capacity> = BTreeMap::new();
-    let mut topics: BTreeMap<&str, Capacity> = BTreeMap::new();
+    let mut pools: BTreeMap<&str, Carried> = BTreeMap::new();
+    let mut topics: BTreeMap<&str, Carried> = BTreeMap::new();
     for known in seen.workers.iter().filter(|known| known.is_online) {
         if let Some(pool) = &known.found.pool {
             pools.entry(pool).or_default().add(&known.found);

@@ -6,6 +6,7 @@ use interlock_api::Page;
 use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
 use interlock_api::schema::{JOB_STATES, name};
 use interlock_model::JobId;
+use interlock_model::job::JobState;
 use serde_json::Value;
 
 use super::Answer;
@@ -51,7 +52,11 @@ pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named
     caller.may(Permission::ReadJobs)?;
     let found = app.control.store().job(&caller.tenant, &id).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
-    let queued = app.control.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for);
+    let queued = if found.state == JobState::Queued {
+        app.control.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for)
+    } else {
+        None
+    };
     let view = convert::jobs::view(found);
     Ok(Json(JobView { waiting_for: view.waiting_for.clone().or(queued), ..view }))
 }
