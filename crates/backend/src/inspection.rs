@@ -1,4 +1,5 @@
-//! Looking for what must not be, and mending it. Both look at the rows themselves: what a verb would trust is what may be wrong.
+//! Looking for what must not be, and mending it. Both look at the rows themselves: what a verb would trust is what may
+//! be wrong.
 
 use std::time::Duration;
 

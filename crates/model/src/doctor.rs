@@ -119,11 +119,13 @@ invariants! {
     /// The snapshot of the workers is as young as its period promises.
     SnapshotStale = "snapshot_stale", Installation, "write it again, if nobody else does";
     /// Each loop that one replica at a time runs is run by one.
-    LoopNotTicking = "loop_not_ticking", Installation, "start a replica with the loop's role, or look at the log of its holder";
+    LoopNotTicking = "loop_not_ticking", Installation,
+        "start a replica with the loop's role, or look at the log of its holder";
     /// The wake-ups and results of the bus arrive.
     BusAway = "bus_away", Installation, "bring NATS back; until then all goes on at the poll's pace";
     /// Results on the stream are taken as they come.
-    StreamLag = "stream_lag", Installation, "start another replica with the role scheduler, or find what its replicas wait for";
+    StreamLag = "stream_lag", Installation,
+        "start another replica with the role scheduler, or find what its replicas wait for";
     /// The stream of results has its consumer.
     ConsumerGone = "consumer_gone", Installation, "make the consumer again";
     /// The clocks of the replicas agree with the store's.
@@ -159,7 +161,8 @@ pub struct Finding {
     pub invariant: Invariant,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// The run, job, key, lock, row, loop or server that it is about. With the invariant and the tenant it names the finding.
+    /// The run, job, key, lock, row, loop or server that it is about. With the invariant and the tenant it names the
+    /// finding.
     pub subject: String,
     /// One sentence for people: what was found.
     pub detail: String,

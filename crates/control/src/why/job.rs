@@ -48,11 +48,11 @@ impl Control {
         };
         let position = waiting.position as u64 + 1;
         let sentence = format!("the job waits in the queue of topic {topic}: {}", waiting.detail);
-        let expected_wait = match code {
-            CauseCode::Queue | CauseCode::WorkerSaturated => {
-                why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position)
-            }
-            _ => None,
+        let is_moving = matches!(code, CauseCode::Queue | CauseCode::WorkerSaturated);
+        let expected_wait = if is_moving {
+            why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position)
+        } else {
+            None
         };
         Ok(Cause {
             since: Some(found.job.created_at),

@@ -104,7 +104,8 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         Table::Locks | Table::LockLine | Table::LockHistory | Table::LockTallies => {
             locks::unreadable(table, value)
         }
-        // Counted anew with the next period, lists of names that are found again by what they name, and what belongs to no tenant.
+        // Counted anew with the next period, lists of names that are found again by what they name, and what belongs to
+        // no tenant.
         Table::Throttles
         | Table::System
         | Table::WorkflowListing
@@ -114,8 +115,7 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         | Table::LockListing
         | Table::LockSweeps
         | Table::Documents
-        | Table::Figures
-        | Table::Throttles => None,
+        | Table::Figures => None,
     }
 }
 
