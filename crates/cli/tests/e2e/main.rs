@@ -28,3 +28,4 @@ mod server;
 mod story;
 mod traces;
 mod walk_through;
+mod why;

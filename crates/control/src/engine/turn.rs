@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use interlock_backend::runs::{Commit, Taken};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Command, advance};
+use interlock_model::run::advance::{Advance, Command, advance_telling};
 use interlock_model::{RunId, StepKey, TenantId, Topic};
 use tracing::{error, warn};
 
@@ -53,7 +53,9 @@ impl Control {
         let pinned = self.workflow_version(&tenant, &start.workflow, start.workflow_version).await?;
         let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
         let steps = self.steps(&tenant, id, version).await?;
-        let advanced = advance(&workflow, Run { start, head, steps }, &inbox, now).map_err(|illegal| {
+        let waits = self.waits_timing_out(&tenant, &steps, now).await;
+        let run = Run { start, head, steps };
+        let advanced = advance_telling(&workflow, run, &inbox, (now, &waits)).map_err(|illegal| {
             error!(%tenant, run = %id, %illegal, "the rules do not know this transition");
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
         })?;

@@ -19,25 +19,27 @@ impl Control {
     pub async fn why_job(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
         let Some(found) = self.store.job(tenant, id).await? else { return Ok(None) };
         let now = self.store.run_standing(tenant, id.run).await?.now;
-        let cause = match (&found.job.end, &found.lease) {
+        let causes = match (&found.job.end, &found.lease) {
             (Some(end), _) => {
                 let sentence = format!("the job has ended: {}", found.state.name());
-                Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }
+                vec![Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }]
             }
-            (None, Some(lease)) => working(id, lease, now),
+            (None, Some(lease)) => vec![working(id, lease, now)],
             (None, None) => match &found.hold {
-                Some(hold) => held(hold, now),
+                Some(hold) => vec![held(hold, now)],
                 None => self.why_queued(tenant, &found).await?,
             },
         };
-        Ok(Some(Why::new(found.state.name(), now, vec![Cause { job: Some(id.clone()), ..cause }])))
+        let of_job = |cause| Cause { job: Some(id.clone()), ..cause };
+        Ok(Some(Why::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
     }
 
-    async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Cause, StoreError> {
+    /// What keeps workers from it; and, where others stand before it, that too.
+    async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Vec<Cause>, StoreError> {
         let topic = &found.job.new.topic;
         let Some(waiting) = self.waiting_for(tenant, found).await? else {
             let sentence = format!("the job is leaving the queue of topic {topic}");
-            return Ok(Cause::new(CauseCode::Queue, sentence));
+            return Ok(vec![Cause::new(CauseCode::Queue, sentence)]);
         };
         let code = match waiting.reason {
             WaitReason::NoWorker => CauseCode::NoWorker,
@@ -54,12 +56,18 @@ impl Control {
         } else {
             None
         };
-        Ok(Cause {
+        let cause = Cause {
             since: Some(found.job.created_at),
             position: Some(position),
             expected_wait,
             ..Cause::new(code, sentence)
-        })
+        };
+        if code == CauseCode::Queue || waiting.position == 0 {
+            return Ok(vec![cause]);
+        }
+        let line = format!("{} before it in the queue of topic {topic}", jobs(waiting.position));
+        let behind = Cause { code: CauseCode::Queue, sentence: line, ..cause.clone() };
+        Ok(vec![cause, behind])
     }
 
     /// When jobs of the topic were done, lately.
@@ -69,6 +77,10 @@ impl Control {
         let of_topic = jobs.items.into_iter().filter(|found| found.job.new.topic == *topic);
         Ok(of_topic.filter_map(|found| found.job.end).map(|end| end.at).collect())
     }
+}
+
+fn jobs(count: usize) -> String {
+    if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }
 
 /// A policy has not let it go yet.

@@ -28,6 +28,9 @@ pub struct Why {
 const CAUSES_MAX: usize = 20;
 const HOLDERS_MAX: usize = 10;
 
+/// Time-outs of one turn that are told with what was waited for: each costs a few looks at the store.
+const TIMEOUTS_EXPLAINED_MAX: usize = 4;
+
 impl Why {
     fn new(state: impl Into<String>, now: Timestamp, mut causes: Vec<Cause>) -> Self {
         let more = causes.len().saturating_sub(CAUSES_MAX);

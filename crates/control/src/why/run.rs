@@ -1,5 +1,7 @@
 //! Why a run does not go on: its lock, and each of its steps that waits.
 
+use std::collections::BTreeMap;
+
 use interlock_backend::StoreError;
 use interlock_backend::runs::{RunHold, RunStanding};
 use interlock_model::contention::RunStrategy;
@@ -9,7 +11,7 @@ use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::workflow::{StepKind, Workflow};
 use interlock_model::{RunId, StepKey, TenantId, Timestamp};
 
-use super::{CAUSES_MAX, Why};
+use super::{CAUSES_MAX, TIMEOUTS_EXPLAINED_MAX, Why};
 use crate::service::Control;
 
 impl Control {
@@ -84,6 +86,25 @@ impl Control {
                 format!("the job {job} of step {key} is gone: interlock doctor"),
             )),
         }
+    }
+}
+
+impl Control {
+    /// What steps whose time-out passes now have waited for, to be told with it. What cannot be found out is left out.
+    pub(crate) async fn waits_timing_out(
+        &self,
+        tenant: &TenantId,
+        steps: &BTreeMap<StepKey, StepRun>,
+        now: Timestamp,
+    ) -> BTreeMap<StepKey, String> {
+        let is_late = |step: &StepRun| step.deadline_at.is_some_and(|at| at <= now) && step.job_open;
+        let mut waits = BTreeMap::new();
+        for (key, step) in steps.iter().filter(|(_, step)| is_late(step)).take(TIMEOUTS_EXPLAINED_MAX) {
+            if let Ok(cause) = self.why_step(tenant, None, (key, step), now).await {
+                waits.insert(key.clone(), cause.sentence);
+            }
+        }
+        waits
     }
 }
 

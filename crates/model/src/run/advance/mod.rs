@@ -87,7 +87,17 @@ pub fn advance(
     inbox: &[InboxEvent],
     now: Timestamp,
 ) -> Result<Advance, Illegal> {
-    let mut machine = Machine::new(workflow, run, now);
+    advance_telling(workflow, run, inbox, (now, &BTreeMap::new()))
+}
+
+/// The same. What is known of what steps have waited for, told where their time-outs pass.
+pub fn advance_telling(
+    workflow: &Workflow,
+    run: Run,
+    inbox: &[InboxEvent],
+    (now, waits): (Timestamp, &BTreeMap<StepKey, String>),
+) -> Result<Advance, Illegal> {
+    let mut machine = Machine::new(workflow, run, (now, waits));
     machine.start()?;
     for event in inbox {
         machine.take(event)?;
@@ -108,10 +118,16 @@ struct Machine<'a> {
     events: Vec<Event>,
     /// Whether a step failed on this turn: only then can the run have become hopeless.
     has_failure: bool,
+    /// What steps wait for, as far as somebody has looked.
+    waits: &'a BTreeMap<StepKey, String>,
 }
 
 impl<'a> Machine<'a> {
-    fn new(workflow: &'a Workflow, run: Run, now: Timestamp) -> Self {
+    fn new(
+        workflow: &'a Workflow,
+        run: Run,
+        (now, waits): (Timestamp, &'a BTreeMap<StepKey, String>),
+    ) -> Self {
         Self {
             workflow,
             run,
@@ -120,6 +136,7 @@ impl<'a> Machine<'a> {
             commands: Vec::new(),
             events: Vec::new(),
             has_failure: false,
+            waits,
         }
     }
 

@@ -166,12 +166,11 @@ impl Machine<'_> {
         if step.deadline_at.is_some_and(|at| at <= now) {
             self.revoke_job(key);
             self.resume(key)?;
-            return self.fail_try(
-                key,
-                ErrorCode::TimedOut,
-                "the step's time-out has passed".to_owned(),
-                true,
-            );
+            let message = match self.waits.get(key) {
+                Some(wait) => format!("the step's time-out has passed: {wait}"),
+                None => "the step's time-out has passed".to_owned(),
+            };
+            return self.fail_try(key, ErrorCode::TimedOut, message, true);
         }
         self.step(key).wake_at = None;
         match self.definition(&key.step).map(|step| &step.kind) {

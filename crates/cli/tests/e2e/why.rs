@@ -1,0 +1,147 @@
+//! `interlock why` names the true cause of each way to wait, on one machine and on many.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::machines::Machines;
+use super::server::{BINARY, Caller, LIMIT, Server};
+
+/// A policy service that nobody serves: only this tenant waits for it.
+fn configured(folder: &Path) -> String {
+    let policy = "[dispatch_policy.service]\nurl = \"http://127.0.0.1:9/\"\ntimeout_ms = 500\nfailures_max = 1\n\
+                  pause_ms = 60000\nfailure = \"closed\"\n[dispatch_policy.service.tenants]\n";
+    let open = ["acme", "capped"].map(|tenant| format!("{tenant} = \"open\"\n")).concat();
+    let file = folder.join("interlock.toml");
+    std::fs::write(&file, format!("poll_ms = 100\n{policy}{open}")).unwrap();
+    file.display().to_string()
+}
+
+/// What the command prints, as JSON and for people.
+fn why(server: &Server, tenant: &str, subject: &[&str]) -> (Value, String) {
+    let ask = |more: &[&str]| {
+        let flags = ["--gateway", &server.base, "--tenant", tenant, "why"];
+        let output = Command::new(BINARY).args(flags).args(subject).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    (serde_json::from_str(&ask(&["--json"])).unwrap(), ask(&[]))
+}
+
+/// The cause with this code, as soon as there is one. People are told of it, too.
+async fn because(server: &Server, tenant: &str, subject: &[&str], code: &str) -> Value {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let (told, text) = why(server, tenant, subject);
+        let causes = told["causes"].as_array().unwrap();
+        let is_meant = |cause: &&Value| cause["code"] == code;
+        if let Some(cause) = causes.iter().find(is_meant).filter(|_| text.contains(code)) {
+            return cause.clone();
+        }
+        assert!(Instant::now() < until, "it never waits for {code}: {told:#} {text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn started(caller: &Caller, workflow: &str) -> String {
+    caller.start(workflow, None, &json!({})).await.expect(200).text("run_id")
+}
+
+async fn each_cause_is_named(server: &Server) {
+    let caller = server.caller("acme");
+    let retry =
+        json!({"max_retries": 1, "initial_backoff_sec": 600, "multiplier": 1, "max_backoff_sec": 600});
+    for (id, step) in [
+        ("nobody", json!({"type": "worker", "topic": "nobody"})),
+        ("busy", json!({"type": "worker", "topic": "busy"})),
+        ("flaky", json!({"type": "worker", "topic": "flaky", "retry": retry})),
+        ("ask", json!({"type": "approval"})),
+        ("pause", json!({"type": "delay", "delay_sec": 600})),
+    ] {
+        caller.workflow(id, json!({"step": step})).await;
+    }
+    let run = started(&caller, "nobody").await;
+    because(server, "acme", &[&run], "no_worker").await;
+
+    let taken = started(&caller, "busy").await;
+    caller.claim("worker-1", "busy", 1).await;
+    let working = because(server, "acme", &[&format!("{taken}:step@1")], "working").await;
+    assert_eq!(working["holders"][0]["name"], "worker-1");
+    let next = started(&caller, "busy").await;
+    let last = started(&caller, "busy").await;
+    let saturated = because(server, "acme", &[&next], "worker_saturated").await;
+    assert_eq!(saturated["position"], 1);
+    let queued = because(server, "acme", &[&format!("{last}:step@1")], "queue").await;
+    assert_eq!(queued["position"], 2);
+
+    let run = started(&caller, "ask").await;
+    because(server, "acme", &[&run], "approval_open").await;
+    let run = started(&caller, "pause").await;
+    let delay = because(server, "acme", &[&run], "delay").await;
+    assert!(delay["expected_wait_ms"].as_u64().unwrap() > 500_000, "{delay}");
+    let run = started(&caller, "flaky").await;
+    let job = caller.claim("worker-2", "flaky", 1).await.remove(0);
+    let path = format!("/jobs/{}/fail", job["job_id"].as_str().unwrap());
+    let failure = json!({"fence": job["fence"], "error": "out of luck", "retryable": true});
+    caller.post(&path, failure).await.expect(200);
+    let retry = because(server, "acme", &[&run], "retry_backoff").await;
+    assert!(retry["detail"].as_str().unwrap().contains("out of luck"), "{retry}");
+
+    let ask = json!({"resource": "doc/1", "owner": "ann", "mode": "exclusive", "ttl_ms": 600_000});
+    caller.post("/locks/acquire", ask).await.expect(200);
+    let held = because(server, "acme", &["doc/1"], "lock_held").await;
+    assert_eq!(held["holders"][0]["name"], "ann");
+
+    let capped = server.caller("capped");
+    capped.workflow("ask", json!({"step": {"type": "approval"}})).await;
+    capped.limit(1).await;
+    let holder = started(&capped, "ask").await;
+    let full = because(server, "capped", &["--workflow", "ask"], "cap_full").await;
+    assert_eq!(full["holders"][0]["name"], json!(holder));
+
+    let closed = server.caller("closed");
+    closed.workflow("work", json!({"step": {"type": "worker", "topic": "work"}})).await;
+    let run = started(&closed, "work").await;
+    let policy = because(server, "closed", &[&run], "policy_unavailable").await;
+    assert!(policy["since"].is_string(), "{policy}");
+}
+
+#[tokio::test]
+async fn each_cause_is_named_on_one_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = configured(folder.path());
+    let server = Server::start_with(&folder.path().join("data"), &["--config", &config]);
+    each_cause_is_named(&server).await;
+}
+
+#[tokio::test]
+async fn each_cause_is_named_on_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = configured(folder.path());
+    let machines = Machines::start_with(2, &["--config", &config, "--job-lease-ms", "60000"]).await;
+    each_cause_is_named(&machines.replicas[1]).await;
+    // An outsider's hand on a run: the run tells it.
+    let caller = machines.replicas[0].caller("acme");
+    let run = started(&caller, "ask").await;
+    because(&machines.replicas[0], "acme", &[&run], "approval_open").await;
+    let lock = format!("cordum:wf:run:lock:{run}");
+    machines.redis.command(&["SET", &lock, "an operator's hand"]).await.unwrap();
+    let held = because(&machines.replicas[0], "acme", &[&run], "lock_held").await;
+    assert_eq!(held["holders"][0]["name"], "a value that is not ours");
+}
+
+#[tokio::test]
+async fn a_step_whose_time_out_passes_says_what_it_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let caller = server.caller("acme");
+    let step = json!({"type": "worker", "topic": "nobody", "timeout_sec": 0.2});
+    caller.workflow("wait", json!({"step": step})).await;
+    let run = started(&caller, "wait").await;
+    let ended = caller.ended(&run).await;
+    let message = ended["steps"]["step"]["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("the step's time-out has passed"), "{message}");
+    assert!(message.contains("no worker that is there serves the topic nobody"), "{message}");
+}
