@@ -62,7 +62,10 @@ impl Control {
 
     /// A look found a job of this topic, though somebody was there who could have had it, and was not told.
     pub fn found_unsaid(&self, tenant: &TenantId, topic: &Topic) {
-        self.wakeups.orphans.found(tenant, topic);
+        // While the bus is away nobody is told of anything, which is no fault of whoever should have told.
+        if self.bus.is_connected() {
+            self.wakeups.orphans.found(tenant, topic);
+        }
     }
 
     /// Claims what waits now.
@@ -72,7 +75,7 @@ impl Control {
         journal::claimed(&tenant, &claimed);
         for Claimed { job, lease, queued_at } in &claimed {
             self.counts.waited_for_a_lease(lease.claimed_at.since(*queued_at));
-            let _ = self.trace_claim((&tenant, &job.id), job.trace);
+            self.trace_claim((&tenant, &job.id), job.trace);
         }
         Ok(claimed)
     }

@@ -75,37 +75,24 @@ impl Control {
 
     /// Retries or deletes many letters. One that is refused does not stop the others; asking again goes on with the rest.
     pub async fn sweep_letters(&self, tenant: &TenantId, sweep: &Sweep) -> Result<Swept, StoreError> {
-        let (meant, has_more) = self.letters_meant(tenant, sweep).await?;
-        let mut swept = Swept { has_more, ..Swept::default() };
-        for job in meant {
-            match self.sweep_one(tenant, &job, sweep).await? {
-                None => swept.done.push(job),
-                Some(reason) => swept.refused.push((job, reason)),
-            }
-        }
-        Ok(swept)
-    }
-
-    /// The jobs of the letters that are meant, up to the limit, and whether there may be more.
-    async fn letters_meant(
-        &self,
-        tenant: &TenantId,
-        sweep: &Sweep,
-    ) -> Result<(Vec<JobId>, bool), StoreError> {
-        let mut meant = Vec::new();
+        let mut swept = Swept::default();
         let mut page = PageRequest { limit: LETTERS_A_PAGE, after: None };
         for _ in 0..LOOKED_AT_MAX / LETTERS_A_PAGE {
             let found = self.store.dead_letters(tenant, &page).await?;
             for letter in found.items.into_iter().filter(|letter| sweep.filter.is_meant(letter)) {
-                if meant.len() == sweep.limit {
-                    return Ok((meant, true));
+                // Those that are refused stay, and would be in the way of the rest each time.
+                if swept.done.len() == sweep.limit {
+                    return Ok(Swept { has_more: true, ..swept });
                 }
-                meant.push(letter.job);
+                match self.sweep_one(tenant, &letter.job, sweep).await? {
+                    None => swept.done.push(letter.job),
+                    Some(reason) => swept.refused.push((letter.job, reason)),
+                }
             }
-            let Some(next) = found.next else { return Ok((meant, false)) };
+            let Some(next) = found.next else { return Ok(swept) };
             page.after = Some(next);
         }
-        Ok((meant, true))
+        Ok(Swept { has_more: true, ..swept })
     }
 
     /// Why it was refused, if it was.

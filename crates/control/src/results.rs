@@ -40,7 +40,8 @@ impl Control {
         loop {
             let claimed = self.claim_now(claim.clone()).await?;
             if has_waited_in_vain {
-                for found in &claimed {
+                // A word about a job that requires something may have woken somebody who is not capable of it.
+                for found in claimed.iter().filter(|found| found.job.meta.requires.is_empty()) {
                     self.found_unsaid(&claim.tenant, &found.job.topic);
                 }
             }
@@ -50,7 +51,6 @@ impl Control {
                     waiter.notify_one();
                 }
             }
-            journal::claimed(&claim.tenant, &claimed);
             if !claimed.is_empty() || Instant::now() >= deadline || stop.is_cancelled() {
                 return Ok(claimed);
             }

@@ -79,17 +79,17 @@ impl Control {
         }
     }
 
-    /// Under which span a worker's own go on, if its job's run is traced; and that the job was claimed.
+    /// Under which span a worker's own go on, if its job's run is traced.
     #[must_use]
-    pub fn trace_claim(
-        &self,
-        (tenant, job): (&TenantId, &JobId),
-        told: Option<TraceParent>,
-    ) -> Option<TraceParent> {
-        let trace = self.run_trace(job.run, told)?;
+    pub fn worker_trace(&self, job: &JobId, told: Option<TraceParent>) -> Option<TraceParent> {
+        Some(self.run_trace(job.run, told)?.for_worker(job))
+    }
+
+    /// The job was claimed.
+    pub(crate) fn trace_claim(&self, (tenant, job): (&TenantId, &JobId), told: Option<TraceParent>) {
+        let Some(trace) = self.run_trace(job.run, told) else { return };
         let parent = trace.for_worker(job);
         Of { trace, tenant, run: job.run }.about_job(CLAIM, parent.span, job, Duration::ZERO);
-        Some(parent)
     }
 
     /// A turn begins that may dispatch and takes results into account.

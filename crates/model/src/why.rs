@@ -57,7 +57,7 @@ causes! {
     Delay = "delay", "nothing: the workflow asked for this delay";
     RetryBackoff = "retry_backoff", "nothing: it is tried again then. The error of the last try may be worth a look";
     /// Somebody holds the lock: one that users take, or the run's own.
-    LockHeld = "lock_held", "wait for its holder; if it is gone for good: interlock locks force-release";
+    LockHeld = "lock_held", "wait for its holder; a lock of users whose holder is gone for good: interlock locks force-release";
     PolicyUnavailable = "policy_unavailable", "bring the policy service back; tenants that fail open do not wait for it";
     PolicyThrottled = "policy_throttled", "wait, or change the rule: interlock dispatch-policy show";
     /// It was not judged yet.
@@ -69,7 +69,7 @@ causes! {
     /// Nothing: it has ended.
     Ended = "ended", "nothing";
     /// Nothing: it would be granted or admitted now.
-    Free = "free", "ask for it";
+    Free = "free", "ask for it; a loop whose lock nobody takes may have a foreign value under its key: interlock doctor";
 }
 
 /// One reason, with all that is known of it.
@@ -158,13 +158,15 @@ pub fn at_the_pace_of(went: &[Timestamp], position: u64) -> Option<Duration> {
     Some((last.since(*first) / gaps).saturating_mul(position))
 }
 
-/// When the first of those that have lasted so long ends, if each lasts as long as others did in the middle.
+/// When so many of those that have lasted so long have ended, if each lasts as long as others did in the middle.
 #[must_use]
-pub fn until_the_first_ends(ages: &[Duration], lasted: &[Duration]) -> Option<Duration> {
+pub fn until_have_ended(count: usize, ages: &[Duration], lasted: &[Duration]) -> Option<Duration> {
     let mut lasted = lasted.to_vec();
     lasted.sort_unstable();
     let usual = *lasted.get(lasted.len() / 2)?;
-    ages.iter().map(|age| usual.saturating_sub(*age)).min()
+    let mut left: Vec<Duration> = ages.iter().map(|age| usual.saturating_sub(*age)).collect();
+    left.sort_unstable();
+    left.get(count.checked_sub(1)?).copied()
 }
 
 #[cfg(test)]
@@ -193,9 +195,12 @@ mod tests {
     #[test]
     fn a_slot_is_expected_when_the_oldest_run_is_as_old_as_runs_become() {
         let lasted = [1, 9, 10, 11, 60].map(seconds);
-        assert_eq!(until_the_first_ends(&[seconds(2), seconds(7)], &lasted), Some(seconds(3)));
-        assert_eq!(until_the_first_ends(&[seconds(20)], &lasted), Some(Duration::ZERO));
-        assert_eq!(until_the_first_ends(&[seconds(20)], &[]), None);
-        assert_eq!(until_the_first_ends(&[], &lasted), None);
+        let ages = [seconds(2), seconds(7)];
+        assert_eq!(until_have_ended(1, &ages, &lasted), Some(seconds(3)));
+        assert_eq!(until_have_ended(2, &ages, &lasted), Some(seconds(8)), "with a cap below what lives");
+        assert_eq!(until_have_ended(3, &ages, &lasted), None);
+        assert_eq!(until_have_ended(1, &[seconds(20)], &lasted), Some(Duration::ZERO));
+        assert_eq!(until_have_ended(1, &[seconds(20)], &[]), None);
+        assert_eq!(until_have_ended(1, &[], &lasted), None);
     }
 }

@@ -18,7 +18,6 @@ end
 
 local lost = lost_before()
 if not lost then
-  lost = held_by_worker()
-  lose(lost)
+  lost = lose(held_by_worker())
 end
 return { 'ok', lost }

@@ -91,8 +91,9 @@ end
 local function lease_out(waiting)
   local job = string.sub(waiting.place, 17)
   local hash = key('wf:job', job)
-  local found = redis.call('HMGET', hash, 'job', 'deadline_at', 'created_at')
-  if not found[1] then
+  local found = redis.call('HMGET', hash, 'job', 'deadline_at', 'created_at', 'end_cause', 'fence', 'held')
+  if not found[1] or found[4] or found[5] or found[6] then
+    -- An entry for what is not to be had must neither be given out nor stand in the way.
     redis.call('ZREM', waiting.queue, waiting.place)
     return nil, false
   end

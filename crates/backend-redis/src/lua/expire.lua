@@ -2,7 +2,6 @@
 local limit = argument()
 local lost = lost_before()
 if not lost then
-  lost = redis.call('ZRANGEBYSCORE', key('wf:leases'), '-inf', integer(now), 'LIMIT', 0, limit)
-  lose(lost)
+  lost = lose(redis.call('ZRANGEBYSCORE', key('wf:leases'), '-inf', integer(now), 'LIMIT', 0, limit))
 end
 return { 'ok', lost }

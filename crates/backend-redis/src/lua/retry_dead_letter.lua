@@ -2,7 +2,7 @@
 local job, run, event = argument(), argument(), argument()
 local letter = redis.call('HGET', key('wf:dead_letters'), job)
 if not letter then
-  if is_repeat and redis.call('HGET', key('wf:tenant'), 'retry_request') == request then
+  if is_repeat and redis.call('HGET', key('wf:job', job), 'retry_request') == request then
     return { 'ok', 'posted' }
   end
   return { 'missing' }
@@ -16,6 +16,6 @@ if final[status] then
 end
 redis.call('HDEL', key('wf:dead_letters'), job)
 redis.call('ZREM', key('wf:dead_letters:index'), job)
-redis.call('HSET', key('wf:tenant'), 'retry_request', request)
+redis.call('HSET', key('wf:job', job), 'retry_request', request)
 post(run, event .. letter .. '}}')
 return { 'ok', 'posted' }

@@ -31,21 +31,26 @@ local function wait(reason, detail, until_time, event)
   return 'waiting', integer(until_time)
 end
 
--- Counts one more that the rule lets go. If it was enough in this period: when the next one begins.
+-- Counts one more that the rule lets go. If it was enough in this period: when one with room begins.
 local function count(rule, dispatches, period)
   local throttle = key('wf:throttle', rule)
-  local released = redis.call('HMGET', throttle, 'began', 'count')
-  local began, so_far = now, 0
+  local released = redis.call('HMGET', throttle, 'began', 'count', 'refused')
+  local began, so_far, refused = now, 0, 0
   if released[1] and now < tonumber(released[1]) + period then
-    began, so_far = tonumber(released[1]), tonumber(released[2])
+    began, so_far, refused = tonumber(released[1]), tonumber(released[2]), tonumber(released[3] or 0)
   end
-  if so_far >= dispatches then
-    return began + period
+  local next_period
+  if so_far < dispatches then
+    so_far = so_far + 1
+  else
+    -- Each period has room for so many: those who wait are spread over the periods to come.
+    next_period = began + period * (1 + math.floor(refused / dispatches))
+    refused = refused + 1
   end
-  redis.call('HSET', throttle, 'began', integer(began), 'count', integer(so_far + 1))
+  redis.call('HSET', throttle, 'began', integer(began), 'count', integer(so_far), 'refused', integer(refused))
   -- By the server's own clock, which may be another; what has run out is not counted anyway.
   redis.call('PEXPIRE', throttle, integer(period * 2 + 60000))
-  return nil
+  return next_period
 end
 
 local decisions = {}

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use interlock_backend::StoreError;
 use interlock_backend::tenants::LimitScope;
-use interlock_model::TenantId;
+use interlock_backend::{Store, StoreError};
 use interlock_model::admission::{Admission, StartRun};
+use interlock_model::job::JobOutcome;
 use interlock_model::limit::Limits;
 use interlock_model::run::InboxEvent;
-use interlock_servers::RedisCluster;
+use interlock_model::{JobId, RunId, TenantId};
+use interlock_servers::{Redis, RedisCluster};
+use serde_json::json;
 
-use super::{LEASE, acme, connect, deploy, document, idle, name, open, request, server, started};
+use super::{LEASE, acme, claim, connect, deploy, document, idle, name, open, request, server, started};
 
 #[tokio::test]
 async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_work() {
@@ -53,6 +55,39 @@ async fn a_repeat_that_cannot_be_decided_takes_nothing_back() {
     assert!(matches!(store.admit(&repeat).await, Err(StoreError::Damaged { .. })));
     assert!(store.run(&acme(), run).await.unwrap().is_some(), "the run that was admitted is still there");
     assert_eq!(store.usage(&acme()).await.unwrap().runs_active, 1);
+}
+
+/// A job that its worker has ended, at its place in the lists.
+async fn ended(server: &Redis, store: &dyn Store) -> (RunId, JobId, String) {
+    let run = started(store, 1, true).await;
+    let held = claim(store, "worker-1").await.pop().unwrap();
+    let outcome = JobOutcome::Completed { output: json!(null) };
+    let _ = store.report(&acme(), &held.job.id, held.lease.fence, outcome).await.unwrap();
+    let place = server.command(&["ZRANGE", "wf:jobs:{acme}", "0", "0"]).await.unwrap();
+    (run, held.job.id, place)
+}
+
+#[tokio::test]
+async fn an_entry_of_a_queue_for_a_job_that_has_ended_is_neither_given_out_nor_left() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let (_, _, place) = ended(&server, &*store).await;
+    server.command(&["ZADD", "wf:queue:{acme}:build", "0", &place]).await.unwrap();
+    assert!(claim(&*store, "worker-2").await.is_empty());
+    assert_eq!(server.command(&["EXISTS", "wf:queue:{acme}:build"]).await.unwrap(), "0");
+}
+
+#[tokio::test]
+async fn a_lease_of_a_job_that_has_ended_is_removed_once_and_loses_nothing() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    let (run, job, _) = ended(&server, &*store).await;
+    let taken = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().unwrap();
+    let _ = store.commit(idle(&taken)).await.unwrap();
+    server.command(&["ZADD", "wf:leases:{acme}", "1", &job.to_string()]).await.unwrap();
+    assert_eq!(store.expire(&acme(), 10).await.unwrap(), []);
+    assert_eq!(server.command(&["EXISTS", "wf:leases:{acme}"]).await.unwrap(), "0");
+    assert!(!store.run_standing(&acme(), run).await.unwrap().is_ready, "its run is told nothing");
 }
 
 #[tokio::test]

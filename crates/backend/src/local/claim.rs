@@ -24,14 +24,24 @@ pub(super) fn claim(
     let mut tenant = slots::tenant(view, &claim.tenant)?;
     let mut claimed = Vec::new();
     for (queued_key, job) in oldest_first(view, claim)? {
-        let Some(open) = read::<Job>(view, Table::Jobs, &rows::job(&claim.tenant, &job))? else { continue };
         changes.delete(Table::Queue, queued_key);
-        claimed.push(lease_out(&mut changes, &mut tenant, open, (claim, now)));
+        // An entry for what is not to be had must neither be given out nor stand in the way.
+        if let Some(open) = waiting(view, claim, &job)? {
+            claimed.push(lease_out(&mut changes, &mut tenant, open, (claim, now)));
+        }
     }
     if !claimed.is_empty() {
         changes.put(Table::Tenants, claim.tenant.as_str(), &tenant);
     }
     Ok(Decision { answer: claimed, changes })
+}
+
+/// The job, if it is open, with no worker, and held by no policy.
+fn waiting(view: &dyn View, claim: &Claim, job: &JobId) -> Result<Option<Job>, StoreError> {
+    let key = rows::job(&claim.tenant, job);
+    let open: Option<Job> = read(view, Table::Jobs, &key)?;
+    let is_taken = view.get(Table::JobLeases, &key)?.is_some() || view.get(Table::Held, &key)?.is_some();
+    Ok(open.filter(|open| open.end.is_none() && !is_taken))
 }
 
 /// The jobs that wait for this worker, over all of its topics and all kinds that it is capable of.

@@ -20,6 +20,9 @@ use crate::holds::{HeldDue, HoldStore, Settled, Settlement, TakeHeld};
 struct Released {
     began: Timestamp,
     count: u32,
+    /// Those that were told to wait since then.
+    #[serde(default)]
+    refused: u32,
 }
 
 /// Writes a new job down, in no queue, due to be looked at.
@@ -164,12 +167,17 @@ fn count(
     let key = rows::throttle(id, rule);
     let released: Option<Released> = read(view, Table::Throttles, &key)?;
     let current = released.filter(|released| now < released.began + throttle.period);
-    let Released { began, count } = current.unwrap_or(Released { began: now, count: 0 });
-    if count >= throttle.dispatches.get() {
-        return Ok(Some(began + throttle.period));
+    let current = current.unwrap_or(Released { began: now, count: 0, refused: 0 });
+    let dispatches = throttle.dispatches.get();
+    if current.count < dispatches {
+        changes.put(Table::Throttles, key, &Released { count: current.count + 1, ..current });
+        return Ok(None);
     }
-    changes.put(Table::Throttles, key, &Released { began, count: count + 1 });
-    Ok(None)
+    // Each period has room for so many: those who wait are spread over the periods to come.
+    let periods = 1 + current.refused / dispatches;
+    let refused = current.refused.saturating_add(1);
+    changes.put(Table::Throttles, key, &Released { refused, ..current });
+    Ok(Some(current.began + throttle.period.saturating_mul(periods)))
 }
 
 #[async_trait]

@@ -15,7 +15,7 @@ pub(crate) enum Workers {
     List(Listing),
     /// One worker, as JSON
     Get { id: String },
-    /// Give a worker no new jobs; it keeps those that it has, and `workers list` shows when it has none left
+    /// Give a worker no new jobs; it keeps those that it has (`jobs list --state running`)
     Drain {
         id: String,
         /// Give it jobs again

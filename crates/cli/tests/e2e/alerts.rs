@@ -184,3 +184,24 @@ async fn a_replica_tells_whether_it_reaches_store_and_bus() {
     machines.redis.kill().await.unwrap();
     shown(&machines, "store_up 0").await;
 }
+
+/// The names of the labels in `{…}`, without those that only a scrape adds, or only a histogram has.
+fn labels_of(series: &str) -> BTreeSet<String> {
+    let inside = series.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(it, _)| it);
+    let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());
+    names.filter(|name| !["job", "instance", "le"].contains(name)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_series_of_the_rule_tests_have_the_labels_that_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    use_it(&server.caller("acme")).await;
+    let metrics = scrape(&server).await;
+    let name_of = |series: &str| series.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    for line in read(UNIT_TESTS).lines().filter_map(|line| line.trim().strip_prefix("- series: '")) {
+        let (name, labels) = (name_of(line), labels_of(line));
+        let shown: Vec<_> = metrics.lines().filter(|shown| name_of(shown) == name).map(labels_of).collect();
+        assert!(shown.contains(&labels), "{line}: served with {shown:?}");
+    }
+}

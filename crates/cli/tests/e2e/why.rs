@@ -66,7 +66,8 @@ async fn each_cause_is_named(server: &Server) {
     because(server, "acme", &[&run], "no_worker").await;
 
     let taken = started(&caller, "busy").await;
-    caller.claim("worker-1", "busy", 1).await;
+    let claim = json!({"topics": ["busy"], "max_jobs": 1, "wait_ms": 20_000, "lease_ms": 600_000});
+    caller.post("/workers/worker-1/claim", claim).await.expect(200);
     let working = because(server, "acme", &[&format!("{taken}:step@1")], "working").await;
     assert_eq!(working["holders"][0]["name"], "worker-1");
     let next = started(&caller, "busy").await;
@@ -120,7 +121,7 @@ async fn each_cause_is_named_on_one_machine() {
 async fn each_cause_is_named_on_many() {
     let folder = tempfile::tempdir().unwrap();
     let config = configured(folder.path());
-    let machines = Machines::start_with(2, &["--config", &config, "--job-lease-ms", "60000"]).await;
+    let machines = Machines::start_with(2, &["--config", &config]).await;
     each_cause_is_named(&machines.replicas[1]).await;
     // An outsider's hand on a run: the run tells it.
     let caller = machines.replicas[0].caller("acme");

@@ -19,6 +19,9 @@ use crate::wakeups::Signal;
 
 /// Jobs of one tenant that one step takes, and how many of them are judged at once.
 const JOBS_MAX: usize = 32;
+
+/// Batches of one tenant that are let go when the service is back, before the others' turn. The rest is due by itself.
+const BATCHES_MAX: usize = 64;
 const AT_ONCE: usize = 16;
 
 /// What one look did.
@@ -45,6 +48,11 @@ impl Report {
             Err(_) => &mut self.failed,
         };
         *counter += 1;
+    }
+
+    /// Held no more.
+    fn let_go(&self) -> usize {
+        self.released + self.denied + self.asked + self.gone
     }
 
     fn total(&self) -> usize {
@@ -82,7 +90,14 @@ pub async fn run_once(control: &Control) -> Report {
     }
     probe(control, &mut report).await;
     for tenant in control.dispatch_policy.take_waiting_if_back() {
-        while settle(control, &tenant, (AWAY_LONGEST, JOBS_MAX), &mut report).await == JOBS_MAX {}
+        for _ in 0..BATCHES_MAX {
+            let let_go = report.let_go();
+            let settled = settle(control, &tenant, (AWAY_LONGEST, JOBS_MAX), &mut report).await;
+            // Who is told to wait again is due by itself; asking at once would be asking for ever.
+            if settled < JOBS_MAX || report.let_go() == let_go {
+                break;
+            }
+        }
     }
     if report.total() > 0 {
         debug!(?report, "settled held jobs");

@@ -1,5 +1,7 @@
 //! What belongs to no tenant: the loops, the snapshot, the workers on the bus, the bus, and the servers beneath.
 
+use std::time::Duration;
+
 use interlock_backend::StoreError;
 use interlock_backend::inspection::Probed;
 use interlock_model::doctor::{Finding, Invariant, Mending};
@@ -20,6 +22,9 @@ const OWN: [Invariant; 5] = [
     Invariant::WorkerSilent,
 ];
 
+/// How long one look may take.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
 pub(super) fn finding(invariant: Invariant, subject: &str, detail: String, is_repairable: bool) -> Finding {
     Finding { invariant, tenant: None, subject: subject.to_owned(), detail, is_repairable }
 }
@@ -27,7 +32,11 @@ pub(super) fn finding(invariant: Invariant, subject: &str, detail: String, is_re
 pub(super) async fn look(control: &Control, wanted: &[Invariant]) -> Notes {
     let mut notes = Notes::default();
     for invariant in OWN.iter().filter(|own| wanted.contains(own)) {
-        match own(control, *invariant).await {
+        let Ok(looked) = tokio::time::timeout(LOOK_MAX, own(control, *invariant)).await else {
+            notes.unseen(invariant.name(), &"there was too much to look at in the time");
+            continue;
+        };
+        match looked {
             Ok(found) => {
                 notes.looked_at(*invariant, 0);
                 for finding in found {

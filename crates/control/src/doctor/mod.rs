@@ -25,6 +25,13 @@ pub const FINDINGS_MAX: usize = 1_000;
 /// What is late by less is being done.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// A hold that has run out is ended by the loop of retention, where nobody says a word about a lock of its tenant.
+const LOCK_GRACE: Duration = Duration::from_mins(5);
+
+fn grace(invariant: Invariant) -> Duration {
+    if invariant == Invariant::LockDebt { LOCK_GRACE } else { GRACE }
+}
+
 /// How long one look may take. What it has not come to by then is told as unseen.
 const BUDGET: Duration = Duration::from_mins(1);
 

@@ -6,7 +6,7 @@ use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
 use interlock_model::{JobId, TenantId};
 use tracing::info;
 
-use super::{GRACE, Report, Scope, installation};
+use super::{Report, Scope, grace, installation};
 use crate::service::Control;
 
 /// Findings in a row to which the store does not answer before the others are left as they are: each costs a time-out.
@@ -94,7 +94,7 @@ impl Control {
         let mending = match (invariant.realm(), tenant) {
             (Realm::Tenant, Some(tenant)) => {
                 let (tenant, subject) = (tenant.clone(), subject.clone());
-                let repair = Repair { tenant, invariant: *invariant, subject, grace: GRACE };
+                let repair = Repair { tenant, invariant: *invariant, subject, grace: grace(*invariant) };
                 self.store.mend(&repair).await?
             }
             (Realm::Tenant, None) => Mending::Impossible { reason: "the finding names no tenant".to_owned() },

@@ -9,7 +9,7 @@ use interlock_model::doctor::{Invariant, Realm};
 use tokio::time::{Instant, timeout_at};
 
 use super::notes::Notes;
-use super::{GRACE, Scope, Tenants};
+use super::{Scope, Tenants, grace};
 use crate::reconcile::EveryTenant;
 use crate::service::Control;
 
@@ -110,7 +110,7 @@ impl Walk<'_> {
         notes: &mut Notes,
     ) -> Result<(), StoreError> {
         let page = PageRequest { limit: ROWS_A_PAGE, after: None };
-        let mut asked = Inspection { tenant: tenant.clone(), invariant, grace: GRACE, page };
+        let mut asked = Inspection { tenant: tenant.clone(), invariant, grace: grace(invariant), page };
         loop {
             let page = self.control.store.inspect(&asked).await?;
             for finding in page.items {

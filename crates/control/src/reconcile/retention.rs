@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use interlock_backend::inspection::{Inspection, Repair};
 use interlock_backend::reconcile::Retire;
 use interlock_backend::runs::RunFilter;
 use interlock_backend::{PageRequest, StoreError};
+use interlock_model::doctor::{Invariant, Mending};
 use interlock_model::{RunId, TenantId};
 
 use super::ROWS_MAX;
@@ -25,6 +27,8 @@ pub struct Retention {
     pub keys: usize,
     /// Runs that ended longer ago than they are to be kept.
     pub runs: usize,
+    /// Holds of locks that had run out, of tenants that asked for none since.
+    pub holds: usize,
 }
 
 /// What was not heard of for so long is not coming back under that name, or loses nothing by being written down anew.
@@ -34,11 +38,19 @@ const UNUSED_FOR: Duration = Duration::from_hours(24);
 const RUN_PAGES_MAX: usize = 10;
 const RUNS_A_PAGE: usize = 100;
 
+/// Pages of locks that one look goes through for each tenant.
+const LOCK_PAGES_MAX: usize = 20;
+
 /// Pages of keys that one look goes through for each tenant, from where the last look stopped.
 const KEY_PAGES_MAX: usize = 4;
 
 pub(super) async fn look(control: &Control) -> Result<Retention, StoreError> {
-    let mut found = Retention { workers: forget_silent(control).await?, ..Retention::default() };
+    let workers = match forget_silent(control).await {
+        // A row that cannot be read does not keep the tenants from theirs; the doctor tells of it.
+        Err(StoreError::Damaged { .. }) => 0,
+        forgotten => forgotten?,
+    };
+    let mut found = Retention { workers, ..Retention::default() };
     let mut tenants = EveryTenant::from_the_first();
     while let Some(page) = tenants.next_page(control).await? {
         for tenant in &page {
@@ -78,10 +90,31 @@ async fn look_at(control: &Control, tenant: &TenantId, found: &mut Retention) ->
     if let Some(place) = after {
         control.key_walks.keep(tenant, place);
     }
+    found.holds += end_holds(control, tenant).await?;
     match control.settings.run_retention {
         Some(kept_for) => delete_old_runs(control, tenant, kept_for, found).await,
         None => Ok(()),
     }
+}
+
+/// A hold that has run out ends with the next word about any lock of its tenant; this is for tenants that say none.
+async fn end_holds(control: &Control, tenant: &TenantId) -> Result<usize, StoreError> {
+    let (invariant, grace) = (Invariant::LockDebt, Duration::ZERO);
+    let page = PageRequest { limit: ROWS_MAX, after: None };
+    let mut asked = Inspection { tenant: tenant.clone(), invariant, grace, page };
+    let mut ended = 0;
+    for _ in 0..LOCK_PAGES_MAX {
+        let late = control.store.inspect(&asked).await?;
+        for finding in late.items {
+            let repair = Repair { tenant: tenant.clone(), invariant, subject: finding.subject, grace };
+            ended += usize::from(control.store.mend(&repair).await? == Mending::Mended);
+        }
+        asked.page.after = late.next;
+        if asked.page.after.is_none() {
+            break;
+        }
+    }
+    Ok(ended)
 }
 
 /// Runs are listed by when they were made: those made before the cut may have ended after it, or live.

@@ -51,7 +51,15 @@ async fn records(control: &Control, now: Timestamp) -> Result<(Vec<KnownWorker>,
                 return Ok((found, false));
             }
             let page = PageRequest { limit: room, after: None };
-            let records = control.store.workers(tenant, &page).await?;
+            let records = match control.store.workers(tenant, &page).await {
+                Ok(records) => records,
+                // One tenant's damage is not everybody's; the doctor tells of it.
+                Err(StoreError::Damaged { .. }) => {
+                    is_whole = false;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             is_whole &= records.next.is_none();
             let on_http = |record| KnownWorker::on_http(tenant, record, now, &control.settings);
             found.extend(records.items.into_iter().map(on_http));

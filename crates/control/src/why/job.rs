@@ -3,7 +3,7 @@
 use interlock_backend::jobs::JobView;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::dispatch_policy::{Hold, HoldReason};
-use interlock_model::job::JobLease;
+use interlock_model::job::{EndCause, JobEnd, JobLease};
 use interlock_model::scheduling::WaitReason;
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
@@ -17,7 +17,9 @@ const JOBS_LOOKED_AT: usize = 200;
 impl Control {
     /// None: there is no such job.
     pub async fn why_job(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
-        let Some(found) = self.store.job(tenant, id).await? else { return Ok(None) };
+        let Some(found) = self.store.job(tenant, id).await? else {
+            return self.why_asked(tenant, id).await;
+        };
         let now = self.store.run_standing(tenant, id.run).await?.now;
         let causes = match (&found.job.end, &found.lease) {
             (Some(end), _) => {
@@ -49,7 +51,8 @@ impl Control {
             WaitReason::Turn => CauseCode::Queue,
         };
         let position = waiting.position as u64 + 1;
-        let sentence = format!("the job waits in the queue of topic {topic}: {}", waiting.detail);
+        let sentence =
+            format!("job {} waits in the queue of topic {topic}: {}", found.job.new.id, waiting.detail);
         let is_moving = matches!(code, CauseCode::Queue | CauseCode::WorkerSaturated);
         let expected_wait = if is_moving {
             why::at_the_pace_of(&self.lately_done(tenant, topic).await?, position)
@@ -75,7 +78,8 @@ impl Control {
         let newest = PageRequest { limit: JOBS_LOOKED_AT, after: None };
         let jobs = self.store.jobs(tenant, None, &newest).await?;
         let of_topic = jobs.items.into_iter().filter(|found| found.job.new.topic == *topic);
-        Ok(of_topic.filter_map(|found| found.job.end).map(|end| end.at).collect())
+        let is_done = |end: &JobEnd| matches!(end.cause, EndCause::Completed | EndCause::Failed);
+        Ok(of_topic.filter_map(|found| found.job.end).filter(is_done).map(|end| end.at).collect())
     }
 }
 

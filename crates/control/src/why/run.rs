@@ -9,7 +9,7 @@ use interlock_model::run::{Run, RunStatus};
 use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::workflow::{StepKind, Workflow};
-use interlock_model::{RunId, StepKey, TenantId, Timestamp};
+use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 
 use super::{CAUSES_MAX, TIMEOUTS_EXPLAINED_MAX, Why};
 use crate::service::Control;
@@ -61,6 +61,16 @@ impl Control {
         })
     }
 
+    /// A question to a person has an id like a job's. None: nobody waits for it, or it was never asked.
+    pub(super) async fn why_asked(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
+        let Some(run) = self.store.run(tenant, id.run).await? else { return Ok(None) };
+        let asked = run.steps.get(&id.step).filter(|step| step.job.as_ref() == Some(id));
+        let Some(step) = asked.filter(|step| step.status == StepStatus::Waiting) else { return Ok(None) };
+        let now = self.store.run_standing(tenant, id.run).await?.now;
+        let cause = approval_open(&id.step, id, step);
+        Ok(Some(Why::new(step.status.name(), now, vec![cause])))
+    }
+
     async fn why_step(
         &self,
         tenant: &TenantId,
@@ -75,9 +85,7 @@ impl Control {
             return Ok(Cause::new(CauseCode::Ready, format!("step {key} is about to begin")));
         };
         if step.status == StepStatus::Waiting {
-            let sentence = format!("step {key} waits for an approval ({job})");
-            let cause = Cause::new(CauseCode::ApprovalOpen, sentence);
-            return Ok(Cause { job: Some(job.clone()), since: step.started_at, ..cause });
+            return Ok(approval_open(key, job, step));
         }
         match self.why_job(tenant, job).await?.and_then(|why| why.causes.into_iter().next()) {
             Some(cause) => Ok(cause),
@@ -112,6 +120,12 @@ impl Control {
 fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
     is_begun && step.fan_out.is_none()
+}
+
+fn approval_open(key: &StepKey, job: &JobId, step: &StepRun) -> Cause {
+    let sentence = format!("step {key} waits for an approval ({job})");
+    let cause = Cause::new(CauseCode::ApprovalOpen, sentence);
+    Cause { job: Some(job.clone()), since: step.started_at, ..cause }
 }
 
 fn until(

@@ -33,6 +33,8 @@ impl Control {
             .collect();
         let ages: Vec<_> =
             holders.iter().filter_map(|holder| holder.since).map(|since| now.since(since)).collect();
+        // With a cap that was lowered, more than one has to end.
+        let to_end = usage.runs_active.saturating_sub(usage.runs_max) as usize + 1;
         let newest = PageRequest { limit: RUNS_LOOKED_AT, after: None };
         let runs = self.store.runs(tenant, &RunFilter::default(), &newest).await?;
         let lasted: Vec<_> = runs.items.iter().filter_map(lasted).collect();
@@ -45,7 +47,7 @@ impl Control {
         });
         let cause = Cause {
             since: holders.iter().filter_map(|holder| holder.since).max(),
-            expected_wait: why::until_the_first_ends(&ages, &lasted),
+            expected_wait: why::until_have_ended(to_end, &ages, &lasted).filter(|_| usage.runs_max > 0),
             holders: holders.into_iter().take(HOLDERS_MAX).collect(),
             ..Cause::new(CauseCode::CapFull, format!("{}{oldest}", why::slots(usage)))
         };

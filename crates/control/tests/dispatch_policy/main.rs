@@ -47,6 +47,21 @@ async fn fail_closed_jobs_wait_longer_each_time_and_go_when_the_service_is_back(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_service_that_is_back_and_tells_everybody_to_wait_is_not_asked_for_ever() {
+    let scene = Scene::new().await;
+    let process = scene.process(1, &scene.asking(FailureMode::Closed));
+    scene.service.set_away(true);
+    scene.start(&process, "acme", 40).await;
+    scene.settle(&process).await;
+    scene.service.set_away(false);
+    scene.service.set_throttling();
+    tokio::time::advance(10 * SECOND).await;
+    let report = scene.settle(&process).await;
+    assert_eq!(report.released, 0);
+    assert!(scene.service.asked() <= 40 * 3, "{} questions about 40 jobs", scene.service.asked());
+}
+
+#[tokio::test(start_paused = true)]
 async fn fail_open_jobs_go_on_and_each_is_counted_once() {
     let scene = Scene::new().await;
     let process = scene.process(1, &scene.asking(FailureMode::Open));

@@ -23,16 +23,21 @@ use interlock_model::scheduling::Edge;
 use interlock_model::{Clock, JobId, TenantId, Timestamp, WorkflowId};
 use serde_json::json;
 
-/// Allows everything, unless it is away.
+/// Allows everything, unless it is away or tells everybody to wait.
 #[derive(Default)]
 pub(crate) struct Switched {
     is_away: AtomicBool,
+    throttles: AtomicBool,
     asked: AtomicUsize,
 }
 
 impl Switched {
     pub(crate) fn set_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_throttling(&self) {
+        self.throttles.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn asked(&self) -> usize {
@@ -47,7 +52,9 @@ impl PolicyService for Switched {
         if self.is_away.load(Ordering::Relaxed) {
             return Err("nobody is there".to_owned());
         }
-        Ok(Answer { decision: AnsweredDecision::Allow, reason: None, rule_id: None, retry_after_ms: None })
+        let throttles = self.throttles.load(Ordering::Relaxed);
+        let decision = if throttles { AnsweredDecision::Throttle } else { AnsweredDecision::Allow };
+        Ok(Answer { decision, reason: None, rule_id: None, retry_after_ms: None })
     }
 }
 

@@ -58,10 +58,9 @@ pub(crate) async fn claim(
     caller.may(Permission::Work)?;
     let (claim, wait) = within_bounds(&app, caller, worker, asked)?;
     // A closing gateway ends the wait, not the claim: a job that was leased must reach its worker.
-    let tenant = claim.tenant.clone();
     let claimed = app.control.claim_until(claim, wait, &app.closing).await?;
     let answered = |claimed: Claimed| {
-        let traceparent = app.control.trace_claim((&tenant, &claimed.job.id), claimed.job.trace);
+        let traceparent = app.control.worker_trace(&claimed.job.id, claimed.job.trace);
         convert::jobs::claimed(claimed, traceparent)
     };
     Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(answered).collect() }))

@@ -134,7 +134,8 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     app.metrics.follow_stages(app.control.counted());
     app.metrics.follow_letters_max(app.control.settings().dead_letters_max);
     let usages = usages(&app).await;
-    app.metrics.set_reach(usages.is_ok(), app.control.bus().is_connected());
+    let is_away = matches!(usages, Err(StoreError::Unavailable { .. }));
+    app.metrics.set_reach(!is_away, app.control.bus().is_connected());
     match usages {
         Ok((usages, letters)) => {
             app.metrics.set_active_runs(usages);

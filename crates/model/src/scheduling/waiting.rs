@@ -68,7 +68,9 @@ impl WaitingFor {
         } else if has_room {
             (WaitReason::Turn, turn(position))
         } else {
-            (WaitReason::Saturated, all_are(taking.len(), "busy"))
+            let is_known = taking.iter().any(|worker| worker.load.is_some());
+            let detail = if is_known { all_are(taking.len(), "busy") } else { silent(taking.len()) };
+            (WaitReason::Saturated, detail)
         };
         Self { reason, detail, position, workers: taking.len() }
     }
@@ -105,6 +107,14 @@ fn turn(position: usize) -> String {
 
 fn workers_serve(workers: usize) -> String {
     if workers == 1 { "1 worker serves".to_owned() } else { format!("{workers} workers serve") }
+}
+
+/// Of workers whose load nobody but they know.
+fn silent(workers: usize) -> String {
+    match workers {
+        1 => "the one worker that could do it does not ask for jobs at present".to_owned(),
+        workers => format!("none of the {workers} workers that could do it asks for jobs at present"),
+    }
 }
 
 fn all_are(workers: usize, state: &str) -> String {

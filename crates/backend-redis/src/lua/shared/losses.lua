@@ -15,14 +15,22 @@ local function lost_before()
 end
 
 -- Ends jobs whose worker was not heard of, and tells their runs. A result that waits for another delivery is not lost.
+-- Those that were lost.
 local function lose(jobs)
+  local lost = {}
   for _, job in ipairs(jobs) do
     local waiting = redis.call('HMGET', key('wf:job', job), 'put_off_cause', 'put_off')
-    end_job(job, waiting[1] or 'lost')
-    -- An id needs no escaping, and its run stands before the first colon.
-    post(string.match(job, '^[^:]+'), told_now(waiting[2] or ',"job":"' .. job .. '","outcome":"lost"}}'))
+    if end_job(job, waiting[1] or 'lost') then
+      -- An id needs no escaping, and its run stands before the first colon.
+      post(string.match(job, '^[^:]+'), told_now(waiting[2] or ',"job":"' .. job .. '","outcome":"lost"}}'))
+      lost[#lost + 1] = job
+    else
+      -- A lease of nothing would be found again and again, in the way of those that have run out.
+      redis.call('ZREM', key('wf:leases'), job)
+    end
   end
-  if #jobs > 0 then
-    redis.call('HSET', key('wf:tenant'), 'losses_request', request, 'losses', table.concat(jobs, ' '))
+  if #lost > 0 then
+    redis.call('HSET', key('wf:tenant'), 'losses_request', request, 'losses', table.concat(lost, ' '))
   end
+  return lost
 end

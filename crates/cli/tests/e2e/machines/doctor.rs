@@ -11,6 +11,9 @@ use super::{Machines, replica};
 use crate::doctor::{doctor, names};
 use crate::server::{Caller, LIMIT};
 
+/// No loop mends what the doctor is to find.
+const SELDOM: [&str; 2] = ["--reconcile-ms", "600000"];
+
 /// What is planted: the invariant that it breaks, the commands, and the subject that is named. `RUN` is a run of its own,
 /// whose job waits at `PLACE`.
 const FAULTS: [(&str, &[&str], &str); 23] = [
@@ -105,7 +108,7 @@ struct Ward {
 
 impl Ward {
     async fn open() -> Self {
-        let mut machines = Machines::start(1).await;
+        let mut machines = Machines::start_with(1, &SELDOM).await;
         let caller = machines.replicas[0].caller("acme");
         caller.limit(100).await;
         let work = json!({"type": "worker", "topic": "build"});
@@ -257,7 +260,7 @@ async fn a_row_that_nobody_can_mend_does_not_stop_the_others() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
-    let mut machines = Machines::start(1).await;
+    let mut machines = Machines::start_with(1, &SELDOM).await;
     let (exit, view) = doctor(&machines.replicas[0].base, &[]);
     assert_eq!(
         (exit, names(&view["findings"])),
@@ -300,7 +303,7 @@ async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
 
 #[tokio::test]
 async fn without_redis_the_doctor_says_what_it_could_not_see() {
-    let mut machines = Machines::start(1).await;
+    let mut machines = Machines::start_with(1, &SELDOM).await;
     machines.redis.kill().await.unwrap();
     let (code, told) = doctor(&machines.replicas[0].base, &[]);
     assert_eq!((code, names(&told["findings"])), (Some(3), Vec::new()), "{told:#}");

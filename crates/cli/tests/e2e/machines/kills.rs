@@ -101,7 +101,7 @@ async fn a_run_of_a_replica_that_was_killed_in_the_middle_of_its_turn_goes_on_wi
     let lock = format!("cordum:wf:run:lock:{run}");
     let held = json!({"owner": "i-gone", "token": "t", "fence": 1, "expires_at": 9_000_000_000_000_u64});
     machines.redis.command(&["SET", &lock, &held.to_string()]).await.unwrap();
-    let beats = machines.redis.command(&["--scan", "--pattern", "sys:instances:*"]).await.unwrap();
+    let beats = machines.redis.command(&["--scan", "--pattern", "sys:instances:{*"]).await.unwrap();
     machines.redis.command(&["ZADD", &beats, &beat_before(&machines).await, "i-gone"]).await.unwrap();
     caller.complete(&job, &json!({})).await.expect(200);
     let since = std::time::Instant::now();

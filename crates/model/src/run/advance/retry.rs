@@ -10,8 +10,8 @@ use crate::step::{StepEvent, StepRun, StepStatus};
 use crate::workflow::StepKind;
 
 impl Machine<'_> {
-    /// Gives the letter's step a new attempt, unless it has succeeded meanwhile. What was skipped because it had failed
-    /// stays skipped.
+    /// Gives the letter's step a new attempt, unless it has succeeded meanwhile; where that cannot be, the letter comes
+    /// back. What was skipped because it had failed stays skipped.
     pub(super) fn take_retry(&mut self, letter: &DeadLetter, by: &str) -> Result<(), Illegal> {
         if self.has_ended() {
             // It ended between the operator's word and this turn: nothing disappears in silence.
@@ -19,7 +19,9 @@ impl Machine<'_> {
             return Ok(());
         }
         let key = &letter.job.step;
-        if !self.gives_jobs(key) {
+        let parent_is_denied = key.item.is_some() && self.status(&key.step) == StepStatus::Denied;
+        if !self.gives_jobs(key) || parent_is_denied {
+            self.commands.push(Command::BuryJob(letter.clone()));
             return Ok(());
         }
         match self.run.steps.get(key).map_or(StepStatus::Pending, |step| step.status) {
@@ -32,11 +34,12 @@ impl Machine<'_> {
                 self.tell_retry(letter, by);
                 if key.item.is_some() { self.reopen_items(key) } else { self.reopen(key) }
             }
-            StepStatus::Pending
-            | StepStatus::Waiting
-            | StepStatus::Succeeded
-            | StepStatus::Denied
-            | StepStatus::Skipped => Ok(()),
+            StepStatus::Succeeded => Ok(()),
+            // There is nothing to try again, now or at all.
+            StepStatus::Pending | StepStatus::Waiting | StepStatus::Denied | StepStatus::Skipped => {
+                self.commands.push(Command::BuryJob(letter.clone()));
+                Ok(())
+            }
         }
     }
 

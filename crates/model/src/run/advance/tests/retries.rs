@@ -139,3 +139,29 @@ fn an_item_that_is_retried_takes_its_step_and_its_siblings_with_it() {
     }
     assert_eq!(story.step("a").output, Some(json!(["one", "two", "three", "four"])));
 }
+
+#[test]
+fn a_letter_whose_step_was_denied_meanwhile_comes_back_and_the_run_goes_on() {
+    let steps = json!({
+        "each": {"type": "worker", "topic": "t", "for_each": "input.items", "on_error": "help"},
+        "help": worker(),
+    });
+    let mut story = Story::of(&steps, json!({"items": [1, 2]}));
+    let (given_up, denied) = (story.jobs[0].id.clone(), story.jobs[1].id.clone());
+    let outcome = JobOutcome::Denied { reason: "no".to_owned() };
+    story.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: denied, outcome }]);
+    assert_eq!((story.status(), story.step("each").status), (RunStatus::Running, StepStatus::Denied));
+    let letter = DeadLetter {
+        job: given_up,
+        topic: None,
+        code: crate::dead_letter::LetterCode::ResultUnhandled,
+        reason: "it was too late".to_owned(),
+        attempts: 100,
+        last_error: None,
+        buried_at: crate::Timestamp::ZERO,
+        result: None,
+    };
+    story.retry(&letter);
+    assert_eq!(story.letters(), [letter]);
+    assert_eq!(story.status(), RunStatus::Running);
+}
