@@ -57,7 +57,8 @@ causes! {
     Delay = "delay", "nothing: the workflow asked for this delay";
     RetryBackoff = "retry_backoff", "nothing: it is tried again then. The error of the last try may be worth a look";
     /// Somebody holds the lock: one that users take, or the run's own.
-    LockHeld = "lock_held", "wait for its holder; a lock of users whose holder is gone for good: interlock locks force-release";
+    LockHeld = "lock_held",
+        "wait for its holder; one of users whose holder is gone for good: interlock locks force-release";
     PolicyUnavailable = "policy_unavailable", "bring the policy service back; tenants that fail open do not wait for it";
     PolicyThrottled = "policy_throttled", "wait, or change the rule: interlock dispatch-policy show";
     /// It was not judged yet.
@@ -69,7 +70,7 @@ causes! {
     /// Nothing: it has ended.
     Ended = "ended", "nothing";
     /// Nothing: it would be granted or admitted now.
-    Free = "free", "ask for it; a loop whose lock nobody takes may have a foreign value under its key: interlock doctor";
+    Free = "free", "ask for it; of a loop's lock that nobody takes, look for a foreign value under its key";
 }
 
 /// One reason, with all that is known of it.
