@@ -224,8 +224,8 @@ async fn what_looks_at_the_servers_beneath_is_asked_to_mend_its_own() {
     let repairs = scene.control.repair(&everything(), None).await;
     let back = Became::Impossible("it was mended, and is there again".to_owned());
     assert_eq!(repairs.repaired[0].became, back, "the second look decides");
-    let (invariant, subject) = (Invariant::MemoryPolicy, "redis".to_owned());
+    let (invariant, subject) = (Invariant::MemoryShort, "redis".to_owned());
     let named = Named { invariant, tenant: None, subject };
     let repairs = scene.control.repair(&everything(), Some(vec![named])).await;
-    assert!(matches!(&repairs.repaired[0].became, Became::Impossible(plan) if plan.contains("noeviction")));
+    assert!(matches!(&repairs.repaired[0].became, Became::Impossible(plan) if plan.contains("more memory")));
 }
