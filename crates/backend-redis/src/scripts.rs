@@ -20,6 +20,7 @@ shared! {
     FENCE = "fence";
     FIRST_WORD = "first_word";
     GATED = "gate";
+    GIVEN = "given";
     IDEMPOTENCY = "idempotency";
     INBOX = "inbox";
     INSPECTION = "inspection";
@@ -87,12 +88,12 @@ scripts! {
     REPORT_AND_TAKE = "report_and_take"
         [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, STANDING, LOCK, TAKE, FIRST_WORD];
     PUT_OFF = "put_off" [FENCE, STANDING, VISIBLE, JOB_LOCK, FIRST_WORD];
-    TAKE_PUT_OFF = "take_put_off" [INBOX];
-    TAKE_HELD = "take_held" [];
+    TAKE_PUT_OFF = "take_put_off" [INBOX, GIVEN];
+    TAKE_HELD = "take_held" [GIVEN];
     SETTLE_HELD = "settle_held" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
     CANCEL_JOB = "cancel_job" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS];
-    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES];
-    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, LOSSES, ORDER];
+    EXPIRE = "expire" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, GIVEN, LOSSES];
+    ABANDON = "abandon" [FENCE, INBOX, VISIBLE, JOB_LOCK, QUEUE, JOBS, GIVEN, LOSSES, ORDER];
     JOBS_BEFORE = "jobs_before" [QUEUE];
     JOB = "job" [JOB_VIEW];
     JOB_LIST = "jobs" [JOB_VIEW];

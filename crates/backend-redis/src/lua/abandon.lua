@@ -16,7 +16,7 @@ local function held_by_worker()
   return held
 end
 
-local lost = lost_before()
+local lost = given_before('losses')
 if not lost then
   lost = lose(held_by_worker())
 end

@@ -1,26 +1,9 @@
 -- The held jobs that are due, which are then in hand for a while.
 local ahead, in_hand, limit = number(), number(), argument()
-local tenant = key('wf:tenant')
-
--- What this very request was given before: its answer went astray.
-local function given_before()
-  local last = redis.call('HMGET', tenant, 'held_request', 'held_given')
-  if not is_repeat or last[1] ~= request then
-    return nil
-  end
-  local given = {}
-  for job in string.gmatch(last[2], '%S+') do
-    given[#given + 1] = job
-  end
-  return given
-end
-
-local jobs = given_before()
+local jobs = given_before('held')
 if not jobs then
   jobs = redis.call('ZRANGEBYSCORE', key('wf:held'), '-inf', integer(now + ahead), 'LIMIT', 0, limit)
-  if #jobs > 0 then
-    redis.call('HSET', tenant, 'held_request', request, 'held_given', table.concat(jobs, ' '))
-  end
+  remember_given('held', jobs)
 end
 local taken, bytes = {}, 0
 for _, job in ipairs(jobs) do

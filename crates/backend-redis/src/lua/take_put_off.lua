@@ -1,26 +1,9 @@
 -- The results that are due, which are then in hand for a while.
 local limit, in_hand = argument(), number()
-local tenant = key('wf:tenant')
-
--- What this very request was given before: its answer went astray.
-local function given_before()
-  local last = redis.call('HMGET', tenant, 'put_off_request', 'put_off_given')
-  if not is_repeat or last[1] ~= request then
-    return nil
-  end
-  local given = {}
-  for job in string.gmatch(last[2], '%S+') do
-    given[#given + 1] = job
-  end
-  return given
-end
-
-local jobs = given_before()
+local jobs = given_before('put_off')
 if not jobs then
   jobs = redis.call('ZRANGEBYSCORE', key('wf:put_off'), '-inf', integer(now), 'LIMIT', 0, limit)
-  if #jobs > 0 then
-    redis.call('HSET', tenant, 'put_off_request', request, 'put_off_given', table.concat(jobs, ' '))
-  end
+  remember_given('put_off', jobs)
 end
 local results, bytes = {}, 0
 for _, job in ipairs(jobs) do

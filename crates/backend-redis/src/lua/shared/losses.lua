@@ -1,19 +1,3 @@
--- What the same request has lost before: its answer went astray, and whoever asks goes by their number.
-local function lost_before()
-  if not is_repeat then
-    return nil
-  end
-  local last = redis.call('HMGET', key('wf:tenant'), 'losses_request', 'losses')
-  if last[1] ~= request then
-    return nil
-  end
-  local lost = {}
-  for job in string.gmatch(last[2], '%S+') do
-    lost[#lost + 1] = job
-  end
-  return lost
-end
-
 -- Ends jobs whose worker was not heard of, and tells their runs. A result that waits for another delivery is not lost.
 -- Those that were lost.
 local function lose(jobs)
@@ -29,8 +13,6 @@ local function lose(jobs)
       redis.call('ZREM', key('wf:leases'), job)
     end
   end
-  if #lost > 0 then
-    redis.call('HSET', key('wf:tenant'), 'losses_request', request, 'losses', table.concat(lost, ' '))
-  end
+  remember_given('losses', lost)
   return lost
 end
