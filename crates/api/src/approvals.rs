@@ -1,4 +1,4 @@
-//! Approvals: asked by a run, answered by a person.
+//! Approvals: requested by a run, resolved by a person.
 
 use interlock_model::{JobId, RunId, StepKey, WorkflowId};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// An approval that is open.
+/// An open approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalView {
     #[schema(value_type = String)]

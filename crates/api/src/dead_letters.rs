@@ -1,4 +1,4 @@
-//! Dead letters: jobs that nobody tries again by themselves, with why.
+//! Dead letters: jobs that are not retried automatically any more, with why.
 
 use interlock_model::{JobId, RunId, Topic};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// A job that was given up on.
+/// A job that failed for the last time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeadLetterView {
     #[schema(value_type = String)]
@@ -18,34 +18,34 @@ pub struct DeadLetterView {
     pub topic: Option<Topic>,
     /// One sentence for people.
     pub reason: String,
-    /// `worker_lost` or `result_unhandled`. A text, so that a client outlives the codes that come later.
+    /// `worker_lost` or `result_unhandled`; later servers may have more codes.
     pub reason_code: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
     #[schema(required)]
     pub last_error: Option<String>,
     pub created_at: Time,
-    /// What the worker had said, where nobody else keeps it: `output`, or `error` and `retryable`. Not in lists.
+    /// The worker's result that could not be handled: `output`, or `error` and `retryable`. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub result: Option<serde_json::Value>,
-    /// What to do for another attempt, as the run stands now. Not in lists.
+    /// How to get another attempt in the run's current state. Not in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how_to_retry: Option<String>,
 }
 
-/// The letter was handed to its run.
+/// The dead letter was handed to its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RetriedLetter {
-    /// The job of the letter; the new attempt has an id of its own, which the run shows.
+pub struct RetriedDeadLetter {
+    /// The job of the dead letter. The new attempt has its own id, which the run shows.
     #[schema(value_type = String)]
     pub job_id: JobId,
 }
 
-/// Which letters are meant. At least one of the filters, or `all`.
+/// Selects dead letters by at least one filter, or `all`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LettersRequest {
+pub struct DeadLettersRequest {
     /// `worker_lost` or `result_unhandled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason_code: Option<String>,
@@ -55,13 +55,13 @@ pub struct LettersRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// Given up before then.
+    /// Created before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Time>,
-    /// All that there are.
+    /// All dead letters.
     #[serde(default)]
     pub all: bool,
-    /// Change nothing, and tell what would be done.
+    /// Report what would be done without doing it.
     #[serde(default)]
     pub dry_run: bool,
     /// 1 to 500; 100 by default.
@@ -70,22 +70,22 @@ pub struct LettersRequest {
     pub limit: Option<u32>,
 }
 
-/// What became of the letters; with `dry_run`, what would.
+/// What was done with the dead letters; with `dry_run`, what would be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LettersAnswer {
-    /// Letters that were meant, up to the limit.
+pub struct DeadLettersAnswer {
+    /// Dead letters that matched, up to the limit.
     pub matched: u64,
     #[schema(value_type = Vec<String>)]
     pub done: Vec<JobId>,
-    pub refused: Vec<RefusedLetter>,
+    pub refused: Vec<RefusedDeadLetter>,
     pub dry_run: bool,
-    /// There are more: ask again.
+    /// More dead letters match: repeat the request.
     pub more: bool,
 }
 
-/// A letter that stayed as it was.
+/// A dead letter that stayed as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RefusedLetter {
+pub struct RefusedDeadLetter {
     #[schema(value_type = String)]
     pub job_id: JobId,
     pub reason: String,

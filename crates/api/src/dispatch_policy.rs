@@ -1,4 +1,4 @@
-//! The dispatch policy: what is in force, and what it would decide.
+//! The dispatch policy: what is in force, and what it would decide for a job.
 
 use interlock_model::dispatch_policy::{FailureMode, Rule};
 use interlock_model::{JobId, Tag, TenantId, Topic};
@@ -7,11 +7,11 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// Asks what would be decided: of a job that is there, or of one that could be.
+/// Asks what the policy would decide for an existing or a hypothetical job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckRequest {
-    /// Then nothing else is given.
+    /// An existing job; excludes all other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub job_id: Option<JobId>,
@@ -29,34 +29,34 @@ pub struct CheckRequest {
     pub requires: Vec<Tag>,
 }
 
-/// What would be decided, and why.
+/// What the policy would decide, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
     #[schema(value_type = String)]
     pub tenant: TenantId,
-    /// `allow`, `deny`, `require_approval`, `throttle`, or `wait` while the service is away.
+    /// `allow`, `deny`, `require_approval`, `throttle`, or `wait` while the service is unreachable.
     pub decision: String,
-    /// Who says so and why, for people.
+    /// Which rule or service decided and why, for people.
     pub reason: String,
     /// The rules in their order, up to the one that decides.
-    pub rules: Vec<RuleLook>,
+    pub rules: Vec<RuleCheck>,
     /// Null if no service is configured.
     #[schema(required)]
     pub service: Option<PolicyServiceView>,
 }
 
-/// A rule that was looked at.
+/// A rule that was evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RuleLook {
+pub struct RuleCheck {
     pub name: String,
     pub decision: String,
     pub matches: bool,
-    /// What it asked for that the job does not have; null if it decides.
+    /// What the rule requires and the job lacks; null if the rule decides.
     #[schema(required)]
     pub mismatch: Option<String>,
 }
 
-/// The policy service, as the answering process knows it.
+/// The policy service, as the answering process sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyServiceView {
     /// Without secrets.
@@ -65,19 +65,19 @@ pub struct PolicyServiceView {
     pub state: String,
     #[schema(required)]
     pub away_since: Option<Time>,
-    /// What holds for this tenant while the service is away: `open` or `closed`.
+    /// What this tenant's jobs do while the service is unreachable: go (`open`) or wait (`closed`).
     #[schema(value_type = String)]
     pub failure: FailureMode,
 }
 
-/// The policy in force, as far as it concerns the tenant.
+/// The policy in force for the tenant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DispatchPolicyView {
-    /// In their order; where none matches, the service decides, or the job may go.
+    /// In order; if none matches, the service decides, or the job may go.
     #[schema(value_type = Vec<Object>)]
     pub rules: Vec<Rule>,
     #[schema(required)]
     pub service: Option<PolicyServiceView>,
-    /// Jobs of all tenants that this process let go because the service was away.
+    /// Jobs of all tenants that this process let go because the service was unreachable.
     pub fail_open_total: u64,
 }

@@ -1,76 +1,76 @@
-//! What must be true and is not, and what became of mending it.
+//! Violated invariants, and their repair.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a look has found, and how much of everything it has seen.
+/// What a check found, and what it covered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoctorView {
-    /// By invariant, tenant and subject; at most 1,000.
+    /// Sorted by invariant, tenant and subject; at most 1,000.
     pub findings: Vec<FindingView>,
-    /// Further ones that were found.
+    /// Number of findings beyond those in the list.
     pub findings_untold: u64,
     pub looked_at: Vec<LookedAtView>,
     pub unseen: Vec<UnseenView>,
 }
 
-/// One place where an invariant does not hold.
+/// One violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FindingView {
-    /// Such as `slot_without_run`. A text, so that a client outlives the invariants that come later.
+    /// Such as `slot_without_run`; later servers may have more invariants.
     pub invariant: String,
     /// Null for what belongs to the installation.
     #[schema(required)]
     pub tenant: Option<String>,
-    /// The run, job, key, lock, row, loop or server that it is about.
+    /// The run, job, key, lock, row, loop or server that violates it.
     pub subject: String,
     /// One sentence for people: what was found.
     pub detail: String,
-    /// What is done, or is to be done.
+    /// What a repair does, or what to do by hand.
     pub plan: String,
-    /// Whether a repair can mend it.
+    /// Whether a repair can fix it.
     pub repairable: bool,
 }
 
-/// An invariant that was looked for.
+/// An invariant that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LookedAtView {
     pub invariant: String,
-    /// In the rows of so many tenants; zero for what belongs to the installation.
+    /// Number of tenants whose data was checked; zero for what belongs to the installation.
     pub tenants: u64,
 }
 
-/// Something that could not be looked at.
+/// Something that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UnseenView {
     pub what: String,
     pub why: String,
 }
 
-/// Where to look.
+/// What to check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct DoctorQuery {
-    /// The rows of this tenant alone. Without it: everything that the key covers.
+    /// Only the data of this tenant. Absent: everything that the key covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Names of invariants with commas between them. Without it: all.
+    /// Names of invariants, separated by commas. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
 
-/// What is to be mended.
+/// What to repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepairRequest {
-    /// At most 1,000. Absent: all that is found.
+    /// At most 1,000. Absent: all findings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 1000)]
     pub findings: Option<Vec<FindingName>>,
 }
 
-/// What names a finding.
+/// Identifies a finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingName {
@@ -80,24 +80,24 @@ pub struct FindingName {
     pub subject: String,
 }
 
-/// What was done, and how it looks then.
+/// What was repaired, and a second check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RepairView {
     pub repaired: Vec<RepairedView>,
-    /// The second look.
+    /// The second check.
     pub after: DoctorView,
 }
 
-/// What became of one finding.
+/// The outcome of one repair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RepairedView {
     pub invariant: String,
     #[schema(required)]
     pub tenant: Option<String>,
     pub subject: String,
-    /// `mended`, `nothing_to_do`, `impossible`, or `unknown` if the store did not answer.
+    /// `mended` (repaired), `nothing_to_do`, `impossible`, or `unknown` if the store did not answer.
     pub became: String,
-    /// Why, for the last two.
+    /// Why, for `impossible` and `unknown`.
     #[schema(required)]
     pub reason: Option<String>,
 }

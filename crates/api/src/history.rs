@@ -1,4 +1,4 @@
-//! What happened to a run, in order: as a list, and live as server-sent events with the same bodies.
+//! The events of a run, in order: as a list, and live as server-sent events with the same bodies.
 
 use interlock_model::{JobId, StepKey};
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TimelineItem {
-    /// Its place: from 1, without gaps. The `id:` of the event when it is streamed.
+    /// From 1, without gaps. The `id:` of the event when it is streamed.
     pub seq: u64,
     pub time: Time,
-    /// Such as `run_status`, `step_dispatched`, `step_completed`. There may be new ones.
+    /// Such as `run_status`, `step_dispatched`, `step_completed`. New types may appear.
     pub r#type: String,
     #[schema(required, value_type = Option<String>)]
     pub step_id: Option<StepKey>,
@@ -28,7 +28,7 @@ pub struct TimelineItem {
 }
 
 impl TimelineItem {
-    /// The status that the run took on with this event, if it took on one.
+    /// The new status of the run, if this event changed it.
     #[must_use]
     pub fn run_status(&self) -> Option<interlock_model::run::RunStatus> {
         let status = self.status.as_deref().filter(|_| self.r#type == "run_status")?;

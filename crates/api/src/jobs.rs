@@ -1,4 +1,4 @@
-//! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and how they look to people.
+//! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and as people see them.
 
 use interlock_model::job::JobState;
 use interlock_model::trace::TraceParent;
@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{Time, schema};
 
-/// A worker asks for work.
+/// A worker claims jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
@@ -22,7 +22,7 @@ pub struct ClaimRequest {
     #[serde(default)]
     #[schema(maximum = 60_000, default = 0)]
     pub wait_ms: u64,
-    /// How long a job is the worker's without a heartbeat.
+    /// Lease of each job unless a heartbeat renews it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1_000, maximum = 3_600_000, default = 15_000)]
     pub lease_ms: Option<u64>,
@@ -34,13 +34,13 @@ fn one() -> u32 {
     1
 }
 
-/// What the worker got; nothing, if nothing came in time.
+/// The claimed jobs; empty if none arrived in time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimAnswer {
     pub jobs: Vec<ClaimedJob>,
 }
 
-/// A job that the worker now holds.
+/// A job that is now leased to the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedJob {
     #[schema(value_type = String)]
@@ -52,14 +52,14 @@ pub struct ClaimedJob {
     #[schema(value_type = String)]
     pub topic: Topic,
     pub attempt: u32,
-    /// To be presented with every call about this job. Larger than that of every earlier dispatch.
+    /// Send it with every call about this job. Larger than the fence of every earlier dispatch.
     pub fence: u64,
     pub input: Value,
     pub lease_ms: u64,
-    /// When the step's time-out ends it, in milliseconds since 1970; null if it has none.
+    /// When the step's timeout ends it, in milliseconds since 1970; null if it has none.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
-    /// Where the run is traced: the span that the worker's own spans go on under, as the header of that name says it.
+    /// If the run is traced: the parent of the worker's own spans, as a W3C `traceparent` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub traceparent: Option<TraceParent>,
@@ -73,9 +73,9 @@ pub struct HeartbeatRequest {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
-    /// The lease counts from now.
+    /// Lease from now.
     pub lease_ms: u64,
-    /// Nobody wants the result any more: stop.
+    /// The job was cancelled: stop.
     pub cancel_requested: bool,
 }
 
@@ -92,7 +92,7 @@ pub struct CompleteRequest {
 pub struct FailRequest {
     pub fence: u64,
     pub error: String,
-    /// Whether trying again may help; true if absent.
+    /// Whether a retry may help; true if absent.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub retryable: bool,
@@ -112,11 +112,11 @@ pub struct ProgressRequest {
     pub message: Option<String>,
 }
 
-/// `{}`: it is done.
+/// `{}`: done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {}
 
-/// A job as it stands.
+/// A job and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
     #[schema(value_type = String)]
@@ -144,11 +144,11 @@ pub struct JobView {
     pub lease_expires_at: Option<Time>,
     #[schema(required)]
     pub ended_at: Option<Time>,
-    /// When the step's time-out ends it, in milliseconds since 1970.
+    /// When the step's timeout ends it, in milliseconds since 1970.
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     pub input: Value,
-    /// Why no worker has it yet. Of a job that is queued only where one job is asked for.
+    /// Why no worker has it yet. Lists leave it out for queued jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
 }
@@ -156,12 +156,12 @@ pub struct JobView {
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingFor {
-    /// For machines. Of a queued job: `no_worker`, `capability`, `draining`, `saturated` or `turn`; of a held one:
+    /// For programs. For a queued job: `no_worker`, `capability`, `draining`, `saturated` or `turn`; for a held one:
     /// `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`.
     pub reason: String,
     /// For people.
     pub detail: String,
-    /// Jobs that stand before it in its queue; counted up to 10,000.
+    /// Jobs before it in its queue; counted up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
     /// Workers that could do it and are not draining.
@@ -174,7 +174,7 @@ pub struct WaitingFor {
 pub struct CancelledJob {
     #[schema(value_type = String)]
     pub id: JobId,
-    /// Where it stands now; a job that had ended before stays as it was.
+    /// Its state now; a job that had ended before keeps its state.
     #[schema(schema_with = schema::job_state)]
     pub state: JobState,
 }
@@ -191,7 +191,7 @@ pub struct JobQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

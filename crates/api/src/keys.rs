@@ -1,4 +1,4 @@
-//! API keys. The secret is in one answer only: the one that made it.
+//! API keys. Only the answer to their creation has the secret.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// What a key may do.
+/// What a key allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum KeyRole {
     /// Everything.
     Admin,
-    /// Approve, cancel, release locks, look everywhere.
+    /// Read; approve, cancel, release locks, repair.
     Operator,
     /// Start runs and read them.
     Starter,
@@ -24,7 +24,7 @@ pub enum Role {
     Viewer,
 }
 
-impl Role {
+impl KeyRole {
     pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Starter, Self::Worker, Self::Viewer];
 
     #[must_use]
@@ -42,25 +42,25 @@ impl Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateKeyRequest {
-    /// For people: who or what uses it.
+    /// Tells people who or what uses the key.
     pub name: String,
-    pub role: Role,
-    /// Absent: every tenant, which only an admin's key may have.
+    pub role: KeyRole,
+    /// Absent: every tenant, only with the role `admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub tenant: Option<TenantId>,
 }
 
-/// A key that was just made, with its secret.
+/// A new key with its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKey {
     #[schema(value_type = String)]
     pub id: ApiKeyId,
     pub name: String,
-    pub role: Role,
+    pub role: KeyRole,
     #[schema(required, value_type = Option<String>)]
     pub tenant: Option<TenantId>,
-    /// What a client sends. It is shown this once, and kept nowhere.
+    /// What a client sends. It is shown only once, and not stored.
     pub key: String,
     pub created_at: Time,
 }
@@ -72,13 +72,13 @@ impl fmt::Debug for CreatedKey {
     }
 }
 
-/// A key as it is known afterwards.
+/// A key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
     #[schema(value_type = String)]
     pub id: ApiKeyId,
     pub name: String,
-    pub role: Role,
+    pub role: KeyRole,
     /// Null: every tenant.
     #[schema(required, value_type = Option<String>)]
     pub tenant: Option<TenantId>,

@@ -1,57 +1,56 @@
-//! Keeping a lease: renewed in time, and not trusted a moment longer than is safe (see [`Trust`]).
+//! Keeping a lease: renewed in time, and never trusted longer than is safe (see [`Trust`]).
 
 use std::time::Duration;
 
 use interlock_model::lock::{Distrust, JITTER_MAX, Trust};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// A lease as its holder may count it.
+/// A lease, as its holder sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lease {
-    /// When it was asked for.
+    /// When it was requested; it counts from then.
     pub(crate) asked_at: Instant,
     pub(crate) term: Duration,
-    /// So many renewals that certainly failed, in a row, are a loss. None: only the deadline is.
+    /// The lease is lost after this many failed renewals in a row. None: only at its end.
     pub(crate) failures_max: Option<u32>,
 }
 
-/// What came of a renewal.
+/// The outcome of a renewal.
 pub(crate) enum Renewal<L> {
     Renewed {
         term: Duration,
     },
-    /// It certainly did not happen.
+    /// Known not to be renewed.
     Failed,
-    /// It may have happened, or not.
+    /// It may be renewed, or not.
     Unknown,
-    /// It is ours no more.
-    Over(L),
+    /// The lease is lost.
+    Lost(L),
 }
 
-/// Why a lease is no longer to be trusted.
+/// Why a lease is no longer trusted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum End<L> {
-    Over(L),
+pub(crate) enum LeaseEnd<L> {
+    Lost(L),
     RenewalsFailed,
-    RanOut,
+    Expired,
 }
 
-impl<L> From<Distrust> for End<L> {
+impl<L> From<Distrust> for LeaseEnd<L> {
     fn from(distrust: Distrust) -> Self {
         match distrust {
-            Distrust::Deadline => Self::RanOut,
+            Distrust::Deadline => Self::Expired,
             Distrust::Failures(_) => Self::RenewalsFailed,
         }
     }
 }
 
-/// Renews until the lease is lost. Meant to race with the work; it never says that all is well. Dropped, it renews no
-/// more.
-pub(crate) async fn keep<L, F>(lease: Lease, mut renew: impl FnMut() -> F) -> End<L>
+/// Renews until the lease is lost. Race it with the work: it returns only when the work must stop.
+pub(crate) async fn keep<L, F>(lease: Lease, mut renew: impl FnMut() -> F) -> LeaseEnd<L>
 where
     F: Future<Output = Renewal<L>>,
 {
-    // All times of the trust are counted from here.
+    // All times of `trust` count from here.
     let start = lease.asked_at;
     let failures_max = lease.failures_max.unwrap_or(u32::MAX);
     let mut trust = Trust::granted(lease.term, failures_max, Duration::ZERO);
@@ -63,7 +62,7 @@ where
         }
         match timeout_at(start + trust.patience(asked), renew()).await {
             Ok(Renewal::Renewed { term }) => trust.renewed(asked, term),
-            Ok(Renewal::Over(why)) => return End::Over(why),
+            Ok(Renewal::Lost(why)) => return LeaseEnd::Lost(why),
             Ok(Renewal::Failed) => trust.failed(start.elapsed()),
             Ok(Renewal::Unknown) | Err(_) => trust.unknown(start.elapsed()),
         }
@@ -89,24 +88,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn l3_a_store_that_says_nothing_ends_the_trust_before_the_lease() {
+    async fn l3_a_silent_store_ends_the_trust_before_the_lease() {
         for failures_max in [COUNTED, None] {
             let began = Instant::now();
             let end = keep::<Infallible, _>(lease(failures_max), pending).await;
-            assert_eq!(end, End::RanOut);
+            assert_eq!(end, LeaseEnd::Expired);
             let took = began.elapsed();
             assert!(took < TERM && took >= TERM.mul_f64(0.85), "{took:?}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn l21_renewals_that_fail_are_counted_and_the_third_in_a_row_comes_well_before_the_end() {
+    async fn l21_the_third_failed_renewal_in_a_row_ends_the_trust_well_before_the_lease() {
         let (began, tries) = (Instant::now(), Cell::new(0));
         let end = keep::<Infallible, _>(lease(COUNTED), || {
             tries.set(tries.get() + 1);
             async { Renewal::Failed }
         });
-        assert_eq!(end.await, End::RenewalsFailed);
+        assert_eq!(end.await, LeaseEnd::RenewalsFailed);
         assert_eq!(tries.get(), 3);
         assert!(began.elapsed() < TERM.mul_f64(0.7), "{:?}", began.elapsed());
     }
@@ -119,17 +118,17 @@ mod tests {
             let number = calls.get();
             async move {
                 match number {
-                    30 => Renewal::Over("enough"),
+                    30 => Renewal::Lost("enough"),
                     _ if number % 3 == 0 => Renewal::Renewed { term: TERM },
                     _ => Renewal::Failed,
                 }
             }
         });
-        assert_eq!(end.await, End::Over("enough"));
+        assert_eq!(end.await, LeaseEnd::Lost("enough"));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_counts_from_when_it_was_asked_and_not_from_when_it_was_answered() {
+    async fn a_renewal_counts_from_its_request_and_not_from_its_answer() {
         let (asked, late) = (Cell::new(None), Duration::from_secs(4));
         let end = keep::<Infallible, _>(lease(None), || {
             let is_first = asked.get().is_none();
@@ -144,15 +143,15 @@ mod tests {
                 Renewal::Renewed { term: TERM }
             }
         });
-        assert_eq!(end.await, End::RanOut);
+        assert_eq!(end.await, LeaseEnd::Expired);
         assert!(asked.get().unwrap().elapsed() < TERM);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_holder_that_was_stopped_past_its_lease_does_not_ask_whether_it_still_has_it() {
+    async fn a_holder_that_was_paused_past_its_lease_does_not_renew_it() {
         let stale = lease(COUNTED);
         tokio::time::advance(TERM).await;
         let end = keep::<Infallible, _>(stale, || async { unreachable!("nothing is renewed") }).await;
-        assert_eq!(end, End::RanOut);
+        assert_eq!(end, LeaseEnd::Expired);
     }
 }

@@ -1,9 +1,9 @@
-//! What travels over HTTP: the types of every body, and the codes of every refusal. One file for each noun.
+//! What travels over HTTP: the types of every body and the codes of every problem. One file per noun.
 //!
-//! Server and clients read the same types, so that they cannot drift apart. Requests refuse fields that they do not
-//! know; answers may grow. Absent values of runs, steps and jobs are written as `null`, so that a typed client sees
-//! every field. With the feature `client` there is also a [`client::Client`], a [`worker::Worker`] loop and a
-//! [guard](lock_guard) for work under a lock.
+//! Server and clients use the same types, so that they cannot drift apart. Requests reject unknown fields; answers may
+//! grow. Absent values of runs, steps and jobs are written as `null`, so that a typed client sees every field. The
+//! feature `client` adds a [`client::Client`], a [`worker::Worker`] loop and a [guard](lock_guard) for work under a
+//! lock.
 
 pub mod approvals;
 pub mod dead_letters;

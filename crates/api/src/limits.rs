@@ -1,20 +1,20 @@
-//! Limits: written down for the system or for a tenant, and in force.
+//! Limits: set for the system or for a tenant, and in force.
 
 use interlock_model::TenantId;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Whom a document of the configuration is for.
+/// What a configuration document applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigScope {
-    /// Every tenant that says nothing itself.
+    /// Every tenant without a value of its own.
     System,
     /// One tenant.
     Org,
 }
 
-/// Replaces what is written down for a scope.
+/// Replaces the document of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigRequest {
@@ -32,21 +32,21 @@ pub struct ConfigData {
     pub limits: LimitsData,
 }
 
-/// What is absent is inherited.
+/// Absent values are inherited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsData {
-    /// Runs that may be live at once. Zero admits none.
+    /// Runs that may be live at once. Zero rejects all starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 1_000_000_000)]
     pub max_concurrent_runs: Option<u32>,
-    /// How long an idempotency key is kept; for ever, if nothing is said anywhere.
+    /// How long an idempotency key is kept; forever if no scope sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub idempotency_retention_sec: Option<u64>,
 }
 
-/// What is written down for a scope.
+/// The document of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigView {
     pub scope: ConfigScope,
@@ -57,7 +57,7 @@ pub struct ConfigView {
     pub revision: u64,
 }
 
-/// What is in force for a tenant: every limit is there.
+/// What is in force for a tenant: every limit has a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectiveConfig {
     pub data: ConfigData,

@@ -1,4 +1,4 @@
-//! Locks: asked for, renewed and given back under a token; looked at by people; and the table of all of them.
+//! Locks: acquired, renewed and released by token; shown to people; and the inventory of all of them.
 
 use interlock_model::lock::{Inventory, LockKind, LockMode, LockRow, ReleaseMode};
 use interlock_model::time::millis;
@@ -8,39 +8,38 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{Page, Time, schema};
 
-/// The shortest lease that may be asked for, and the longest.
+/// The shortest and the longest lease.
 pub const TTL_MS_MIN: u64 = 100;
 pub const TTL_MS_MAX: u64 = 86_400_000;
 
-/// How long one call may stand in line.
+/// The longest wait of one call.
 pub const WAIT_MS_MAX: u64 = 60_000;
 
-/// Somebody asks for a lock.
+/// Acquires a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
-    /// What the lock is on: 1 to 255 visible ASCII characters.
+    /// Name of the lock: 1 to 255 visible ASCII characters.
     #[schema(value_type = String)]
     pub resource: Resource,
-    /// Who asks, for people. It proves nothing.
+    /// Owner, for people to read. It proves nothing.
     #[schema(value_type = String)]
     pub owner: LockOwner,
     #[serde(default = "exclusive")]
     #[schema(schema_with = schema::lock_mode_asked)]
     pub mode: LockMode,
-    /// How long the hold lasts without another word.
+    /// Lease duration unless renewed.
     #[schema(minimum = 100, maximum = 86_400_000)]
     pub ttl_ms: u64,
-    /// How long to stand in line.
+    /// How long to wait for the lock.
     #[serde(default)]
     #[schema(maximum = 60_000, default = 0)]
     pub wait_ms: u64,
-    /// The same request again gives the same grant while it holds, and keeps its place in line while it waits.
+    /// Id of the request: repeated, it gets the same grant while the lease lasts, and keeps its place in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub request_id: Option<LockRequest>,
-    /// Of a hold that the caller has: asked for again in the same mode, it is the same hold under the same fence, and
-    /// longer.
+    /// Token of a lease that the caller holds: in the same mode, extends it under the same fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub token: Option<LockToken>,
@@ -50,7 +49,7 @@ fn exclusive() -> LockMode {
     LockMode::Exclusive
 }
 
-/// A hold on a lock.
+/// A lease on a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockGrant {
     #[schema(value_type = String)]
@@ -59,10 +58,10 @@ pub struct LockGrant {
     pub mode: LockMode,
     #[schema(value_type = String)]
     pub owner: LockOwner,
-    /// Proof of the hold: whoever renews or releases shows it.
+    /// Proof of the lease: renewing and releasing need it.
     #[schema(value_type = String)]
     pub token: LockToken,
-    /// Larger than that of every earlier grant. To be presented with every write that the lock protects.
+    /// Larger than the fence of every earlier grant. Send it with every write that the lock protects.
     pub fence: u64,
     pub expires_at: Time,
 }
@@ -74,7 +73,7 @@ pub struct RenewRequest {
     pub resource: Resource,
     #[schema(value_type = String)]
     pub token: LockToken,
-    /// From now.
+    /// Lease duration from now.
     #[schema(minimum = 100, maximum = 86_400_000)]
     pub ttl_ms: u64,
 }
@@ -88,21 +87,21 @@ pub struct ReleaseRequest {
     pub token: LockToken,
 }
 
-/// An operator ends somebody's hold.
+/// An operator ends the lease of another owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForceReleaseRequest {
     #[schema(value_type = String)]
     pub resource: Resource,
-    /// Of the hold that is meant. If it is another by now, nothing is ended.
+    /// Token of the lease to end. Any other lease stays.
     #[schema(value_type = String)]
     pub expect_token: LockToken,
-    /// Written down in the history.
+    /// Recorded in the history.
     #[schema(min_length = 1, max_length = 1024)]
     pub reason: String,
 }
 
-/// A lock that is held. Its own members are those of its first holder.
+/// A held lock. Its own fields are those of its first holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockView {
     #[schema(value_type = String)]
@@ -116,9 +115,9 @@ pub struct LockView {
     pub fence: u64,
     pub acquired_at: Time,
     pub expires_at: Time,
-    /// More than one only if they share; by when they came.
+    /// In order of acquisition; more than one only if they share.
     pub holders: Vec<HolderView>,
-    /// How many stand in line.
+    /// Number of requests that wait.
     pub waiting: u32,
 }
 
@@ -133,7 +132,7 @@ pub struct HolderView {
     pub expires_at: Time,
 }
 
-/// A lock with the first of its line.
+/// A lock with the first requests in its queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockDetail {
     #[serde(flatten)]
@@ -152,7 +151,7 @@ pub struct WaiterView {
     pub waiting_ms: u64,
 }
 
-/// `GET /locks`: one lock if a resource was named, else a page of them.
+/// `GET /locks`: one lock if a resource was named, else a page of locks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum LocksAnswer {
@@ -160,7 +159,7 @@ pub enum LocksAnswer {
     Page(Page<LockView>),
 }
 
-/// Something that happened to a lock.
+/// An event in the history of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockEventView {
     pub time: Time,
@@ -197,9 +196,9 @@ pub enum LockCause {
     Released,
     Expired,
     ForceReleased,
-    /// Whoever asked had gone before it could be told of the grant.
+    /// The client disconnected before it could receive the grant.
     Withdrawn,
-    /// A cause of a newer server. Never sent by this one.
+    /// A cause of a newer server. This one never sends it.
     #[serde(other)]
     Unrecognized,
 }
@@ -209,7 +208,7 @@ pub enum LockCause {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LockQuery {
-    /// This one, or 404 if nobody holds it. Absent: the tenant's held locks, newest first.
+    /// One lock, or 404 if it is not held. Absent: the tenant's held locks, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub resource: Option<Resource>,
@@ -217,7 +216,7 @@ pub struct LockQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -233,15 +232,15 @@ pub struct LockHistoryQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
 
-/// One lock, or one family of locks, of the inventory.
+/// One lock, or one family of locks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InventoryRow {
-    /// As it stands in Redis; `<…>` stands for a name.
+    /// Its key in Redis; `<…>` stands for a name.
     pub key: String,
     #[schema(schema_with = schema::lock_kind)]
     pub kind: LockKind,
@@ -249,7 +248,7 @@ pub struct InventoryRow {
     /// How often its holder renews it; null if it does not.
     #[schema(required)]
     pub renew_ms: Option<u64>,
-    /// Renewals that may fail in a row before the work is told to stop. The deadline may tell it earlier.
+    /// Renewals that may fail in a row before the work stops. The lease's end may stop it earlier.
     #[schema(required)]
     pub max_failures: Option<u32>,
     #[schema(schema_with = schema::lock_release)]
@@ -285,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_said_is_exclusive_and_does_not_wait() {
+    fn by_default_a_request_is_exclusive_and_does_not_wait() {
         let read: AcquireRequest =
             serde_json::from_value(json!({"resource": "r", "owner": "o", "ttl_ms": 1_000})).unwrap();
         assert_eq!((read.mode, read.wait_ms), (LockMode::Exclusive, 0));
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_and_a_page_of_locks_are_told_apart() {
+    fn a_lock_and_a_page_of_locks_are_distinguished() {
         let page = json!({"items": [], "next_cursor": null});
         let read: LocksAnswer = serde_json::from_value(page).unwrap();
         assert_eq!(read, LocksAnswer::Page(Page::new(Vec::new(), None)));

@@ -1,19 +1,19 @@
-//! Lists come in pages: newest first, unless a list says otherwise.
+//! Pages of lists: newest first, unless a list says otherwise.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// The most items that one page may hold.
+/// The largest page.
 pub const LIMIT_MAX: u32 = 500;
 
-/// Items of a page where nothing is asked for.
+/// The size of a page by default.
 pub const LIMIT_DEFAULT: u32 = 50;
 
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Give this as `cursor` for the next page; null on the last.
+    /// Pass it as `cursor` for the next page; null on the last.
     #[schema(required)]
     pub next_cursor: Option<String>,
 }
@@ -25,7 +25,7 @@ impl<T> Page<T> {
     }
 }
 
-/// Which part of a list is asked for.
+/// Which part of a list to return.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -34,7 +34,7 @@ pub struct PageQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Refusals: the body of every answer that is not a success (RFC 9457), and the codes that programs may rely on.
+//! Problems: the body of every answer that is not a success (RFC 9457), and the codes that programs may rely on.
 
 use interlock_model::RunId;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,139 +7,82 @@ use utoipa::ToSchema;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was refused, for programs. A code never changes its meaning or its status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// Bad JSON, an unknown field, a violated schema, a bad parameter or header.
-    InvalidRequest,
-    /// No key, or a wrong one.
-    Unauthorized,
-    /// Another tenant, or too low a role.
-    Forbidden,
-    /// Not there, or another tenant's.
-    NotFound,
-    MethodNotAllowed,
-    /// The body did not arrive in time.
-    RequestTimeout,
-    /// The thing is not in a state in which this can be done.
-    Conflict,
-    LockHeld,
-    /// The other verdict was given before, or the question was withdrawn.
-    ApprovalAlreadyResolved,
-    /// The fence or token is older than the store's, or the job was dispatched anew.
-    StaleFence,
-    PayloadTooLarge,
-    UnsupportedMediaType,
-    /// The idempotency key started a run with another payload.
-    IdempotencyKeyReused,
-    /// The cap is reached.
-    MaxConcurrentRuns,
-    /// The tenant holds as many locks, or stands in as many lines, as it may.
-    LockQuota,
-    /// A bug of ours.
-    InternalError,
-    /// Not answering in time; known not to be done.
-    GateUnavailable,
-    /// The store's answer was lost; it may be done.
-    OutcomeUnknown,
-    /// A code of a newer server. Never sent by this one.
-    #[serde(other)]
-    Unrecognized,
+/// Declares the codes: each with its name, its status and the title of its problems.
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $code:ident = $name:literal, $status:literal, $title:literal;)*) => {
+        /// Why a request was refused, for programs. A code never changes its meaning or its status.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Code {
+            $($(#[doc = $doc])* $code,)*
+            /// A code of a newer server. This one never sends it.
+            #[serde(other)]
+            Unrecognized,
+        }
+
+        impl Code {
+            /// Every code that this server sends.
+            pub const ALL: [Self; [$($status),*].len()] = [$(Self::$code),*];
+
+            #[must_use]
+            pub fn status(self) -> u16 {
+                self.row().1
+            }
+
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                self.row().0
+            }
+
+            /// The same for every problem of this code.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                self.row().2
+            }
+
+            fn row(self) -> (&'static str, u16, &'static str) {
+                match self {
+                    $(Self::$code => ($name, $status, $title),)*
+                    Self::Unrecognized => ("unrecognized", 500, "A problem of a newer server"),
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    /// Every code that this server sends.
-    pub const ALL: [Self; 18] = [
-        Self::InvalidRequest,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::Conflict,
-        Self::LockHeld,
-        Self::ApprovalAlreadyResolved,
-        Self::StaleFence,
-        Self::PayloadTooLarge,
-        Self::UnsupportedMediaType,
-        Self::IdempotencyKeyReused,
-        Self::MaxConcurrentRuns,
-        Self::LockQuota,
-        Self::InternalError,
-        Self::GateUnavailable,
-        Self::OutcomeUnknown,
-    ];
-
-    #[must_use]
-    pub fn status(self) -> u16 {
-        match self {
-            Self::InvalidRequest => 400,
-            Self::Unauthorized => 401,
-            Self::Forbidden => 403,
-            Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
-            Self::RequestTimeout => 408,
-            Self::Conflict | Self::LockHeld | Self::ApprovalAlreadyResolved | Self::StaleFence => 409,
-            Self::PayloadTooLarge => 413,
-            Self::UnsupportedMediaType => 415,
-            Self::IdempotencyKeyReused => 422,
-            Self::MaxConcurrentRuns | Self::LockQuota => 429,
-            Self::InternalError | Self::Unrecognized => 500,
-            Self::GateUnavailable | Self::OutcomeUnknown => 503,
-        }
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::NotFound => "not_found",
-            Self::MethodNotAllowed => "method_not_allowed",
-            Self::RequestTimeout => "request_timeout",
-            Self::Conflict => "conflict",
-            Self::LockHeld => "lock_held",
-            Self::ApprovalAlreadyResolved => "approval_already_resolved",
-            Self::StaleFence => "stale_fence",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::UnsupportedMediaType => "unsupported_media_type",
-            Self::IdempotencyKeyReused => "idempotency_key_reused",
-            Self::MaxConcurrentRuns => "max_concurrent_runs",
-            Self::LockQuota => "lock_quota",
-            Self::InternalError => "internal_error",
-            Self::GateUnavailable => "gate_unavailable",
-            Self::OutcomeUnknown => "outcome_unknown",
-            Self::Unrecognized => "unrecognized",
-        }
-    }
-
-    /// The same for every problem of this code.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "The request is not valid",
-            Self::Unauthorized => "An API key is needed",
-            Self::Forbidden => "This key may not do that",
-            Self::NotFound => "Not found",
-            Self::MethodNotAllowed => "This path does not take this method",
-            Self::RequestTimeout => "The request did not arrive in time",
-            Self::Conflict => "The state does not allow it",
-            Self::LockHeld => "The lock is held",
-            Self::ApprovalAlreadyResolved => "The approval was decided before",
-            Self::StaleFence => "The fence is stale",
-            Self::PayloadTooLarge => "The body is too large",
-            Self::UnsupportedMediaType => "The body must be JSON",
-            Self::IdempotencyKeyReused => "The idempotency key was used for another payload",
-            Self::MaxConcurrentRuns => "The tenant's cap on runs is reached",
-            Self::LockQuota => "The tenant has as much of locks as it may",
-            Self::InternalError => "Something went wrong inside",
-            Self::GateUnavailable => "Not answering in time; nothing was done",
-            Self::OutcomeUnknown => "The outcome is unknown",
-            Self::Unrecognized => "A problem of a newer server",
-        }
-    }
+codes! {
+    /// Bad JSON, an unknown field, a violated schema, a bad parameter or header.
+    InvalidRequest = "invalid_request", 400, "The request is not valid";
+    /// No key, or a wrong one.
+    Unauthorized = "unauthorized", 401, "An API key is needed";
+    /// Another tenant, or too low a role.
+    Forbidden = "forbidden", 403, "This key may not do that";
+    /// It does not exist, or belongs to another tenant.
+    NotFound = "not_found", 404, "Not found";
+    MethodNotAllowed = "method_not_allowed", 405, "This path does not allow this method";
+    /// The body did not arrive in time.
+    RequestTimeout = "request_timeout", 408, "The request did not arrive in time";
+    /// The state does not allow the request.
+    Conflict = "conflict", 409, "The state does not allow it";
+    LockHeld = "lock_held", 409, "The lock is held";
+    /// The opposite verdict was given before, or the approval was withdrawn.
+    ApprovalAlreadyResolved = "approval_already_resolved", 409, "The approval is already resolved";
+    /// The fence or token is older than the store's, or the job was dispatched again.
+    StaleFence = "stale_fence", 409, "The fence is stale";
+    PayloadTooLarge = "payload_too_large", 413, "The body is too large";
+    UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
+    /// The idempotency key started a run with another payload.
+    IdempotencyKeyReused = "idempotency_key_reused", 422, "The idempotency key was used for another payload";
+    /// The tenant's cap is reached.
+    MaxConcurrentRuns = "max_concurrent_runs", 429, "The tenant's cap on concurrent runs is reached";
+    /// The tenant holds as many locks, or waits for as many, as it may.
+    LockQuota = "lock_quota", 429, "The tenant's quota of locks is reached";
+    /// A bug of the server.
+    InternalError = "internal_error", 500, "Internal error";
+    /// The store did not answer in time; the request is known not to be done.
+    GateUnavailable = "gate_unavailable", 503, "No answer in time; nothing was done";
+    /// The store's answer was lost; the request may be done.
+    OutcomeUnknown = "outcome_unknown", 503, "The outcome is unknown";
 }
 
 /// The body of a refusal.
@@ -155,7 +98,7 @@ pub struct Problem {
     /// `max_concurrent_runs`, `lock_quota`: the cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// `max_concurrent_runs`: the live runs. `lock_quota`: the locks, or places in line. `stale_fence`: the store's
+    /// `max_concurrent_runs`: the live runs. `lock_quota`: the locks, or requests that wait. `stale_fence`: the store's
     /// fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
@@ -166,16 +109,16 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    /// 429, 503 and `lock_held`: when to come back.
+    /// 429, 503 and `lock_held`: when to retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// `outcome_unknown`: whether a retry with the same key is safe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_with_same_key: Option<bool>,
-    /// `lock_held`: who holds it (null: nobody of whom the store knows), since when, and the caller's place in the queue.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    /// `lock_held`: who holds it (null if the store does not know), since when, and the caller's place in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "even_null")]
     #[schema(value_type = Option<String>)]
-    pub holder: Option<Holder>,
+    pub holder: Option<RefusedBy>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,15 +128,15 @@ pub struct Problem {
 /// Who holds a lock that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Holder {
+pub enum RefusedBy {
     Owner(String),
-    /// Written as null: it is free and somebody else's turn, or what stands in the store is not ours.
-    Nobody,
+    /// Written as null: the lock is free and it is another request's turn, or its key holds a foreign value.
+    Unknown,
 }
 
-/// A null is a word, too; only what is absent was not said.
-fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Holder>, D::Error> {
-    Holder::deserialize(deserializer).map(Some)
+/// Unlike serde's default, tells null from an absent member.
+fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RefusedBy>, D::Error> {
+    RefusedBy::deserialize(deserializer).map(Some)
 }
 
 impl Problem {
@@ -220,7 +163,7 @@ impl Problem {
         }
     }
 
-    /// The same problem, in another sentence.
+    /// Replaces the sentence for people.
     pub fn say(&mut self, error: impl Into<String>) {
         self.error = error.into();
         self.detail.clone_from(&self.error);
@@ -255,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_holds_a_lock_is_written_and_read() {
-        let owner = Holder::Owner("ada".to_owned());
-        for (holder, written) in [(owner, json!("ada")), (Holder::Nobody, json!(null))] {
+    fn an_unknown_holder_is_written_as_null_and_read_back() {
+        let owner = RefusedBy::Owner("ada".to_owned());
+        for (holder, written) in [(owner, json!("ada")), (RefusedBy::Unknown, json!(null))] {
             let mut problem = Problem::new(Code::LockHeld, "not now");
             problem.holder = Some(holder);
             let value = serde_json::to_value(&problem).unwrap();
@@ -268,7 +211,7 @@ mod tests {
 
     #[test]
     fn members_that_do_not_apply_are_left_out() {
-        let written = serde_json::to_value(Problem::new(Code::NotFound, "there is no run x")).unwrap();
+        let written = serde_json::to_value(Problem::new(Code::NotFound, "run x not found")).unwrap();
         let names: Vec<_> = written.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(names.len(), 6, "{names:?}");
         assert_eq!(written["status"], json!(404));

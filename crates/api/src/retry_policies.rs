@@ -1,4 +1,4 @@
-//! Retry policies: what is in force where several want the same lock, who changed it, and what it was before.
+//! Retry policies of contended locks: what is in force, who changed it, and what it was before.
 
 use interlock_model::contention::Scope;
 use interlock_model::retry::RetryPolicy;
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::{Time, schema};
 
-/// A policy on the wire is the text that people type.
+/// A policy on the wire is the text that people write.
 pub mod policy_text {
     use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub mod policy_text {
     }
 }
 
-/// A tuning in force. What nobody has changed is as configured, at version 0.
+/// The tuning in force. One that was never changed is as configured, at version 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RetryPolicyView {
     #[schema(schema_with = schema::scope)]
@@ -35,7 +35,7 @@ pub struct RetryPolicyView {
     pub policy: RetryPolicy,
     /// How long a start waits for the admission lock; how long a result that came by HTTP waits for its run.
     pub max_wait_ms: u64,
-    /// How long the lock stays with a holder that is not heard of.
+    /// Lease of the lock.
     pub lock_ttl_ms: u64,
     pub version: u64,
     /// Who put it in force; null if it is as configured.
@@ -45,12 +45,12 @@ pub struct RetryPolicyView {
     pub at: Option<Time>,
     #[schema(required)]
     pub reason: Option<String>,
-    /// The version whose content it has again.
+    /// The version that a rollback restored.
     #[schema(required)]
     pub restores: Option<u64>,
 }
 
-/// A tuning in force, with the changes that led to it.
+/// The tuning in force, with its history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RetryPolicyDetail {
     #[serde(flatten)]
@@ -59,7 +59,7 @@ pub struct RetryPolicyDetail {
     pub versions: Vec<PolicyVersion>,
 }
 
-/// One change. A tuning that is null is the one that each process was configured with.
+/// One change. A null tuning is what each process was configured with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyVersion {
     pub version: u64,
@@ -82,7 +82,7 @@ pub struct TuningView {
     pub lock_ttl_ms: u64,
 }
 
-/// Puts a policy in force. What is not said stays as it is.
+/// Sets a policy. Absent fields stay as they are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetPolicyRequest {
@@ -95,16 +95,16 @@ pub struct SetPolicyRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 100, maximum = 3_600_000)]
     pub lock_ttl_ms: Option<u64>,
-    /// Refused if another version is in force by now.
+    /// Refused unless this version is in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
-    /// Written down in the history.
+    /// Recorded in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 512)]
     pub reason: Option<String>,
 }
 
-/// Puts what was in force before back in force. Said again, it goes one further back.
+/// Restores the previous version. Repeated, it goes one further back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_the_text_that_people_type() {
+    fn a_policy_is_the_text_that_people_write() {
         let read: SetPolicyRequest =
             serde_json::from_value(json!({"policy": "bounded_jitter:500ms:30%"})).unwrap();
         assert_eq!(read.policy, RetryPolicy::BoundedJitter { base_ms: 500, percent: 30 });

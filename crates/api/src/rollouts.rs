@@ -1,4 +1,4 @@
-//! Roll-outs: a candidate for the policy of busy runs, tried by a share of the runs, beside the one in force.
+//! Rollouts: a candidate for the policy `lock_busy`, tried on a share of the runs beside the one in force.
 
 use interlock_model::RolloutId;
 use interlock_model::contention::{Arm, Estimate, RolloutEventKind, RolloutState};
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::retry_policies::policy_text;
 use crate::{Time, schema};
 
-/// Begins a roll-out.
+/// Starts a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartRolloutRequest {
@@ -17,7 +17,7 @@ pub struct StartRolloutRequest {
     #[serde(with = "policy_text")]
     #[schema(value_type = String)]
     pub candidate: RetryPolicy,
-    /// Of the runs, by a stable hash.
+    /// Share of the runs, by a stable hash.
     #[schema(minimum = 0.01, maximum = 99.99)]
     pub share_percent: f64,
     #[serde(default = "seven_days")]
@@ -25,7 +25,7 @@ pub struct StartRolloutRequest {
     pub duration_ms: u64,
     #[serde(default)]
     pub guards: GuardLimits,
-    /// Written down in the history.
+    /// Recorded in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 512)]
     pub reason: Option<String>,
@@ -35,7 +35,7 @@ fn seven_days() -> u64 {
     604_800_000
 }
 
-/// What ends a roll-out before its time.
+/// What ends a rollout early.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GuardLimits {
@@ -64,7 +64,7 @@ impl From<interlock_model::contention::Guards> for GuardLimits {
     }
 }
 
-/// Ends a roll-out by hand.
+/// Ends a rollout by hand.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndRolloutRequest {
@@ -73,27 +73,27 @@ pub struct EndRolloutRequest {
     pub reason: Option<String>,
 }
 
-/// A roll-out with its two arms.
+/// A rollout with its two arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutView {
     #[schema(value_type = String)]
     pub id: RolloutId,
     #[schema(schema_with = schema::rollout_state)]
     pub state: RolloutState,
-    /// What is said of it now, with the figures; of an ended one, why it ended.
+    /// The current assessment with its figures; for an ended rollout, why it ended.
     pub verdict: String,
-    /// What should be known before reading the figures.
+    /// What to know before reading the figures.
     #[schema(required)]
     pub note: Option<String>,
     pub share_percent: f64,
-    /// The version of the policy that the control has.
+    /// The version of the control's policy.
     pub control_version: u64,
     pub guards: GuardLimits,
     pub started_at: Time,
     pub ends_at: Time,
     #[schema(required)]
     pub ended_at: Option<Time>,
-    /// Who began it.
+    /// Who started it.
     pub by: String,
     /// The control, then the candidate.
     pub arms: Vec<ArmView>,
@@ -101,7 +101,7 @@ pub struct RolloutView {
     pub history: Vec<RolloutEventView>,
 }
 
-/// The figures of one arm. Each estimate has the ends of its 95 % interval; null if nothing was counted.
+/// The figures of one arm. Each estimate has a 95 % interval; null if nothing was counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArmView {
     #[schema(schema_with = schema::arm)]
@@ -111,9 +111,9 @@ pub struct ArmView {
     pub policy: RetryPolicy,
     pub results: u64,
     pub retries: u64,
-    /// Results that were put off and have not come back; the times count them as having waited as long as they were put off.
+    /// Results that are deferred now; the times count their delays as waited.
     pub outstanding: u64,
-    /// False: too few samples to conclude anything from.
+    /// False: too few samples to conclude anything.
     pub has_enough_samples: bool,
     /// Scaled to the load of both arms.
     #[schema(required, schema_with = schema::estimate)]
@@ -126,7 +126,7 @@ pub struct ArmView {
     pub lock_wait_p99_ms: Option<Estimate>,
     #[schema(required, schema_with = schema::estimate)]
     pub result_latency_p95_ms: Option<Estimate>,
-    /// Of the results that found their run busy, the share that reached it at the next try.
+    /// Of the results whose run was leased, the share that the next delivery handed over.
     #[schema(required, schema_with = schema::estimate)]
     pub first_retry_success: Option<Estimate>,
 }

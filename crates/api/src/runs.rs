@@ -1,4 +1,4 @@
-//! Runs: how one is started, and how it looks from outside.
+//! Runs: starting them, and their state.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct StartedRun {
     pub status: String,
     /// Whether the idempotency key had started this run before.
     pub replayed: bool,
-    /// Its place in the queue, where a limit queues.
+    /// Its place in the queue, if a limit queued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
 }
@@ -30,13 +30,13 @@ pub struct StartedRun {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RerunRequest {
-    /// Keep what the steps before this one gave, and begin here.
+    /// Begin at this step and keep the outputs of the steps before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub from_step: Option<StepId>,
 }
 
-/// A whole run.
+/// A run with its steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunView {
     #[schema(value_type = String)]
@@ -67,14 +67,14 @@ pub struct RunView {
     pub updated_at: Time,
     #[schema(required, value_type = Option<String>)]
     pub idempotency_key: Option<IdempotencyKey>,
-    /// The run that this one repeats.
+    /// The run that this one reruns.
     #[schema(required, value_type = Option<String>)]
     pub rerun_of: Option<RunId>,
-    /// Of whoever wrote last; it only grows.
+    /// The fence of the last write; it only grows.
     pub fence: u64,
 }
 
-/// A run in a list: without what may be large.
+/// A run in a list, without its documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunSummary {
     #[schema(value_type = String)]
@@ -101,7 +101,7 @@ pub struct RunSummary {
     pub fence: u64,
 }
 
-/// Where a step of a run stands.
+/// The state of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepView {
     #[schema(schema_with = schema::step_status)]
@@ -130,7 +130,7 @@ pub struct FailureView {
     /// Such as `worker_failed`, `timed_out`, `output_invalid`.
     pub code: String,
     pub message: String,
-    /// The step that it happened in.
+    /// The step that failed.
     #[schema(required)]
     pub step_id: Option<String>,
 }
@@ -150,7 +150,7 @@ pub struct RunQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Shapes for the `OpenAPI` document of what the model defines. The model itself knows nothing of HTTP.
+//! Schemas of the model's types for the `OpenAPI` document. The model itself knows nothing of HTTP.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
-/// A workflow as its author writes it. Unknown fields are refused.
+/// A workflow as its author writes it. Unknown fields are rejected.
 #[derive(Debug, Clone, ToSchema)]
 pub struct Workflow {
-    /// Letters, digits, `.`, `_` and `-`; made up by the server if absent. An id that exists gets its next version.
+    /// Letters, digits, `.`, `_` and `-`; generated if absent. An existing id gets its next version.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub id: Option<String>,
     pub name: String,
     pub description: Option<String>,
     /// Ends the run as `timed_out`.
     pub timeout_sec: Option<f64>,
-    /// JSON Schema that the input of every run must meet.
+    /// JSON Schema of the input.
     pub input_schema: Option<Value>,
     /// 1 to 1,000 steps, by id.
     pub steps: BTreeMap<String, Step>,
@@ -35,26 +35,26 @@ pub struct Workflow {
 pub struct Step {
     #[schema(inline)]
     pub r#type: StepType,
-    /// Worker steps: the queue that its jobs wait in.
+    /// Worker steps: the topic of its jobs.
     pub topic: Option<String>,
     #[schema(default = json!([]))]
     pub depends_on: Option<Vec<String>>,
-    /// A bare expression. Where it does not hold the step is skipped.
+    /// A bare expression. If it is false, the step is skipped.
     pub condition: Option<String>,
-    /// Worker steps: an expression that gives a list; one job for each item.
+    /// Worker steps: an expression that gives a list; one job per item.
     pub for_each: Option<String>,
-    /// Items of `for_each` that may be out at once.
+    /// Items of `for_each` that may run at once.
     pub max_parallel: Option<u32>,
-    /// What the job gets. Strings may hold `${…}` templates.
+    /// Input of the job. Strings may contain `${…}` templates.
     pub input: Option<Map<String, Value>>,
-    /// JSON Schema that the step's output must meet.
+    /// JSON Schema of the output.
     pub output_schema: Option<Value>,
-    /// The step that takes over when this one has failed.
+    /// The step that takes over if this one fails.
     pub on_error: Option<String>,
     pub retry: Option<Retry>,
-    /// Of one try.
+    /// Timeout of one attempt.
     pub timeout_sec: Option<f64>,
-    /// Delay steps: how long, or until when.
+    /// Delay steps: how long, or else `delay_until`.
     pub delay_sec: Option<f64>,
     pub delay_until: Option<String>,
 }
@@ -70,7 +70,7 @@ pub enum StepType {
     Notify,
 }
 
-/// How often and when a failed step is tried again, with full jitter.
+/// How often and when a failed step is retried, with full jitter.
 #[derive(Debug, Clone, ToSchema)]
 pub struct Retry {
     #[schema(default = 0)]
@@ -83,7 +83,7 @@ pub struct Retry {
     pub max_backoff_sec: Option<f64>,
 }
 
-/// Every job state, in the order of a job's life.
+/// Every job state.
 pub const JOB_STATES: [JobState; 8] = [
     JobState::Held,
     JobState::Queued,
@@ -100,67 +100,47 @@ pub const JOB_STATES: [JobState; 8] = [
 pub fn name<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,
-        Ok(_) | Err(_) => unreachable!("only values that are written as names are named"),
+        Ok(_) | Err(_) => unreachable!("only for values that serialize as strings"),
     }
 }
 
-pub(crate) fn run_status() -> Object {
-    names(&RunStatus::ALL).build()
+/// Declares the schema of each name list.
+macro_rules! name_schemas {
+    ($($schema:ident: $values:expr;)*) => {
+        $(pub(crate) fn $schema() -> Object {
+            names($values).build()
+        })*
+    };
 }
 
-pub(crate) fn step_status() -> Object {
-    names(&StepStatus::ALL).build()
+name_schemas! {
+    run_status: &RunStatus::ALL;
+    step_status: &StepStatus::ALL;
+    job_state: &JOB_STATES;
+    cause_code: &CauseCode::ALL;
+    edge: &[Edge::Http, Edge::Nats];
+    lock_mode: &[LockMode::Exclusive, LockMode::Shared];
+    lock_kind: &[LockKind::PerItem, LockKind::PerLoop, LockKind::PerRun, LockKind::User];
+    lock_release: &[ReleaseMode::Explicit, ReleaseMode::Expiry];
+    scope: &Scope::ALL;
+    arm: &Arm::ALL;
+    rollout_state: {
+        use RolloutState::{Aborted, Promoted, RolledBack, Running};
+        &[Running, Promoted, RolledBack, Aborted]
+    };
+    rollout_event: {
+        use RolloutEventKind::{Aborted, Promoted, RolledBack, Started};
+        &[Started, Promoted, RolledBack, Aborted]
+    };
 }
 
-pub(crate) fn job_state() -> Object {
-    names(&JOB_STATES).build()
-}
-
-pub(crate) fn cause_code() -> Object {
-    names(CauseCode::ALL).build()
-}
-
-pub(crate) fn edge() -> Object {
-    names(&[Edge::Http, Edge::Nats]).build()
-}
-
-pub(crate) fn lock_mode() -> Object {
-    names(&[LockMode::Exclusive, LockMode::Shared]).build()
-}
-
-/// As it is asked for: it may be left out.
+/// In a request, where it may be left out.
 pub(crate) fn lock_mode_asked() -> Object {
     let modes = names(&[LockMode::Exclusive, LockMode::Shared]);
     modes.default(Some(name(&LockMode::Exclusive).into())).build()
 }
 
-pub(crate) fn lock_kind() -> Object {
-    names(&[LockKind::PerItem, LockKind::PerLoop, LockKind::PerRun, LockKind::User]).build()
-}
-
-pub(crate) fn lock_release() -> Object {
-    names(&[ReleaseMode::Explicit, ReleaseMode::Expiry]).build()
-}
-
-pub(crate) fn scope() -> Object {
-    names(&Scope::ALL).build()
-}
-
-pub(crate) fn arm() -> Object {
-    names(&Arm::ALL).build()
-}
-
-pub(crate) fn rollout_state() -> Object {
-    use RolloutState as State;
-    names(&[State::Running, State::Promoted, State::RolledBack, State::Aborted]).build()
-}
-
-pub(crate) fn rollout_event() -> Object {
-    use RolloutEventKind as Kind;
-    names(&[Kind::Started, Kind::Promoted, Kind::RolledBack, Kind::Aborted]).build()
-}
-
-/// A value with the ends of its interval; the upper end may be unknown, and all of it absent.
+/// A value with its interval, or null; the upper end may be unknown.
 pub(crate) fn estimate() -> Object {
     let number = || ObjectBuilder::new().schema_type(Type::Number);
     let high = ObjectBuilder::new().schema_type(SchemaType::from_iter([Type::Number, Type::Null]));
@@ -175,7 +155,7 @@ pub(crate) fn estimate() -> Object {
         .build()
 }
 
-/// A run's status in the answer to its start, where the run may be gone already.
+/// A run's status in the answer to its start, which may be a replay of a deleted run.
 pub(crate) fn start_status() -> Object {
     let statuses = RunStatus::ALL.iter().map(name).chain(["queued".to_owned(), "deleted".to_owned()]);
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(statuses)).build()
@@ -207,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_shape_of_a_workflow_is_the_one_that_is_read() {
+    fn the_published_schema_of_a_workflow_has_the_fields_that_are_read() {
         let step = json!({
             "type": "worker", "topic": "t", "depends_on": ["a"], "condition": "true", "for_each": "input.x",
             "max_parallel": 1, "input": {}, "output_schema": {}, "on_error": "b", "timeout_sec": 1.0,

@@ -1,4 +1,4 @@
-//! What a server says of itself.
+//! The status of a server.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::retry_policies::RetryPolicyView;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatusView {
     pub version: String,
-    /// Of this start of this process.
+    /// A new one at each start of the process.
     pub instance_id: String,
     pub uptime_ms: u64,
     pub roles: Vec<String>,
     pub backend: BackendStatus,
     pub strategies: Strategies,
-    /// How contenders wait, in force in this process.
+    /// The retry policies in force in this process.
     pub retry_policies: Vec<RetryPolicyView>,
-    /// The roll-out that runs, as this process knows it.
+    /// The running rollout, as this process sees it.
     #[schema(required)]
     pub rollout: Option<RolloutStatus>,
     /// Other policies in force, by name.
     pub policies: BTreeMap<String, Value>,
     pub store: StoreStatus,
     pub bus: BusStatus,
-    /// How many tenants were ever used. Only for those who may see all of them.
+    /// Number of tenants that were ever used. Only for keys that cover all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenants: Option<u64>,
 }
@@ -36,7 +36,7 @@ pub struct StatusView {
 pub struct BackendStatus {
     /// Such as `embedded`.
     pub kind: String,
-    /// What a crash may lose, in the backend's words.
+    /// What a crash may lose, for people.
     pub durability: String,
 }
 
@@ -51,9 +51,9 @@ pub struct Strategies {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutStatus {
     pub id: String,
-    /// Of the runs.
+    /// Share of the runs.
     pub share_percent: f64,
-    /// The policy that they try.
+    /// The policy that is tried.
     pub candidate: String,
     pub by: String,
     pub ends_at: Time,
@@ -61,7 +61,7 @@ pub struct RolloutStatus {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreStatus {
-    /// Commands sent to get something done. Regular looks at whether there is something to do are not counted.
+    /// Commands sent to the store, without regular polls.
     pub commands_sent: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Moments on the wire: RFC 3339 in UTC, with milliseconds. (The store keeps them as numbers.)
+//! Times on the wire: RFC 3339 in UTC, with milliseconds. The store keeps them as numbers.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,8 +14,8 @@ use utoipa::{PartialSchema, ToSchema};
 pub struct Time(pub Timestamp);
 
 impl From<Timestamp> for Time {
-    fn from(moment: Timestamp) -> Self {
-        Self(moment)
+    fn from(time: Timestamp) -> Self {
+        Self(time)
     }
 }
 
@@ -60,15 +60,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_written_as_rfc_3339_and_read_back() {
-        let moment = Time(Timestamp::from_millis(1_794_700_800_123));
-        let text = serde_json::to_string(&moment).unwrap();
+    fn a_time_is_written_as_rfc_3339_and_read_back() {
+        let time = Time(Timestamp::from_millis(1_794_700_800_123));
+        let text = serde_json::to_string(&time).unwrap();
         assert_eq!(text, "\"2026-11-15T00:00:00.123Z\"");
-        assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), moment);
+        assert_eq!(serde_json::from_str::<Time>(&text).unwrap(), time);
     }
 
     #[test]
-    fn a_number_is_not_a_moment() {
+    fn a_number_is_not_a_time() {
         assert!(serde_json::from_str::<Time>("1794700800123").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Why something waits.
+//! What something waits for.
 
 use interlock_model::why::CauseCode;
 use interlock_model::{JobId, Resource, RunId, StepKey, WorkflowId};
@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::{Time, schema};
 
-/// What is asked about: exactly one of them.
+/// The subject: exactly one of the fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -18,7 +18,7 @@ pub struct WhyQuery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub job_id: Option<JobId>,
-    /// A lock: what it is on, or the key of one of the control plane's own.
+    /// Name of a lock, or the key of a lock of the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub resource: Option<Resource>,
@@ -28,17 +28,17 @@ pub struct WhyQuery {
     pub workflow_id: Option<WorkflowId>,
 }
 
-/// What something waits for, at one moment.
+/// What something waits for now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyView {
-    /// The run, job, lock or workflow that was asked about.
+    /// The run, job, lock or workflow.
     pub subject: String,
-    /// Where it stands, such as `running`, `queued`, `held` or `full`.
+    /// Such as `running`, `queued`, `held` or `full`.
     pub state: String,
     pub time: Time,
-    /// Never empty; the first says most.
+    /// Never empty; the most important first.
     pub causes: Vec<CauseView>,
-    /// Causes beyond those that are told.
+    /// Number of causes that are left out.
     pub more: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct WhyView {
 pub struct CauseView {
     #[schema(schema_with = schema::cause_code)]
     pub code: CauseCode,
-    /// One sentence: what it waits for, and who has that.
+    /// One sentence: what it waits for, and who holds that.
     pub detail: String,
     /// What can be done about it.
     pub what_to_do: String,
@@ -56,19 +56,19 @@ pub struct CauseView {
     pub job_id: Option<JobId>,
     #[schema(required)]
     pub since: Option<Time>,
-    /// When it is over by itself.
+    /// When it ends by itself.
     #[schema(required)]
     pub until: Option<Time>,
     pub holders: Vec<CauseHolder>,
     /// The first is 1.
     #[schema(required)]
     pub position: Option<u64>,
-    /// About; null where nobody can tell.
+    /// An estimate; null if there is none.
     #[schema(required)]
     pub expected_wait_ms: Option<u64>,
 }
 
-/// A run, a worker, the owner of a lock or a process that has what is waited for.
+/// A run, a worker, the owner of a lock or a process that holds what is waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CauseHolder {
     pub name: String,

@@ -1,4 +1,4 @@
-//! Workers of both edges, as they were last seen.
+//! Workers on HTTP and on NATS, as they were last seen.
 
 use interlock_model::scheduling::Edge;
 use interlock_model::{Topic, WorkerId};
@@ -11,16 +11,16 @@ use crate::{Time, schema};
 pub struct WorkerView {
     #[schema(value_type = String)]
     pub worker_id: WorkerId,
-    /// Where it comes in: it claims over HTTP, or jobs are pushed to it over NATS.
+    /// How it gets jobs: it claims them over HTTP, or they are pushed over NATS.
     #[schema(schema_with = schema::edge)]
     pub edge: Edge,
     #[schema(value_type = Vec<String>)]
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
-    /// As a worker on NATS says it.
+    /// As a worker on NATS reports it.
     #[schema(required)]
     pub pool: Option<String>,
-    /// Null for a worker on HTTP: it asks when it has room.
+    /// Null for a worker on HTTP, which claims when it has capacity.
     #[schema(required)]
     pub active_jobs: Option<u32>,
     #[schema(required)]
@@ -29,15 +29,15 @@ pub struct WorkerView {
     #[schema(required)]
     pub first_seen_at: Option<Time>,
     pub last_seen_at: Time,
-    /// Whether it was seen lately enough to count on.
+    /// Whether it was seen recently.
     pub online: bool,
-    /// It is given no new jobs, and keeps those that it has.
+    /// Whether it gets no new jobs and finishes those that it has.
     pub draining: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrainRequest {
-    /// False: the worker is given jobs again.
+    /// False: the worker gets jobs again.
     pub draining: bool,
 }

@@ -1,4 +1,4 @@
-//! Workflows: documents that were saved, each under an id and a version. A request is the model's own document.
+//! Workflows: saved documents, each with an id and a version. A request is the model's own document.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::{Time, schema};
 
-/// The answer to a document that was saved.
+/// The answer to a saved document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedWorkflow {
     #[schema(value_type = String)]

@@ -1,4 +1,4 @@
-//! Why the store did not open, and how those of the database look to those who call it.
+//! Why the store did not open, and what callers see of errors of the database.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -42,14 +42,14 @@ pub(crate) fn closed(action: &'static str) -> StoreError {
     unavailable(action, Effect::NotDone, &"the store is closed")
 }
 
-/// A decision is pure, so nothing happened; but a panic is a bug, and it is told as one.
+/// A decision is pure, so nothing happened; but a panic is a bug, and is reported as one.
 pub(crate) fn panicked(action: &'static str, payload: &(dyn Any + Send)) -> StoreError {
     let message = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
-    tracing::error!(action, message, "a decision panicked");
+    tracing::error!(action, message, "decision panicked");
     unavailable(action, Effect::NotDone, &format_args!("a bug: {message}"))
 }
 

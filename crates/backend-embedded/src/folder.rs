@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// A folder that is ours for as long as this lives. The operating system drops the lock when the process dies, in
-/// whatever way.
+/// A folder that is locked for as long as this lives. The operating system drops the lock when the process dies.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -14,7 +13,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if it is not there, and locks it.
+    /// Creates the folder if it is missing, and locks it.
     pub(crate) fn claim(path: &Path) -> Result<Self, OpenError> {
         let unusable = |source| OpenError::Folder { folder: path.to_owned(), source };
         builder().create(path).map_err(unusable)?;
@@ -44,7 +43,7 @@ impl Drop for Folder {
     }
 }
 
-/// Payloads and key digests are nobody else's business: only the owner may look inside.
+/// Payloads and key digests are private: only the owner may read them.
 fn builder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

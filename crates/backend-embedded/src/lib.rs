@@ -1,22 +1,22 @@
 //! One node: one `SQLite` file, group commit, in-process wake-ups.
 //!
 //! The verbs are decisions over ordered tables, shared with the in-memory backend; this crate keeps the tables. One
-//! thread writes: it takes whatever piled up during the last commit, decides it in order in one transaction, and
-//! answers when that is on the disk. A few threads read, each from its own snapshot. What almost every start looks
-//! at is held in memory as well, so that a refusal costs neither.
+//! thread writes: it takes the requests that came during the last commit, decides them in order in one transaction, and
+//! answers when that is on the disk. A few threads read, each from its own snapshot. What almost every start reads
+//! is also in memory, so that a refusal costs neither.
 
 mod connection;
 mod error;
 mod folder;
-mod hot;
-mod job;
 mod log;
 mod readers;
+mod row_cache;
 mod schema;
 mod settings;
 mod statements;
 mod tables;
 mod threads;
+mod write_request;
 mod writer;
 
 pub use error::OpenError;

@@ -1,4 +1,4 @@
-//! The write-ahead log, and how it stays short when somebody always reads.
+//! The write-ahead log, and how it stays short under continuous reads.
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
@@ -6,8 +6,8 @@ use rusqlite::Connection;
 
 use crate::connection::CHECKPOINT_PAGES;
 
-/// The log starts over only at a moment at which nobody looks at an older snapshot. Where reads overlap, there is no
-/// such moment: then it is made.
+/// `SQLite` restarts the log only at a moment without readers of older snapshots. Where reads overlap, there is no such
+/// moment: then new reads are held off until there is.
 #[derive(Debug)]
 pub(crate) struct Log {
     pages_max: u32,
@@ -21,12 +21,12 @@ impl Default for Log {
 }
 
 impl Log {
-    /// To be held for as long as a snapshot is.
+    /// Kept for as long as a snapshot is.
     pub(crate) fn reading(&self) -> RwLockReadGuard<'_, ()> {
         self.reads.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// If the log has outgrown itself, waits for the reads of this moment, holds off new ones, and empties it.
+    /// If the log is too long, waits for the reads of this moment, holds off new ones, and empties it.
     pub(crate) fn keep_short(&self, connection: &Connection) -> rusqlite::Result<()> {
         if pages(connection, "PRAGMA wal_checkpoint(NOOP)")? > self.pages_max {
             let _nobody_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);

@@ -14,16 +14,16 @@ use crate::error::{panicked, unavailable};
 use crate::log::Log;
 use crate::statements::Statements;
 
-/// A look, with its answer's way back.
+/// A read, with where its answer goes.
 pub(crate) type Look = Box<dyn FnOnce(&Reader<'_>) + Send>;
 
 pub(crate) enum Message {
     Look(Look),
-    /// Take what is queued, and no more.
+    /// Serve what is queued, and nothing after it.
     Close,
 }
 
-/// One queue for all readers: a slow look keeps one of them busy and delays nobody else.
+/// One queue for all readers: a slow read keeps one of them busy and delays no other.
 pub(crate) type Queue = Arc<Mutex<mpsc::Receiver<Message>>>;
 
 pub(crate) struct Reader<'c> {
@@ -38,15 +38,15 @@ impl<'c> Reader<'c> {
         Self { connection, statements: Statements::new(connection), clock, log }
     }
 
-    /// Works until nobody can ask any more.
+    /// Serves until the queue is closed.
     pub(crate) fn serve(&self, queue: &Queue) {
         while let Some(look) = next(queue) {
             look(self);
         }
     }
 
-    /// Runs `look` on a snapshot taken now, which is therefore as new as every answer given. It is let go at once:
-    /// a snapshot that is held keeps the log from starting over.
+    /// Runs `look` on a snapshot taken now, which is therefore as new as every answer given. It is released at once:
+    /// an open snapshot keeps the log from restarting.
     pub(crate) fn look<R>(
         &self,
         action: &'static str,
@@ -63,7 +63,7 @@ impl<'c> Reader<'c> {
     }
 }
 
-/// Waits for the next look; the other readers wait for their turn to wait.
+/// Waits for the next read; the other readers wait for their turn to wait.
 fn next(queue: &Queue) -> Option<Look> {
     let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
     loop {

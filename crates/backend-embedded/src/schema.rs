@@ -49,11 +49,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// No other process lives, so nobody holds a run, and nobody stands in line for a lock. The fences keep growing: a
-/// holder of old is still refused.
-pub(crate) fn forget_the_dead(connection: &Connection) -> rusqlite::Result<()> {
+/// No other process is running, so no instance holds a run, and nothing waits for a lock. The fences keep growing: a
+/// former holder is still refused.
+pub(crate) fn end_former_processes(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM run_leases", [])?;
-    // Who counts as gone leaves the line when somebody looks.
+    // The next verb on the lock removes waiters that are offline.
     connection.execute("UPDATE lock_line SET value = json_set(value, '$.alive_until', 0)", []).map(drop)
 }
 

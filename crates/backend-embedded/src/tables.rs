@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use interlock_backend::local::{Decision, Executor, LocalStore, View};
+use interlock_backend::local::{Decide, Decided, Executor, LocalStore, View};
 use interlock_backend::{Effect, StoreError};
 use interlock_model::{Clock, Timestamp};
 use rusqlite::Connection;
@@ -11,18 +11,18 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{closed, unavailable};
 use crate::folder::Folder;
-use crate::hot::Hot;
-use crate::job::Asked;
 use crate::log::Log;
 use crate::readers::{self, Reader};
+use crate::row_cache::RowCache;
 use crate::threads::{Ended, Ending, start};
+use crate::write_request::Typed;
 use crate::writer::{self, Writer};
 use crate::{OpenError, Settings, connection, schema};
 
 /// A store in one file.
 pub type EmbeddedStore = LocalStore<EmbeddedTables>;
 
-/// Opens the store in `folder`, which is made if it is not there. Blocks while it reads.
+/// Opens the store in `folder`, which it creates if it is missing. Blocks while it reads.
 pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<EmbeddedStore, OpenError> {
     EmbeddedTables::open(folder, clock, settings).map(LocalStore::new)
 }
@@ -32,7 +32,7 @@ pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<
 pub struct EmbeddedTables {
     writer: mpsc::Sender<writer::Message>,
     readers: mpsc::Sender<readers::Message>,
-    hot: Arc<Hot>,
+    cache: Arc<RowCache>,
     clock: Arc<dyn Clock>,
     /// Last, because the threads end only when the queues above are gone.
     ending: Ending,
@@ -47,8 +47,9 @@ impl EmbeddedTables {
         let mut connection =
             connection::writer(&file, settings.synchronous).map_err(refused("open the database"))?;
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
-        schema::forget_the_dead(&connection).map_err(refused("forget who held what"))?;
-        let hot = Arc::new(Hot::load(&connection).map_err(refused("load what is held in memory"))?);
+        schema::end_former_processes(&connection)
+            .map_err(refused("end the run leases of former processes"))?;
+        let cache = Arc::new(RowCache::load(&connection).map_err(refused("load rows into memory"))?);
 
         let log = Arc::new(Log::default());
         let (readers, queue) = mpsc::channel(settings.queue_max.max(1));
@@ -69,9 +70,9 @@ impl EmbeddedTables {
         let (writer, queue) = mpsc::channel(settings.queue_max.max(1));
         let (writing, ended) = Ended::channel();
         let work = {
-            let (hot, clock) = (Arc::clone(&hot), Arc::clone(&clock));
+            let (cache, clock) = (Arc::clone(&cache), Arc::clone(&clock));
             move || {
-                Writer::new(&connection, &hot, &*clock).serve(queue, settings.batch_max.max(1), &log);
+                Writer::new(&connection, &cache, &*clock).serve(queue, settings.batch_max.max(1), &log);
                 // A snapshot that is still read from would keep the log from being emptied.
                 readers_ended.wait();
                 close(connection);
@@ -80,17 +81,16 @@ impl EmbeddedTables {
             }
         };
         start("interlock-writer", work)?;
-        Ok(Self { writer, readers, hot, clock, ending: Ending::of(ended) })
+        Ok(Self { writer, readers, cache, clock, ending: Ending::of(ended) })
     }
 
-    /// Answers what is queued, refuses what comes later, and returns when the file is closed and the folder free.
+    /// Answers what is queued, refuses later requests, and returns when the file is closed and the folder is free.
     pub async fn close(&self) {
-        // If a queue is closed already, there is nothing to tell.
         let _ = self.writer.send(writer::Message::Close).await;
         let _ = self.readers.send(readers::Message::Close).await;
         let ended = self.ending.ended();
         if let Err(error) = tokio::task::spawn_blocking(move || ended.wait()).await {
-            tracing::warn!(%error, "nobody waited for the store to close");
+            tracing::warn!(%error, "could not wait for the store to close");
         }
     }
 }
@@ -99,11 +99,11 @@ impl Executor for EmbeddedTables {
     async fn write<R: Send + 'static>(
         &self,
         action: &'static str,
-        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Decided<R> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let (job, answer) = Asked::by(action, decide);
-        self.writer.send(writer::Message::Decide(job)).await.map_err(|_| closed(action))?;
-        answer.await.unwrap_or_else(|_| Err(unavailable(action, Effect::Unknown, &"the writer is gone")))
+        let (request, answer) = Typed::channel(action, decide);
+        self.writer.send(writer::Message::Decide(request)).await.map_err(|_| closed(action))?;
+        answer.await.unwrap_or_else(|_| Err(unavailable(action, Effect::Unknown, &"the writer has ended")))
     }
 
     async fn read<R: Send + 'static>(
@@ -113,7 +113,7 @@ impl Executor for EmbeddedTables {
     ) -> Result<R, StoreError> {
         let (reply, answer) = oneshot::channel();
         let look = move |reader: &Reader<'_>| {
-            // Looking has no effect, so it is not done for a caller that went away.
+            // A read has no effect: a caller that stopped waiting needs none.
             if !reply.is_closed() {
                 let _ = reply.send(reader.look(action, look));
             }
@@ -122,9 +122,9 @@ impl Executor for EmbeddedTables {
         answer.await.unwrap_or_else(|_| Err(closed(action)))
     }
 
-    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
+    fn peek<V: Decide>(&self, verb: &V) -> Option<V::Answer> {
         let now = self.clock.now();
-        self.hot.peek(|view| decide(view, now))
+        self.cache.peek(|view| verb.decide(view, now))
     }
 }
 
@@ -132,6 +132,6 @@ impl Executor for EmbeddedTables {
 fn close(connection: Connection) {
     let emptied = connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(TRUNCATE)");
     if let Err(error) = emptied.and_then(|()| connection.close().map_err(|(_, error)| error)) {
-        tracing::warn!(%error, "the database was not closed well");
+        tracing::warn!(%error, "database was not closed cleanly");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 /// Held by a thread for as long as it runs.
 pub(crate) type Running = Sender<Infallible>;
 
-/// Knows when all who hold the [`Running`] of it have ended.
+/// Knows when all holders of its [`Running`] have ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended(Arc<Mutex<Receiver<Infallible>>>);
 
@@ -33,8 +33,8 @@ impl Ended {
     }
 }
 
-/// Dropping this waits for the end, but not for long: who drops a store expects its folder to be free, which takes
-/// some milliseconds, and may be on an async thread. After that the threads end on their own.
+/// Dropping this waits for the end, but not for long: a caller that drops a store expects its folder to be free, which
+/// takes some milliseconds, and may be on an async thread. After that the threads end on their own.
 #[derive(Debug)]
 pub(crate) struct Ending(Ended);
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use interlock_backend::conformance::inspection::LocalRows;
-use interlock_backend::conformance::{OnManualClock, Subject, versus_memory};
+use interlock_backend::conformance::{OnManualClock, versus_memory};
 use interlock_backend_embedded::{Settings, open};
 use interlock_model::Clock;
 
@@ -16,9 +16,10 @@ fn in_temporary_folder() -> impl Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send
 
 #[tokio::test]
 async fn random_calls_are_answered_like_the_reference() {
-    for seed in 0..24 {
-        let subject = OnManualClock::new(in_temporary_folder());
+    for seed in versus_memory::SEEDS {
+        let mut subject = OnManualClock::new(in_temporary_folder());
         let clock = subject.clock();
-        versus_memory::every_answer_equals_the_references(subject.store(), clock, seed, 400).await;
+        versus_memory::every_answer_equals_the_references(&mut subject, clock, seed, versus_memory::CALLS)
+            .await;
     }
 }

@@ -1,73 +1,120 @@
-//! Dead letters: kept until somebody has looked at them.
+//! Dead letters: kept until a person has dealt with them.
 
-use async_trait::async_trait;
-use interlock_backend::dead_letters::{DROPPED_AT_ONCE_MAX, DeadLetterStore, LetterCount, LetterRetry};
-use interlock_backend::{Page, PageRequest, StoreError};
+use interlock_backend::Page;
+use interlock_backend::dead_letters::{DROPPED_AT_ONCE_MAX, DeadLetterCount, DeadLetterRetry};
+use interlock_backend::verbs::{
+    AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
+};
 use interlock_model::dead_letter::DeadLetter;
-use interlock_model::{JobId, TenantId};
 
-use crate::runs::found;
-use crate::script::Call;
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::arguments::Arguments;
+use crate::client::ScriptClient;
+use crate::encode;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl DeadLetterStore for RedisStore {
-    async fn bury(&self, tenant: &TenantId, letter: &DeadLetter, letters_max: u32) -> Result<(), StoreError> {
-        let call = Call::write(&scripts::BURY, "bury a job", tenant);
-        self.ask(with_letters(call, std::slice::from_ref(letter), letters_max), |_| Ok(())).await
+impl Scripted for AddDeadLetter {
+    fn script() -> &'static Script {
+        script!("add_dead_letter")
     }
 
-    async fn retry_dead_letter(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        by: &str,
-    ) -> Result<LetterRetry, StoreError> {
-        let call = Call::write(&scripts::RETRY_DEAD_LETTER, "retry a dead letter", tenant);
-        let call = call.of("dead letter", job).with(job.to_string()).with(job.run.to_string());
-        self.ask(call.with(encode::retry_without_letter(by)), |mut fields| match fields.text()?.as_str() {
-            "posted" => Ok(LetterRetry::Posted),
-            "ended" => Ok(LetterRetry::RunEnded),
-            "gone" => Ok(LetterRetry::RunGone),
-            _ => Err(fields.unreadable("answer to a retry")),
-        })
-        .await
+    fn call(&self, _: &ScriptClient) -> Call {
+        let letters = std::slice::from_ref(&self.dead_letter);
+        Call::to::<Self>(&self.tenant).with("dead_letters", packed(letters, self.dead_letters_max))
     }
 
-    async fn count_dead_letters(&self, tenant: &TenantId) -> Result<LetterCount, StoreError> {
-        let call = Call::read(&scripts::COUNT_DEAD_LETTERS, "count dead letters", tenant);
-        self.ask(call, |mut fields| {
-            Ok(LetterCount { kept: fields.parsed("count")?, dropped: fields.parsed("count")? })
-        })
-        .await
-    }
-
-    async fn dead_letters(
-        &self,
-        tenant: &TenantId,
-        page: &PageRequest,
-    ) -> Result<Page<DeadLetter>, StoreError> {
-        let call = Call::read(&scripts::DEAD_LETTERS, "list dead letters", tenant);
-        let call = call.with(page.after.as_deref()).with(page.limit);
-        self.ask(call, |fields| fields.page(|item| item.json("dead letter"))).await
-    }
-
-    async fn dead_letter(&self, tenant: &TenantId, job: &JobId) -> Result<Option<DeadLetter>, StoreError> {
-        let call = Call::read(&scripts::DEAD_LETTER, "read a dead letter", tenant).of("dead letter", job);
-        found(self.ask(call.with(job.to_string()), |mut fields| fields.json("dead letter")).await)
-    }
-
-    async fn delete_dead_letter(&self, tenant: &TenantId, job: &JobId) -> Result<(), StoreError> {
-        let call = Call::write(&scripts::DELETE_DEAD_LETTER, "delete a dead letter", tenant);
-        self.ask(call.of("dead letter", job).with(job.to_string()), |_| Ok(())).await
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
     }
 }
 
-/// As `bury` of `lua/shared/letters.lua` reads them.
-pub(crate) fn with_letters(call: Call, letters: &[DeadLetter], letters_max: u32) -> Call {
-    call.with(letters_max).with(DROPPED_AT_ONCE_MAX).with_list(letters.iter(), |call, letter| {
-        call.push(letter.job.to_string());
-        call.push(encode::json(letter));
-    })
+impl Scripted for RetryDeadLetter {
+    fn script() -> &'static Script {
+        script!("retry_dead_letter")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .of("dead letter", &self.job)
+            .with("job", &self.job)
+            .with("run", self.job.run)
+            .with("event_start", encode::retry_without_letter(&self.by))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<DeadLetterRetry, Unreadable> {
+        match reply.text("outcome")?.as_str() {
+            "posted" => Ok(DeadLetterRetry::Posted),
+            "ended" => Ok(DeadLetterRetry::RunEnded),
+            "gone" => Ok(DeadLetterRetry::RunGone),
+            _ => Err(reply.unreadable("outcome")),
+        }
+    }
+}
+
+impl Scripted for CountDeadLetters {
+    fn script() -> &'static Script {
+        script!("count_dead_letters")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<DeadLetterCount, Unreadable> {
+        Ok(DeadLetterCount { kept: reply.parsed("kept")?, dropped: reply.parsed("dropped")? })
+    }
+}
+
+impl Scripted for ListDeadLetters {
+    fn script() -> &'static Script {
+        script!("list_dead_letters")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).page(&self.page)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Page<DeadLetter>, Unreadable> {
+        reply.page(|item| item.into_json("dead letter"))
+    }
+}
+
+impl Scripted for ReadDeadLetter {
+    fn script() -> &'static Script {
+        script!("read_dead_letter")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("job", &self.job)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Option<DeadLetter>, Unreadable> {
+        reply.when_found(|mut reply| reply.json("dead_letter"))
+    }
+}
+
+impl Scripted for DeleteDeadLetter {
+    fn script() -> &'static Script {
+        script!("delete_dead_letter")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).of("dead letter", &self.job).with("job", &self.job)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+/// As `add_dead_letters` of `lua/shared/dead_letters.lua` reads them.
+pub(crate) fn packed(letters: &[DeadLetter], letters_max: u32) -> Arguments {
+    let letter = |letter: &DeadLetter| {
+        Arguments::default().with("job", &letter.job).with("document", encode::json(letter))
+    };
+    Arguments::default()
+        .with("letters_max", letters_max)
+        .with("dropped_max", DROPPED_AT_ONCE_MAX)
+        .with("letters", letters.iter().map(letter).collect::<Vec<_>>())
 }

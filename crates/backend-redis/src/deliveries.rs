@@ -1,87 +1,107 @@
-//! Results under the lock of their run: recorded together with taking it, or put off.
+//! Results under the lock of their run: recorded together with acquiring it, or deferred.
 
-use std::time::Duration;
-
-use async_trait::async_trait;
-use interlock_backend::StoreError;
-use interlock_backend::deliveries::{
-    DeliveryStore, IN_HAND, PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken,
-};
-use interlock_model::TenantId;
+use interlock_backend::deliveries::{DeferOutcome, DeferredResult, DeliveryOutcome, IN_PROGRESS};
+use interlock_backend::verbs::{AcquireDeferredResults, DeferResult, DeliverResult};
 use interlock_model::run::InboxEvent;
-use interlock_model::time::millis;
 
+use crate::client::ScriptClient;
+use crate::encode;
 use crate::jobs::cause_name;
-use crate::runs::read_taken;
-use crate::script::{Call, Fields, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::known::Known;
+use crate::reply::{Reply, Unreadable};
+use crate::runs::{read_acquired, with_acquirer};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl DeliveryStore for RedisStore {
-    async fn report_and_take(&self, report: &ReportAndTake) -> Result<ReportTaken, StoreError> {
-        let ReportAndTake { tenant, job, fence, outcome, holder, lease } = report;
-        let call = Call::write(&scripts::REPORT_AND_TAKE, "record a result", tenant)
-            .of("job", job)
-            .under(*fence)
-            .with(job.to_string())
-            .with(job.run.to_string())
-            .with(fence.number())
-            .with(cause_name(outcome.cause()))
-            .with(encode::outcome(job, outcome.clone()));
-        let answer = self.take_by(call, (holder, *lease), read_report).await?;
-        if let ReportTaken::Recorded(taken) = &answer {
-            self.link.known().saw_fence(taken.fence);
-        }
-        Ok(answer)
+impl Scripted for DeliverResult {
+    fn script() -> &'static Script {
+        script!("deliver_result")
     }
 
-    async fn put_off(&self, asked: &PutOff) -> Result<PutOffAnswer, StoreError> {
-        let PutOff { tenant, job, fence, outcome, deliveries, waited, delay, lease } = asked;
-        let call = Call::write(&scripts::PUT_OFF, "put a result off", tenant)
-            .of("job", job)
-            .under(*fence)
-            .with(job.to_string())
-            .with(fence.number())
-            .with(cause_name(outcome.cause()))
-            .with(encode::outcome(job, outcome.clone()))
-            .with(u64::from(*deliveries))
-            .with(millis(*waited))
-            .with(millis(*delay))
-            .with(millis(*lease));
-        self.ask(call, |mut fields| match fields.text()?.as_str() {
-            "put_off" => Ok(PutOffAnswer::PutOff),
-            "already" => Ok(PutOffAnswer::AlreadyRecorded),
-            _ => Err(fields.unreadable("answer to a result")),
+    fn call(&self, client: &ScriptClient) -> Call {
+        let call = Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .under(self.fence)
+            .with("job", &self.job)
+            .with("run", self.job.run)
+            .with("fence", self.fence)
+            .with("cause", cause_name(self.outcome.cause()))
+            .with("event", encode::outcome(&self.job, &self.outcome));
+        with_acquirer(call, client, (&self.holder, self.lease))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<DeliveryOutcome, Unreadable> {
+        match reply.text("outcome")?.as_str() {
+            "busy" => Ok(DeliveryOutcome::Busy),
+            "already" => Ok(DeliveryOutcome::AlreadyRecorded),
+            "recorded" => {
+                let now = reply.time("now")?;
+                Ok(DeliveryOutcome::Recorded(Box::new(read_acquired(reply.part("run"), now)?)))
+            }
+            _ => Err(reply.unreadable("outcome")),
+        }
+    }
+
+    fn learn(&self, answer: &DeliveryOutcome, known: &Known) {
+        if let DeliveryOutcome::Recorded(run) = answer {
+            known.saw_fence(run.fence);
+        }
+    }
+
+    fn lease_in_doubt(&self, request: &str) -> Option<String> {
+        Some(request.to_owned())
+    }
+}
+
+impl Scripted for DeferResult {
+    fn script() -> &'static Script {
+        script!("defer_result")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .under(self.fence)
+            .with("job", &self.job)
+            .with("fence", self.fence)
+            .with("cause", cause_name(self.outcome.cause()))
+            .with("event", encode::outcome(&self.job, &self.outcome))
+            .with("deliveries", self.deliveries)
+            .with("waited", self.waited)
+            .with("delay", self.delay)
+            .with("lease", self.lease)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<DeferOutcome, Unreadable> {
+        match reply.text("outcome")?.as_str() {
+            "deferred" => Ok(DeferOutcome::Deferred),
+            "already" => Ok(DeferOutcome::AlreadyRecorded),
+            _ => Err(reply.unreadable("outcome")),
+        }
+    }
+}
+
+impl Scripted for AcquireDeferredResults {
+    fn script() -> &'static Script {
+        script!("acquire_deferred_results")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("limit", self.limit).with("in_progress", IN_PROGRESS)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<DeferredResult>, Unreadable> {
+        reply.each("results", |mut result| {
+            let InboxEvent::Job { outcome, .. } = result.json("event")? else {
+                return Err(result.unreadable("event"));
+            };
+            Ok(DeferredResult {
+                job: result.parsed("job")?,
+                fence: result.fence("fence")?,
+                outcome,
+                deliveries: result.parsed("deliveries")?,
+                waited: result.duration("waited")?,
+            })
         })
-        .await
     }
-
-    async fn take_put_off(&self, tenant: &TenantId, limit: usize) -> Result<Vec<PutOffResult>, StoreError> {
-        let call = Call::write(&scripts::TAKE_PUT_OFF, "take results that are due", tenant);
-        let call = call.with(limit).with(millis(IN_HAND));
-        self.ask(call, |mut fields| fields.list()?.each(|result| read_put_off(result.list()?))).await
-    }
-}
-
-fn read_report(mut fields: Fields) -> Result<ReportTaken, Unreadable> {
-    match fields.text()?.as_str() {
-        "busy" => Ok(ReportTaken::Busy),
-        "already" => Ok(ReportTaken::AlreadyRecorded),
-        "recorded" => {
-            let now = fields.time()?;
-            Ok(ReportTaken::Recorded(Box::new(read_taken(fields.list()?, now)?)))
-        }
-        _ => Err(fields.unreadable("answer to a result")),
-    }
-}
-
-/// A result as `lua/take_put_off.lua` tells it.
-fn read_put_off(mut fields: Fields) -> Result<PutOffResult, Unreadable> {
-    let (job, fence) = (fields.parsed("job id")?, fields.fence()?);
-    let InboxEvent::Job { outcome, .. } = fields.json("result")? else {
-        return Err(fields.unreadable("result"));
-    };
-    let (deliveries, waited) = (fields.parsed("count")?, fields.parsed("duration")?);
-    Ok(PutOffResult { job, fence, outcome, deliveries, waited: Duration::from_millis(waited) })
 }

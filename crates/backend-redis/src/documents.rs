@@ -1,66 +1,87 @@
-//! Documents about the installation, and figures of roll-outs. They belong to no tenant.
+//! Documents about the installation, and figures of rollouts. They belong to no tenant.
 
-use async_trait::async_trait;
 use interlock_backend::StoreError;
-use interlock_backend::documents::{
-    DOCUMENT_BYTES_MAX, Document, DocumentName, DocumentStore, FIGURES_BYTES_MAX, MEMBERS_MAX, check_size,
-    too_many,
-};
-use interlock_model::{InstanceId, RolloutId};
+use interlock_backend::documents::{Document, DocumentName, MEMBERS_MAX, too_many};
+use interlock_backend::verbs::{DeleteFigures, ReadDocument, ReadFigures, SaveDocument, SaveFigures};
+use interlock_model::InstanceId;
 
-use crate::script::Call;
-use crate::scripts;
-use crate::store::RedisStore;
+use crate::client::ScriptClient;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Home, Script, script};
+use crate::store::{Execute, RedisStore, Scripted};
 
 fn key(name: DocumentName) -> String {
     format!("sys:{}", name.as_str())
 }
 
-#[async_trait]
-impl DocumentStore for RedisStore {
-    async fn document(&self, name: DocumentName) -> Result<Option<Document>, StoreError> {
-        // Looked at twice a second by everybody, changed once a week.
-        let call = Call::global(&scripts::DOCUMENT, "read a document", false).polling();
-        self.ask(call.with(key(name)), |mut fields| {
-            let version = fields.optional("version")?;
-            version.map(|version| Ok(Document { version, text: fields.text()? })).transpose()
-        })
-        .await
+impl Scripted for ReadDocument {
+    fn script() -> &'static Script {
+        script!("read_document")
     }
 
-    async fn save_document(&self, name: DocumentName, expected: u64, text: &str) -> Result<bool, StoreError> {
-        check_size(name.as_str(), text, DOCUMENT_BYTES_MAX)?;
-        let call = Call::global(&scripts::SAVE_DOCUMENT, "save a document", true);
-        let call = call.with(key(name)).with(expected).with(text);
-        self.ask(call, |mut fields| Ok(fields.text()? == "1")).await
+    /// Every process reads it twice a second, and it changes once a week.
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System).polling().with("name", key(self.name))
     }
 
-    async fn save_figures(
-        &self,
-        rollout: &RolloutId,
-        instance: &InstanceId,
-        figures: &str,
-    ) -> Result<(), StoreError> {
-        check_size("what was counted of a roll-out", figures, FIGURES_BYTES_MAX)?;
-        let call = Call::global(&scripts::SAVE_FIGURES, "save what was counted of a roll-out", true);
-        let call = call.with(rollout.as_str()).with(instance.as_str()).with(figures).with(MEMBERS_MAX);
-        let is_kept = self.ask(call, |mut fields| Ok(fields.text()? == "1")).await?;
-        if is_kept { Ok(()) } else { Err(too_many(rollout)) }
+    fn read(&self, mut reply: Reply) -> Result<Option<Document>, Unreadable> {
+        let version = reply.optional("version")?;
+        version.map(|version| Ok(Document { version, text: reply.text("text")? })).transpose()
+    }
+}
+
+impl Execute for SaveDocument {
+    async fn execute(self, store: &RedisStore) -> Result<bool, StoreError> {
+        self.check()?;
+        let call = Call::for_verb::<Self>(script!("save_document"), Home::System)
+            .with("name", key(self.name))
+            .with("expected", self.expected)
+            .with("text", &self.text);
+        store.ask_script(call, |mut reply| Ok(reply.flag("is_saved"))).await
+    }
+}
+
+impl Execute for SaveFigures {
+    async fn execute(self, store: &RedisStore) -> Result<(), StoreError> {
+        self.check()?;
+        let call = Call::for_verb::<Self>(script!("save_figures"), Home::System)
+            .with("rollout", &self.rollout)
+            .with("instance", &self.instance)
+            .with("figures", &self.figures)
+            .with("members_max", MEMBERS_MAX);
+        let is_saved = store.ask_script(call, |mut reply| Ok(reply.flag("is_saved"))).await?;
+        if is_saved { Ok(()) } else { Err(too_many(&self.rollout)) }
+    }
+}
+
+impl Scripted for ReadFigures {
+    fn script() -> &'static Script {
+        script!("read_figures")
     }
 
-    async fn figures(&self, rollout: &RolloutId) -> Result<Vec<(InstanceId, String)>, StoreError> {
-        let call = Call::global(&scripts::FIGURES, "read what was counted of a roll-out", false).polling();
-        let mut found = self
-            .ask(call.with(rollout.as_str()), |mut fields| {
-                fields.list()?.each(|fields| Ok((fields.parsed("instance")?, fields.text()?)))
-            })
-            .await?;
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System).polling().with("rollout", &self.rollout)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<(InstanceId, String)>, Unreadable> {
+        let mut found = reply.pairs("figures", |instance, figures| {
+            Ok((instance.into_parsed("instance")?, figures.into_parsed("figures")?))
+        })?;
         found.sort();
         Ok(found)
     }
+}
 
-    async fn forget_figures(&self, rollout: &RolloutId) -> Result<(), StoreError> {
-        let call = Call::global(&scripts::FORGET_FIGURES, "forget what was counted of a roll-out", true);
-        self.ask(call.with(rollout.as_str()), |_| Ok(())).await
+impl Scripted for DeleteFigures {
+    fn script() -> &'static Script {
+        script!("delete_figures")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System).with("rollout", &self.rollout)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
     }
 }

@@ -5,11 +5,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::runs::Due;
+use interlock_backend::verbs::FindDue;
 use interlock_model::{TenantId, Timestamp};
 
-use crate::link::{Link, damaged};
-use crate::script::{Call, Fields, Unreadable};
-use crate::{scripts, tenants};
+use crate::client::{ScriptClient, damaged};
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, script};
+use crate::store::{Execute, RedisStore};
+use crate::tenants;
 
 /// Tenants that one script looks at: a few hundred microseconds of the store's time.
 const TENANTS_AT_ONCE: usize = 256;
@@ -23,18 +26,24 @@ struct Look {
     is_ready: bool,
     timer: Option<Timestamp>,
     lease: Option<Timestamp>,
-    put_off: Option<Timestamp>,
+    deferred: Option<Timestamp>,
     held: Option<Timestamp>,
 }
 
-pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
-    let all = tenants::all(link).await?;
+impl Execute for FindDue {
+    async fn execute(self, store: &RedisStore) -> Result<Due, StoreError> {
+        find_due(&store.client, self.limit).await
+    }
+}
+
+async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError> {
+    let all = tenants::all(client).await?;
     // On a Cluster a script stays on one node, and tenants are spread over all of them.
-    let at_once = if link.connection().is_cluster() { 1 } else { TENANTS_AT_ONCE };
+    let at_once = if client.connection().is_cluster() { 1 } else { TENANTS_AT_ONCE };
     let mut looks = Vec::with_capacity(all.len().div_ceil(at_once));
     let chunks: Vec<&[TenantId]> = all.chunks(at_once).collect();
     for side_by_side in chunks.chunks(LOOKS_AT_ONCE) {
-        looks.extend(join_all(side_by_side.iter().map(|some| look_at(link, some))).await);
+        looks.extend(join_all(side_by_side.iter().map(|some| look_at(client, some))).await);
     }
     // A node that is away does not keep the others' tenants waiting.
     if let Some(Err(error)) = looks.iter().find(|look| look.is_err()) {
@@ -53,7 +62,7 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
             let times = [
                 (look.timer, &mut due.timers),
                 (look.lease, &mut due.leases),
-                (look.put_off, &mut due.put_off),
+                (look.deferred, &mut due.deferred),
                 (look.held, &mut due.held),
             ];
             for (at, tenants) in times {
@@ -70,25 +79,27 @@ pub(crate) async fn look(link: &Link, limit: usize) -> Result<Due, StoreError> {
     Ok(due)
 }
 
-async fn look_at(link: &Link, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), StoreError> {
+async fn look_at(client: &ScriptClient, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), StoreError> {
     let Some(first) = tenants.first() else { return Ok((Timestamp::ZERO, Vec::new())) };
-    let call = Call::read(&scripts::DUE, "look for work", first).polling();
-    let call = call.with_list(tenants.iter(), |call, tenant| call.push(format!("{{{tenant}}}")));
+    let tags: Vec<String> = tenants.iter().map(|tenant| format!("{{{tenant}}}")).collect();
+    let call = Call::for_verb::<FindDue>(script!("find_due"), first).polling().with("tags", tags);
     let name = call.script.name;
-    let fields = link.call(call).await?;
-    read(fields, tenants).map_err(|error| damaged(name, error))
+    let reply = client.call(call).await?;
+    read(reply, tenants).map_err(|error| damaged(name, error))
 }
 
-fn read(mut fields: Fields, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), Unreadable> {
-    let now = fields.time()?;
-    let mut answers = fields.list()?;
-    let mut looks = Vec::with_capacity(tenants.len());
-    for tenant in tenants {
-        let mut answer = answers.list()?;
-        let is_ready = answer.parsed::<u64>("count")? > 0;
-        let mut time = || answer.optional_time();
-        let (timer, lease, put_off, held) = (time()?, time()?, time()?, time()?);
-        looks.push(Look { tenant: tenant.clone(), is_ready, timer, lease, put_off, held });
-    }
+fn read(mut reply: Reply, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), Unreadable> {
+    let now = reply.time("now")?;
+    let mut names = tenants.iter();
+    let looks = reply.each("tenants", |mut item| {
+        Ok(Look {
+            tenant: names.next().ok_or_else(|| item.unreadable("tenant"))?.clone(),
+            is_ready: item.flag("is_ready"),
+            timer: item.optional_time("timer")?,
+            lease: item.optional_time("lease")?,
+            deferred: item.optional_time("deferred")?,
+            held: item.optional_time("held")?,
+        })
+    })?;
     Ok((now, looks))
 }

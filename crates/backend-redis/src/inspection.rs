@@ -2,24 +2,21 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
-use interlock_backend::inspection::{
-    Inspection, InspectionStore, KEYS_JUDGED_FOR, LETTERS_TOLD_FROM, Repair,
-};
-use interlock_backend::{Page, PageRequest, StoreError};
+use interlock_backend::inspection::{KEYS_JUDGED_FOR, LETTERS_TOLD_FROM};
+use interlock_backend::verbs::{Inspect, Repair};
+use interlock_backend::{Page, PageRequest, StoreError, Verb};
 use interlock_model::TenantId;
 use interlock_model::approval::Approval;
-use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
+use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Start};
 use interlock_model::step::StepRun;
-use interlock_model::time::millis;
 use serde::de::DeserializeOwned;
 
 use crate::locks::{name_of, of_users, resource_of};
-use crate::script::{Call, Fields, Script, Unreadable};
-use crate::scripts;
-use crate::store::RedisStore;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::{Execute, RedisStore};
 
 /// Rows that one call looks at when something is looked for again.
 const PAGE: usize = 1_000;
@@ -71,15 +68,14 @@ struct Found {
 }
 
 impl RedisStore {
-    fn question(&self, script: &'static Script, theme: Theme, question: &Question<'_>) -> Call {
-        let gone = self.link.known().gone_instances();
-        let call = Call::write(script, "look after rows", question.tenant);
+    fn question<V: Verb>(&self, script: &'static Script, theme: Theme, question: &Question<'_>) -> Call {
+        let call = Call::for_verb::<V>(script, question.tenant);
         let call = if theme == Theme::Locks { of_users(call) } else { call };
-        call.with(question.invariant.name())
-            .with(millis(question.grace))
-            .with(LETTERS_TOLD_FROM)
-            .with(millis(KEYS_JUDGED_FOR))
-            .with_list(gone.iter(), |call, gone| call.push(gone.as_str()))
+        call.with("invariant", question.invariant.name())
+            .with("grace", question.grace)
+            .with("letters_told_from", LETTERS_TOLD_FROM)
+            .with("keys_judged_for", KEYS_JUDGED_FOR)
+            .with("gone_instances", self.client.known().gone_instances())
     }
 
     /// A page of one theme.
@@ -90,18 +86,17 @@ impl RedisStore {
         page: &PageRequest,
     ) -> Result<Page<Found>, StoreError> {
         let script = match theme {
-            Theme::Rows => &scripts::INSPECT,
-            Theme::Locks => &scripts::INSPECT_LOCKS,
-            Theme::Documents => &scripts::READ_DOCUMENTS,
+            Theme::Rows => script!("inspect"),
+            Theme::Locks => script!("inspect_locks"),
+            Theme::Documents => script!("inspect_documents"),
         };
-        let call = self.question(script, theme, question).reading();
-        let call = call.with(page.after.as_deref()).with(page.limit);
+        let call = self.question::<Inspect>(script, theme, question).page(page);
         if theme == Theme::Documents {
-            let page = self.ask(call, |fields| fields.page(|item| read_document(item.list()?))).await?;
+            let page = self.ask_script(call, |reply| reply.page(read_document)).await?;
             let Page { items, next } = page;
             return Ok(Page { items: items.into_iter().flatten().collect(), next });
         }
-        self.ask(call, |fields| fields.page(|item| read_found(item.list()?))).await
+        self.ask_script(call, |reply| reply.page(read_found)).await
     }
 
     /// A page of the first theme, then of the next: the number of the theme stands before its own cursor.
@@ -140,45 +135,48 @@ impl RedisStore {
     }
 }
 
-#[async_trait]
-impl InspectionStore for RedisStore {
-    async fn inspect(&self, inspection: &Inspection) -> Result<Page<Finding>, StoreError> {
-        let Inspection { tenant, invariant, grace, page } = inspection;
-        let question = Question { tenant, invariant: *invariant, grace: *grace };
-        let page = self.look_in_turn(&question, page).await?;
+impl Execute for Inspect {
+    async fn execute(self, store: &RedisStore) -> Result<Page<Finding>, StoreError> {
+        let Self { tenant, invariant, grace, page } = self;
+        let question = Question { tenant: &tenant, invariant, grace };
+        let page = store.look_in_turn(&question, &page).await?;
         Ok(page.map(|found| Finding {
-            invariant: *invariant,
+            invariant,
             tenant: Some(tenant.clone()),
-            subject: shown(*invariant, found.subject),
+            subject: shown(invariant, found.subject),
             detail: found.detail,
             is_repairable: found.obstacle.is_none(),
         }))
     }
+}
 
-    async fn mend(&self, repair: &Repair) -> Result<Mending, StoreError> {
-        let question = Question { tenant: &repair.tenant, invariant: repair.invariant, grace: repair.grace };
+impl Execute for Repair {
+    async fn execute(self, store: &RedisStore) -> Result<RepairOutcome, StoreError> {
+        let question = Question { tenant: &self.tenant, invariant: self.invariant, grace: self.grace };
         let mut place = String::new();
-        // An entry of a queue is known by its job, which may be gone; a damaged row by its key, whatever it holds.
-        if matches!(repair.invariant, Invariant::QueueEntryWithoutJob | Invariant::RowDamaged) {
-            match self.find(&question, &repair.subject).await? {
-                None => return Ok(Mending::NothingToDo),
-                Some(Found { obstacle: Some(reason), .. }) => return Ok(Mending::Impossible { reason }),
+        // An entry of a queue is known by its job, which may be missing; a damaged row by its key, whatever it holds.
+        if matches!(self.invariant, Invariant::QueueEntryWithoutJob | Invariant::RowDamaged) {
+            match store.find(&question, &self.subject).await? {
+                None => return Ok(RepairOutcome::NothingToDo),
+                Some(Found { obstacle: Some(reason), .. }) => {
+                    return Ok(RepairOutcome::Impossible { reason });
+                }
                 Some(found) => place = found.place,
             }
         }
-        let Some(theme) = Theme::of(repair.invariant).first().copied() else {
-            return Ok(Mending::NothingToDo);
+        let Some(theme) = Theme::of(self.invariant).first().copied() else {
+            return Ok(RepairOutcome::NothingToDo);
         };
-        let script = if theme == Theme::Locks { &scripts::MEND_LOCKS } else { &scripts::MEND };
-        let call = self.question(script, theme, &question);
-        let call = call.with(kept(repair.invariant, &repair.subject)).with(place);
-        self.ask(call, |mut fields| match fields.text()?.as_str() {
-            "mended" => Ok(Mending::Mended),
-            "nothing" => Ok(Mending::NothingToDo),
-            "impossible" => Ok(Mending::Impossible { reason: fields.text()? }),
-            _ => Err(fields.unreadable("outcome")),
-        })
-        .await
+        let script = if theme == Theme::Locks { script!("repair_locks") } else { script!("repair") };
+        let call = store.question::<Self>(script, theme, &question);
+        let call = call.with("subject", kept(self.invariant, &self.subject)).with("place", place);
+        let read = |mut reply: Reply| match reply.text("outcome")?.as_str() {
+            "repaired" => Ok(RepairOutcome::Repaired),
+            "nothing" => Ok(RepairOutcome::NothingToDo),
+            "impossible" => Ok(RepairOutcome::Impossible { reason: reply.text("reason")? }),
+            _ => Err(reply.unreadable("outcome")),
+        };
+        store.ask_script(call, read).await
     }
 }
 
@@ -197,20 +195,20 @@ fn kept(invariant: Invariant, subject: &str) -> String {
     resource.map_or_else(|| subject.to_owned(), |resource| name_of(&resource))
 }
 
-/// As `lua/inspect.lua` tells it.
-fn read_found(mut fields: Fields) -> Result<Found, Unreadable> {
+/// As `lua/shared/rule_pages.lua` gives it.
+fn read_found(mut item: Reply) -> Result<Found, Unreadable> {
     Ok(Found {
         // What stands in a list may be anything.
-        subject: String::from_utf8_lossy(&fields.bytes()?).into_owned(),
-        detail: fields.text()?,
-        obstacle: Some(fields.text()?).filter(|obstacle| !obstacle.is_empty()),
-        place: fields.text()?,
+        subject: String::from_utf8_lossy(&item.bytes("subject")?).into_owned(),
+        detail: item.text("detail")?,
+        obstacle: item.optional_text("obstacle")?,
+        place: item.optional_text("place")?.unwrap_or_default(),
     })
 }
 
-/// A document as `lua/documents.lua` tells it, if it cannot be read.
-fn read_document(mut fields: Fields) -> Result<Option<Found>, Unreadable> {
-    let (kind, subject, text) = (fields.text()?, fields.text()?, fields.bytes()?);
+/// A document as `lua/inspect_documents.lua` gives it, if it cannot be read.
+fn read_document(mut item: Reply) -> Result<Option<Found>, Unreadable> {
+    let (kind, subject, text) = (item.text("kind")?, item.text("name")?, item.bytes("text")?);
     let trouble = match kind.as_str() {
         "start" => trouble_with::<Start>(&text),
         "head" => trouble_with::<Head>(&text),
@@ -218,7 +216,7 @@ fn read_document(mut fields: Fields) -> Result<Option<Found>, Unreadable> {
         "event" => trouble_with::<InboxEvent>(&text),
         "job" => trouble_with::<NewJob>(&text),
         "approval" => trouble_with::<Approval>(&text),
-        _ => return Err(fields.unreadable("document")),
+        _ => return Err(item.unreadable("kind")),
     };
     Ok(trouble.map(|trouble| Found {
         subject,

@@ -1,228 +1,265 @@
-//! Jobs: claimed under a lease and a fence, reported once.
+//! Jobs: claimed under a lease and a fence, their results recorded once.
 
-use std::time::Duration;
-
-use async_trait::async_trait;
-use interlock_backend::jobs::{
-    Claim, Claimed, Heartbeat, JOBS_BEFORE_MAX, JobStore, JobView, LeaseTerm, Progress, Report,
+use interlock_backend::Page;
+use interlock_backend::jobs::{Claimed, Heartbeat, JOBS_BEFORE_MAX, JobView, LeaseTerm, Report};
+use interlock_backend::verbs::{
+    AbandonWorker, CancelJob, Claim, CountJobsBefore, ExpireLeases, ExtendJobLease, ListJobs, ReadJob,
+    RecordProgress, RecordResult,
 };
-use interlock_backend::{Page, PageRequest, StoreError};
+use interlock_model::JobId;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState};
 use interlock_model::queue::KINDS_MAX;
 use interlock_model::scheduling::Edge;
-use interlock_model::time::millis;
-use interlock_model::{Fence, JobId, TenantId, Timestamp, WorkerId};
 use serde_json::json;
 
-use crate::holds::read_hold;
-use crate::runs::found;
-use crate::script::{Call, Fields, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::client::ScriptClient;
+use crate::encode;
+use crate::known::Known;
+use crate::policy_holds::read_hold;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-impl RedisStore {
-    /// Extends a lease, for its own term or for another.
-    async fn extend(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        term: Option<LeaseTerm>,
-    ) -> Result<Heartbeat, StoreError> {
-        let (term, is_until_deadline) = term.map(written_term).unzip();
-        let call = Call::write(&scripts::HEARTBEAT, "extend a job's lease", tenant)
-            .of("job", job)
-            .under(fence)
-            .with(job.to_string())
-            .with(fence.number())
-            .with(term)
-            .with(is_until_deadline);
-        self.ask(call, |mut fields| {
-            if fields.is_empty() {
-                return Ok(Heartbeat::CancelRequested);
-            }
-            let lease = read_duration(&mut fields)?;
-            Ok(Heartbeat::Extended { lease, expires_at: fields.time()? })
+impl Scripted for Claim {
+    fn script() -> &'static Script {
+        script!("claim")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        with_term(Call::to::<Self>(&self.tenant), self.term)
+            .with("worker", &self.worker)
+            .with("topics", &self.topics)
+            .with("capabilities", &self.capabilities)
+            .with("topics_document", encode::json(&self.topics))
+            .with("capabilities_document", encode::json(&self.capabilities))
+            .with("jobs_max", self.jobs_max)
+            .with("is_on_http", self.edge == Edge::Http)
+            .with("kinds_max", KINDS_MAX)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<Claimed>, Unreadable> {
+        reply.each("claimed", |mut claimed| {
+            let lease = JobLease {
+                worker: self.worker.clone(),
+                fence: claimed.fence("fence")?,
+                ttl: claimed.duration("ttl")?,
+                expires_at: claimed.time("expires_at")?,
+                claimed_at: claimed.time("claimed_at")?,
+            };
+            Ok(Claimed { job: claimed.json("job")?, lease, queued_at: claimed.time("created_at")? })
         })
-        .await
+    }
+
+    fn learn(&self, answer: &Vec<Claimed>, known: &Known) {
+        for claimed in answer {
+            known.saw_fence(claimed.lease.fence);
+        }
     }
 }
 
-#[async_trait]
-impl JobStore for RedisStore {
-    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
-        let read = |mut fields: Fields| fields.list()?.each(|item| read_claimed(item.list()?, &claim.worker));
-        let claimed = self.ask(claim_call(&claim), read).await?;
-        for claimed in &claimed {
-            self.link.known().saw_fence(claimed.lease.fence);
+impl Scripted for ExtendJobLease {
+    fn script() -> &'static Script {
+        script!("extend_job_lease")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        let call = Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .under(self.fence)
+            .with("job", &self.job)
+            .with("fence", self.fence);
+        match self.term {
+            Some(term) => with_term(call, term),
+            None => call,
         }
-        Ok(claimed)
     }
 
-    async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError> {
-        self.extend(tenant, job, fence, None).await
+    fn read(&self, mut reply: Reply) -> Result<Heartbeat, Unreadable> {
+        if reply.flag("is_cancelled") {
+            return Ok(Heartbeat::CancelRequested);
+        }
+        Ok(Heartbeat::Extended { lease: reply.duration("ttl")?, expires_at: reply.time("expires_at")? })
+    }
+}
+
+impl Scripted for RecordProgress {
+    fn script() -> &'static Script {
+        script!("record_progress")
     }
 
-    async fn hold(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        term: LeaseTerm,
-    ) -> Result<Heartbeat, StoreError> {
-        self.extend(tenant, job, fence, Some(term)).await
+    fn call(&self, _: &ScriptClient) -> Call {
+        let event = encode::around_time(|at| {
+            let event = Event::new(at, EventKind::StepProgress).of_job(&self.job);
+            let event = event.with_data(json!({"percent": self.progress.percent}));
+            Event { message: self.progress.message.clone(), ..event }
+        });
+        Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .under(self.fence)
+            .with("job", &self.job)
+            .with("run", self.job.run)
+            .with("fence", self.fence)
+            .with("event", event)
     }
 
-    async fn progress(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        progress: Progress,
-    ) -> Result<(), StoreError> {
-        let event = Event::new(Timestamp::ZERO, EventKind::StepProgress).of_job(job);
-        let event = event.with_data(json!({"percent": progress.percent}));
-        let event = Event { message: progress.message, ..event };
-        let call = Call::write(&scripts::PROGRESS, "record progress", tenant).of("job", job).under(fence);
-        let call = call.with(job.to_string()).with(job.run.to_string()).with(fence.number());
-        self.ask(call.with(encode::without_first_time(&event)), |_| Ok(())).await
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+impl Scripted for RecordResult {
+    fn script() -> &'static Script {
+        script!("record_result")
     }
 
-    async fn report(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        outcome: JobOutcome,
-    ) -> Result<Report, StoreError> {
-        let cause = cause_name(outcome.cause());
-        let event = encode::outcome(job, outcome);
-        let call = Call::write(&scripts::REPORT, "record a result", tenant).of("job", job).under(fence);
-        let call = call.with(job.to_string()).with(job.run.to_string()).with(fence.number());
-        self.ask(call.with(cause).with(event), |mut fields| match fields.text()?.as_str() {
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .under(self.fence)
+            .with("job", &self.job)
+            .with("run", self.job.run)
+            .with("fence", self.fence)
+            .with("cause", cause_name(self.outcome.cause()))
+            .with("event", encode::outcome(&self.job, &self.outcome))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Report, Unreadable> {
+        match reply.text("outcome")?.as_str() {
             "recorded" => Ok(Report::Recorded),
             "already" => Ok(Report::AlreadyRecorded),
-            _ => Err(fields.unreadable("report")),
-        })
-        .await
-    }
-
-    async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
-        let event = encode::outcome(job, JobOutcome::Cancelled { by: by.to_owned() });
-        let call = Call::write(&scripts::CANCEL_JOB, "cancel a job", tenant).of("job", job);
-        let call = call.with(job.to_string()).with(job.run.to_string()).with(event);
-        self.ask(call, |mut fields| Ok(JobState::after(cause_named(&fields.text()?)?))).await
-    }
-
-    async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError> {
-        let call = Call::write(&scripts::EXPIRE, "expire leases", tenant).with(limit);
-        self.ask(call, |mut fields| fields.list()?.each(|job| job.parsed("job id"))).await
-    }
-
-    async fn abandon(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        limit: usize,
-    ) -> Result<Vec<JobId>, StoreError> {
-        let call = Call::write(&scripts::ABANDON, "end a worker's leases", tenant);
-        let call = call.with(worker.as_str()).with(limit);
-        self.ask(call, |mut fields| fields.list()?.each(|job| job.parsed("job id"))).await
-    }
-
-    async fn jobs_before(&self, tenant: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError> {
-        let call = Call::read(&scripts::JOBS_BEFORE, "count the jobs before one", tenant);
-        let call = call.with(job.to_string()).with(JOBS_BEFORE_MAX);
-        self.ask(call, |mut fields| fields.optional("number of jobs")).await
-    }
-
-    async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError> {
-        let call = Call::read(&scripts::JOB, "read a job", tenant).of("job", job).with(job.to_string());
-        found(self.ask(call, |mut fields| read_view(fields.list()?)).await)
-    }
-
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        state: Option<JobState>,
-        page: &PageRequest,
-    ) -> Result<Page<JobView>, StoreError> {
-        let call = Call::read(&scripts::JOB_LIST, "list jobs", tenant);
-        let call = call.with(page.after.as_deref()).with(page.limit).with(state.map(JobState::name));
-        self.ask(call, |fields| fields.page(|item| read_view(item.list()?))).await
+            _ => Err(reply.unreadable("outcome")),
+        }
     }
 }
 
-/// Milliseconds, and whether the step's deadline comes before them.
-fn written_term(term: LeaseTerm) -> (u64, bool) {
+impl Scripted for CancelJob {
+    fn script() -> &'static Script {
+        script!("cancel_job")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        let outcome = JobOutcome::Cancelled { by: self.by.clone() };
+        Call::to::<Self>(&self.tenant)
+            .of("job", &self.job)
+            .with("job", &self.job)
+            .with("run", self.job.run)
+            .with("event", encode::outcome(&self.job, &outcome))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<JobState, Unreadable> {
+        Ok(JobState::after(cause_named(&reply.text("cause")?)?))
+    }
+}
+
+impl Scripted for ExpireLeases {
+    fn script() -> &'static Script {
+        script!("expire_leases")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("limit", self.limit)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<JobId>, Unreadable> {
+        reply.each("lost", |job| job.into_parsed("job"))
+    }
+}
+
+impl Scripted for AbandonWorker {
+    fn script() -> &'static Script {
+        script!("abandon_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("worker", &self.worker).with("limit", self.limit)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<JobId>, Unreadable> {
+        reply.each("lost", |job| job.into_parsed("job"))
+    }
+}
+
+impl Scripted for CountJobsBefore {
+    fn script() -> &'static Script {
+        script!("count_jobs_before")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("job", &self.job).with("jobs_max", JOBS_BEFORE_MAX)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Option<usize>, Unreadable> {
+        reply.optional("count")
+    }
+}
+
+impl Scripted for ReadJob {
+    fn script() -> &'static Script {
+        script!("read_job")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("job", &self.job)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Option<JobView>, Unreadable> {
+        reply.when_found(read_view)
+    }
+}
+
+impl Scripted for ListJobs {
+    fn script() -> &'static Script {
+        script!("list_jobs")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).page(&self.page).with("state", self.state.map(JobState::name))
+    }
+
+    fn read(&self, reply: Reply) -> Result<Page<JobView>, Unreadable> {
+        reply.page(read_view)
+    }
+}
+
+fn with_term(call: Call, term: LeaseTerm) -> Call {
     match term {
-        LeaseTerm::For(term) => (millis(term), false),
-        LeaseTerm::UntilDeadline { otherwise } => (millis(otherwise), true),
+        LeaseTerm::For(term) => call.with("term", term),
+        LeaseTerm::UntilDeadline { otherwise } => {
+            call.with("term", otherwise).with("is_until_deadline", true)
+        }
     }
 }
 
-/// A worker's request as `lua/claim.lua` reads it.
-fn claim_call(claim: &Claim) -> Call {
-    let (term, is_until_deadline) = written_term(claim.term);
-    Call::write(&scripts::CLAIM, "claim jobs", &claim.tenant)
-        .with(claim.worker.as_str())
-        .with(encode::json(&claim.topics))
-        .with(encode::json(&claim.capabilities))
-        .with(claim.jobs_max)
-        .with(term)
-        .with(is_until_deadline)
-        .with(claim.edge == Edge::Http)
-        .with_list(claim.topics.iter(), |call, topic| call.push(topic.as_str()))
-        .with_list(claim.capabilities.iter(), |call, capability| call.push(capability.as_str()))
-        .with(KINDS_MAX)
-}
-
-fn read_claimed(mut fields: Fields, worker: &WorkerId) -> Result<Claimed, Unreadable> {
-    let job = fields.json("job")?;
-    let fence = fields.fence()?;
-    let ttl = read_duration(&mut fields)?;
-    let (expires_at, claimed_at) = (fields.time()?, fields.time()?);
-    let lease = JobLease { worker: worker.clone(), fence, ttl, expires_at, claimed_at };
-    Ok(Claimed { job, lease, queued_at: fields.time()? })
-}
-
-/// A job as `lua/shared/job_view.lua` tells it.
-fn read_view(mut fields: Fields) -> Result<JobView, Unreadable> {
-    let (new, created_at) = (fields.json("job")?, fields.time()?);
-    let lease = read_lease(&mut fields)?;
-    let hold = read_hold(&mut fields)?;
-    let job = Job { new, created_at, end: read_end(&mut fields)? };
+/// A job as `lua/shared/job_view.lua` gives it.
+fn read_view(mut view: Reply) -> Result<JobView, Unreadable> {
+    let (new, created_at) = (view.json("job")?, view.time("created_at")?);
+    let job = Job { new, created_at, end: read_end(&mut view)? };
+    let (lease, hold) = (read_lease(&mut view)?, read_hold(&mut view)?);
     let state = JobState::of(&job, lease.as_ref(), hold.as_ref());
     Ok(JobView { job, lease, hold, state })
 }
 
-pub(crate) fn read_lease(fields: &mut Fields) -> Result<Option<JobLease>, Unreadable> {
-    let Some(worker) = fields.optional("worker")? else {
-        // The four other fields of a lease are as absent as its worker.
-        for _ in 0..4 {
-            fields.optional_text()?;
-        }
-        return Ok(None);
-    };
-    let fence = fields.fence()?;
-    let ttl = read_duration(fields)?;
-    Ok(Some(JobLease { worker, fence, ttl, expires_at: fields.time()?, claimed_at: fields.time()? }))
-}
-
-fn read_end(fields: &mut Fields) -> Result<Option<JobEnd>, Unreadable> {
-    let Some(cause) = fields.optional_text()? else { return Ok(None) };
-    Ok(Some(JobEnd {
-        cause: cause_named(&cause)?,
-        at: fields.time()?,
-        held: fields.fence()?,
-        fence: fields.fence()?,
-        worker: fields.optional("worker")?,
+pub(crate) fn read_lease(view: &mut Reply) -> Result<Option<JobLease>, Unreadable> {
+    let Some(worker) = view.optional("worker")? else { return Ok(None) };
+    Ok(Some(JobLease {
+        worker,
+        fence: view.fence("fence")?,
+        ttl: view.duration("ttl")?,
+        expires_at: view.time("expires_at")?,
+        claimed_at: view.time("claimed_at")?,
     }))
 }
 
-fn read_duration(fields: &mut Fields) -> Result<Duration, Unreadable> {
-    fields.parsed("duration").map(Duration::from_millis)
+fn read_end(view: &mut Reply) -> Result<Option<JobEnd>, Unreadable> {
+    let Some(cause) = view.optional_text("end_cause")? else { return Ok(None) };
+    Ok(Some(JobEnd {
+        cause: cause_named(&cause)?,
+        at: view.time("end_at")?,
+        held: view.fence("end_held")?,
+        fence: view.fence("end_fence")?,
+        worker: view.optional("end_worker")?,
+    }))
 }
 
 pub(crate) fn cause_name(cause: EndCause) -> &'static str {
@@ -247,17 +284,4 @@ fn cause_named(name: &str) -> Result<EndCause, Unreadable> {
     ];
     let found = causes.into_iter().find(|cause| cause_name(*cause) == name);
     found.ok_or_else(|| Unreadable(format!("{name} is no end of a job")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loss_is_written_by_the_script_as_the_model_writes_it() {
-        let run = interlock_model::RunId::new(Timestamp::from_millis(1_794_700_800_000), [7; 10]);
-        let job: JobId = format!("{run}:build@1").parse().unwrap();
-        let event = encode::outcome(&job, JobOutcome::Lost);
-        assert_eq!(event, format!(r#","job":"{job}","outcome":"lost"}}}}"#));
-    }
 }

@@ -1,41 +1,70 @@
 //! API keys, hashed. They belong to no tenant.
 
-use async_trait::async_trait;
-use interlock_backend::StoreError;
-use interlock_backend::keys::{ApiKey, KEYS_MAX, KeyStore};
-use interlock_model::{ApiKeyId, Timestamp};
+use interlock_backend::keys::{ApiKey, KEYS_MAX};
+use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
+use interlock_model::Timestamp;
 
-use crate::script::{Call, Fields, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::client::ScriptClient;
+use crate::encode;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Home, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl KeyStore for RedisStore {
-    async fn create_key(&self, key: ApiKey) -> Result<ApiKey, StoreError> {
-        let call = Call::global(&scripts::CREATE_KEY, "create a key", true);
-        let call = call.with(key.id.as_str()).with(encode::json(&key)).with(KEYS_MAX);
-        let created_at = self.ask(call, |mut fields| fields.time()).await?;
-        Ok(ApiKey { created_at, ..key })
+impl Scripted for CreateApiKey {
+    fn script() -> &'static Script {
+        script!("create_api_key")
     }
 
-    async fn revoke_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
-        let call = Call::global(&scripts::REVOKE_KEY, "revoke a key", true).of("key", id);
-        self.ask(call.with(id.as_str()), |_| Ok(())).await
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+            .with("id", &self.key.id)
+            .with("document", encode::json(&self.key))
+            .with("keys_max", KEYS_MAX)
     }
 
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        let call = Call::global(&scripts::API_KEYS, "list keys", false);
-        let mut keys = self.ask(call, |mut fields| fields.list()?.each(read_key)).await?;
+    fn read(&self, mut reply: Reply) -> Result<ApiKey, Unreadable> {
+        Ok(ApiKey { created_at: reply.time("created_at")?, ..self.key.clone() })
+    }
+}
+
+impl Scripted for RevokeApiKey {
+    fn script() -> &'static Script {
+        script!("revoke_api_key")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System).of("key", &self.id).with("id", &self.id)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+impl Scripted for ListApiKeys {
+    fn script() -> &'static Script {
+        script!("list_api_keys")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<ApiKey>, Unreadable> {
+        let mut keys = reply.each("keys", read_key)?;
         keys.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         Ok(keys)
     }
 }
 
-/// A key as `lua/create_key.lua` writes it: the store's time stands before it.
-fn read_key(fields: &mut Fields) -> Result<ApiKey, Unreadable> {
-    let text = fields.text()?;
-    let (created_at, document) = text.split_once(' ').ok_or_else(|| fields.unreadable("key"))?;
-    let created_at = created_at.parse().map_err(|_| fields.unreadable("time"))?;
-    let key: ApiKey = serde_json::from_str(document).map_err(|_| fields.unreadable("key"))?;
-    Ok(ApiKey { created_at: Timestamp::from_millis(created_at), ..key })
+/// A key as `lua/create_api_key.lua` writes it: the store's time stands before it.
+fn read_key(item: Reply) -> Result<ApiKey, Unreadable> {
+    let unreadable = item.unreadable("key");
+    let text: String = item.into_parsed("key")?;
+    let read = |(created_at, document): (&str, &str)| {
+        let created_at = Timestamp::from_millis(created_at.parse().ok()?);
+        let key: ApiKey = serde_json::from_str(document).ok()?;
+        Some(ApiKey { created_at, ..key })
+    };
+    text.split_once(' ').and_then(read).ok_or(unreadable)
 }

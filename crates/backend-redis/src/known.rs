@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use interlock_model::limit::Limits;
 use interlock_model::{Fence, InstanceId, TenantId};
 
-/// Holds in doubt that are remembered; older ones end with their lease.
-const DOUBTFUL_HOLDS_MAX: usize = 256;
+/// Run leases in doubt that are remembered; older ones expire by themselves.
+const DOUBTFUL_LEASES_MAX: usize = 256;
 
 pub(crate) struct Known {
     heard: Mutex<Heard>,
@@ -24,9 +24,9 @@ struct Heard {
     gone: Vec<InstanceId>,
     /// Tenants that are certainly in the list of all.
     listed: BTreeSet<TenantId>,
-    /// Holds that this process may have without knowing: by the token of a take, or by the fence of a commit, whose
-    /// answer was lost for good.
-    doubtful_holds: VecDeque<String>,
+    /// Run leases that this process may have without knowing: by the request that acquired them, or by the fence of the
+    /// commit whose answer was lost for good.
+    doubtful_leases: VecDeque<String>,
 }
 
 /// Fences never go back, also when the store comes back as another one that has forgotten the last of them.
@@ -63,17 +63,17 @@ impl Known {
         (heard.limits, heard.limits_revision) = (limits, revision);
     }
 
-    /// Remembers a hold that nobody in this process will let go of: whoever takes the run next may pass over it.
-    pub(crate) fn doubt_hold(&self, mark: String) {
+    /// Remembers a run lease that nothing in this process will release: the next acquirer may ignore it.
+    pub(crate) fn doubt_lease(&self, mark: String) {
         let mut heard = self.heard();
-        if heard.doubtful_holds.len() == DOUBTFUL_HOLDS_MAX {
-            heard.doubtful_holds.pop_front();
+        if heard.doubtful_leases.len() == DOUBTFUL_LEASES_MAX {
+            heard.doubtful_leases.pop_front();
         }
-        heard.doubtful_holds.push_back(mark);
+        heard.doubtful_leases.push_back(mark);
     }
 
-    pub(crate) fn doubtful_holds(&self) -> Vec<String> {
-        self.heard().doubtful_holds.iter().cloned().collect()
+    pub(crate) fn doubtful_leases(&self) -> Vec<String> {
+        self.heard().doubtful_leases.iter().cloned().collect()
     }
 
     pub(crate) fn gone_instances(&self) -> Vec<InstanceId> {

@@ -6,13 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::StoreError;
 use interlock_backend::inspection::{Probe, Probed};
-use interlock_model::doctor::{Finding, Invariant, Mending};
-use interlock_model::time::millis;
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 use crate::connect::{SendError, SendErrorKind};
 use crate::pulse::GONE_AFTER;
-use crate::script::{Call, Fields, Unreadable};
-use crate::scripts;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Home, script};
 use crate::store::RedisStore;
 
 /// Clocks that are apart by no more agree: nothing that matters is decided by any but the store's.
@@ -60,17 +59,17 @@ impl Probe for RedisStore {
         probed
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         if invariant == Invariant::MemoryPolicy {
             return self.keep_all(subject).await;
         }
-        Ok(Mending::NothingToDo)
+        Ok(RepairOutcome::NothingToDo)
     }
 }
 
 impl RedisStore {
     async fn memories(&self) -> Result<Vec<Memory>, StoreError> {
-        let told = self.link.connection().ask_every_master(redis::cmd("INFO").arg("memory")).await;
+        let told = self.client.connection().ask_every_master(redis::cmd("INFO").arg("memory")).await;
         let told = told.map_err(|error| unavailable("look at the servers", error))?;
         let read = |(server, info)| {
             Memory::read(server, &redis::from_redis_value::<String>(info).unwrap_or_default())
@@ -79,22 +78,23 @@ impl RedisStore {
     }
 
     async fn timekeepers(&self) -> Result<Vec<Timekeeper>, StoreError> {
-        let call = Call::global(&scripts::RHYTHMS, "look at the processes", false).with(millis(GONE_AFTER));
-        self.ask(call, |mut fields| fields.list()?.each(|item| read_timekeeper(item.list()?))).await
+        let call = Call::read(script!("rhythms"), "read how processes keep time", Home::System);
+        let call = call.with("gone_after", GONE_AFTER);
+        self.ask_script(call, |mut reply| reply.each("rhythms", read_timekeeper)).await
     }
 
     /// Has the servers throw nothing away. Until their configuration says so, too, it holds until they are started anew.
-    async fn keep_all(&self, server: &str) -> Result<Mending, StoreError> {
+    async fn keep_all(&self, server: &str) -> Result<RepairOutcome, StoreError> {
         let memories = self.memories().await?;
         let named = memories.iter().find(|memory| memory.server == server);
         if named.is_none_or(|memory| memory.policy.as_deref().is_none_or(|policy| policy == KEEPS_ALL)) {
-            return Ok(Mending::NothingToDo);
+            return Ok(RepairOutcome::NothingToDo);
         }
         let set = redis::cmd("CONFIG").arg("SET").arg("maxmemory-policy").arg(KEEPS_ALL).take();
-        match self.link.connection().ask_every_master(&set).await {
-            Ok(_) => Ok(Mending::Mended),
+        match self.client.connection().ask_every_master(&set).await {
+            Ok(_) => Ok(RepairOutcome::Repaired),
             Err(error) if error.kind == SendErrorKind::Refused => {
-                Ok(Mending::Impossible { reason: format!("Redis refused it: {}", error.reason) })
+                Ok(RepairOutcome::Impossible { reason: format!("Redis refused it: {}", error.reason) })
             }
             Err(error) => Err(unavailable("set the memory policy", error)),
         }
@@ -190,8 +190,8 @@ fn judge_pulses(timekeepers: &[Timekeeper]) -> Vec<Probed> {
 }
 
 /// As the process wrote it with its pulse. One of an older release does not say.
-fn read_timekeeper(mut fields: Fields) -> Result<Timekeeper, Unreadable> {
-    let (instance, told) = (fields.text()?, fields.text()?);
+fn read_timekeeper(mut item: Reply) -> Result<Timekeeper, Unreadable> {
+    let (instance, told) = (item.text("instance")?, item.text("rhythm")?);
     let (ahead, silence) = told.split_once(' ').unwrap_or(("0", "0"));
     let silence = Duration::from_millis(silence.parse().unwrap_or(0));
     Ok(Timekeeper { instance, ahead: ahead.parse().unwrap_or(0), silence })

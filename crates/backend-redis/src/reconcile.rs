@@ -1,67 +1,86 @@
 //! What the slow loops do to one tenant at a time.
 
-use async_trait::async_trait;
-use interlock_backend::StoreError;
-use interlock_backend::reconcile::{LOOKED_AT_MAX, ReconcileStore, Replayed, Retire, Retired, SlotDrift};
+use interlock_backend::reconcile::{LOOKED_AT_MAX, RequeuedJobs, Retired, SlotDrift};
+use interlock_backend::verbs::{ListExpiredLeases, RepairSlots, RequeueJobs, Retire};
+use interlock_model::JobId;
 use interlock_model::job::JobLease;
-use interlock_model::time::millis;
-use interlock_model::{JobId, RunId, TenantId};
 
+use crate::client::ScriptClient;
 use crate::jobs::read_lease;
-use crate::script::{Call, Fields};
-use crate::scripts;
-use crate::store::RedisStore;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl ReconcileStore for RedisStore {
-    async fn leases_run_out(
-        &self,
-        tenant: &TenantId,
-        limit: usize,
-    ) -> Result<Vec<(JobId, JobLease)>, StoreError> {
-        let call = Call::read(&scripts::LEASES_RUN_OUT, "look for leases that have run out", tenant);
-        let read = |item: &mut Fields| {
-            let mut item = item.list()?;
-            let job = item.parsed("job id")?;
+impl Scripted for ListExpiredLeases {
+    fn script() -> &'static Script {
+        script!("list_expired_leases")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("limit", self.limit)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Vec<(JobId, JobLease)>, Unreadable> {
+        let found = reply.each("leases", |mut item| {
+            let job = item.parsed("job")?;
             Ok(read_lease(&mut item)?.map(|lease| (job, lease)))
-        };
-        let found = self.ask(call.with(limit), |mut fields| fields.list()?.each(read)).await?;
+        })?;
         Ok(found.into_iter().flatten().collect())
     }
+}
 
-    async fn replay(&self, tenant: &TenantId, limit: usize) -> Result<Replayed, StoreError> {
-        let call = Call::write(&scripts::REPLAY, "replay waiting jobs", tenant).with(limit);
-        self.ask(call, |mut fields| {
-            let waiting = fields.list()?.each(|topic| topic.parsed("topic"))?;
-            let put_back = fields.list()?.each(|job| job.parsed("job id"))?;
-            Ok(Replayed { waiting, put_back })
-        })
-        .await
+impl Scripted for RequeueJobs {
+    fn script() -> &'static Script {
+        script!("requeue_jobs")
     }
 
-    async fn mend_slots(
-        &self,
-        tenant: &TenantId,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Result<SlotDrift, StoreError> {
-        let call = Call::write(&scripts::MEND_SLOTS, "compare slots with runs", tenant);
-        let call = call.with(after.map(|run| run.to_string())).with(limit).with(LOOKED_AT_MAX);
-        self.ask(call, |mut fields| {
-            let (found, mended) = (fields.parsed("count")?, fields.parsed("count")?);
-            Ok(SlotDrift { found, mended, next: fields.optional("run id")? })
-        })
-        .await
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("limit", self.limit)
     }
 
-    /// Idempotency keys end by themselves here.
-    async fn retire(&self, tenant: &TenantId, asked: &Retire) -> Result<Retired, StoreError> {
-        let call = Call::write(&scripts::RETIRE, "remove what is unused", tenant);
-        let call = call.with(millis(asked.unused_for)).with(asked.limit).with(LOOKED_AT_MAX);
-        self.ask(call, |mut fields| {
-            let (workers, deleted_runs) = (fields.parsed("count")?, fields.parsed("count")?);
-            Ok(Retired { workers, deleted_runs, keys: 0, next: None })
+    fn read(&self, mut reply: Reply) -> Result<RequeuedJobs, Unreadable> {
+        let waiting = reply.each("waiting", |topic| topic.into_parsed("topic"))?;
+        let put_back = reply.each("put_back", |job| job.into_parsed("job"))?;
+        Ok(RequeuedJobs { waiting, put_back })
+    }
+}
+
+impl Scripted for RepairSlots {
+    fn script() -> &'static Script {
+        script!("repair_slots")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .with("after", self.after)
+            .with("limit", self.limit)
+            .with("slots_max", LOOKED_AT_MAX)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<SlotDrift, Unreadable> {
+        Ok(SlotDrift {
+            found: reply.parsed("found")?,
+            repaired: reply.parsed("repaired")?,
+            next: reply.optional("next_page")?,
         })
-        .await
+    }
+}
+
+/// Idempotency keys expire by themselves here.
+impl Scripted for Retire {
+    fn script() -> &'static Script {
+        script!("retire")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .with("unused_for", self.unused_for)
+            .with("limit", self.limit)
+            .with("looked_at_max", LOOKED_AT_MAX)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Retired, Unreadable> {
+        let (workers, deleted_runs) = (reply.parsed("workers")?, reply.parsed("deleted_runs")?);
+        Ok(Retired { workers, deleted_runs, keys: 0, next: None })
     }
 }

@@ -1,100 +1,167 @@
-//! Workers on the bus, as they last spoke. They belong to no tenant.
+//! Workers on NATS, as they last reported. They belong to no tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use async_trait::async_trait;
-use interlock_backend::StoreError;
-use interlock_backend::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry, RegistryStore};
+use interlock_backend::registry::{Beat, Handshake, REGISTRY_MAX, RegisteredWorker, Registry};
+use interlock_backend::verbs::{
+    DrainNatsWorker, ForgetNatsWorker, ReadRegistry, ReadSnapshot, RecordBeat, RegisterNatsWorker,
+    SaveSnapshot,
+};
 use interlock_model::lock::{LockName, StageLock};
-use interlock_model::{Fence, Timestamp, WorkerId};
+use interlock_model::{Timestamp, WorkerId};
 use serde::de::DeserializeOwned;
 
-use crate::script::{Call, Fields, Home, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, locks, scripts};
+use crate::client::ScriptClient;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Home, Script, script};
+use crate::store::Scripted;
+use crate::{encode, locks};
 
 /// Under whose lock the snapshot is written.
 const SNAPSHOT_WRITER: StageLock = StageLock::SnapshotWriter;
 
-impl RedisStore {
-    /// Where people look for the snapshot. On a Cluster it must be on the node of its writer's lock.
-    fn snapshot_key(&self) -> String {
-        let connection = self.link.connection();
-        let name = format!("{}sys:workers:snapshot", connection.key_prefix());
-        if connection.is_cluster() {
-            return format!("{name}:{{{}{}}}", connection.lock_prefix(), SNAPSHOT_WRITER.key());
-        }
-        name
+/// Where people look for the snapshot. On a Cluster it must be on the node of its writer's lock.
+fn snapshot_key(client: &ScriptClient) -> String {
+    let connection = client.connection();
+    let name = format!("{}sys:workers:snapshot", connection.key_prefix());
+    if connection.is_cluster() {
+        return format!("{name}:{{{}{}}}", connection.lock_prefix(), SNAPSHOT_WRITER.key());
+    }
+    name
+}
+
+impl Scripted for RegisterNatsWorker {
+    fn script() -> &'static Script {
+        script!("register_nats_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+            .with("worker", &self.worker)
+            .with("handshake", encode::json(&self.handshake))
+            .with("workers_max", REGISTRY_MAX)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
     }
 }
 
-#[async_trait]
-impl RegistryStore for RedisStore {
-    async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
-        let call = Call::global(&scripts::INTRODUCE, "introduce a worker", true);
-        let call = call.with(worker.as_str()).with(encode::json(handshake)).with(REGISTRY_MAX);
-        self.ask(call, |_| Ok(())).await
+impl Scripted for RecordBeat {
+    fn script() -> &'static Script {
+        script!("record_beat")
     }
 
-    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError> {
-        let call = Call::global(&scripts::BEAT, "hear a worker", true);
-        let call = call.with(worker.as_str()).with(encode::json(beat)).with(REGISTRY_MAX);
-        // Should what it said before be damaged, what it says now counts.
-        let read = |text: String| serde_json::from_str(&text).ok();
-        self.ask(call, |mut fields| Ok(fields.optional_text()?.and_then(read))).await
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+            .with("worker", &self.worker)
+            .with("beat", encode::json(&self.beat))
+            .with("workers_max", REGISTRY_MAX)
     }
 
-    async fn drain(&self, worker: &WorkerId, is_draining: bool) -> Result<(), StoreError> {
-        let call = Call::global(&scripts::DRAIN, "drain a worker", true).of("worker", worker);
-        self.ask(call.with(worker.as_str()).with(is_draining), |_| Ok(())).await
-    }
-
-    async fn registry(&self) -> Result<Registry, StoreError> {
-        self.ask(Call::global(&scripts::REGISTRY, "list workers on the bus", false), read_registry).await
-    }
-
-    async fn save_snapshot(&self, fence: Fence, snapshot: &str) -> Result<(), StoreError> {
-        let writer = LockName::Stage(SNAPSHOT_WRITER);
-        let call = locks::call(&scripts::SAVE_SNAPSHOT, "save the snapshot of the workers", &writer);
-        let call = call.under(fence).with(self.snapshot_key()).with(fence.number()).with(snapshot);
-        self.ask(call, |_| Ok(())).await
-    }
-
-    async fn snapshot(&self) -> Result<Option<String>, StoreError> {
-        let action = "read the snapshot of the workers";
-        let call = Call::new(&scripts::SNAPSHOT, action, Home::Stage(SNAPSHOT_WRITER)).reading();
-        self.ask(call.with(self.snapshot_key()), |mut fields| fields.optional_text()).await
-    }
-
-    async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
-        let call = Call::global(&scripts::FORGET_WORKER, "forget a worker", true);
-        self.ask(call.with(worker.as_str()).with(unless_after.as_millis()), |_| Ok(())).await
+    /// If the beat before is damaged, this one still counts.
+    fn read(&self, mut reply: Reply) -> Result<Option<Beat>, Unreadable> {
+        Ok(reply.json("before").ok())
     }
 }
 
-fn read_registry(mut fields: Fields) -> Result<Registry, Unreadable> {
-    let now = fields.time()?;
-    let seen = fields.list()?.each(|seen| Ok((seen.parsed("worker")?, seen.time()?)))?;
-    let mut handshakes = read_said::<Handshake>(fields.list()?, "handshake")?;
-    let mut beats = read_said::<Beat>(fields.list()?, "beat")?;
-    let draining: BTreeSet<WorkerId> =
-        fields.list()?.each(|worker| worker.parsed("worker"))?.into_iter().collect();
-    let mut workers: Vec<RegisteredWorker> = seen
-        .into_iter()
-        .map(|(worker, last_seen_at)| RegisteredWorker {
-            handshake: handshakes.remove(&worker),
-            beat: beats.remove(&worker),
-            is_draining: draining.contains(&worker),
-            worker,
-            last_seen_at,
-        })
-        .collect();
-    workers.sort_unstable_by(|one, other| one.worker.cmp(&other.worker));
-    Ok(Registry { now, workers })
+impl Scripted for DrainNatsWorker {
+    fn script() -> &'static Script {
+        script!("drain_nats_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+            .of("worker", &self.worker)
+            .with("worker", &self.worker)
+            .with("is_draining", self.is_draining)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
 }
 
-/// What each worker said, by its name.
-fn read_said<T: DeserializeOwned>(fields: Fields, what: &str) -> Result<BTreeMap<WorkerId, T>, Unreadable> {
-    let said = fields.each(|said| Ok((said.parsed("worker")?, said.json(what)?)))?;
-    Ok(said.into_iter().collect())
+impl Scripted for ReadRegistry {
+    fn script() -> &'static Script {
+        script!("read_registry")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Registry, Unreadable> {
+        let mut handshakes = read_by_worker::<Handshake>(&mut reply, "handshakes")?;
+        let mut beats = read_by_worker::<Beat>(&mut reply, "beats")?;
+        let draining: Vec<WorkerId> = reply.each("draining", |worker| worker.into_parsed("worker"))?;
+        let draining = BTreeSet::from_iter(draining);
+        let mut workers = reply.pairs("seen", |worker, seen_at| {
+            let worker: WorkerId = worker.into_parsed("worker")?;
+            Ok(RegisteredWorker {
+                handshake: handshakes.remove(&worker),
+                beat: beats.remove(&worker),
+                is_draining: draining.contains(&worker),
+                worker,
+                last_seen_at: Timestamp::from_millis(seen_at.into_parsed("time")?),
+            })
+        })?;
+        workers.sort_unstable_by(|one, other| one.worker.cmp(&other.worker));
+        Ok(Registry { now: reply.time("now")?, workers })
+    }
+}
+
+impl Scripted for SaveSnapshot {
+    fn script() -> &'static Script {
+        script!("save_snapshot")
+    }
+
+    fn call(&self, client: &ScriptClient) -> Call {
+        locks::call::<Self>(Self::script(), &LockName::Stage(SNAPSHOT_WRITER))
+            .under(self.fence)
+            .with("name", snapshot_key(client))
+            .with("fence", self.fence)
+            .with("snapshot", &self.snapshot)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+impl Scripted for ReadSnapshot {
+    fn script() -> &'static Script {
+        script!("read_snapshot")
+    }
+
+    fn call(&self, client: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::Stage(SNAPSHOT_WRITER)).with("name", snapshot_key(client))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Option<String>, Unreadable> {
+        reply.optional_text("snapshot")
+    }
+}
+
+impl Scripted for ForgetNatsWorker {
+    fn script() -> &'static Script {
+        script!("forget_nats_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(Home::System).with("worker", &self.worker).with("unless_after", self.unless_after)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+fn read_by_worker<T: DeserializeOwned>(
+    reply: &mut Reply,
+    name: &str,
+) -> Result<BTreeMap<WorkerId, T>, Unreadable> {
+    let found = reply
+        .pairs(name, |worker, document| Ok((worker.into_parsed("worker")?, document.into_json(name)?)))?;
+    Ok(found.into_iter().collect())
 }

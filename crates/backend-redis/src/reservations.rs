@@ -1,81 +1,96 @@
-//! Keys that are reserved under a tenant's admission lock.
+//! Idempotency keys that are reserved under a tenant's admission lock.
 
-use async_trait::async_trait;
-use interlock_backend::StoreError;
-use interlock_backend::reservations::{Count, ReservationStore, Reserve, Reserved};
+use interlock_backend::reservations::{Count, Reserved};
+use interlock_backend::verbs::{CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 use interlock_model::admission::Usage;
 use interlock_model::limit::RUNS_MAX_DEFAULT;
 use interlock_model::tenant::SlotFlow;
-use interlock_model::time::millis;
-use interlock_model::{IdempotencyKey, RunId, TenantId, WorkflowId};
 
-use crate::script::{Call, Fields, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::client::ScriptClient;
+use crate::encode;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-impl RedisStore {
-    /// What holds for a tenant that says nothing.
-    fn runs_max(&self) -> u32 {
-        self.link.known().system_limits().0.runs_max.unwrap_or(RUNS_MAX_DEFAULT)
-    }
+/// For tenants without a limit of their own.
+pub(crate) fn runs_max(client: &ScriptClient) -> u32 {
+    client.known().system_limits().0.runs_max.unwrap_or(RUNS_MAX_DEFAULT)
 }
 
-#[async_trait]
-impl ReservationStore for RedisStore {
-    async fn reserve_key(&self, asked: &Reserve) -> Result<Reserved, StoreError> {
-        let call = Call::write(&scripts::RESERVE_KEY, "reserve a key", &asked.tenant)
-            .under(asked.fence)
-            .with(self.runs_max())
-            .with(asked.workflow.as_str())
-            .with(asked.intent.key.as_str())
-            .with(asked.intent.fingerprint.as_str())
-            .with(asked.run.to_string())
-            .with(asked.fence.number())
-            .with(millis(asked.lease));
-        self.ask(call, |mut fields| read_reserved(fields.list()?)).await
+impl Scripted for ReserveIdempotencyKey {
+    fn script() -> &'static Script {
+        script!("reserve_idempotency_key")
     }
 
-    async fn release_key(
-        &self,
-        tenant: &TenantId,
-        workflow: &WorkflowId,
-        key: &IdempotencyKey,
-        run: RunId,
-    ) -> Result<bool, StoreError> {
-        let call = Call::write(&scripts::RELEASE_KEY, "release a key", tenant);
-        let call = call.with(workflow.as_str()).with(key.as_str()).with(run.to_string());
-        self.ask(call, |mut fields| Ok(fields.text()? == "1")).await
+    fn call(&self, client: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .under(self.fence)
+            .with("runs_max", runs_max(client))
+            .with("workflow", &self.workflow)
+            .with("key", &self.intent.key)
+            .with("fingerprint", &self.intent.fingerprint)
+            .with("run", self.run)
+            .with("fence", self.fence)
+            .with("lease", self.lease)
     }
 
-    async fn count_runs(&self, tenant: &TenantId) -> Result<Count, StoreError> {
-        let call = Call::read(&scripts::COUNT_RUNS, "count runs", tenant).with(self.runs_max());
-        self.ask(call, |mut fields| {
-            let usage = read_usage(&mut fields)?;
-            let slot_flow =
-                SlotFlow { freed_at: fields.optional_time()?, interval_ms: fields.optional("interval")? };
-            Ok(Count { usage, slot_flow })
-        })
-        .await
-    }
-}
-
-fn read_usage(fields: &mut Fields) -> Result<Usage, Unreadable> {
-    Ok(Usage { runs_active: fields.parsed("count")?, runs_max: fields.parsed("limit")? })
-}
-
-fn read_reserved(mut fields: Fields) -> Result<Reserved, Unreadable> {
-    let code = fields.text()?;
-    if code == "reserved" {
-        return Ok(Reserved::Granted);
-    }
-    let run = fields.parsed("run id")?;
-    let usage = read_usage(&mut fields)?;
-    match code.as_str() {
-        "replayed" => {
-            let status = fields.optional_text()?.map(|name| encode::run_status(&name)).transpose()?;
-            Ok(Reserved::Replayed { run, status, usage })
+    fn read(&self, mut reply: Reply) -> Result<Reserved, Unreadable> {
+        match reply.text("outcome")?.as_str() {
+            "reserved" => Ok(Reserved::Granted),
+            "replayed" => Ok(Reserved::Replayed {
+                run: reply.parsed("run")?,
+                status: read_status(&mut reply)?,
+                usage: read_usage(&mut reply)?,
+            }),
+            "key_reused" => {
+                Ok(Reserved::KeyReused { run: reply.parsed("run")?, usage: read_usage(&mut reply)? })
+            }
+            _ => Err(reply.unreadable("outcome")),
         }
-        "key_reused" => Ok(Reserved::KeyReused { run, usage }),
-        _ => Err(fields.unreadable("reservation")),
     }
+}
+
+impl Scripted for ReleaseIdempotencyKey {
+    fn script() -> &'static Script {
+        script!("release_idempotency_key")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .with("workflow", &self.workflow)
+            .with("key", &self.key)
+            .with("run", self.run)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<bool, Unreadable> {
+        Ok(reply.flag("is_released"))
+    }
+}
+
+impl Scripted for CountRuns {
+    fn script() -> &'static Script {
+        script!("count_runs")
+    }
+
+    fn call(&self, client: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("runs_max", runs_max(client))
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<Count, Unreadable> {
+        Ok(Count { usage: read_usage(&mut reply)?, slot_flow: read_slot_flow(&mut reply)? })
+    }
+}
+
+/// As `lua/shared/usage.lua` names it.
+pub(crate) fn read_usage(reply: &mut Reply) -> Result<Usage, Unreadable> {
+    Ok(Usage { runs_active: reply.parsed("runs_active")?, runs_max: reply.parsed("runs_max")? })
+}
+
+pub(crate) fn read_slot_flow(reply: &mut Reply) -> Result<SlotFlow, Unreadable> {
+    Ok(SlotFlow { freed_at: reply.optional_time("freed_at")?, interval_ms: reply.optional("interval_ms")? })
+}
+
+/// Of a run that may be deleted.
+pub(crate) fn read_status(reply: &mut Reply) -> Result<Option<interlock_model::run::RunStatus>, Unreadable> {
+    reply.optional_text("status")?.map(|name| encode::run_status(&name)).transpose()
 }

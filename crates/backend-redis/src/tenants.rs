@@ -1,85 +1,104 @@
 //! Tenants and their limits.
 
-use async_trait::async_trait;
-use interlock_backend::tenants::{LimitScope, TenantStore, WrittenLimits};
-use interlock_backend::{Page, PageRequest, StoreError};
+use interlock_backend::tenants::{LimitScope, WrittenLimits};
+use interlock_backend::verbs::{ListTenants, ReadEffectiveLimits, ReadLimits, ReadUsage, SetLimits};
+use interlock_backend::{Effect, Page, StoreError, Verb};
 use interlock_model::TenantId;
+use interlock_model::admission::Usage;
 use interlock_model::limit::{EffectiveLimits, Limits};
-use interlock_model::time::millis;
-use redis::Value;
+use redis::{FromRedisValue as _, Value};
 
-use crate::link::{Link, damaged};
+use crate::client::{ScriptClient, damaged};
+use crate::known::Known;
 use crate::pulse::read_limits;
-use crate::script::{Call, Fields};
-use crate::scripts;
-use crate::store::RedisStore;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Home, Script, script};
+use crate::store::{Execute, RedisStore, Scripted};
 
 /// Tenants that are read at once.
 const PAGE: usize = 1_000;
 
-impl RedisStore {
-    /// How many runs hold a slot, and what is written down for the tenant.
-    pub(crate) async fn gate(&self, tenant: &TenantId) -> Result<(u32, Limits, u64), StoreError> {
-        let call = Call::read(&scripts::GATE, "read usage", tenant);
-        self.ask(call, |mut fields| {
-            let active = fields.parsed("count")?;
-            let (limits, revision) = read_limits(&mut fields)?;
-            Ok((active, limits, revision))
-        })
-        .await
+impl Scripted for SetLimits {
+    fn script() -> &'static Script {
+        script!("set_limits")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        call_in::<Self>(Self::script(), &self.scope)
+            .with("runs_max", self.limits.runs_max)
+            .with("key_retention", self.limits.key_retention)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<u64, Unreadable> {
+        reply.parsed("revision")
+    }
+
+    fn learn(&self, revision: &u64, known: &Known) {
+        if self.scope == LimitScope::System {
+            known.wrote_limits(self.limits, *revision);
+        }
     }
 }
 
-#[async_trait]
-impl TenantStore for RedisStore {
-    async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
-        let call = match scope {
-            LimitScope::System => Call::global(&scripts::SET_LIMITS, "set limits", true).with("sys:limits"),
-            LimitScope::Tenant(tenant) => {
-                Call::write(&scripts::SET_LIMITS, "set limits", tenant).with("wf:tenant")
-            }
-        };
-        let call = call.with(limits.runs_max).with(limits.key_retention.map(millis));
-        let revision = self.ask(call, |mut fields| fields.parsed("revision")).await?;
-        if *scope == LimitScope::System {
-            self.link.known().wrote_limits(limits, revision);
-        }
-        Ok(revision)
+impl Scripted for ReadLimits {
+    fn script() -> &'static Script {
+        script!("read_limits")
     }
 
-    async fn limits(&self, scope: &LimitScope) -> Result<WrittenLimits, StoreError> {
-        let (limits, revision) = match scope {
-            LimitScope::Tenant(tenant) => {
-                let (_, limits, revision) = self.gate(tenant).await?;
-                (limits, revision)
-            }
-            LimitScope::System => {
-                let call = Call::global(&scripts::SYSTEM_LIMITS, "read limits", false);
-                self.ask(call, |mut fields| read_limits(&mut fields)).await?
-            }
-        };
+    fn call(&self, _: &ScriptClient) -> Call {
+        call_in::<Self>(Self::script(), &self.scope)
+    }
+
+    fn read(&self, mut reply: Reply) -> Result<WrittenLimits, Unreadable> {
+        let (limits, revision) = read_limits(&mut reply)?;
         Ok(WrittenLimits { limits, revision })
     }
+}
 
-    async fn effective_limits(&self, tenant: &TenantId) -> Result<EffectiveLimits, StoreError> {
-        let (_, limits, _) = self.gate(tenant).await?;
-        Ok(limits.under(self.link.known().system_limits().0))
+impl Execute for ReadEffectiveLimits {
+    async fn execute(self, store: &RedisStore) -> Result<EffectiveLimits, StoreError> {
+        let call = call_in::<Self>(ReadLimits::script(), &LimitScope::Tenant(self.tenant));
+        let (limits, _) = store.ask_script(call, |mut reply| read_limits(&mut reply)).await?;
+        Ok(limits.under(store.client.known().system_limits().0))
     }
+}
 
-    async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError> {
-        let mut names = list(&self.link, page.after.as_deref(), page.limit.saturating_add(1)).await?;
+impl Execute for ReadUsage {
+    async fn execute(self, store: &RedisStore) -> Result<Usage, StoreError> {
+        let call = Call::for_verb::<Self>(script!("read_usage"), &self.tenant);
+        let read = |mut reply: Reply| {
+            let (limits, _): (Limits, u64) = read_limits(&mut reply)?;
+            Ok((reply.parsed("runs_active")?, limits))
+        };
+        let (runs_active, limits) = store.ask_script(call, read).await?;
+        Ok(Usage { runs_active, runs_max: limits.under(store.client.known().system_limits().0).runs_max })
+    }
+}
+
+impl Execute for ListTenants {
+    async fn execute(self, store: &RedisStore) -> Result<Page<TenantId>, StoreError> {
+        let page = self.page;
+        let mut names = list(&store.client, page.after.as_deref(), page.limit.saturating_add(1)).await?;
         let has_more = names.len() > page.limit;
         names.truncate(page.limit);
         Ok(Page { items: tenants_of(&names), next: names.pop().filter(|_| has_more) })
     }
 }
 
+/// A call about the limits of a scope: they are fields of one hash.
+fn call_in<V: Verb>(script: &'static Script, scope: &LimitScope) -> Call {
+    match scope {
+        LimitScope::System => Call::for_verb::<V>(script, Home::System).with("name", "sys:limits"),
+        LimitScope::Tenant(tenant) => Call::for_verb::<V>(script, tenant).with("name", "wf:tenant"),
+    }
+}
+
 /// Every tenant, by name.
-pub(crate) async fn all(link: &Link) -> Result<Vec<TenantId>, StoreError> {
+pub(crate) async fn all(client: &ScriptClient) -> Result<Vec<TenantId>, StoreError> {
     let mut names: Vec<String> = Vec::new();
     loop {
-        link.count_poll();
-        let page = list(link, names.last().map(String::as_str), PAGE).await?;
+        client.count_poll();
+        let page = list(client, names.last().map(String::as_str), PAGE).await?;
         let is_last = page.len() < PAGE;
         names.extend(page);
         if is_last {
@@ -88,26 +107,25 @@ pub(crate) async fn all(link: &Link) -> Result<Vec<TenantId>, StoreError> {
     }
 }
 
-/// A name that is none of ours is nobody's tenant.
+/// Names that are not ours are left out.
 fn tenants_of(names: &[String]) -> Vec<TenantId> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-async fn list(link: &Link, after: Option<&str>, limit: usize) -> Result<Vec<String>, StoreError> {
+async fn list(client: &ScriptClient, after: Option<&str>, limit: usize) -> Result<Vec<String>, StoreError> {
     let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
     let mut command = redis::cmd("ZRANGE");
     command
-        .arg(link.system_key("sys:tenants"))
+        .arg(client.system_key("sys:tenants"))
         .arg(from)
         .arg("+")
         .arg("BYLEX")
         .arg("LIMIT")
         .arg(0)
         .arg(limit);
-    let value: Value = link.connection().send(&command, false).await.map_err(|error| {
-        let effect = interlock_backend::Effect::NotDone;
-        StoreError::Unavailable { action: "list tenants", effect, reason: error.reason }
+    let value: Value = client.connection().send(&command, false).await.map_err(|error| {
+        let effect = Effect::NotDone;
+        StoreError::Unavailable { action: ListTenants::ACTION, effect, reason: error.reason }
     })?;
-    let read = || Fields::of("tenants", value)?.each(Fields::text);
-    read().map_err(|error| damaged("tenants", error))
+    Vec::from_redis_value(value).map_err(|error| damaged("list_tenants", Unreadable(error.to_string())))
 }

@@ -1,56 +1,80 @@
-//! Workers, as they were last seen.
+//! Workers on HTTP, as they were last seen.
 
-use async_trait::async_trait;
-use interlock_backend::workers::{WorkerRecord, WorkerStore};
-use interlock_backend::{Page, PageRequest, StoreError};
-use interlock_model::{TenantId, Timestamp, WorkerId};
+use interlock_backend::Page;
+use interlock_backend::verbs::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
+use interlock_backend::workers::WorkerRecord;
 
-use crate::runs::found;
-use crate::script::{Call, Fields, Unreadable};
-use crate::scripts;
-use crate::store::RedisStore;
+use crate::client::ScriptClient;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl WorkerStore for RedisStore {
-    async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError> {
-        let call = Call::read(&scripts::WORKERS, "list workers", tenant);
-        let call = call.with(page.after.as_deref()).with(page.limit);
-        self.ask(call, |fields| fields.page(|item| read_record(item.list()?))).await
+impl Scripted for ListWorkers {
+    fn script() -> &'static Script {
+        script!("list_workers")
     }
 
-    async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError> {
-        let call = Call::read(&scripts::WORKER, "read a worker", tenant).of("worker", worker);
-        found(self.ask(call.with(worker.as_str()), read_record).await)
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).page(&self.page)
     }
 
-    async fn drain_worker(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        is_draining: bool,
-    ) -> Result<(), StoreError> {
-        let call = Call::write(&scripts::DRAIN_WORKER, "drain a worker", tenant).of("worker", worker);
-        self.ask(call.with(worker.as_str()).with(is_draining), |_| Ok(())).await
-    }
-
-    async fn forget_record(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        unless_after: Timestamp,
-    ) -> Result<(), StoreError> {
-        let call = Call::write(&scripts::FORGET_RECORD, "forget a worker", tenant);
-        self.ask(call.with(worker.as_str()).with(unless_after.as_millis()), |_| Ok(())).await
+    fn read(&self, reply: Reply) -> Result<Page<WorkerRecord>, Unreadable> {
+        reply.page(read_record)
     }
 }
 
-fn read_record(mut fields: Fields) -> Result<WorkerRecord, Unreadable> {
+impl Scripted for ReadWorker {
+    fn script() -> &'static Script {
+        script!("read_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("worker", &self.worker)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Option<WorkerRecord>, Unreadable> {
+        reply.when_found(read_record)
+    }
+}
+
+impl Scripted for DrainWorker {
+    fn script() -> &'static Script {
+        script!("drain_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant)
+            .of("worker", &self.worker)
+            .with("worker", &self.worker)
+            .with("is_draining", self.is_draining)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+impl Scripted for ForgetWorker {
+    fn script() -> &'static Script {
+        script!("forget_worker")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("worker", &self.worker).with("unless_after", self.unless_after)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+fn read_record(mut record: Reply) -> Result<WorkerRecord, Unreadable> {
     Ok(WorkerRecord {
-        worker: fields.parsed("worker")?,
-        topics: fields.json("list of topics")?,
-        capabilities: fields.json("list of capabilities")?,
-        first_seen_at: fields.time()?,
-        last_seen_at: fields.time()?,
-        is_draining: fields.optional_text()?.as_deref() == Some("1"),
+        worker: record.parsed("worker")?,
+        topics: record.json("topics")?,
+        capabilities: record.json("capabilities")?,
+        first_seen_at: record.time("first_seen_at")?,
+        last_seen_at: record.time("last_seen_at")?,
+        is_draining: record.optional_text("is_draining")?.as_deref() == Some("1"),
     })
 }

@@ -1,69 +1,92 @@
 //! Workflow documents, every version of them.
 
-use async_trait::async_trait;
-use interlock_backend::workflows::{WorkflowStore, WorkflowVersion};
-use interlock_backend::{Page, PageRequest, StoreError};
-use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{TenantId, WorkflowId};
+use interlock_backend::Page;
+use interlock_backend::verbs::{
+    DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow,
+};
+use interlock_backend::workflows::WorkflowVersion;
 
-use crate::runs::found;
-use crate::script::{Call, Fields, Unreadable};
-use crate::store::RedisStore;
-use crate::{encode, scripts};
+use crate::client::ScriptClient;
+use crate::encode;
+use crate::reply::{Reply, Unreadable};
+use crate::script::{Call, Script, script};
+use crate::store::Scripted;
 
-#[async_trait]
-impl WorkflowStore for RedisStore {
-    async fn save_workflow(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        document: &WorkflowDocument,
-    ) -> Result<u32, StoreError> {
-        let call = Call::write(&scripts::SAVE_WORKFLOW, "save a workflow", tenant);
-        let call = call.with(id.as_str()).with(encode::json(document));
-        self.ask(call, |mut fields| fields.parsed("version")).await
+impl Scripted for SaveWorkflow {
+    fn script() -> &'static Script {
+        script!("save_workflow")
     }
 
-    async fn workflow(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-    ) -> Result<Option<WorkflowVersion>, StoreError> {
-        let call = Call::read(&scripts::WORKFLOW, "read a workflow", tenant).of("workflow", id);
-        found(self.ask(call.with(id.as_str()), read_version).await)
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("id", &self.id).with("document", encode::json(&self.document))
     }
 
-    async fn workflow_version(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        version: u32,
-    ) -> Result<Option<WorkflowVersion>, StoreError> {
-        let call = Call::read(&scripts::WORKFLOW_VERSION, "read a workflow", tenant).of("workflow", id);
-        found(self.ask(call.with(id.as_str()).with(version), read_version).await)
-    }
-
-    async fn workflows(
-        &self,
-        tenant: &TenantId,
-        page: &PageRequest,
-    ) -> Result<Page<WorkflowVersion>, StoreError> {
-        let call = Call::read(&scripts::WORKFLOWS, "list workflows", tenant);
-        let call = call.with(page.after.as_deref()).with(page.limit);
-        self.ask(call, |fields| fields.page(|item| read_version(item.list()?))).await
-    }
-
-    async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
-        let call = Call::write(&scripts::DELETE_WORKFLOW, "delete a workflow", tenant).of("workflow", id);
-        self.ask(call.with(id.as_str()), |_| Ok(())).await
+    fn read(&self, mut reply: Reply) -> Result<u32, Unreadable> {
+        reply.parsed("version")
     }
 }
 
-fn read_version(mut fields: Fields) -> Result<WorkflowVersion, Unreadable> {
+impl Scripted for ReadWorkflow {
+    fn script() -> &'static Script {
+        script!("read_workflow")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("id", &self.id)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Option<WorkflowVersion>, Unreadable> {
+        reply.when_found(read_version)
+    }
+}
+
+impl Scripted for ReadWorkflowVersion {
+    fn script() -> &'static Script {
+        script!("read_workflow_version")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).with("id", &self.id).with("version", self.version.to_string())
+    }
+
+    fn read(&self, reply: Reply) -> Result<Option<WorkflowVersion>, Unreadable> {
+        reply.when_found(read_version)
+    }
+}
+
+impl Scripted for ListWorkflows {
+    fn script() -> &'static Script {
+        script!("list_workflows")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).page(&self.page)
+    }
+
+    fn read(&self, reply: Reply) -> Result<Page<WorkflowVersion>, Unreadable> {
+        reply.page(read_version)
+    }
+}
+
+impl Scripted for DeleteWorkflow {
+    fn script() -> &'static Script {
+        script!("delete_workflow")
+    }
+
+    fn call(&self, _: &ScriptClient) -> Call {
+        Call::to::<Self>(&self.tenant).of("workflow", &self.id).with("id", &self.id)
+    }
+
+    fn read(&self, _: Reply) -> Result<(), Unreadable> {
+        Ok(())
+    }
+}
+
+fn read_version(mut version: Reply) -> Result<WorkflowVersion, Unreadable> {
     Ok(WorkflowVersion {
-        id: fields.parsed("workflow")?,
-        version: fields.parsed("version")?,
-        document: fields.json("workflow document")?,
-        created_at: fields.time()?,
+        id: version.parsed("id")?,
+        version: version.parsed("version")?,
+        document: version.json("document")?,
+        created_at: version.time("created_at")?,
     })
 }

@@ -1,21 +1,24 @@
 //! Approvals: asked by a run, answered by a person.
 
-use async_trait::async_trait;
 use interlock_model::approval::{Approval, Decision, Resolution};
 use interlock_model::{JobId, TenantId};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
-#[async_trait]
-pub trait ApprovalStore: Send + Sync {
-    /// Records the verdict and puts it into the run's inbox, in one step. The first verdict counts.
-    async fn resolve(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        decision: Decision,
-    ) -> Result<Resolution, StoreError>;
-
-    /// The open ones.
-    async fn approvals(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError>;
+/// Records the decision and puts it into the run's inbox, in one step. The first decision counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolveApproval {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub decision: Decision,
 }
+verb!(write => ResolveApproval, "resolve_approval", "resolve an approval", Resolution);
+
+/// The open ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListApprovals {
+    pub tenant: TenantId,
+    pub page: PageRequest,
+}
+verb!(read => ListApprovals, "list_approvals", "list approvals", Page<Approval>);

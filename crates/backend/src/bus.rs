@@ -11,13 +11,13 @@ use tokio::sync::broadcast;
 pub enum Wake {
     /// A run of this tenant has something to take into account.
     RunReady { tenant: TenantId },
-    /// A job of this tenant is held until somebody decides about it.
+    /// A policy must decide about a held job of this tenant.
     JobsHeld { tenant: TenantId },
-    /// So many jobs wait for a worker.
+    /// How many jobs wait for a worker.
     JobsReady { tenant: TenantId, topic: Topic, jobs: u32 },
     /// Its timeline has grown.
     RunChanged { run: RunId },
-    /// These jobs count no more: whoever works on them may stop.
+    /// These jobs have ended: their workers may stop.
     JobsRevoked { jobs: Vec<JobId> },
     /// A workflow was saved or deleted.
     WorkflowChanged { tenant: TenantId, workflow: WorkflowId },
@@ -27,7 +27,7 @@ pub enum Wake {
     KeysChanged,
     /// A worker takes jobs again.
     WorkersChanged,
-    /// A tuning was changed, or a roll-out began or ended.
+    /// A tuning was changed, or a rollout began or ended.
     TuningChanged,
     /// It is this request's turn to take the lock that it waits for. Its name is its client's, and others' may be the same.
     LockTurn { lock: LockName, request: LockRequest },
@@ -35,7 +35,7 @@ pub enum Wake {
 
 pub trait Bus: Send + Sync {
     fn wake(&self, wake: Wake);
-    /// What is said from now on. A receiver that falls behind loses the oldest.
+    /// Wake-ups from now on. A receiver that falls behind loses the oldest.
     fn subscribe(&self) -> broadcast::Receiver<Wake>;
     /// Whether other processes hear us now. If not, they look at the poll's pace.
     fn is_connected(&self) -> bool;
@@ -58,7 +58,7 @@ impl Default for InProcessBus {
 
 impl Bus for InProcessBus {
     fn wake(&self, wake: Wake) {
-        // Nobody listening is fine: whoever starts to listen looks first.
+        // It is fine if there are no receivers: a new one reads the store first.
         let _ = self.sender.send(wake);
     }
 
@@ -66,7 +66,7 @@ impl Bus for InProcessBus {
         self.sender.subscribe()
     }
 
-    /// There is nobody else.
+    /// There is no other process.
     fn is_connected(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! Clocks. A store has one; nobody else's decides when something has expired.
+//! Clocks. A store has one, and only that decides when something has expired.
 
 use std::time::UNIX_EPOCH;
 

@@ -1,67 +1,66 @@
-//! Results under the lock of their run: recorded by whoever gets the run, put off while somebody else has it.
+//! Results under the lease of their run: recorded by the instance that acquires the run, deferred while another has it.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use interlock_model::job::JobOutcome;
 use interlock_model::{Fence, InstanceId, JobId, TenantId};
 
-use crate::StoreError;
-use crate::runs::Taken;
+use crate::runs::AcquiredRun;
+use crate::verb::verb;
 
-/// A result whose run is wanted with it.
+/// Records a result and acquires its run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReportAndTake {
+pub struct DeliverResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
     pub outcome: JobOutcome,
-    /// Who takes the run, and for how long.
+    /// Which instance acquires the run, and for how long.
     pub holder: InstanceId,
     pub lease: Duration,
 }
 
-/// The answer to such a result.
+/// The answer to a delivery.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub enum ReportTaken {
-    /// Somebody holds the run. Nothing was written.
+pub enum DeliveryOutcome {
+    /// Another instance holds the run. Nothing was written.
     Busy,
     /// The job has ended and the run is the caller's, with the result in its inbox.
-    Recorded(Box<Taken>),
+    Recorded(Box<AcquiredRun>),
     /// This worker had reported the same before.
     AlreadyRecorded,
 }
 
-/// A result that is to be delivered again later.
+/// Keeps a result for a later delivery.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PutOff {
+pub struct DeferResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
     pub outcome: JobOutcome,
     /// How often it was delivered so far.
     pub deliveries: u32,
-    /// How long ago it came, as far as its bringer knows. Only the first time counts.
+    /// How long ago it came, as far as the caller knows. Only the first call counts.
     pub waited: Duration,
     pub delay: Duration,
-    /// The job's lease lasts for at least so long after the delay.
+    /// How long the job's lease lasts after the delay, at least.
     pub lease: Duration,
 }
 
-/// The answer to putting a result off.
+/// The answer to deferring a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum PutOffAnswer {
+pub enum DeferOutcome {
     /// The store has the result, and delivers it again.
-    PutOff,
+    Deferred,
     /// The same result was recorded before.
     AlreadyRecorded,
 }
 
-/// A result whose time has come.
+/// A deferred result that is due.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PutOffResult {
+pub struct DeferredResult {
     pub job: JobId,
     pub fence: Fence,
     pub outcome: JobOutcome,
@@ -71,20 +70,18 @@ pub struct PutOffResult {
     pub waited: Duration,
 }
 
-/// How long a result that was taken for a delivery is left to whoever took it.
-pub const IN_HAND: Duration = Duration::from_secs(30);
+/// How long an acquired result is left to the instance that acquired it.
+pub const IN_PROGRESS: Duration = Duration::from_secs(30);
 
-#[async_trait]
-pub trait DeliveryStore: Send + Sync {
-    /// Ends the job, puts its outcome into the run's inbox and takes the run, or, if the run is held, does nothing at all.
-    /// A stale result is refused and a repeated one known, whether the run is held or not.
-    async fn report_and_take(&self, report: &ReportAndTake) -> Result<ReportTaken, StoreError>;
+verb!(write => DeliverResult, "deliver_result", "record a result", DeliveryOutcome);
 
-    /// Keeps a result for another delivery. A job has one; the worker's first word counts, so that another one is stale.
-    /// It goes with the job's end. Should the job's lease run out before, the job ends by this result.
-    async fn put_off(&self, put_off: &PutOff) -> Result<PutOffAnswer, StoreError>;
+verb!(write => DeferResult, "defer_result", "defer a result", DeferOutcome);
 
-    /// The tenant's results that are due, oldest first. They are due again after [`IN_HAND`], unless something becomes of
-    /// them.
-    async fn take_put_off(&self, tenant: &TenantId, limit: usize) -> Result<Vec<PutOffResult>, StoreError>;
+/// The tenant's deferred results that are due, oldest first. They are due again after [`IN_PROGRESS`], unless they
+/// are recorded or deferred.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AcquireDeferredResults {
+    pub tenant: TenantId,
+    pub limit: usize,
 }
+verb!(write => AcquireDeferredResults, "acquire_deferred_results", "acquire deferred results", Vec<DeferredResult>);

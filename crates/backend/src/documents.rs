@@ -1,21 +1,21 @@
-//! Documents about the installation itself, each with a version; and what processes count of a roll-out.
+//! Documents about the installation itself, each with a version; and what processes count of a rollout.
 
-use async_trait::async_trait;
 use interlock_model::{InstanceId, RolloutId};
 
 use crate::StoreError;
+use crate::verb::verb;
 
 /// Bytes of a document, and of one process's figures. More is refused.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1_024;
 pub const FIGURES_BYTES_MAX: usize = 8 * 1_024;
 
-/// Processes whose figures of one roll-out are kept. One more is refused.
+/// Processes whose figures of one rollout are kept. One more is refused.
 pub const MEMBERS_MAX: usize = 2_000;
 
 /// Every document that there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentName {
-    /// Tunings and roll-outs.
+    /// Tunings and rollouts.
     Contention,
 }
 
@@ -35,31 +35,60 @@ pub struct Document {
     pub text: String,
 }
 
-#[async_trait]
-pub trait DocumentStore: Send + Sync {
-    /// None: it was never saved.
-    async fn document(&self, name: DocumentName) -> Result<Option<Document>, StoreError>;
+/// None: it was never saved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadDocument {
+    pub name: DocumentName,
+}
+verb!(read => ReadDocument, "read_document", "read a document", Option<Document>);
 
-    /// Replaces the document if `expected` is its version (0: it was never saved), and says whether it did. The same
-    /// call again gives the same answer while nobody else has saved it.
-    async fn save_document(&self, name: DocumentName, expected: u64, text: &str) -> Result<bool, StoreError>;
+/// Replaces the document if `expected` is its version (0: it was never saved), and answers whether it did. The same call
+/// again gives the same answer while no other call has saved it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaveDocument {
+    pub name: DocumentName,
+    pub expected: u64,
+    pub text: String,
+}
+verb!(write => SaveDocument, "save_document", "save a document", bool);
 
-    /// Replaces what this process has counted of the roll-out.
-    async fn save_figures(
-        &self,
-        rollout: &RolloutId,
-        instance: &InstanceId,
-        figures: &str,
-    ) -> Result<(), StoreError>;
+/// Replaces what this process has counted of the rollout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaveFigures {
+    pub rollout: RolloutId,
+    pub instance: InstanceId,
+    pub figures: String,
+}
+verb!(write => SaveFigures, "save_figures", "save the figures of a rollout", ());
 
-    /// What every process has counted of the roll-out, by name, those of old included.
-    async fn figures(&self, rollout: &RolloutId) -> Result<Vec<(InstanceId, String)>, StoreError>;
+/// What every process has counted of the rollout, by name, former processes included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadFigures {
+    pub rollout: RolloutId,
+}
+verb!(read => ReadFigures, "read_figures", "read the figures of a rollout", Vec<(InstanceId, String)>);
 
-    async fn forget_figures(&self, rollout: &RolloutId) -> Result<(), StoreError>;
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeleteFigures {
+    pub rollout: RolloutId,
+}
+verb!(write => DeleteFigures, "delete_figures", "delete the figures of a rollout", ());
+
+impl SaveDocument {
+    /// Refuses a text that is too long.
+    pub fn check(&self) -> Result<(), StoreError> {
+        check_size(self.name.as_str(), &self.text, DOCUMENT_BYTES_MAX)
+    }
 }
 
-/// Whether there is room for so many bytes.
-pub fn check_size(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError> {
+impl SaveFigures {
+    /// Refuses figures that are too long.
+    pub fn check(&self) -> Result<(), StoreError> {
+        check_size("what was counted of a rollout", &self.figures, FIGURES_BYTES_MAX)
+    }
+}
+
+fn check_size(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError> {
     if text.len() > bytes_max {
         let bytes = text.len();
         return Err(StoreError::Conflict(format!("{what} has {bytes} bytes; {bytes_max} are the most")));
@@ -67,8 +96,8 @@ pub fn check_size(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreE
     Ok(())
 }
 
-/// Why one more process's figures are not kept.
+/// The error for one process more than [`MEMBERS_MAX`].
 #[must_use]
 pub fn too_many(rollout: &RolloutId) -> StoreError {
-    StoreError::Conflict(format!("{MEMBERS_MAX} processes have counted the roll-out {rollout} already"))
+    StoreError::Conflict(format!("{MEMBERS_MAX} processes have counted the rollout {rollout} already"))
 }

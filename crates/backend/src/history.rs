@@ -1,19 +1,16 @@
 //! Timelines.
 
-use async_trait::async_trait;
 use interlock_model::history::Recorded;
 use interlock_model::{RunId, TenantId};
 
-use crate::StoreError;
+use crate::verb::verb;
 
-#[async_trait]
-pub trait HistoryStore: Send + Sync {
-    /// Up to `limit` events after number `after`, oldest first.
-    async fn timeline(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<Recorded>, StoreError>;
+/// Up to `limit` events after number `after`, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadTimeline {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub after: u64,
+    pub limit: usize,
 }
+verb!(read => ReadTimeline, "read_timeline", "read a timeline", Vec<Recorded>);

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobLease, JobOutcome, JobState, NewJob};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
 /// Jobs before another one are counted up to here.
 pub const JOBS_BEFORE_MAX: usize = 10_000;
 
-/// A worker that asks for work.
+/// Gives waiting jobs to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     pub tenant: TenantId,
@@ -22,16 +22,16 @@ pub struct Claim {
     pub capabilities: Vec<String>,
     pub jobs_max: usize,
     pub term: LeaseTerm,
-    /// On which edge it works. Those on HTTP are known by their claims; one that drains is given nothing.
+    /// How it is connected. Workers on HTTP are known by their claims; a draining one gets nothing.
     pub edge: Edge,
 }
 
-/// How long a claimed job stays with its worker without another word from it.
+/// How long the lease of a claimed job lasts unless it is extended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseTerm {
-    /// So long, and so long again from every heartbeat.
+    /// This long from the claim, and again from every heartbeat.
     For(Duration),
-    /// Until the step's time-out, or so long where it has none: for workers that are watched by other means.
+    /// Until the step's timeout, or this long where it has none: for workers that are watched by other means.
     UntilDeadline { otherwise: Duration },
 }
 
@@ -41,13 +41,13 @@ impl LeaseTerm {
     pub fn of(self, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
         match (self, deadline) {
             (Self::For(term), _) | (Self::UntilDeadline { otherwise: term }, None) => term,
-            // A deadline that has just passed is the engine's to notice.
+            // The engine notices a deadline that has just passed.
             (Self::UntilDeadline { .. }, Some(deadline)) => deadline.since(now).max(Duration::from_secs(1)),
         }
     }
 }
 
-/// A job that the worker now holds.
+/// A job that the worker now has a lease on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
     pub job: NewJob,
@@ -64,7 +64,7 @@ pub enum Heartbeat {
         lease: Duration,
         expires_at: Timestamp,
     },
-    /// The run or the job was ended while the worker held it: stop.
+    /// The run or the job has ended: stop.
     CancelRequested,
 }
 
@@ -93,63 +93,83 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
-#[async_trait]
-pub trait JobStore: Send + Sync {
-    /// Gives waiting jobs to the worker, oldest first, each under a new lease with a larger fence.
-    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError>;
+verb!(write => Claim, "claim", "claim jobs", Vec<Claimed>);
 
-    /// Extends the lease. A lease that has run out cannot be revived.
-    async fn heartbeat(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<Heartbeat, StoreError>;
-
-    /// The same, for another term from now on.
-    async fn hold(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        term: LeaseTerm,
-    ) -> Result<Heartbeat, StoreError>;
-
-    async fn progress(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        progress: Progress,
-    ) -> Result<(), StoreError>;
-
-    /// Ends the job and puts its outcome into the run's inbox, in one step.
-    async fn report(
-        &self,
-        tenant: &TenantId,
-        job: &JobId,
-        fence: Fence,
-        outcome: JobOutcome,
-    ) -> Result<Report, StoreError>;
-
-    /// Ends an open job on an operator's word. Returns where it stands then.
-    async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError>;
-
-    /// Ends the tenant's jobs whose lease has run out, so that their steps go to other workers.
-    async fn expire(&self, tenant: &TenantId, limit: usize) -> Result<Vec<JobId>, StoreError>;
-
-    /// Ends what this worker holds of the tenant's jobs, as if their leases had run out: the worker is gone.
-    async fn abandon(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        limit: usize,
-    ) -> Result<Vec<JobId>, StoreError>;
-
-    /// How many jobs stand before it in its queue, up to [`JOBS_BEFORE_MAX`]; none if it does not wait.
-    async fn jobs_before(&self, tenant: &TenantId, job: &JobId) -> Result<Option<usize>, StoreError>;
-
-    async fn job(&self, tenant: &TenantId, job: &JobId) -> Result<Option<JobView>, StoreError>;
-
-    async fn jobs(
-        &self,
-        tenant: &TenantId,
-        state: Option<JobState>,
-        page: &PageRequest,
-    ) -> Result<Page<JobView>, StoreError>;
+/// Extends the lease. An expired lease cannot be revived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtendJobLease {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub fence: Fence,
+    /// From now on; none keeps the term that the job was claimed under.
+    pub term: Option<LeaseTerm>,
 }
+verb!(write => ExtendJobLease, "extend_job_lease", "extend the lease of a job", Heartbeat);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordProgress {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub fence: Fence,
+    pub progress: Progress,
+}
+verb!(write => RecordProgress, "record_progress", "record progress", ());
+
+/// Ends the job and puts its outcome into the run's inbox, in one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordResult {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub fence: Fence,
+    pub outcome: JobOutcome,
+}
+verb!(write => RecordResult, "record_result", "record a result", Report);
+
+/// Ends an open job on an operator's request. Answers with the state of the job then.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CancelJob {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub by: String,
+}
+verb!(write => CancelJob, "cancel_job", "cancel a job", JobState);
+
+/// Ends the tenant's jobs whose lease has expired, so that their steps go to other workers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExpireLeases {
+    pub tenant: TenantId,
+    pub limit: usize,
+}
+verb!(write => ExpireLeases, "expire_leases", "expire leases", Vec<JobId>);
+
+/// Ends what this worker holds of the tenant's jobs, as if their leases had expired: the worker is offline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AbandonWorker {
+    pub tenant: TenantId,
+    pub worker: WorkerId,
+    pub limit: usize,
+}
+verb!(write => AbandonWorker, "abandon_worker", "end the leases of a worker", Vec<JobId>);
+
+/// How many jobs wait before it in its queue, up to [`JOBS_BEFORE_MAX`]; none if it does not wait.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountJobsBefore {
+    pub tenant: TenantId,
+    pub job: JobId,
+}
+verb!(read => CountJobsBefore, "count_jobs_before", "count the jobs before one", Option<usize>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadJob {
+    pub tenant: TenantId,
+    pub job: JobId,
+}
+verb!(read => ReadJob, "read_job", "read a job", Option<JobView>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListJobs {
+    pub tenant: TenantId,
+    pub state: Option<JobState>,
+    pub page: PageRequest,
+}
+verb!(read => ListJobs, "list_jobs", "list jobs", Page<JobView>);

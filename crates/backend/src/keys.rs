@@ -1,12 +1,11 @@
 //! API keys, hashed.
 
-use async_trait::async_trait;
 use interlock_model::{ApiKeyId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
+use crate::verb::verb;
 
-/// What a key may do. Each role may do what stands in the contract's table for it.
+/// What a key may do. The contract has a table of what each role may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -17,7 +16,7 @@ pub enum Role {
     Viewer,
 }
 
-/// Whose things a key may touch.
+/// Which tenants a key may access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScope {
@@ -37,14 +36,23 @@ pub struct ApiKey {
     pub created_at: Timestamp,
 }
 
-#[async_trait]
-pub trait KeyStore: Send + Sync {
-    /// Keeps a new key. Its `created_at` is the store's.
-    async fn create_key(&self, key: ApiKey) -> Result<ApiKey, StoreError>;
-    async fn revoke_key(&self, id: &ApiKeyId) -> Result<(), StoreError>;
-    /// All keys; there are at most [`KEYS_MAX`].
-    async fn api_keys(&self) -> Result<Vec<ApiKey>, StoreError>;
-}
-
 /// Every gateway holds all keys in memory.
 pub const KEYS_MAX: usize = 10_000;
+
+/// Saves a new key. The store sets its `created_at`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateApiKey {
+    pub key: ApiKey,
+}
+verb!(write => CreateApiKey, "create_api_key", "create an API key", ApiKey);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RevokeApiKey {
+    pub id: ApiKeyId,
+}
+verb!(write => RevokeApiKey, "revoke_api_key", "revoke an API key", ());
+
+/// All keys; there are at most [`KEYS_MAX`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListApiKeys;
+verb!(read => ListApiKeys, "list_api_keys", "list API keys", Vec<ApiKey>);

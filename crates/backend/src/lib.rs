@@ -1,6 +1,6 @@
 //! The contract that a backend fulfils, and what every backend is held to.
 //!
-//! A method of a store is one atomic step: a transaction when embedded, a script on Redis. Between two of them the
+//! A verb of the store is one atomic step: a transaction when embedded, a script on Redis. Between two of them the
 //! process may die, and nothing is lost or doubled. The bus only says "look"; the truth is always read from the store.
 
 pub mod approvals;
@@ -11,8 +11,8 @@ pub mod deliveries;
 pub mod documents;
 pub mod error;
 pub mod history;
-pub mod holds;
 pub mod inspection;
+pub mod instrumented;
 pub mod jobs;
 pub mod keys;
 pub mod local;
@@ -20,11 +20,15 @@ pub mod locks;
 pub mod mailbox;
 pub mod memory;
 pub mod page;
+pub mod policy_holds;
 pub mod reconcile;
 pub mod registry;
 pub mod reservations;
 pub mod runs;
+mod store;
 pub mod tenants;
+pub mod verb;
+pub mod verbs;
 pub mod workers;
 pub mod workflows;
 
@@ -41,48 +45,5 @@ pub mod faulty;
 pub use bus::{Bus, InProcessBus, Wake};
 pub use error::{Effect, StoreError};
 pub use page::{Page, PageRequest};
-
-/// Everything that the control plane keeps.
-pub trait Store:
-    approvals::ApprovalStore
-    + dead_letters::DeadLetterStore
-    + documents::DocumentStore
-    + deliveries::DeliveryStore
-    + history::HistoryStore
-    + holds::HoldStore
-    + inspection::InspectionStore
-    + jobs::JobStore
-    + keys::KeyStore
-    + locks::LockStore
-    + reconcile::ReconcileStore
-    + registry::RegistryStore
-    + reservations::ReservationStore
-    + runs::Glance
-    + runs::RunStore
-    + tenants::TenantStore
-    + workers::WorkerStore
-    + workflows::WorkflowStore
-{
-}
-
-impl<T> Store for T where
-    T: approvals::ApprovalStore
-        + dead_letters::DeadLetterStore
-        + documents::DocumentStore
-        + deliveries::DeliveryStore
-        + history::HistoryStore
-        + holds::HoldStore
-        + inspection::InspectionStore
-        + jobs::JobStore
-        + keys::KeyStore
-        + locks::LockStore
-        + reconcile::ReconcileStore
-        + registry::RegistryStore
-        + reservations::ReservationStore
-        + runs::Glance
-        + runs::RunStore
-        + tenants::TenantStore
-        + workers::WorkerStore
-        + workflows::WorkflowStore
-{
-}
+pub use store::{Backend, Store, StoreReader};
+pub use verb::Verb;

@@ -1,46 +1,45 @@
-//! Locks: taken under a lease and a fence, waited for in line, every hold and its end written down.
+//! Locks: acquired under a lease and a fence, with a queue of waiters, and a history of every lease and its end.
 //!
-//! Each verb first ends what has run out and leaves out who is gone, on the store's own clock, and says whose turn it
-//! is then. Nobody is granted a lock while it is not there to hear of it: who is woken asks again.
+//! Each verb first ends leases that have expired and drops waiters that are offline, by the store's own clock, and answers
+//! whose turn it is then. A waiter is never granted a lock in its absence: it is woken, and asks again.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use interlock_model::lock::{Grant, LockEvent, LockLimits, LockMode, LockName, Waiter};
 use interlock_model::{LockOwner, LockRequest, LockToken, Resource, TenantId};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
-/// Somebody who asks for a lock.
+/// Asks for a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acquire {
+pub struct AcquireLock {
     pub lock: LockName,
     pub owner: LockOwner,
     pub mode: LockMode,
-    /// How long the hold lasts without another word.
+    /// Lease duration unless renewed.
     pub ttl: Duration,
-    /// The same request again gives the same grant, or keeps its place in line.
+    /// The same request again gets the same grant, or keeps its place in the queue.
     pub request: LockRequest,
-    /// Unique to this call. It becomes the token of the hold, should one be granted now; one that was granted before
-    /// keeps its own.
+    /// Unique to this call. It becomes the token of a lease that is granted now; one that was granted before keeps its own.
     pub call: LockToken,
-    /// The token of a hold that the caller has already. It is the only thing that makes it the caller's.
+    /// The token of a lease that the caller has already. Nothing else proves that it is the caller's.
     pub held: Option<LockToken>,
-    /// Stay in line, and be counted as gone if not heard of for so long. None: now or not at all.
+    /// Wait in the queue, and count as offline after this time without another call. None: now or not at all.
     pub stay: Option<Duration>,
     pub limits: LockLimits,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Acquired {
     Granted(Grant),
-    /// It stands in line.
+    /// It waits in the queue.
     Waiting(Busy),
-    /// It does not stand in line, and holds nothing.
+    /// It does not wait, and holds nothing.
     Refused(Busy),
-    /// The tenant has as many locks, or stands in as many lines, as it may.
+    /// The tenant holds, or waits for, as many locks as it may.
     OverQuota {
         what: LockQuota,
         limit: u32,
@@ -58,16 +57,16 @@ pub enum LockQuota {
 /// Why it is not the caller's turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Busy {
-    /// Who holds it; of several, the one that has for longest. None: it is free and somebody else's turn, or what
-    /// stands in the store is not ours.
+    /// The owner that holds it; of several, the one that has for longest. None: it is free and another waiter's turn, or the
+    /// value in the store is foreign.
     pub holder: Option<LockOwner>,
-    /// For how long somebody has held it without a break.
+    /// For how long it has been held without a break.
     pub held_for: Duration,
-    /// The caller's place in line, or the place that it would have; the first is 1.
+    /// The caller's place in the queue, or the place that it would have; the first is 1.
     pub position: u32,
-    /// When it may be the caller's turn by the passing of time alone, for those who stand next to it.
+    /// When it may be the caller's turn by the passing of time alone, if it is first or second.
     pub may_change_in: Option<Duration>,
-    /// Nobody more may stand in line.
+    /// The queue is full.
     pub is_line_full: bool,
 }
 
@@ -76,8 +75,8 @@ pub struct Busy {
 #[must_use]
 pub struct Turn<T> {
     pub answer: T,
-    /// The request that would be granted now, if it is not the one that was answered; or the one that has become the first
-    /// in line and would not look before the hold that was just granted ends. It is to be woken.
+    /// The request that would be granted now, if it is not the one that was answered; or the one that is now the first in
+    /// the queue and would not ask before the new lease expires. It is to be woken.
     pub next: Option<LockRequest>,
 }
 
@@ -90,61 +89,79 @@ pub struct LockView {
     pub waiting: u32,
 }
 
-/// A lock with its line.
+/// A lock with its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockDetail {
     pub view: LockView,
-    /// The first of the line.
+    /// The first waiters of the queue.
     pub line: Vec<Waiter>,
 }
 
-/// Waiters that are shown of one line.
+/// Waiters that are shown of one queue.
 pub const LINE_SHOWN_MAX: usize = 100;
 
-/// Locks, and waiters, of one home that a verb ends beside its own, so that what nobody touches does not pile up.
+/// Other locks of the same tenant that a request cleans up, so that abandoned ones do not accumulate.
 pub const SWEEP_MAX: usize = 64;
 
-/// An operator who ends somebody's hold.
+/// Ends a lease on an operator's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForcedRelease {
+pub struct ForceReleaseLock {
     pub lock: LockName,
-    /// Of the hold that is meant. If it is another by now, nothing is ended.
+    /// Of the lease that is meant. If it is another by now, nothing is ended.
     pub expected: LockToken,
     pub by: String,
     pub reason: String,
 }
 
-#[async_trait]
-pub trait LockStore: Send + Sync {
-    async fn acquire(&self, acquire: &Acquire) -> Result<Turn<Acquired>, StoreError>;
+verb!(write => AcquireLock, "acquire_lock", "acquire a lock", Turn<Acquired>);
 
-    /// Extends the hold to `ttl` from now. One that has run out cannot be revived.
-    async fn renew(
-        &self,
-        lock: &LockName,
-        token: &LockToken,
-        ttl: Duration,
-    ) -> Result<Turn<Grant>, StoreError>;
-
-    /// Ends the hold. Again, it is still released; once it has run out or was taken away, it never was.
-    async fn release(&self, lock: &LockName, token: &LockToken) -> Result<Turn<()>, StoreError>;
-
-    /// What `call` leaves behind when whoever made it has gone: its place in line, unless another call of the same request
-    /// looks for it, too; and the hold that it was granted, unless another call was told of that.
-    async fn withdraw(
-        &self,
-        lock: &LockName,
-        request: &LockRequest,
-        call: &LockToken,
-    ) -> Result<Turn<()>, StoreError>;
-
-    async fn force_release(&self, forced: &ForcedRelease) -> Result<Turn<()>, StoreError>;
-
-    async fn lock(&self, lock: &LockName) -> Result<Option<LockDetail>, StoreError>;
-
-    /// The tenant's held locks, the newest first.
-    async fn locks(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<LockView>, StoreError>;
-
-    /// What happened to it, the newest first.
-    async fn lock_history(&self, lock: &LockName, page: &PageRequest) -> Result<Page<LockEvent>, StoreError>;
+/// Extends the lease to `ttl` from now. An expired one cannot be revived.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RenewLock {
+    pub lock: LockName,
+    pub token: LockToken,
+    pub ttl: Duration,
 }
+verb!(write => RenewLock, "renew_lock", "renew a lock", Turn<Grant>);
+
+/// Ends the lease. Called again, it is still released; once it has expired or was ended by force, it is stale.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleaseLock {
+    pub lock: LockName,
+    pub token: LockToken,
+}
+verb!(write => ReleaseLock, "release_lock", "release a lock", Turn<()>);
+
+/// Removes what `call` leaves behind when its caller has disconnected: its place in the queue, unless another call of the
+/// same request waits there, too; and the lease that it was granted, unless another call was answered with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WithdrawLock {
+    pub lock: LockName,
+    pub request: LockRequest,
+    pub call: LockToken,
+}
+verb!(write => WithdrawLock, "withdraw_lock", "withdraw from a lock", Turn<()>);
+
+verb!(write => ForceReleaseLock, "force_release_lock", "release a lock by force", Turn<()>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadLock {
+    pub lock: LockName,
+}
+verb!(read => ReadLock, "read_lock", "read a lock", Option<LockDetail>);
+
+/// The tenant's held locks, the newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListLocks {
+    pub tenant: TenantId,
+    pub page: PageRequest,
+}
+verb!(read => ListLocks, "list_locks", "list locks", Page<LockView>);
+
+/// What happened to it, the newest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListLockHistory {
+    pub lock: LockName,
+    pub page: PageRequest,
+}
+verb!(read => ListLockHistory, "list_lock_history", "read the history of a lock", Page<LockEvent>);

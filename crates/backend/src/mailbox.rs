@@ -9,16 +9,16 @@ use crate::StoreError;
 
 #[async_trait]
 pub trait Mailbox: Send + Sync {
-    /// Says whose run this is, so that a result, which names the run alone, finds its tenant.
+    /// Records the tenant of a run, so that a result, which names the run alone, finds it.
     async fn point(&self, run: RunId, tenant: &TenantId) -> Result<(), StoreError>;
     async fn tenant_of(&self, run: RunId) -> Result<Option<TenantId>, StoreError>;
 
-    /// Lays the input down where the worker looks for it. Returns the pointer to it.
+    /// Puts the input where the worker reads it. Returns the pointer to it.
     async fn put_input(&self, job: &JobId, input: &str) -> Result<String, StoreError>;
 
-    /// What a worker laid down at `pointer`; none if nothing is there.
+    /// What a worker put at `pointer`, if anything.
     async fn result(&self, pointer: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Removes what belongs to these jobs of a deleted run, and the word of whose it was.
+    /// Removes what belongs to these jobs of a deleted run, and the record of its tenant.
     async fn forget(&self, run: RunId, jobs: &[JobId]) -> Result<(), StoreError>;
 }

@@ -3,9 +3,9 @@
 /// Which part of a list is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// At most so many items.
+    /// The most items.
     pub limit: usize,
-    /// Go on after this item of the last page.
+    /// Continue after this item of the last page.
     pub after: Option<String>,
 }
 

@@ -1,19 +1,18 @@
-//! What the slow loops do to one tenant at a time: each verb looks and mends in one step, and may be asked at any time.
+//! What the slow loops do to one tenant at a time: each verb checks and repairs in one step, and may be called at any time.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use interlock_model::job::JobLease;
 use interlock_model::{JobId, RunId, TenantId, Topic};
 
-use crate::StoreError;
+use crate::verb::verb;
 
-/// Jobs that wait, as the replayer finds them.
+/// The answer to [`RequeueJobs`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct RequeuedJobs {
     /// The topic of each job that waits in its queue.
     pub waiting: Vec<Topic>,
-    /// Jobs that were open, with nobody, and in no queue. They wait in theirs again, and are among the waiting.
+    /// Orphaned jobs: open, with no worker, and in no queue. They are in their queue again, and among the waiting.
     pub put_back: Vec<JobId>,
 }
 
@@ -21,20 +20,21 @@ pub struct Replayed {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SlotDrift {
     pub found: usize,
-    /// A run that cannot be read is found and not mended.
-    pub mended: usize,
+    /// A run that cannot be read is found and not repaired.
+    pub repaired: usize,
     /// The last run that was looked at; none at the end.
     pub next: Option<RunId>,
 }
 
-/// What nobody needs any more.
+/// Removes what is no longer needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retire {
-    /// Workers that were not seen for so long, and marks of deleted runs that were started so long ago.
+    pub tenant: TenantId,
+    /// Removes workers that were last seen, and marks of deleted runs that were started, longer ago than this.
     pub unused_for: Duration,
-    /// Where the walk through the idempotency keys goes on.
+    /// Where the walk through the idempotency keys continues.
     pub after: Option<String>,
-    /// Of each kind, at most so many.
+    /// The most of each kind.
     pub limit: usize,
 }
 
@@ -45,35 +45,38 @@ pub struct Retired {
     pub deleted_runs: usize,
     /// Idempotency keys and reservations whose time is over.
     pub keys: usize,
-    /// Where the walk goes on; none at the end.
+    /// Where the walk continues; none at the end.
     pub next: Option<String>,
 }
 
-/// Rows that one step looks at where no index tells which of them are meant.
+/// Rows that one step reads where there is no index.
 pub const LOOKED_AT_MAX: usize = 5_000;
 
-#[async_trait]
-pub trait ReconcileStore: Send + Sync {
-    /// The tenant's jobs whose lease has run out and that nobody has ended yet, oldest first.
-    async fn leases_run_out(
-        &self,
-        tenant: &TenantId,
-        limit: usize,
-    ) -> Result<Vec<(JobId, JobLease)>, StoreError>;
-
-    /// Goes through the newest `limit` jobs: tells which wait, and puts those into their queue that are open, with nobody,
-    /// and in none.
-    async fn replay(&self, tenant: &TenantId, limit: usize) -> Result<Replayed, StoreError>;
-
-    /// Goes through `limit` runs, newest first, and gives a slot to each that lives and has none. At the beginning
-    /// (`after` is none) also takes back the slots of runs that have ended or are gone, and counts anew.
-    async fn mend_slots(
-        &self,
-        tenant: &TenantId,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Result<SlotDrift, StoreError>;
-
-    /// Removes what is certain to be unused.
-    async fn retire(&self, tenant: &TenantId, retire: &Retire) -> Result<Retired, StoreError>;
+/// The tenant's jobs whose lease has expired and that have not ended yet, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListExpiredLeases {
+    pub tenant: TenantId,
+    pub limit: usize,
 }
+verb!(read => ListExpiredLeases, "list_expired_leases", "list expired leases", Vec<(JobId, JobLease)>);
+
+/// Goes through the newest `limit` jobs: answers which wait, and puts those into their queue that are open, with no
+/// worker, and in no queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequeueJobs {
+    pub tenant: TenantId,
+    pub limit: usize,
+}
+verb!(write => RequeueJobs, "requeue_jobs", "requeue waiting jobs", RequeuedJobs);
+
+/// Goes through `limit` runs, newest first, and gives a slot to each live one that has none. At the beginning (`after`
+/// is none) also releases the slots of runs that have ended or are missing, and counts again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RepairSlots {
+    pub tenant: TenantId,
+    pub after: Option<RunId>,
+    pub limit: usize,
+}
+verb!(write => RepairSlots, "repair_slots", "compare slots with runs", SlotDrift);
+
+verb!(write => Retire, "retire", "remove what is unused", Retired);

@@ -1,22 +1,21 @@
-//! Workers on the bus, as they last spoke. They serve every tenant, or the one that they name.
+//! Workers on NATS, as they were last heard. They serve every tenant, or the one that they name.
 
-use async_trait::async_trait;
 use interlock_model::{Fence, TenantId, Timestamp, Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::StoreError;
+use crate::verb::verb;
 
-/// Workers that are kept at most. A new one beyond that is refused until old ones are forgotten.
+/// The most workers. A new one beyond that is refused until old ones are forgotten.
 pub const REGISTRY_MAX: usize = 10_000;
 
-/// A worker that says what it can do.
+/// What a worker serves, from its handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
     /// What it is ready to serve.
     pub topics: Vec<Topic>,
 }
 
-/// A worker that says how it is.
+/// The state of a worker, from its heartbeat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
     pub capabilities: Vec<String>,
@@ -26,14 +25,14 @@ pub struct Beat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
     pub jobs_active: u32,
-    /// Jobs that it takes at once; zero if it does not say.
+    /// The most jobs at once; zero if it is unknown.
     pub jobs_max: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredWorker {
     pub worker: WorkerId,
-    /// Absent until it has introduced itself: nothing is pushed to it before.
+    /// Absent until its handshake: nothing is pushed to it before.
     pub handshake: Option<Handshake>,
     /// Absent until its first heartbeat.
     pub beat: Option<Beat>,
@@ -49,19 +48,51 @@ pub struct Registry {
     pub workers: Vec<RegisteredWorker>,
 }
 
-#[async_trait]
-pub trait RegistryStore: Send + Sync {
-    async fn introduce(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError>;
-    /// Returns what it said the last time.
-    async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError>;
-    /// From now on the worker is given no new jobs, or is again. It stays so until it is forgotten.
-    async fn drain(&self, worker: &WorkerId, is_draining: bool) -> Result<(), StoreError>;
-    /// By name.
-    async fn registry(&self) -> Result<Registry, StoreError>;
-    /// Writes down who is there, for people and programs that read the store itself. Only the live holder of the
-    /// snapshot writer's lock may, under its fence.
-    async fn save_snapshot(&self, fence: Fence, snapshot: &str) -> Result<(), StoreError>;
-    async fn snapshot(&self) -> Result<Option<String>, StoreError>;
-    /// Removes a worker, unless it has spoken after `unless_after`.
-    async fn forget_worker(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError>;
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegisterNatsWorker {
+    pub worker: WorkerId,
+    pub handshake: Handshake,
 }
+verb!(write => RegisterNatsWorker, "register_nats_worker", "register a worker", ());
+
+/// Answers with the beat before this one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordBeat {
+    pub worker: WorkerId,
+    pub beat: Beat,
+}
+verb!(write => RecordBeat, "record_beat", "record a heartbeat", Option<Beat>);
+
+/// From now on the worker gets no new jobs, or gets them again. It stays so until the worker is forgotten.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrainNatsWorker {
+    pub worker: WorkerId,
+    pub is_draining: bool,
+}
+verb!(write => DrainNatsWorker, "drain_nats_worker", "drain a worker", ());
+
+/// By name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRegistry;
+verb!(read => ReadRegistry, "read_registry", "list workers on NATS", Registry);
+
+/// Saves who is online, for people and programs that read the store itself. Only the live holder of the snapshot
+/// writer's lock may, under its fence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaveSnapshot {
+    pub fence: Fence,
+    pub snapshot: String,
+}
+verb!(write => SaveSnapshot, "save_snapshot", "save the snapshot of the workers", ());
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadSnapshot;
+verb!(read => ReadSnapshot, "read_snapshot", "read the snapshot of the workers", Option<String>);
+
+/// Removes a worker, unless it was heard after `unless_after`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForgetNatsWorker {
+    pub worker: WorkerId,
+    pub unless_after: Timestamp,
+}
+verb!(write => ForgetNatsWorker, "forget_nats_worker", "forget a worker", ());

@@ -1,36 +1,35 @@
 //! Idempotency keys that are reserved under a tenant's admission lock before their run is created.
 //!
-//! A reservation is a hint, and ends by itself. What it stands for is decided by [`admit`](crate::runs::RunStore::admit),
-//! which looks at the lock, the key and the cap in the step that creates the run.
+//! A reservation is a hint, and expires. [`Admit`](crate::runs::Admit) decides: it checks the lock, the key and the cap in
+//! the step that creates the run.
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use interlock_model::admission::{IdempotentIntent, Usage};
 use interlock_model::run::RunStatus;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::{Fence, IdempotencyKey, RunId, TenantId, WorkflowId};
 
-use crate::StoreError;
+use crate::verb::verb;
 
-/// Somebody under the admission lock who means to start `run`.
+/// Reserves a key for `run`, under the admission lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reserve {
+pub struct ReserveIdempotencyKey {
     pub tenant: TenantId,
     pub workflow: WorkflowId,
     pub intent: IdempotentIntent,
     pub run: RunId,
-    /// Of the caller's hold on the tenant's admission lock.
+    /// Of the caller's lease of the tenant's admission lock.
     pub fence: Fence,
-    /// How long the reservation lasts without another word.
+    /// When the reservation expires.
     pub lease: Duration,
 }
 
-/// What became of a key that was to be reserved.
+/// The answer to a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Reserved {
-    /// It is the caller's to use. A reservation that somebody else had is taken over.
+    /// The caller may use it. A reservation of another start is taken over.
     Granted,
     /// It already started `run`. No status: the run was deleted since.
     Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
@@ -45,22 +44,22 @@ pub struct Count {
     pub slot_flow: SlotFlow,
 }
 
-#[async_trait]
-pub trait ReservationStore: Send + Sync {
-    /// Reserves the key for a run, unless it has started one. Refused if the caller does not hold the tenant's admission
-    /// lock under its fence now.
-    async fn reserve_key(&self, reserve: &Reserve) -> Result<Reserved, StoreError>;
+verb!(write => ReserveIdempotencyKey, "reserve_idempotency_key", "reserve an idempotency key", Reserved);
 
-    /// Ends the reservation of a key for this very run, never one for another run, and never a key that has started one.
-    /// Whether there was such a reservation.
-    async fn release_key(
-        &self,
-        tenant: &TenantId,
-        workflow: &WorkflowId,
-        key: &IdempotencyKey,
-        run: RunId,
-    ) -> Result<bool, StoreError>;
-
-    /// What a start under the lock looks at before it creates its run.
-    async fn count_runs(&self, tenant: &TenantId) -> Result<Count, StoreError>;
+/// Ends the reservation of a key for this very run, never one for another run, and never a key that has started one.
+/// Answers whether there was such a reservation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleaseIdempotencyKey {
+    pub tenant: TenantId,
+    pub workflow: WorkflowId,
+    pub key: IdempotencyKey,
+    pub run: RunId,
 }
+verb!(write => ReleaseIdempotencyKey, "release_idempotency_key", "release an idempotency key", bool);
+
+/// What a start under the lock reads before it creates its run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountRuns {
+    pub tenant: TenantId,
+}
+verb!(read => CountRuns, "count_runs", "count runs", Count);

@@ -1,9 +1,9 @@
-//! Runs: admitted, taken, committed, ended.
+//! Runs: admitted, acquired, committed, ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use interlock_model::admission::{Admission, StartRun, Usage};
+use interlock_model::admission::{FirstTurn, RunRequest, StartOutcome, StartPlan, Usage};
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
@@ -13,11 +13,12 @@ use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
-/// A run that its taker may advance, alone, until the lease ends.
+/// A run that only the caller may advance until the lease ends.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Taken {
+pub struct AcquiredRun {
     pub start: Start,
     pub head: Head,
     /// What waits to be taken into account, in order.
@@ -43,23 +44,23 @@ pub struct Commit {
     pub inbox_end: u64,
     pub events: Vec<Event>,
     pub dispatched: Vec<NewJob>,
-    /// Dispatched, and not to be claimed until it is settled what becomes of them.
+    /// Dispatched, and not to be claimed until a policy has decided.
     pub held: Vec<HeldJob>,
     pub revoked: Vec<JobId>,
     pub approvals_opened: Vec<Approval>,
     pub approvals_withdrawn: Vec<JobId>,
     pub buried: Vec<DeadLetter>,
     /// Dead letters that the tenant may have; the oldest make room.
-    pub letters_max: u32,
+    pub dead_letters_max: u32,
 }
 
-/// What a commit left behind.
+/// The answer to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Committed {
-    /// More came into the inbox during the turn: take the run again.
+    /// More came into the inbox during the turn: acquire the run again.
     pub has_more: bool,
-    /// The version that the run is at now.
+    /// The version of the run now.
     pub version: u64,
 }
 
@@ -70,22 +71,22 @@ pub struct RunSummary {
     pub head: Head,
 }
 
-/// Whether a run is somebody's turn, and whose.
+/// Whether a run waits for the engine, and which instance holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunStanding {
+pub struct RunOwnership {
     /// The store's clock.
     pub now: Timestamp,
     /// It has something to take into account.
     pub is_ready: bool,
-    pub hold: Option<RunHold>,
+    pub holder: Option<RunHolder>,
 }
 
-/// Who advances a run now.
+/// The instance that advances a run now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunHold {
-    /// None: what holds it is not ours.
-    pub holder: Option<InstanceId>,
-    /// None: nobody knows when it ends.
+pub struct RunHolder {
+    /// None: what holds it is foreign.
+    pub instance: Option<InstanceId>,
+    /// None: it is unknown when it ends.
     pub until: Option<Timestamp>,
 }
 
@@ -96,10 +97,10 @@ pub struct RunFilter {
     pub workflow: Option<WorkflowId>,
 }
 
-/// The answer to "end this run".
+/// The answer to a request to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum CancelRequest {
+pub enum CancelOutcome {
     /// It waits in the run's inbox.
     Posted,
     AlreadyEnded,
@@ -110,99 +111,159 @@ pub enum CancelRequest {
 pub struct Due {
     /// A run has something in its inbox, or waits to be started.
     pub ready: Vec<TenantId>,
-    /// A retry, a delay or a time-out is due.
+    /// A retry, a delay or a timeout is due.
     pub timers: Vec<TenantId>,
-    /// A worker's lease has run out.
+    /// A worker's lease has expired.
     pub leases: Vec<TenantId>,
-    /// A result that was put off is to be delivered again.
-    pub put_off: Vec<TenantId>,
-    /// A held job is to be looked at.
+    /// A deferred result is due.
+    pub deferred: Vec<TenantId>,
+    /// A held job is due for its policy.
     pub held: Vec<TenantId>,
     /// How long until the next timer, lease, result or held job is due, as far as is known now.
     pub next_in: Option<Duration>,
 }
 
-/// What a store knows at once, without waiting for anything.
-pub trait Glance: Send + Sync {
-    /// The answer of [`admit`](RunStore::admit), if it is certain that the start changes nothing: a storm of refusals
-    /// then costs next to nothing. None: ask `admit`.
-    fn refusal(&self, start: &StartRun) -> Option<Admission>;
+/// Looks the idempotency key up, reads the limits, and creates run, slot, key, first events and first jobs, or none of
+/// them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admit {
+    pub request: Arc<RunRequest>,
+    /// None: the run cannot begin, and only its key, or the answer to an earlier try, may answer.
+    pub plan: Option<Arc<StartPlan>>,
+    /// The fence of the tenant's admission lock, if the caller holds it: then nothing is started unless it still does,
+    /// and unless the key is still reserved for this run.
+    pub admission_fence: Option<Fence>,
+    /// Whether the caller asked with this very run id before and got no answer.
+    pub is_repeat: bool,
+}
+verb!(write => Admit, "admit", "admit a run", StartOutcome);
 
-    /// Verbs that this process has sent to the store.
-    fn commands_sent(&self) -> u64;
+impl Admit {
+    #[must_use]
+    pub fn version(&self) -> Option<u32> {
+        self.plan.as_ref().map(|plan| plan.workflow_version)
+    }
+
+    #[must_use]
+    pub fn first_turn(&self) -> Option<&FirstTurn> {
+        self.plan.as_ref()?.first_turn.as_ref()
+    }
+
+    /// The answer to a start that is admitted, now or before.
+    pub fn admitted(&self, usage: Usage) -> StartOutcome {
+        let status = self.plan.as_ref().map_or(RunStatus::Pending, |plan| plan.status());
+        StartOutcome::Admitted { run: self.request.run, status, usage }
+    }
 }
 
-#[async_trait]
-pub trait RunStore: Send + Sync {
-    /// Looks the key up, reads the limits, and creates run, slot, key and first event, or none of them.
-    async fn admit(&self, start: &StartRun) -> Result<Admission, StoreError>;
-
-    /// Takes up to `limit` runs of the tenant that have something to take into account and that nobody holds.
-    async fn take_ready(
-        &self,
-        tenant: &TenantId,
-        holder: &InstanceId,
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Taken>, StoreError>;
-
-    /// Takes this run, unless it is held or has nothing to take into account.
-    async fn take(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        holder: &InstanceId,
-        lease: Duration,
-    ) -> Result<Option<Taken>, StoreError>;
-
-    /// Writes one turn and lets go of the run. Refused if the fence or the version is not the latest. A run that ends
-    /// gives its slot back here.
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError>;
-
-    /// Keeps a taken run for `lease` from now on. Refused once the hold has run out or is another's.
-    async fn keep_run(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        fence: Fence,
-        lease: Duration,
-    ) -> Result<(), StoreError>;
-
-    /// Lets go of a run without having changed it.
-    async fn let_go(&self, tenant: &TenantId, run: RunId, fence: Fence) -> Result<(), StoreError>;
-
-    /// Puts a request to cancel into the run's inbox.
-    async fn request_cancel(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        by: &str,
-    ) -> Result<CancelRequest, StoreError>;
-
-    /// Removes a run with everything of it but its idempotency key. A live one ends in the same step. Returns the jobs
-    /// that it had.
-    async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<Vec<JobId>, StoreError>;
-
-    /// Makes the tenant's runs ready whose time has come. Returns how many.
-    async fn ripen(&self, tenant: &TenantId, limit: usize) -> Result<usize, StoreError>;
-
-    async fn run(&self, tenant: &TenantId, run: RunId) -> Result<Option<Run>, StoreError>;
-
-    /// Whether the run, there or not, waits for the engine, and whether somebody holds it.
-    async fn run_standing(&self, tenant: &TenantId, run: RunId) -> Result<RunStanding, StoreError>;
-
-    async fn runs(
-        &self,
-        tenant: &TenantId,
-        filter: &RunFilter,
-        page: &PageRequest,
-    ) -> Result<Page<RunSummary>, StoreError>;
-
-    /// The runs that hold a slot, oldest first.
-    async fn active_runs(&self, tenant: &TenantId, limit: usize) -> Result<Vec<RunId>, StoreError>;
-
-    async fn usage(&self, tenant: &TenantId) -> Result<Usage, StoreError>;
-
-    /// Where there is something to do now.
-    async fn due(&self, limit: usize) -> Result<Due, StoreError>;
+/// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AcquireReadyRuns {
+    pub tenant: TenantId,
+    pub holder: InstanceId,
+    pub lease: Duration,
+    pub limit: usize,
 }
+verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", Vec<AcquiredRun>);
+
+/// Acquires this run, unless another instance holds it or it has nothing to take into account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AcquireRun {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub holder: InstanceId,
+    pub lease: Duration,
+}
+verb!(write => AcquireRun, "acquire_run", "acquire a run", Option<AcquiredRun>);
+
+verb!(write => Commit, "commit", "commit a run", Committed);
+
+/// Extends the lease of an acquired run to `lease` from now. The store rejects it once the lease has expired or is
+/// another instance's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtendRunLease {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub fence: Fence,
+    pub lease: Duration,
+}
+verb!(write => ExtendRunLease, "extend_run_lease", "extend the lease of a run", ());
+
+/// Releases an acquired run without having changed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReleaseRun {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub fence: Fence,
+}
+verb!(write => ReleaseRun, "release_run", "release a run", ());
+
+/// Puts a request to cancel into the run's inbox.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestCancel {
+    pub tenant: TenantId,
+    pub run: RunId,
+    pub by: String,
+}
+verb!(write => RequestCancel, "request_cancel", "cancel a run", CancelOutcome);
+
+/// Removes a run with everything of it but its idempotency key. A live one ends in the same step. Answers with the jobs
+/// that it had.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeleteRun {
+    pub tenant: TenantId,
+    pub run: RunId,
+}
+verb!(write => DeleteRun, "delete_run", "delete a run", Vec<JobId>);
+
+/// Makes the tenant's runs ready whose timers are due. Answers with how many.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FireTimers {
+    pub tenant: TenantId,
+    pub limit: usize,
+}
+verb!(write => FireTimers, "fire_timers", "fire timers", usize);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRun {
+    pub tenant: TenantId,
+    pub run: RunId,
+}
+verb!(read => ReadRun, "read_run", "read a run", Option<Run>);
+
+/// Whether the run, which need not exist, waits for the engine, and which instance holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadRunOwnership {
+    pub tenant: TenantId,
+    pub run: RunId,
+}
+verb!(read => ReadRunOwnership, "read_run_ownership", "read who holds a run", RunOwnership);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListRuns {
+    pub tenant: TenantId,
+    pub filter: RunFilter,
+    pub page: PageRequest,
+}
+verb!(read => ListRuns, "list_runs", "list runs", Page<RunSummary>);
+
+/// The runs that hold a slot, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListActiveRuns {
+    pub tenant: TenantId,
+    pub limit: usize,
+}
+verb!(read => ListActiveRuns, "list_active_runs", "list active runs", Vec<RunId>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadUsage {
+    pub tenant: TenantId,
+}
+verb!(read => ReadUsage, "read_usage", "read usage", Usage);
+
+/// Where there is something to do now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindDue {
+    pub limit: usize,
+}
+verb!(read => FindDue, "find_due", "look for work", Due);

@@ -1,15 +1,15 @@
 //! Tenants and their limits.
 
-use async_trait::async_trait;
 use interlock_model::TenantId;
 use interlock_model::limit::{EffectiveLimits, Limits};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
-/// Where limits are written down.
+/// Whose limits they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitScope {
-    /// The default for every tenant that says nothing itself.
+    /// The default for every tenant without limits of its own.
     System,
     Tenant(TenantId),
 }
@@ -21,12 +21,29 @@ pub struct WrittenLimits {
     pub revision: u64,
 }
 
-#[async_trait]
-pub trait TenantStore: Send + Sync {
-    /// Replaces what is written for the scope. In force with the answer; returns the new revision.
-    async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError>;
-    async fn limits(&self, scope: &LimitScope) -> Result<WrittenLimits, StoreError>;
-    async fn effective_limits(&self, tenant: &TenantId) -> Result<EffectiveLimits, StoreError>;
-    /// Every tenant that was ever used, by name.
-    async fn tenants(&self, page: &PageRequest) -> Result<Page<TenantId>, StoreError>;
+/// Replaces the limits of the scope. They are in force with the answer, which is the new revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetLimits {
+    pub scope: LimitScope,
+    pub limits: Limits,
 }
+verb!(write => SetLimits, "set_limits", "set limits", u64);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadLimits {
+    pub scope: LimitScope,
+}
+verb!(read => ReadLimits, "read_limits", "read limits", WrittenLimits);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadEffectiveLimits {
+    pub tenant: TenantId,
+}
+verb!(read => ReadEffectiveLimits, "read_effective_limits", "read limits", EffectiveLimits);
+
+/// Every tenant that was ever used, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListTenants {
+    pub page: PageRequest,
+}
+verb!(read => ListTenants, "list_tenants", "list tenants", Page<TenantId>);

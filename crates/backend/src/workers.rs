@@ -1,10 +1,10 @@
 //! Workers on HTTP, as they were last seen.
 
-use async_trait::async_trait;
 use interlock_model::{TenantId, Timestamp, Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerRecord {
@@ -18,24 +18,34 @@ pub struct WorkerRecord {
     pub is_draining: bool,
 }
 
-#[async_trait]
-pub trait WorkerStore: Send + Sync {
-    async fn workers(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<WorkerRecord>, StoreError>;
-    async fn worker(&self, tenant: &TenantId, worker: &WorkerId) -> Result<Option<WorkerRecord>, StoreError>;
-
-    /// From now on the worker is given no new jobs, or is again.
-    async fn drain_worker(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        is_draining: bool,
-    ) -> Result<(), StoreError>;
-
-    /// Removes a worker, unless it was seen after `unless_after`.
-    async fn forget_record(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        unless_after: Timestamp,
-    ) -> Result<(), StoreError>;
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListWorkers {
+    pub tenant: TenantId,
+    pub page: PageRequest,
 }
+verb!(read => ListWorkers, "list_workers", "list workers", Page<WorkerRecord>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadWorker {
+    pub tenant: TenantId,
+    pub worker: WorkerId,
+}
+verb!(read => ReadWorker, "read_worker", "read a worker", Option<WorkerRecord>);
+
+/// From now on the worker gets no new jobs, or gets them again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrainWorker {
+    pub tenant: TenantId,
+    pub worker: WorkerId,
+    pub is_draining: bool,
+}
+verb!(write => DrainWorker, "drain_worker", "drain a worker", ());
+
+/// Removes a worker, unless it was seen after `unless_after`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForgetWorker {
+    pub tenant: TenantId,
+    pub worker: WorkerId,
+    pub unless_after: Timestamp,
+}
+verb!(write => ForgetWorker, "forget_worker", "forget a worker", ());

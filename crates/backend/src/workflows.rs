@@ -1,11 +1,11 @@
 //! Workflow documents, every version of them.
 
-use async_trait::async_trait;
 use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Page, PageRequest, StoreError};
+use crate::verb::verb;
+use crate::{Page, PageRequest};
 
 /// One version of a workflow. Never changes: runs are pinned to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,37 +16,43 @@ pub struct WorkflowVersion {
     pub created_at: Timestamp,
 }
 
-#[async_trait]
-pub trait WorkflowStore: Send + Sync {
-    /// Keeps the document as the next version of its workflow. Returns that version.
-    async fn save_workflow(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        document: &WorkflowDocument,
-    ) -> Result<u32, StoreError>;
-
-    /// The current version.
-    async fn workflow(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-    ) -> Result<Option<WorkflowVersion>, StoreError>;
-
-    /// A version, also of a workflow that was deleted since.
-    async fn workflow_version(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        version: u32,
-    ) -> Result<Option<WorkflowVersion>, StoreError>;
-
-    async fn workflows(
-        &self,
-        tenant: &TenantId,
-        page: &PageRequest,
-    ) -> Result<Page<WorkflowVersion>, StoreError>;
-
-    /// Refuses new starts. Runs that have begun go on with their version.
-    async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError>;
+/// Saves the document as the next version of its workflow. Answers with that version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaveWorkflow {
+    pub tenant: TenantId,
+    pub id: WorkflowId,
+    pub document: WorkflowDocument,
 }
+verb!(write => SaveWorkflow, "save_workflow", "save a workflow", u32);
+
+/// The current version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadWorkflow {
+    pub tenant: TenantId,
+    pub id: WorkflowId,
+}
+verb!(read => ReadWorkflow, "read_workflow", "read a workflow", Option<WorkflowVersion>);
+
+/// A version, also of a workflow that was deleted since.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadWorkflowVersion {
+    pub tenant: TenantId,
+    pub id: WorkflowId,
+    pub version: u32,
+}
+verb!(read => ReadWorkflowVersion, "read_workflow_version", "read a workflow", Option<WorkflowVersion>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListWorkflows {
+    pub tenant: TenantId,
+    pub page: PageRequest,
+}
+verb!(read => ListWorkflows, "list_workflows", "list workflows", Page<WorkflowVersion>);
+
+/// Refuses new starts. Runs that have begun continue with their version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeleteWorkflow {
+    pub tenant: TenantId,
+    pub id: WorkflowId,
+}
+verb!(write => DeleteWorkflow, "delete_workflow", "delete a workflow", ());

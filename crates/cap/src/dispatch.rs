@@ -1,5 +1,6 @@
 //! Jobs go out: claimed on a worker's behalf, as it would claim by itself over HTTP, and pushed to it.
 
+use interlock_backend::verbs::ListTenants;
 use std::sync::Arc;
 
 use interlock_backend::jobs::{Claim, LeaseTerm};
@@ -64,7 +65,7 @@ async fn cancel(shared: &Shared, jobs: &[JobId]) {
             dispatch: Some(push::dispatch(job, push.fence, push.worker.as_str())),
             ..JobCancel::default()
         };
-        let packet = wire::write(&job.run.to_string(), shared.control.now(), Payload::JobCancel(cancel));
+        let packet = wire::write(&job.run.to_string(), shared.process.now(), Payload::JobCancel(cancel));
         if let Err(error) = shared.client.publish(wire::CANCEL, packet).await {
             tracing::debug!(run = %job.run, %job, %error, "a cancellation was not told; the result will be refused");
         }
@@ -89,7 +90,7 @@ pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
             tracing::warn!(%error, kept_back, "jobs could not be dispatched to workers on NATS; trying again");
         }
     }
-    dispatcher.returns.give_back(&shared).await;
+    dispatcher.returns.release(&shared).await;
 }
 
 struct Dispatcher {
@@ -120,7 +121,7 @@ impl Dispatcher {
 
     async fn turn(&mut self, is_poll: bool) -> Result<(), StoreError> {
         self.lost_claims.settle(&self.shared, &self.returns).await?;
-        self.returns.give_back(&self.shared).await;
+        self.returns.release(&self.shared).await;
         if !self.may_claim() || self.trouble.is_there() && !self.seems_over().await {
             return Ok(());
         }
@@ -155,10 +156,10 @@ impl Dispatcher {
         if now || self.view.as_ref().is_none_or(|view| view.age() > settings.registry_age_max) {
             let asked = Instant::now();
             self.view = None;
-            let registry = self.shared.control.registry().await?;
+            let registry = self.shared.workers.registry().await?;
             let connected = self.shared.hearing.reconnected_for();
             self.view =
-                Some(View::new(registry, asked, connected, settings, &self.shared.control.settings().pools));
+                Some(View::new(registry, asked, connected, settings, &self.shared.process.settings().pools));
         }
         Ok(())
     }
@@ -169,7 +170,7 @@ impl Dispatcher {
             return Ok(());
         }
         let page = PageRequest { limit: TENANTS_A_LOOK, after: self.after.take() };
-        let tenants = self.shared.control.store().tenants(&page).await?;
+        let tenants = self.shared.store.call(ListTenants { page: page.clone() }).await?;
         self.after = tenants.next;
         for tenant in tenants.items {
             self.shared.line.put(Place { tenant, work: Work::Anything }, Wanted::AtLeast(1));
@@ -244,7 +245,7 @@ impl Dispatcher {
             let claimed = self.claim(view, tenant, &share, topics).await?;
             jobs += claimed.len();
             for orphan in self.unsaid.looked_at(tenant, topics, &claimed) {
-                self.shared.control.found_unsaid(tenant, &orphan);
+                self.shared.results.found_unannounced(tenant, &orphan);
             }
             for topic in topics.iter().filter(|_| !claimed.is_empty()) {
                 let place = Place { tenant: tenant.clone(), work: Work::Topic(topic.clone()) };
@@ -277,11 +278,11 @@ impl Dispatcher {
             capabilities: view.capabilities_of(&share.worker).to_vec(),
             jobs_max: share.jobs,
             // Only until it has gone out: should this process die before that, nobody else would know.
-            term: LeaseTerm::For(self.shared.control.settings().locks.job().ttl),
+            term: LeaseTerm::For(self.shared.process.settings().locks.job().ttl),
             edge: Edge::Nats,
         };
         let (from, asked_at) = (view.now(), Instant::now());
-        let claimed = self.shared.control.claim_now(claim).await.inspect_err(|error| {
+        let claimed = self.shared.results.claim_now(claim).await.inspect_err(|error| {
             if matches!(error, StoreError::Unavailable { effect: Effect::Unknown, .. }) {
                 let (tenant, worker) = (tenant.clone(), share.worker.clone());
                 self.lost_claims.remember(LostClaim { tenant, worker, from, until: view.now() });

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::{Client, Subscriber, jetstream};
-use interlock_backend::Bus;
 use interlock_backend::mailbox::Mailbox;
+use interlock_backend::{Bus, StoreReader};
 use interlock_control::Control;
+use interlock_control::dead_letters::DeadLetters;
+use interlock_control::process::Process;
+use interlock_control::results::Results;
+use interlock_control::workers::Workers;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +37,12 @@ pub struct Parts {
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
-    pub(crate) control: Arc<Control>,
+    /// For reading. Only stages write.
+    pub(crate) store: StoreReader,
+    pub(crate) process: Arc<Process>,
+    pub(crate) results: Arc<Results>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) dead_letters: Arc<DeadLetters>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) settings: CapSettings,
@@ -78,7 +87,11 @@ impl Edge {
             hearing: Hearing::new(client.clone()),
             client,
             jetstream,
-            control,
+            store: control.process.reader(),
+            process: control.process.clone(),
+            results: control.results.clone(),
+            workers: control.workers.clone(),
+            dead_letters: control.dead_letters.clone(),
             bus,
             mailbox,
             settings,
@@ -110,7 +123,7 @@ impl Edge {
         stages.spawn(silence::run(shared, shutdown));
         while let Some(ended) = stages.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a stage of the edge for workers on NATS ended by a bug");
+                tracing::error!(%error, "NATS edge stage panicked");
             }
         }
     }

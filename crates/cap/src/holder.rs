@@ -2,7 +2,8 @@
 
 use interlock_backend::StoreError;
 use interlock_backend::jobs::JobView;
-use interlock_control::deliveries::RUN_BUSY;
+use interlock_backend::verbs::ReadJob;
+use interlock_control::results::RUN_BUSY;
 use interlock_model::job::EndCause;
 use interlock_model::{Fence, JobId, TenantId};
 
@@ -54,7 +55,11 @@ pub(crate) async fn find(shared: &Shared, job: &str) -> Result<Spoken, Unheld> {
     let id: JobId = job.parse().map_err(|error| Unheld::Unreadable(format!("{error}")))?;
     let tenant = shared.mailbox.tenant_of(id.run).await.map_err(|error| Unheld::from_store(&error))?;
     let Some(tenant) = tenant else { return Err(Unheld::Refused(format!("run {} is not known", id.run))) };
-    let view = shared.control.store().job(&tenant, &id).await.map_err(|error| Unheld::from_store(&error))?;
+    let view = shared
+        .store
+        .call(ReadJob { tenant: tenant.clone(), job: id.clone() })
+        .await
+        .map_err(|error| Unheld::from_store(&error))?;
     let Some(view) = view else { return Err(Unheld::Refused(format!("job {id} is not known"))) };
     Ok(Spoken { tenant, id, view })
 }

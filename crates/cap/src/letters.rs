@@ -24,11 +24,11 @@ pub(crate) async fn bury(
         reason: format!("the result of worker {} could not be handled", result.worker_id),
         attempts: u32::try_from(deliveries).unwrap_or(u32::MAX),
         last_error: Some(reason.to_owned()),
-        buried_at: shared.control.now(),
+        buried_at: shared.process.now(),
         // It lies where the worker has put it.
         result: None,
     };
-    shared.control.bury(&spoken.tenant, &letter).await.map_err(|error| Unheld::from_store(&error))?;
+    shared.dead_letters.add(&spoken.tenant, &letter).await.map_err(|error| Unheld::from_store(&error))?;
     shared.tally.results_buried.up();
     let (tenant, job) = (&spoken.tenant, &spoken.id);
     tracing::warn!(%tenant, run = %job.run, %job, deliveries, reason, "a result became a dead letter");
@@ -36,7 +36,7 @@ pub(crate) async fn bury(
     let Ok(fence) = spoken.held_by(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
     let failed = JobOutcome::Failed { error, retryable: true };
-    match shared.control.report(&spoken.tenant, &spoken.id, fence, failed).await {
+    match shared.results.report(&spoken.tenant, &spoken.id, fence, failed).await {
         Ok(_) | Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {
             Ok(())
         }

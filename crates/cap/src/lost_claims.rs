@@ -1,5 +1,6 @@
 //! Claims without an answer: the store may have leased jobs that nobody will ever push.
 
+use interlock_backend::verbs::ListJobs;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -66,7 +67,14 @@ async fn granted(shared: &Shared, claim: &LostClaim) -> Result<Vec<JobView>, Sto
     let mut granted = Vec::new();
     let mut page = PageRequest { limit: JOBS_A_PAGE, after: None };
     for _ in 0..PAGES_MAX {
-        let running = shared.control.store().jobs(&claim.tenant, Some(JobState::Running), &page).await?;
+        let running = shared
+            .store
+            .call(ListJobs {
+                tenant: claim.tenant.clone(),
+                state: Some(JobState::Running),
+                page: page.clone(),
+            })
+            .await?;
         granted.extend(running.items.into_iter().filter(|found| claim.may_have_granted(found)));
         let Some(next) = running.next else { break };
         page.after = Some(next);

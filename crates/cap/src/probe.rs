@@ -9,7 +9,7 @@ use async_nats::{Client, connection::State};
 use async_trait::async_trait;
 use interlock_backend::StoreError;
 use interlock_backend::inspection::{Probe, Probed};
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 use crate::settings::CapSettings;
 use crate::streams::{self, RESULTS_CONSUMER, SYSTEM_STREAM};
@@ -58,13 +58,13 @@ impl StreamProbe {
         Probed::Found(Finding { invariant, tenant: None, subject, detail, is_repairable })
     }
 
-    async fn make_consumer(&self) -> Mending {
+    async fn make_consumer(&self) -> RepairOutcome {
         match self.waiting().await {
-            Err(reason) => Mending::Impossible { reason },
-            Ok(Some(_)) => Mending::NothingToDo,
+            Err(reason) => RepairOutcome::Impossible { reason },
+            Ok(Some(_)) => RepairOutcome::NothingToDo,
             Ok(None) => match streams::prepare(&self.context, &self.settings).await {
-                Ok(_) => Mending::Mended,
-                Err(error) => Mending::Impossible { reason: error.to_string() },
+                Ok(_) => RepairOutcome::Repaired,
+                Err(error) => RepairOutcome::Impossible { reason: error.to_string() },
             },
         }
     }
@@ -91,11 +91,11 @@ impl Probe for StreamProbe {
         }
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         if invariant == Invariant::ConsumerGone && subject == self.consumer_name() {
             return Ok(self.make_consumer().await);
         }
-        Ok(Mending::NothingToDo)
+        Ok(RepairOutcome::NothingToDo)
     }
 }
 

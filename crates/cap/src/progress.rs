@@ -40,6 +40,6 @@ async fn write_down(shared: &Shared, sender: &str, progress: &JobProgress) -> Re
     let fence = hold.held_by(sender, progress.dispatch.as_ref())?;
     let message = Some(wire::shortened(&progress.message, MESSAGE_MAX)).filter(|message| !message.is_empty());
     let told = Progress { percent, message };
-    let written = shared.control.progress(&hold.tenant, &hold.id, fence, told).await;
+    let written = shared.results.progress(&hold.tenant, &hold.id, fence, told).await;
     written.map_err(|error: StoreError| Unheld::from_store(&error))
 }

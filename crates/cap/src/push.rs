@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claimed, LeaseTerm};
-use interlock_control::locks::{Loss, Term};
+use interlock_control::lease::{Loss, Term};
 use interlock_model::meta::{JobMeta, Priority};
 use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, Tag, TenantId, Timestamp};
@@ -68,7 +68,7 @@ pub(crate) async fn push_all(
         }
     }
     join_all(gone_out).await;
-    returns.give_back(shared).await;
+    returns.release(shared).await;
     all_went_out
 }
 
@@ -77,9 +77,9 @@ pub(crate) async fn push_all(
 async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
     let term = LeaseTerm::UntilDeadline { otherwise: shared.settings.lease };
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-    match shared.control.hold(tenant, job, fence, term).await {
+    match shared.results.extend_lease(tenant, job, fence, Some(term)).await {
         // A quick worker has reported already.
-        Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
+        Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
         Err(error) => {
             let fence = fence.number();
             tracing::warn!(%tenant, run = %job.run, %job, fence, %error, "a pushed job keeps its short lease");
@@ -94,9 +94,9 @@ async fn send_held(
     claimed: &Claimed,
     asked_at: Instant,
 ) -> Result<(), NotPushed> {
-    let failures_max = shared.control.settings().locks.job().failures_max.unwrap_or(u32::MAX);
+    let failures_max = shared.process.settings().locks.job().failures_max.unwrap_or(u32::MAX);
     let term = Term { asked_at, ttl: claimed.lease.ttl, failures_max };
-    let lock = shared.control.job_lock(tenant, &claimed.job.id, claimed.lease.fence, term);
+    let lock = shared.results.guard_job(tenant, &claimed.job.id, claimed.lease.fence, term);
     lock.guard(send(shared, tenant, claimed)).await?
 }
 
@@ -104,7 +104,7 @@ async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(
     let job = &claimed.job;
     shared.mailbox.point(job.id.run, tenant).await?;
     let pointer = shared.mailbox.put_input(&job.id, &job.input.to_string()).await?;
-    let (subject, packet) = request(shared.control.now(), tenant, claimed, pointer);
+    let (subject, packet) = request(shared.process.now(), tenant, claimed, pointer);
     // Before it goes out: its result may be back before we are.
     shared.pushed.remember(claimed);
     let published = timeout(shared.settings.publish_wait, shared.client.publish(subject, packet)).await;
@@ -183,10 +183,10 @@ impl Returns {
     }
 
     /// Gives back what waits for it. What the store does not answer about waits for the next time.
-    pub(crate) async fn give_back(&self, shared: &Shared) {
+    pub(crate) async fn release(&self, shared: &Shared) {
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         for (tenant, job, fence) in waiting {
-            match shared.control.give_back(&tenant, &job, fence).await {
+            match shared.results.release(&tenant, &job, fence).await {
                 Ok(()) => shared.tally.jobs_given_back.up(),
                 Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
                     let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -63,16 +63,16 @@ async fn introduce(shared: &Shared, message: Message) {
 
 /// Workers introduce themselves when they start: what one held before is with nobody any more.
 async fn start_anew(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
-    let registry = shared.control.registry().await?;
+    let registry = shared.workers.registry().await?;
     let was_here = registry.workers.iter().any(|known| known.worker == *worker && known.handshake.is_some());
     if was_here {
-        let lost = shared.control.abandon(worker).await?;
+        let lost = shared.workers.abandon(worker).await?;
         if lost > 0 {
             shared.tally.jobs_abandoned.add(lost);
             tracing::warn!(%worker, lost, "a worker has started anew; the jobs of its former life go to others");
         }
     }
-    shared.control.introduce(worker, handshake).await
+    shared.workers.register(worker, handshake).await
 }
 
 async fn beat(shared: &Shared, message: Message) {
@@ -80,7 +80,7 @@ async fn beat(shared: &Shared, message: Message) {
         Ok(read) => read,
         Err(reason) => return shared.passed_over(wire::HEARTBEAT, &reason),
     };
-    match shared.control.beat(&worker, &beat).await {
+    match shared.workers.beat(&worker, &beat).await {
         Ok(before) => match before {
             Some(before) if !brings_more(&before, &beat) => {
                 if beat.jobs_active < before.jobs_active {

@@ -7,7 +7,7 @@ use async_nats::Subscriber;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt as _;
-use interlock_control::deliveries::RUN_BUSY;
+use interlock_control::results::RUN_BUSY;
 use interlock_model::{JobId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -53,7 +53,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut consumer: PullConsumer, shutdow
             tracing::warn!(%error, kept_back, "results cannot be pulled from NATS; trying again");
         }
         loop {
-            let pause = tokio::time::sleep(shared.control.jittered(PAUSE_MAX));
+            let pause = tokio::time::sleep(shared.process.jittered(PAUSE_MAX));
             if shutdown.run_until_cancelled(pause).await.is_none() {
                 return;
             }
@@ -149,7 +149,7 @@ fn arrival(shared: &Shared, message: &Message) -> (i64, Arrival) {
     let published = info.published.unix_timestamp_nanos() / 1_000_000;
     let published = Timestamp::from_millis(u64::try_from(published).unwrap_or_default());
     let attempt = u32::try_from(info.delivered).unwrap_or(u32::MAX);
-    (info.delivered, Arrival { attempt, waited: shared.control.now().since(published) })
+    (info.delivered, Arrival { attempt, waited: shared.process.now().since(published) })
 }
 
 async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken) -> Decided {
@@ -167,7 +167,7 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
             }
             Err(Unheld::Refused(reason)) => {
                 shared.tally.results_refused.up();
-                shared.control.count_refused_result();
+                shared.results.count_refused();
                 if let Some(kept_back) = shared.quiet.may_warn() {
                     let job = verdict::read(&message.payload).map(|result| result.job_id).unwrap_or_default();
                     tracing::warn!(job, %reason, kept_back, "a result was refused");
@@ -180,7 +180,8 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
         if deliveries < shared.settings.max_deliver {
             shared.tally.results_put_off.up();
             // Only a busy run goes by the policy that is in force for it.
-            let by_policy = busy.map(|job| shared.control.found_busy(&job, arrival.attempt, arrival.waited));
+            let by_policy =
+                busy.and_then(|job| shared.results.count_busy(&job, arrival.attempt, arrival.waited));
             return Decided::TryAgain(by_policy.unwrap_or(shared.settings.redelivery_delay));
         }
         match letters::bury(shared, &message.payload, deliveries, &reason).await {
@@ -188,7 +189,7 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
             // There will be no other delivery, so it stays in hand until the store answers.
             Err(error) => tracing::debug!(%error, %reason, "a result cannot be handled or buried yet"),
         }
-        let pause = tokio::time::sleep(shared.control.jittered(PAUSE_MAX));
+        let pause = tokio::time::sleep(shared.process.jittered(PAUSE_MAX));
         if shutdown.run_until_cancelled(pause).await.is_none() {
             return Decided::LeftOpen;
         }

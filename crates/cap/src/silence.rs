@@ -42,7 +42,7 @@ impl Watch {
             return Ok(());
         }
         let (silence, forget_after) = (settings.silence, settings.forget_after);
-        let registry = self.shared.control.registry().await?;
+        let registry = self.shared.workers.registry().await?;
         self.finished.retain(|worker, _| registry.workers.iter().any(|known| known.worker == *worker));
         for known in &registry.workers {
             let silent = registry.now.since(known.last_seen_at);
@@ -51,7 +51,7 @@ impl Watch {
             }
             self.abandon(known, silent).await?;
             if silent > forget_after {
-                self.shared.control.forget_worker(&known.worker, known.last_seen_at).await?;
+                self.shared.workers.forget(&known.worker, known.last_seen_at).await?;
             }
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Watch {
         if is_finished {
             return Ok(());
         }
-        let lost = self.shared.control.abandon(&known.worker).await?;
+        let lost = self.shared.workers.abandon(&known.worker).await?;
         if lost > 0 {
             self.shared.tally.jobs_abandoned.add(lost);
             tracing::warn!(worker = %known.worker, ?silent, lost, "a worker fell silent; its jobs go to others");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use interlock_control::deliveries::{Delivered, Delivery};
+use interlock_control::results::{Delivered, Delivery};
 use interlock_model::job::JobOutcome;
 use serde_json::Value;
 
@@ -53,7 +53,7 @@ pub(crate) async fn handle(shared: &Shared, payload: &[u8], arrival: Arrival) ->
     let Arrival { attempt, waited } = arrival;
     let Spoken { tenant, id: job, .. } = spoken;
     let delivery = Delivery { tenant, job, fence, outcome, attempt, waited };
-    match shared.control.deliver(&delivery).await {
+    match shared.results.deliver(&delivery).await {
         Ok(Delivered::Recorded | Delivered::AlreadyRecorded) => Ok(()),
         Ok(Delivered::Busy) => Err(Unheld::Busy(delivery.job)),
         Err(error) => Err(Unheld::from_store(&error)),

@@ -1,4 +1,4 @@
-//! What may be typed. Each noun's own arguments stand in its file under `commands`.
+//! The command line. The arguments of each noun are in its file under `commands`.
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -11,16 +11,16 @@ use crate::config::ServeFlags;
 
 const EXAMPLES: &str = "\
 Examples:
-  interlock serve                                    # the server; keeps all in ./interlock-data
-  interlock workflow create --file build.json        # prints the workflow's id
-  interlock run start build --input '{\"n\": 1}'       # prints the run's id
+  interlock serve                                    # run the server; data in ./interlock-data
+  interlock workflow create --file build.json        # prints the workflow id
+  interlock run start build --input '{\"n\": 1}'       # prints the run id
   interlock worker run --topic build -- ./build.sh   # input on stdin, output from stdout
-  interlock run watch 0192f0c1-…                     # until it ends
+  interlock run watch 0192f0c1-…                     # follow it until it ends
 
-Exit codes: 0 done; 1 refused or failed; 2 wrong usage; 3 gateway out of reach.
+Exit codes: 0 done; 1 refused, failed or findings; 2 wrong usage; 3 gateway unreachable.
 Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (CORDUM_… also works).";
 
-/// Runs of AI-agent workflows: who may start, who may write, who goes next.
+/// Control plane for AI-agent workflow runs: decides who may start, who may write, who goes next
 #[derive(Debug, Parser)]
 #[command(name = "interlock", version, after_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -30,20 +30,20 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const GATEWAY_HELP: &str = "Where the gateway is [default: http://127.0.0.1:8081]";
+const GATEWAY_HELP: &str = "Gateway to connect to [default: http://127.0.0.1:8081]";
 
-/// How to reach the gateway. These may stand anywhere.
+/// How to reach the gateway. These flags may stand anywhere.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConnectionFlags {
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection", help = GATEWAY_HELP)]
     pub(crate) gateway: Option<String>,
-    /// Better given by `INTERLOCK_API_KEY`, which no list of processes shows
+    /// Prefer `INTERLOCK_API_KEY`: flags are visible in process listings
     #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
     pub(crate) api_key: Option<String>,
-    /// For keys that cover more than one tenant; also `INTERLOCK_TENANT_ID`
+    /// Tenant, for keys that cover more than one; also `INTERLOCK_TENANT_ID`
     #[arg(long, global = true, value_name = "TENANT", help_heading = "Connection")]
     pub(crate) tenant: Option<String>,
-    /// Print the server's JSON
+    /// Print the server's answer as JSON
     #[arg(long, global = true, help_heading = "Connection")]
     pub(crate) json: bool,
 }
@@ -53,78 +53,83 @@ pub(crate) enum Command {
     /// Run the server
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeFlags>),
-    /// Save, show and delete workflows
+    /// Create, show and delete workflows
     #[command(subcommand, visible_alias = "workflows")]
-    Workflow(workflow::Workflow),
-    /// Start, watch and end runs
+    Workflow(workflow::WorkflowCommand),
+    /// Start, watch and cancel runs
     #[command(subcommand, visible_alias = "runs")]
-    Run(run::Run),
-    /// Answer the questions that runs wait for
+    Run(run::RunCommand),
+    /// Approve or reject pending steps
     #[command(subcommand, visible_alias = "approvals")]
-    Approval(approval::Approval),
-    /// Work: run a command for each job
+    Approval(approval::ApprovalCommand),
+    /// Run a command as a worker
     #[command(subcommand)]
-    Worker(worker::Worker),
-    /// How many runs a tenant may have at once
+    Worker(worker::WorkerCommand),
+    /// Show and set the limits of a tenant
     #[command(subcommand)]
-    Limits(limits::Limits),
-    /// Take, keep and give back locks; see who holds them
+    Limits(limits::LimitsCommand),
+    /// Acquire, renew and release locks, and see who holds them
     #[command(subcommand, visible_alias = "lock")]
-    Locks(locks::Locks),
-    /// How contenders wait for a lock: look, change, take back, explain
+    Locks(locks::LocksCommand),
+    /// Show, change and explain the retry policies of contended locks
     #[command(subcommand, after_help = retry_policy::EXAMPLES)]
     RetryPolicy(retry_policy::RetryPolicyCommand),
-    /// Try a policy on some of the runs; a bad one ends itself
+    /// Try a retry policy on a share of the runs, with automatic rollback
     #[command(subcommand, after_help = rollout::EXAMPLES)]
     Rollout(rollout::RolloutCommand),
-    /// API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
-    Keys(keys::Keys),
-    /// Who works here
+    Keys(keys::KeysCommand),
+    /// List and drain workers
     #[command(subcommand)]
-    Workers(workers::Workers),
-    /// Single dispatches of steps
+    Workers(workers::WorkersCommand),
+    /// Inspect and cancel jobs
     #[command(subcommand, visible_alias = "job")]
-    Jobs(jobs::Jobs),
-    /// What must be decided before a job may go to a worker: look, explain
+    Jobs(jobs::JobsCommand),
+    /// Show and test the policy that decides which jobs may go to a worker
     #[command(subcommand, after_help = dispatch_policy::EXAMPLES)]
-    DispatchPolicy(dispatch_policy::DispatchPolicy),
-    /// Jobs that were given up on
+    DispatchPolicy(dispatch_policy::DispatchPolicyCommand),
+    /// Inspect, retry and delete dead letters
     #[command(subcommand)]
-    Dlq(dlq::Dlq),
-    /// Find what must not be, and mend it
+    Dlq(dlq::DlqCommand),
+    /// Check invariants and repair violations
     #[command(after_help = doctor::EXAMPLES)]
-    Doctor(doctor::Doctor),
-    /// Pause a holder past its lease, and show that its late writes are refused
+    Doctor(doctor::DoctorFlags),
+    /// Pause a lease holder and verify that its late writes are rejected
     #[command(after_help = drill::EXAMPLES)]
     Drill(drill::Drill),
     #[command(hide = true)]
     DrillParty(drill::DrillParty),
-    /// Measure contention: strategies and retry policies side by side
+    /// Measure contention: compare strategies and retry policies under load
     #[command(after_help = lab::EXAMPLES)]
     Lab(lab::Lab),
-    /// What a run, a job, a lock or a start waits for, and who has that
+    /// Explain what a run, a job, a lock or a start waits for
     #[command(after_help = why::EXAMPLES)]
-    Why(why::Why),
-    /// What the server says of itself
+    Why(why::WhyFlags),
+    /// Show server status
     Status,
-    /// A script that teaches your shell these commands
+    /// Generate shell completions
     #[command(after_help = "Example: interlock completions bash > /etc/bash_completion.d/interlock")]
-    Completions { shell: Shell },
+    Completions {
+        /// Shell to generate them for
+        shell: Shell,
+    },
 }
 
 const SERVE_EXAMPLES: &str = "\
-Each flag is also a variable (--poll-ms is INTERLOCK_POLL_MS) and a key of the file (poll_ms).
-A flag wins over a variable, a variable over the file.
+More settings: interlock serve --print-config
+
+Each setting is a flag (--poll-ms), an environment variable (INTERLOCK_POLL_MS) and a key of the file
+(poll_ms). A flag overrides the variable, and the variable overrides the file.
 
 Examples:
   interlock serve --listen 127.0.0.1:8081 --data ./interlock-data
+  interlock serve --print-config > interlock.toml
   INTERLOCK_ADMIN_KEY=… interlock serve --listen 0.0.0.0:8081 --config interlock.toml";
 
-/// How many items a list shows.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Listing {
-    /// At most so many
+pub(crate) struct ListFlags {
+    /// List at most N items
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) limit: u32,
 }

@@ -1,24 +1,24 @@
-//! Settings: flags over environment over file over defaults. The only place that reads the environment.
+//! Settings: flags override the environment, which overrides the file, which overrides defaults. Only this module
+//! reads the environment.
 
 mod serve;
 
 use std::collections::BTreeMap;
 
-use interlock_api::client::Settings;
+use interlock_api::client::ClientSettings;
 
 use crate::arguments::ConnectionFlags;
 
 pub(crate) use serve::{
-    ContentionChoices, DispatchPolicyChoices, LockChoices, LogFormat, Machines, PolicyServiceChoices, Role,
-    Secret, ServeConfig, ServeFlags, TraceChoices,
+    DispatchPolicyChoices, LogFormat, PolicyServiceChoices, Secret, ServeConfig, ServeFlags, ServeRole,
 };
 
-/// The standard's name for where traces go.
+/// OpenTelemetry's own variable for the collector.
 const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 const GATEWAY_DEFAULT: &str = "http://127.0.0.1:8081";
 
-/// The variables of the environment that are ours, read once.
+/// The environment variables of Interlock and Cordum, read once.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
     variables: BTreeMap<String, String>,
@@ -38,26 +38,26 @@ impl Environment {
         Self { variables: variables.into_iter().filter(|(name, _)| is_ours(name)).collect() }
     }
 
-    /// The first of these variables that says something. An empty one says nothing.
+    /// The first of these variables that is set and not empty.
     fn first(&self, names: &[&str]) -> Option<String> {
         names.iter().filter_map(|name| self.variables.get(*name)).find(|value| !value.is_empty()).cloned()
     }
 }
 
-/// The gateway that was named, if one was.
+/// The gateway that flags or environment name, if any.
 pub(crate) fn gateway(flags: &ConnectionFlags, environment: &Environment) -> Option<String> {
     flags.gateway.clone().or_else(|| environment.first(&["INTERLOCK_GATEWAY", "CORDUM_GATEWAY"]))
 }
 
-/// How to reach the gateway, and as whom. The names of Cordum are for people who come from there.
-pub(crate) fn connection(flags: &ConnectionFlags, environment: &Environment) -> Settings {
+/// How to reach the gateway, and as whom. Cordum's variables work for people who come from there.
+pub(crate) fn connection(flags: &ConnectionFlags, environment: &Environment) -> ClientSettings {
     let given = |flag: &Option<String>, names: &[&str]| flag.clone().or_else(|| environment.first(names));
     let gateway = gateway(flags, environment);
     let tenant_names = ["INTERLOCK_TENANT_ID", "INTERLOCK_TENANT", "CORDUM_TENANT_ID"];
-    Settings {
+    ClientSettings {
         api_key: given(&flags.api_key, &["INTERLOCK_API_KEY", "CORDUM_API_KEY"]),
         tenant: given(&flags.tenant, &tenant_names),
-        ..Settings::new(gateway.unwrap_or_else(|| GATEWAY_DEFAULT.to_owned()))
+        ..ClientSettings::new(gateway.unwrap_or_else(|| GATEWAY_DEFAULT.to_owned()))
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_and_our_names_over_cordums() {
+    fn a_flag_overrides_the_environment_and_our_variables_override_cordums() {
         let both = environment(&[("CORDUM_GATEWAY", "http://cordum"), ("INTERLOCK_GATEWAY", "http://ours")]);
         let cordum = environment(&[("CORDUM_GATEWAY", "http://cordum")]);
         assert_eq!(connection(&flags(Some("http://flag")), &both).gateway, "http://flag");
@@ -84,7 +84,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_empty_variable_says_nothing() {
+    fn an_empty_variable_is_ignored() {
         let found = environment(&[
             ("INTERLOCK_TENANT_ID", ""),
             ("CORDUM_TENANT_ID", "acme"),
@@ -96,7 +96,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn variables_of_others_are_not_kept() {
+    fn other_variables_are_not_kept() {
         assert!(environment(&[("HOME", "/root"), ("AWS_SECRET", "x")]).variables.is_empty());
     }
 }

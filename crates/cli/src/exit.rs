@@ -1,4 +1,4 @@
-//! What the shell is told: 0 done, 1 refused, failed or findings, 2 wrong usage, 3 could not reach or look.
+//! Exit codes: 0 done, 1 refused, failed or findings, 2 wrong usage, 3 could not reach or check.
 
 use std::io;
 use std::process::ExitCode;
@@ -30,22 +30,22 @@ impl Exit {
     }
 }
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
     Api(#[from] Error),
-    /// What was typed, or a file that was named, is wrong.
+    /// An argument, a setting or a file is wrong.
     #[error("{0}")]
     Usage(String),
-    /// There is nothing of what was asked for.
+    /// What was asked for does not exist.
     #[error("{0}")]
     Nothing(&'static str),
-    /// Something on this machine does not work.
+    /// Something failed on this machine.
     #[error("could not {action}: {source}")]
     Local { action: &'static str, source: io::Error },
-    /// Whoever reads the output has gone. Not worth a word.
-    #[error("nobody reads the output any more")]
+    /// The reader of standard output closed it. Not worth a message.
+    #[error("standard output is closed")]
     Unread,
 }
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_one_whatever_its_code() {
+    fn a_refusal_exits_with_1_whatever_its_code() {
         for code in Code::ALL {
             let failure = Failure::from(Error::Problem(Box::new(Problem::new(code, "no"))));
             assert_eq!(failure.exit().code(), 1, "{code:?}");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_is_not_there_or_not_ours_is_three() {
+    fn an_unreachable_or_foreign_gateway_exits_with_3() {
         let gateway = String::from("http://127.0.0.1:1");
         let gone = Error::Unreachable { gateway, reason: "refused".to_owned() };
         let strange = Error::Malformed { action: "GET /".to_owned(), status: 200, reason: "html".to_owned() };
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn wrong_usage_is_two() {
+    fn wrong_usage_exits_with_2() {
         assert_eq!(Failure::Usage("no".to_owned()).exit().code(), 2);
         assert_eq!(Failure::from(Error::Settings("no".to_owned())).exit().code(), 2);
     }
 
     #[test]
-    fn a_reader_that_has_seen_enough_is_no_failure() {
+    fn a_closed_output_is_not_a_failure() {
         assert_eq!(Failure::Unread.exit().code(), 0);
     }
 }

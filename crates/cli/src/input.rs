@@ -1,4 +1,4 @@
-//! JSON that a person gives: as it stands, from a file, or from standard input.
+//! JSON arguments: literal, from a file, or from standard input.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::exit::{Failure, Result};
 
-/// Twice what the server takes: what is larger need not be read to be refused.
+/// Twice the server's limit on a body, which refuses it.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Reads `-` from standard input, `@F` from the file F, and takes anything else for the JSON itself.
+/// Reads `-` from standard input and `@F` from the file F; anything else is the JSON itself.
 pub(crate) fn json_argument(argument: &str) -> Result<Value> {
     if argument == "-" {
         return parse("standard input", &read_all("standard input", std::io::stdin().lock())?);
@@ -26,16 +26,16 @@ pub(crate) fn json_file(file: &str) -> Result<Value> {
         return json_argument("-");
     }
     let opened = std::fs::File::open(file);
-    let opened = opened.map_err(|error| Failure::Usage(format!("{file} cannot be read: {error}")))?;
+    let opened = opened.map_err(|error| Failure::Usage(format!("could not read {file}: {error}")))?;
     parse(file, &read_all(file, opened)?)
 }
 
 fn read_all(name: &str, from: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = from.take(BYTES_MAX + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::Usage(format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| Failure::Usage(format!("could not read {name}: {error}")))?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(Failure::Usage(format!("{name} is larger than {BYTES_MAX} bytes")));
+        return Err(Failure::Usage(format!("{name} is larger than the maximum of {BYTES_MAX} bytes")));
     }
     Ok(bytes)
 }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_is_json_unless_it_names_a_source() {
+    fn an_argument_is_json_unless_it_names_a_file() {
         assert_eq!(json_argument(r#"{"a": 1}"#).unwrap(), json!({"a": 1}));
         let error = json_argument("{a: 1}").unwrap_err();
         assert_eq!(error.exit().code(), 2);
@@ -76,14 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_wrong_usage_and_is_named() {
+    fn a_missing_file_is_wrong_usage_and_is_named() {
         let error = json_argument("@/nowhere/at/all.json").unwrap_err();
         assert_eq!(error.exit().code(), 2);
         assert!(error.to_string().contains("/nowhere/at/all.json"));
     }
 
     #[test]
-    fn an_input_without_end_is_refused() {
+    fn an_endless_input_is_refused() {
         let error = read_all("standard input", std::io::repeat(b' ')).unwrap_err();
         assert!(error.to_string().contains("larger than"));
     }

@@ -1,11 +1,11 @@
-//! `interlock`: the one binary. `serve` runs the server; every other command talks HTTP to one.
+//! `interlock`: the one binary. `serve` runs the server; every other command calls one over HTTP.
 //!
-//! * [`arguments`]: what may be typed
-//! * [`config`]: flags, environment and file, merged; the only place that reads the environment
-//! * [`commands`]: what each command does, a file for each noun
-//! * [`input`], [`output`]: JSON in; results and words to people out
-//! * [`telemetry`]: the log, and spans for a collector of traces
-//! * [`exit`]: what the shell is told
+//! * [`arguments`]: the command line
+//! * [`config`]: flags, environment and file, merged; only this module reads the environment
+//! * [`commands`]: what each command does, one file per noun
+//! * [`input`], [`output`]: JSON in; results and messages out
+//! * [`telemetry`]: the log, and spans for a collector
+//! * [`exit`]: failures and exit codes
 
 mod arguments;
 mod commands;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help on its way to a pager that was closed is no failure.
+            // A pager that was closed before it had read all help is not a failure.
             let _printed = error.print();
             return if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() };
         }

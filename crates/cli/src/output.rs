@@ -1,4 +1,4 @@
-//! Everything that is printed. Results go to standard output, words to people go to standard error.
+//! Everything that is printed: results to standard output, messages to standard error.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
 
-/// Where results go, and in which form.
+/// The form of results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     json: bool,
@@ -33,7 +33,7 @@ impl Output {
         if self.json { document(value) } else { line(&for_people(value)) }
     }
 
-    /// Something that was done and has no answer to show.
+    /// A change without an answer to show: JSON, or a message.
     pub(crate) fn done(self, value: &serde_json::Value, sentence: &str) -> Result<()> {
         if self.json {
             document(value)
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Tells why a command did not do its work. With `--json`, programs find the refusal on standard output.
+    /// Prints why a command failed. With `--json`, programs find the problem on standard output.
     pub(crate) fn failure(self, failure: &Failure) -> Exit {
         if let (true, Failure::Api(Error::Problem(problem))) = (self.json, failure) {
             let _shown = document(problem);
@@ -51,17 +51,19 @@ impl Output {
         if !matches!(failure, Failure::Unread) {
             say(&format!("interlock: {failure}"));
         }
+        if matches!(failure, Failure::Api(Error::Unreachable { .. })) {
+            say("Is `interlock serve` running? Choose another gateway with --gateway or INTERLOCK_GATEWAY");
+        }
         failure.exit()
     }
 }
 
-/// One JSON document, for people who look at it too.
 fn document<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("wire types are JSON");
     raw(format!("{text}\n").as_bytes())
 }
 
-/// One JSON document a line, for what comes as a stream.
+/// One line of a stream of JSON documents.
 pub(crate) fn json_line<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string(value).expect("wire types are JSON");
     raw(format!("{text}\n").as_bytes())
@@ -81,12 +83,12 @@ pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Words to people. If nobody hears them, nothing is lost.
+/// A message to people. It may go to a closed pipe.
 pub(crate) fn say(text: &str) {
-    let _heard = writeln!(io::stderr().lock(), "{}", printable(text));
+    let _written = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
-/// A table without lines: as readable for `awk` as for people.
+/// A table without borders, which `awk` can read.
 pub(crate) fn table<const N: usize>(
     titles: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -94,11 +96,11 @@ pub(crate) fn table<const N: usize>(
     grid(titles.to_vec(), rows.into_iter().map(Vec::from))
 }
 
-/// The same, where the columns depend on what is shown.
+/// A [`table`] whose columns are not known at compile time.
 pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(titles);
-    // Wrapping is for eyes; a program wants one line a row.
+    // Programs expect one line per row.
     let line = |cell: String| cell.replace(['\n', '\t'], " ");
     table.add_rows(rows.into_iter().map(|row| row.into_iter().map(line).collect::<Vec<_>>()));
     if io::stdout().is_terminal() {
@@ -112,35 +114,62 @@ pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>
     table.trim_fmt()
 }
 
-/// Names and values, one pair a line. What has no value is left out.
+/// A table for people, or in Markdown for the documentation, whose first column is code.
+pub(crate) fn reference<const N: usize>(
+    titles: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    markdown: bool,
+) -> String {
+    if !markdown {
+        return table(titles.map(str::to_uppercase).each_ref().map(String::as_str), rows);
+    }
+    let line = |cells: [String; N]| format!("| {} |\n", cells.join(" | "));
+    let head = line(titles.map(str::to_owned)) + &"|---".repeat(N) + "|\n";
+    let rows = rows.into_iter().map(|mut cells| {
+        cells[0] = format!("`{}`", cells[0]);
+        line(cells)
+    });
+    head + &rows.collect::<String>()
+}
+
+/// Names and values, one pair per line, without those that have no value.
 pub(crate) fn fields(pairs: &[(&str, Option<String>)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let lines = pairs.iter().filter_map(|(name, value)| Some(format!("{name:width$}  {}", value.as_ref()?)));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A value where there may be none.
 pub(crate) fn or_dash<T: ToString>(value: Option<&T>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-/// What came from elsewhere must not steer a terminal.
+/// Text from a server must not contain control sequences of a terminal.
 fn printable(text: &str) -> String {
-    let harmless = |letter: char| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter };
-    text.chars().map(harmless).collect()
+    let replace = |letter: char| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter };
+    text.chars().map(replace).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// What a page of the documentation has between the marks `<!-- NAME -->` and `<!-- end of NAME -->`.
+    pub(crate) fn documented(page: &str, name: &str) -> String {
+        let page = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+        let page = std::fs::read_to_string(page).unwrap();
+        let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).expect("the page has the first mark");
+        let (text, _) =
+            rest.split_once(&format!("<!-- end of {name} -->")).expect("the page has the second mark");
+        text.to_owned()
+    }
+
     #[test]
-    fn text_from_elsewhere_cannot_steer_the_terminal() {
+    fn control_sequences_do_not_reach_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\r\nc\u{9b}d"), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d");
     }
 
     #[test]
-    fn a_table_is_plain_text_with_one_line_a_row() {
+    fn a_table_is_plain_text_with_one_line_per_row() {
         let long = "x".repeat(300);
         let text = table(["ID", "STATUS"], [[long.clone(), "running".to_owned()]]);
         assert_eq!(text.lines().count(), 2);

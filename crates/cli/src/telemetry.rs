@@ -1,4 +1,4 @@
-//! What the server tells while it runs: the log to standard error and, if asked for, spans to a collector.
+//! The server's log, to standard error, and its spans, to a collector.
 
 #[cfg(feature = "otel")]
 mod spans;
@@ -16,17 +16,17 @@ use crate::exit::{Failure, Result};
 
 type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Ends with the server: what has not been sent by then goes out first.
+/// Ends with the server: spans that were not sent yet are sent first.
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]
-    spans: Option<spans::Sender>,
+    spans: Option<spans::SpanSender>,
 }
 
 #[cfg(feature = "otel")]
 impl Telemetry {
     pub(crate) fn begin(config: &ServeConfig) -> Result<Self> {
         let log = log(config)?;
-        let spans = config.traces.as_ref().map(spans::Sender::begin).transpose()?;
+        let spans = config.otlp_endpoint.as_deref().map(spans::SpanSender::begin).transpose()?;
         let layer = spans.as_ref().map(|spans| only_spans(spans.layer()));
         tracing_subscriber::registry().with(vec![log].into_iter().chain(layer).collect::<Vec<_>>()).init();
         Ok(Self { spans })
@@ -42,9 +42,10 @@ impl Telemetry {
 #[cfg(not(feature = "otel"))]
 impl Telemetry {
     pub(crate) fn begin(config: &ServeConfig) -> Result<Self> {
-        if let Some(endpoint) = config.traces.as_ref().map(|traces| &traces.endpoint) {
-            let sentence = format!("--otlp-endpoint {endpoint}: this binary was built without traces");
-            return Err(Failure::Usage(sentence));
+        if config.otlp_endpoint.is_some() {
+            let sentence =
+                "--otlp-endpoint: this binary was built without traces; build it with the feature `otel`";
+            return Err(Failure::Usage(sentence.to_owned()));
         }
         tracing_subscriber::registry().with(vec![log(config)?]).init();
         Ok(Self {})
@@ -62,9 +63,9 @@ fn log(config: &ServeConfig) -> Result<BoxedLayer> {
     let wrong =
         |error: &dyn std::fmt::Display| Failure::Usage(format!("--log-level {}: {error}", config.log_level));
     let filter = EnvFilter::try_new(&config.log_level).map_err(|error| wrong(&error))?;
-    // Spans are no lines.
+    // Spans are not log lines.
     let filter = filter.add_directive(format!("{TARGET}=off").parse().map_err(|error| wrong(&error))?);
-    // Standard output is for the line that says that we are ready.
+    // Standard output is for the line that says that the server is ready.
     let log = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     Ok(match config.log_format {
         LogFormat::Json => log.json().flatten_event(true).with_filter(filter).boxed(),

@@ -15,6 +15,7 @@ pub struct Counts {
     orphans_replayed: AtomicU64,
     stale_jobs: [AtomicU64; StaleState::ALL.len()],
     slot_drift: AtomicU64,
+    results_refused: AtomicU64,
     job_lock_wait: Mutex<Histogram>,
 }
 
@@ -29,6 +30,8 @@ pub struct Counted {
     pub stale_jobs: Vec<(StaleState, u64)>,
     /// Slots and runs that did not agree at the last look of this replica; none if another looks.
     pub slot_drift: u64,
+    /// Results of NATS workers that came under a stale fence.
+    pub results_refused: u64,
     /// From when a job was queued until its lease began.
     pub job_lock_wait: Histogram,
 }
@@ -49,6 +52,10 @@ impl Counts {
 
     pub(crate) fn found_drift(&self, slots: usize) {
         self.slot_drift.store(slots as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn result_refused(&self) {
+        self.results_refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Another replica looks now: what this one has found is no longer the last.
@@ -77,6 +84,7 @@ impl Counts {
             orphans_replayed: read(&self.orphans_replayed),
             stale_jobs: StaleState::ALL.into_iter().zip(self.stale_jobs.iter().map(read)).collect(),
             slot_drift: read(&self.slot_drift),
+            results_refused: read(&self.results_refused),
             job_lock_wait: self.job_lock_wait.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

@@ -1,26 +1,29 @@
-//! What was given up on: retried or deleted, one by one or many at once.
+//! Dead letters: retried or deleted, one by one or many at once.
 
-use interlock_backend::dead_letters::LetterRetry;
+use std::sync::Arc;
+
+use interlock_backend::dead_letters::DeadLetterRetry;
+use interlock_backend::verbs::{AddDeadLetter, DeleteDeadLetter, ListDeadLetters, ReadRun, RetryDeadLetter};
 use interlock_backend::{PageRequest, StoreError, Wake};
-use interlock_model::dead_letter::LetterFilter;
+use interlock_model::dead_letter::{DeadLetter, LetterFilter};
 use interlock_model::{JobId, RunId, TenantId};
 
-use crate::service::Control;
+use crate::process::Process;
 
-/// Letters that are read at once: each may carry a result.
+/// Dead letters of one page: each may carry a result.
 const LETTERS_A_PAGE: usize = 100;
 
-/// Letters that one call looks through.
+/// Dead letters that one call reads.
 const LOOKED_AT_MAX: usize = 20_000;
 
-/// What is to become of many letters.
+/// An action on many dead letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sweep {
     pub filter: LetterFilter,
     pub action: SweepAction,
-    /// Letters that it is done to at most.
+    /// At most this many.
     pub limit: usize,
-    /// Only tell.
+    /// Report only.
     pub is_dry: bool,
 }
 
@@ -30,57 +33,85 @@ pub enum SweepAction {
     Delete,
 }
 
-/// What became of them; of a dry one, what would have.
+/// What was done; of a dry one, what would have been.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swept {
     pub done: Vec<JobId>,
     pub refused: Vec<(JobId, String)>,
-    /// There are more letters that are meant, or that were not looked at.
+    /// There are more that match, or that were not read.
     pub has_more: bool,
 }
 
-/// Why a letter cannot be retried, for people.
+/// Why a dead letter cannot be retried.
 #[must_use]
-pub fn why_not_retried(retry: LetterRetry, run: RunId) -> Option<String> {
+pub fn why_not_retried(retry: DeadLetterRetry, run: RunId) -> Option<String> {
     match retry {
-        LetterRetry::Posted => None,
-        LetterRetry::RunEnded => Some(format!("its run has ended: rerun it (interlock run rerun {run})")),
-        LetterRetry::RunGone => Some(format!("its run {run} is deleted: start another")),
+        DeadLetterRetry::Posted => None,
+        DeadLetterRetry::RunEnded => Some(format!("its run has ended: rerun it (interlock run rerun {run})")),
+        DeadLetterRetry::RunGone => Some(format!("its run {run} is deleted: start another")),
     }
 }
 
-impl Control {
-    /// Gives the letter's step another attempt, and lets its run go on with it.
-    pub async fn retry_letter(
+/// Retries and deletes dead letters.
+pub struct DeadLetters {
+    process: Arc<Process>,
+}
+
+impl DeadLetters {
+    #[must_use]
+    pub fn new(process: Arc<Process>) -> Self {
+        Self { process }
+    }
+
+    pub async fn add(&self, tenant: &TenantId, letter: &DeadLetter) -> Result<(), StoreError> {
+        let dead_letters_max = self.process.settings.dead_letters_max;
+        let add = AddDeadLetter { tenant: tenant.clone(), dead_letter: letter.clone(), dead_letters_max };
+        self.process.store.call(add).await
+    }
+
+    pub async fn delete(&self, tenant: &TenantId, job: &JobId) -> Result<(), StoreError> {
+        self.process.store.call(DeleteDeadLetter { tenant: tenant.clone(), job: job.clone() }).await
+    }
+
+    /// Gives the step another attempt.
+    pub async fn retry(
         &self,
         tenant: &TenantId,
         job: &JobId,
         by: &str,
-    ) -> Result<LetterRetry, StoreError> {
-        let retry = self.store.retry_dead_letter(tenant, job, by).await?;
-        if retry == LetterRetry::Posted {
-            self.wake(Wake::RunReady { tenant: tenant.clone() });
+    ) -> Result<DeadLetterRetry, StoreError> {
+        let retry = self
+            .process
+            .store
+            .call(RetryDeadLetter { tenant: tenant.clone(), job: job.clone(), by: by.to_owned() })
+            .await?;
+        if retry == DeadLetterRetry::Posted {
+            self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         }
         Ok(retry)
     }
 
-    /// Whether a letter of this run could be retried now.
-    pub async fn may_retry(&self, tenant: &TenantId, run: RunId) -> Result<LetterRetry, StoreError> {
-        Ok(match self.store.run(tenant, run).await? {
-            None => LetterRetry::RunGone,
-            Some(run) if run.head.status.is_final() => LetterRetry::RunEnded,
-            Some(_) => LetterRetry::Posted,
+    /// Whether a dead letter of this run could be retried now.
+    pub async fn may_retry(&self, tenant: &TenantId, run: RunId) -> Result<DeadLetterRetry, StoreError> {
+        Ok(match self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await? {
+            None => DeadLetterRetry::RunGone,
+            Some(run) if run.head.status.is_final() => DeadLetterRetry::RunEnded,
+            Some(_) => DeadLetterRetry::Posted,
         })
     }
 
-    /// Retries or deletes many letters. One that is refused does not stop the others; asking again goes on with the rest.
-    pub async fn sweep_letters(&self, tenant: &TenantId, sweep: &Sweep) -> Result<Swept, StoreError> {
+    /// Retries or deletes many dead letters. One that is refused does not stop the others; a repeat continues with the rest.
+    pub async fn sweep(&self, tenant: &TenantId, sweep: &Sweep) -> Result<Swept, StoreError> {
         let mut swept = Swept::default();
         let mut page = PageRequest { limit: LETTERS_A_PAGE, after: None };
         for _ in 0..LOOKED_AT_MAX / LETTERS_A_PAGE {
-            let found = self.store.dead_letters(tenant, &page).await?;
+            let found = self
+                .process
+                .store
+                .call(ListDeadLetters { tenant: tenant.clone(), page: page.clone() })
+                .await?;
             for letter in found.items.into_iter().filter(|letter| sweep.filter.is_meant(letter)) {
-                // Those that are refused stay, and would be in the way of the rest each time.
+                // Refused ones do not count: they stay, and would block the rest each time.
                 if swept.done.len() == sweep.limit {
                     return Ok(Swept { has_more: true, ..swept });
                 }
@@ -103,18 +134,15 @@ impl Control {
         sweep: &Sweep,
     ) -> Result<Option<String>, StoreError> {
         let retry = match (&sweep.action, sweep.is_dry) {
-            (SweepAction::Retry { by }, false) => self.retry_letter(tenant, job, by).await,
+            (SweepAction::Retry { by }, false) => self.retry(tenant, job, by).await,
             (SweepAction::Retry { .. }, true) => self.may_retry(tenant, job.run).await,
-            (SweepAction::Delete, false) => {
-                let deleted = self.store.delete_dead_letter(tenant, job).await;
-                deleted.map(|()| LetterRetry::Posted)
-            }
-            (SweepAction::Delete, true) => Ok(LetterRetry::Posted),
+            (SweepAction::Delete, false) => self.delete(tenant, job).await.map(|()| DeadLetterRetry::Posted),
+            (SweepAction::Delete, true) => Ok(DeadLetterRetry::Posted),
         };
         match retry {
             Ok(retry) => Ok(why_not_retried(retry, job.run)),
-            // Somebody else was faster.
-            Err(StoreError::NotFound { .. }) => Ok(Some("it is there no more".to_owned())),
+            // Another call was faster.
+            Err(StoreError::NotFound { .. }) => Ok(Some("it does not exist any more".to_owned())),
             Err(error @ StoreError::Damaged { .. }) => Ok(Some(error.to_string())),
             Err(error) => Err(error),
         }

@@ -1,12 +1,14 @@
-//! What the log tells of runs, jobs and locks, always under the same names: `tenant`, `run`, `job`, `fence`.
+//! Log events of runs, jobs and locks, always with the same fields: `tenant`, `run`, `job`, `fence`.
 //!
-//! What happens all the time is told at `debug`, what somebody may want to look into at `info` or above.
+//! What happens all the time is logged at `debug`, what an operator may want to look into at `info` or above.
+
+use std::fmt::Display;
 
 use interlock_backend::StoreError;
 use interlock_backend::jobs::Claimed;
-use interlock_backend::locks::ForcedRelease;
+use interlock_backend::locks::ForceReleaseLock;
 use interlock_backend::runs::Commit;
-use interlock_model::admission::{Admission, StartRun};
+use interlock_model::admission::{RunRequest, StartOutcome};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::NewJob;
 use interlock_model::lock::{Grant, LockName};
@@ -14,33 +16,31 @@ use interlock_model::run::RunStatus;
 use interlock_model::{Fence, JobId, RunId, TenantId, Topic};
 use tracing::{debug, info, warn};
 
-use crate::admission::StartError;
-
-pub(crate) fn decided(start: &StartRun, decided: &Admission) {
-    let StartRun { tenant, workflow, .. } = start;
+pub(crate) fn decided(request: &RunRequest, decided: &StartOutcome) {
+    let RunRequest { tenant, workflow, .. } = request;
     match decided {
-        Admission::Admitted { run, usage } => {
-            debug!(%tenant, %run, %workflow, active = usage.runs_active, limit = usage.runs_max, "a run was admitted");
+        StartOutcome::Admitted { run, usage, .. } => {
+            debug!(%tenant, %run, %workflow, active = usage.runs_active, limit = usage.runs_max, "run admitted");
         }
-        Admission::Replayed { run, .. } => debug!(%tenant, %run, %workflow, "a start was replayed"),
-        Admission::KeyReused { run, .. } => {
-            debug!(%tenant, %run, %workflow, "a start was refused: its key started another");
+        StartOutcome::Replayed { run, .. } => debug!(%tenant, %run, %workflow, "start replayed"),
+        StartOutcome::KeyReused { run, .. } => {
+            debug!(%tenant, %run, %workflow, "start refused: idempotency key reused");
         }
-        Admission::AtCapacity { usage, .. } => {
-            debug!(%tenant, run = %start.run, %workflow, limit = usage.runs_max, "a start was refused: the cap is reached");
+        StartOutcome::AtCapacity { usage, .. } => {
+            debug!(%tenant, run = %request.run, %workflow, limit = usage.runs_max, "start refused: cap reached");
         }
-        Admission::DefinitionChanged { .. } => {}
+        StartOutcome::DefinitionChanged { .. } => {}
     }
 }
 
-pub(crate) fn undecided(start: &StartRun, error: &StartError) {
-    let StartRun { tenant, run, workflow, .. } = start;
-    debug!(%tenant, %run, %workflow, %error, "a start was refused");
+pub(crate) fn undecided(request: &RunRequest, error: &dyn Display) {
+    let RunRequest { tenant, run, workflow, .. } = request;
+    debug!(%tenant, %run, %workflow, %error, "start refused");
 }
 
 pub(crate) fn dispatched(tenant: &TenantId, jobs: &[NewJob]) {
     for job in jobs {
-        Dispatched::of(job).told(tenant);
+        Dispatched::of(job).log(tenant);
     }
 }
 
@@ -55,51 +55,50 @@ impl Dispatched {
         Self { id: job.id.clone(), topic: job.topic.clone() }
     }
 
-    fn told(&self, tenant: &TenantId) {
+    fn log(&self, tenant: &TenantId) {
         let Self { id, topic } = self;
-        debug!(%tenant, run = %id.run, job = %id, %topic, "a job was dispatched");
+        debug!(%tenant, run = %id.run, job = %id, %topic, "job dispatched");
     }
 }
 
 pub(crate) fn claimed(tenant: &TenantId, claimed: &[Claimed]) {
     for Claimed { job, lease, .. } in claimed {
         let (job, worker, fence) = (&job.id, &lease.worker, lease.fence.number());
-        debug!(%tenant, run = %job.run, %job, fence, %worker, "a job was claimed");
+        debug!(%tenant, run = %job.run, %job, fence, %worker, "job claimed");
     }
 }
 
 pub(crate) fn lost(tenant: &TenantId, jobs: &[JobId]) {
     for job in jobs {
-        info!(%tenant, run = %job.run, %job, "a lease ran out; the job goes to another worker");
+        info!(%tenant, run = %job.run, %job, "lease expired; the job is dispatched again");
     }
 }
 
 pub(crate) fn recorded(tenant: &TenantId, job: &JobId, fence: Fence) {
-    debug!(%tenant, run = %job.run, %job, fence = fence.number(), "a result was recorded");
+    debug!(%tenant, run = %job.run, %job, fence = fence.number(), "result recorded");
 }
 
-/// A write about a job came to nothing. Only a stale one is worth a line: whoever asked is told of the rest.
+/// The store refused a write about a job. Only a stale one is logged: the caller gets the other errors.
 pub(crate) fn refused(tenant: &TenantId, job: &JobId, error: &StoreError) {
     if let StoreError::Fenced { held, current } = error {
         let (fence, current) = (held.number(), current.number());
-        info!(%tenant, run = %job.run, %job, fence, current, "a stale write was refused");
+        info!(%tenant, run = %job.run, %job, fence, current, "stale write refused");
     }
 }
 
 pub(crate) fn buried(tenant: &TenantId, letter: &DeadLetter) {
     let DeadLetter { job, attempts, reason, .. } = letter;
-    warn!(%tenant, run = %job.run, %job, attempts, reason, "a job was given up on: it is a dead letter");
+    warn!(%tenant, run = %job.run, %job, attempts, reason, "job became a dead letter");
 }
 
-/// A run has come to its end.
 pub(crate) fn ended(tenant: &TenantId, run: RunId, fence: Option<Fence>, status: RunStatus) {
     if status.is_final() {
-        debug!(%tenant, %run, fence = fence.map(Fence::number), status = status.name(), "a run has ended");
+        debug!(%tenant, %run, fence = fence.map(Fence::number), status = status.name(), "run ended");
     }
 }
 
-/// What a turn is about to write, to be told once it is written.
-pub(crate) struct Turn {
+/// What a turn is about to write, logged once it is written.
+pub(crate) struct TurnLog {
     pub(crate) tenant: TenantId,
     pub(crate) run: RunId,
     fence: Fence,
@@ -108,7 +107,7 @@ pub(crate) struct Turn {
     buried: Vec<DeadLetter>,
 }
 
-impl Turn {
+impl TurnLog {
     pub(crate) fn of(commit: &Commit) -> Self {
         Self {
             tenant: commit.tenant.clone(),
@@ -123,7 +122,7 @@ impl Turn {
     pub(crate) fn committed(&self) {
         let Self { tenant, run, fence, status, dispatched: jobs, buried: letters } = self;
         for job in jobs {
-            job.told(tenant);
+            job.log(tenant);
         }
         for letter in letters {
             buried(tenant, letter);
@@ -133,31 +132,26 @@ impl Turn {
 }
 
 pub(crate) fn lock_granted(lock: &LockName, grant: &Grant) {
-    let (lock, fence, owner) = (Told(lock), grant.fence.number(), &grant.owner);
-    debug!(tenant = lock.tenant(), lock = %lock.0.resource(), fence, %owner, "a lock was granted");
+    let (fence, owner) = (grant.fence.number(), &grant.owner);
+    debug!(tenant = tenant_of(lock), lock = %lock.resource(), fence, %owner, "lock granted");
 }
 
-pub(crate) fn lock_forced(forced: &ForcedRelease) {
-    let ForcedRelease { lock, by, reason, .. } = forced;
-    let lock = Told(lock);
-    info!(tenant = lock.tenant(), lock = %lock.0.resource(), by, reason, "a lock was taken from its holder");
+pub(crate) fn lock_forced(forced: &ForceReleaseLock) {
+    let ForceReleaseLock { lock, by, reason, .. } = forced;
+    info!(tenant = tenant_of(lock), lock = %lock.resource(), by, reason, "lock force-released");
 }
 
-/// A write about a lock came to nothing.
+/// The store refused a write about a lock.
 pub(crate) fn lock_refused(lock: &LockName, error: &StoreError) {
     if let StoreError::Fenced { held, current } = error {
-        let (lock, fence, current) = (Told(lock), held.number(), current.number());
-        info!(tenant = lock.tenant(), lock = %lock.0.resource(), fence, current, "a stale write was refused");
+        let (fence, current) = (held.number(), current.number());
+        info!(tenant = tenant_of(lock), lock = %lock.resource(), fence, current, "stale write refused");
     }
 }
 
-struct Told<'a>(&'a LockName);
-
-impl Told<'_> {
-    fn tenant(&self) -> Option<&str> {
-        match self.0 {
-            LockName::Of(tenant, _) | LockName::Admission(tenant) => Some(tenant.as_str()),
-            LockName::Stage(_) => None,
-        }
+fn tenant_of(lock: &LockName) -> Option<&str> {
+    match lock {
+        LockName::Of(tenant, _) | LockName::Admission(tenant) => Some(tenant.as_str()),
+        LockName::Stage(_) => None,
     }
 }

@@ -1,30 +1,47 @@
-//! The stages of the control plane. They never call each other: each reads the store, decides, writes once, wakes.
+//! The stages of the control plane. They never use each other: each reads the store, decides, writes once, wakes.
+//!
+//! Modules are in four layers, and each uses only modules of the layers below it (of its own layer only `shared` ones):
+//!
+//! - shared: `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease` `loop_lock`
+//!   `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
+//! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `locks` `policy` `reconcile` `results` `rollouts`
+//!   `workers`
+//! - actions: `doctor` `lock_strategies` `runs`
+//! - `service`, the composition root
+//!
+//! `cargo xtask tidy` checks it.
 
 pub mod admission;
-pub mod approvals;
-pub mod bus_workers;
+pub mod api_keys;
 pub mod contention;
 pub mod counts;
 pub mod dead_letters;
-pub mod definitions;
-pub mod deliveries;
+mod definitions;
 pub mod dispatch_policy;
 pub mod doctor;
-pub mod engine;
+pub mod documents;
+mod engine;
+mod every_tenant;
 pub mod identity;
 mod journal;
-pub mod keys;
-pub mod limits;
+pub mod lease;
+pub mod lock_strategies;
 pub mod locks;
+pub mod loop_lock;
 mod orphans;
+pub mod policy;
+pub mod process;
 pub mod reconcile;
 pub mod results;
+pub mod rollouts;
+mod run_deletion;
 pub mod runs;
 pub mod service;
 pub mod settings;
 pub mod traces;
 pub mod wakeups;
 pub mod why;
+pub mod worker_directory;
 pub mod workers;
 
 pub use service::Control;

@@ -1,88 +1,85 @@
-//! Ending runs, and taking over from them.
+//! What people do to runs: approve, reject, cancel, delete. Each advances the run at once instead of waiting for the engine.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use interlock_backend::StoreError;
-use interlock_backend::runs::CancelRequest;
-use interlock_model::run::Run;
-use interlock_model::step::{StepRun, StepStatus};
-use interlock_model::workflow::Workflow;
-use interlock_model::{RunId, StepId, StepKey, TenantId};
+use interlock_backend::runs::CancelOutcome;
+use interlock_backend::verbs::{CancelJob, ReadJob, ReadRun, RequestCancel, ResolveApproval};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::approval::{Decision, Resolution};
+use interlock_model::job::JobState;
+use interlock_model::{JobId, RunId, TenantId};
 use tokio::time::{Instant, timeout_at};
 
-use crate::service::Control;
+use crate::engine::Engine;
+use crate::process::Process;
+use crate::run_deletion::RunDeletion;
 use crate::wakeups::Signal;
 
-impl Control {
-    /// Asks the run to end and waits until it has, for a while: whoever holds it ends it.
-    pub async fn cancel_run(&self, tenant: &TenantId, run: RunId, by: &str) -> Result<(), StoreError> {
-        let changed = self.wakeups.waiter(Signal::RunChanged(run));
-        if self.store.request_cancel(tenant, run, by).await? == CancelRequest::AlreadyEnded {
+pub struct Runs {
+    process: Arc<Process>,
+    engine: Arc<Engine>,
+    deletion: RunDeletion,
+}
+
+impl Runs {
+    pub(crate) fn new(process: Arc<Process>, engine: Arc<Engine>, deletion: RunDeletion) -> Self {
+        Self { process, engine, deletion }
+    }
+
+    /// Records the verdict of a person and advances the run with it.
+    pub async fn resolve_approval(
+        &self,
+        tenant: &TenantId,
+        job: &JobId,
+        decision: Decision,
+    ) -> Result<Resolution, StoreError> {
+        let resolve = ResolveApproval { tenant: tenant.clone(), job: job.clone(), decision };
+        let resolution = self.process.store.call(resolve).await?;
+        self.announce_released(tenant, job).await;
+        self.engine.drive(tenant, job.run).await?;
+        Ok(resolution)
+    }
+
+    /// A job that waited for the verdict is in its queue now. A lost wake-up costs a worker one poll.
+    async fn announce_released(&self, tenant: &TenantId, job: &JobId) {
+        let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
+        let Ok(Some(found)) = self.process.store.call(read).await else { return };
+        if found.state == JobState::Queued {
+            self.process.announce_jobs(tenant, vec![found.job.new.topic]);
+        }
+    }
+
+    pub async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
+        let cancel = CancelJob { tenant: tenant.clone(), job: job.clone(), by: by.to_owned() };
+        let state = self.process.store.call(cancel).await?;
+        self.process.wake(Wake::JobsRevoked { jobs: vec![job.clone()] });
+        self.engine.drive(tenant, job.run).await?;
+        Ok(state)
+    }
+
+    /// Requests the end of the run and waits a while for it: another replica may hold the run.
+    pub async fn cancel(&self, tenant: &TenantId, run: RunId, by: &str) -> Result<(), StoreError> {
+        let changed = self.process.wakeups.waiter(Signal::RunChanged(run));
+        let request = RequestCancel { tenant: tenant.clone(), run, by: by.to_owned() };
+        if self.process.store.call(request).await? == CancelOutcome::AlreadyEnded {
             return Ok(());
         }
-        self.drive(tenant, run).await?;
-        let deadline = Instant::now() + self.settings.cancel_wait;
+        self.engine.drive(tenant, run).await?;
+        let deadline = Instant::now() + self.process.settings.cancel_wait;
         while Instant::now() < deadline {
             let heard = changed.notified();
-            let live = self.store.run(tenant, run).await?.is_some_and(|run| !run.head.status.is_final());
-            if !live {
+            let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await?;
+            if found.is_none_or(|run| run.head.status.is_final()) {
                 break;
             }
-            let look_again = deadline.min(Instant::now() + self.settings.poll);
-            let _ = timeout_at(look_again, heard).await;
+            let poll_at = deadline.min(Instant::now() + self.process.settings.poll);
+            let _ = timeout_at(poll_at, heard).await;
         }
         Ok(())
     }
 
-    /// Removes the run with everything of it but its idempotency key.
-    pub async fn delete_run(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
-        let jobs = self.store.delete_run(tenant, run).await?;
-        if let Some(mailbox) = &self.mailbox
-            && let Err(error) = mailbox.forget(run, &jobs).await
-        {
-            // The run is gone, which is what was asked for; what is left in the mailbox nobody can find any more.
-            tracing::warn!(%tenant, %run, %error, "what the run left in the mailbox was not removed");
-        }
-        self.wake(interlock_backend::Wake::RunChanged { run });
-        Ok(())
+    /// Deletes the run with everything of it but its idempotency key.
+    pub async fn delete(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+        self.deletion.delete(tenant, run).await
     }
-}
-
-/// What a rerun from `step` takes over: everything that the step depends on, if all of it went well.
-pub(crate) fn steps_before(
-    workflow: &Workflow,
-    source: &Run,
-    step: &StepId,
-) -> Result<Vec<(StepKey, StepRun)>, String> {
-    let mut copied = Vec::new();
-    for before in dependencies(workflow, step) {
-        let key = StepKey::whole(&before);
-        match source.steps.get(&key) {
-            Some(found) if matches!(found.status, StepStatus::Succeeded | StepStatus::Skipped) => {
-                copied.push((key, StepRun { fan_out: None, ..found.clone() }));
-            }
-            _ => {
-                return Err(format!(
-                    "step {step} depends on {before}, which is {} in run {}; rerun from there or from the beginning",
-                    source.step_status(&before).name(),
-                    source.start.run,
-                ));
-            }
-        }
-    }
-    Ok(copied)
-}
-
-fn dependencies(workflow: &Workflow, step: &StepId) -> BTreeSet<StepId> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![step.clone()];
-    while let Some(next) = open.pop() {
-        let Some(definition) = workflow.steps.get(&next) else { continue };
-        for before in &definition.depends_on {
-            if found.insert(before.clone()) {
-                open.push(before.clone());
-            }
-        }
-    }
-    found
 }

@@ -1,67 +1,74 @@
-//! What all stages of one process share.
+//! The composition root: builds the stages of one process and runs their loops.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use interlock_backend::inspection::Probe;
 use interlock_backend::mailbox::Mailbox;
-use interlock_backend::{Bus, Store, Wake};
+use interlock_backend::{Bus, Store};
+use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 use interlock_model::lock::StageLock;
-use interlock_model::{Clock, InstanceId, RunId};
-use tokio::time::Instant;
+use interlock_model::{Clock, InstanceId};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-use crate::admission::Cleanups;
-use crate::contention::{Configured, Contention};
-use crate::counts::{Counted, Counts};
-use crate::definitions::Definitions;
-use crate::dispatch_policy;
-use crate::engine::RunCache;
+use crate::admission::{Admission, AdmitUnderLock};
+use crate::contention::{ConfiguredTunings, Contention};
+use crate::counts::Counts;
+use crate::dead_letters::DeadLetters;
+use crate::definitions::{self, Definitions};
+use crate::doctor::Doctor;
+use crate::documents::Documents;
+use crate::engine::{self, Engine};
 use crate::identity::Identity;
-use crate::locks::RunLocks;
-use crate::reconcile::{Appointments, Walks, ticking};
+use crate::lock_strategies::{ResultsUnderLock, StartsUnderLock};
+use crate::locks::Locks;
+use crate::policy::{self, Policy};
+use crate::process::Process;
+use crate::reconcile::{self, Reconcilers, ticking};
+use crate::results::{DeliverUnderLock, Results};
+use crate::rollouts::{self, Rollouts};
+use crate::run_deletion::RunDeletion;
+use crate::runs::Runs;
 use crate::settings::Settings;
-use crate::wakeups::Wakeups;
+use crate::traces::Traces;
+use crate::why::Why;
+use crate::worker_directory::WorkerDirectory;
+use crate::workers::Workers;
 
-/// The control plane of one process: the store and the bus, with what is kept in memory beside them.
+/// The stages of one process, each given what it needs and nothing else.
 pub struct Control {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) identity: Identity,
-    pub(crate) mailbox: Option<Arc<dyn Mailbox>>,
-    pub(crate) probes: Vec<Arc<dyn Probe>>,
-    /// By the clock that waits go by.
-    pub(crate) started_at: Instant,
-    pub(crate) settings: Settings,
-    pub(crate) definitions: Definitions,
-    pub(crate) wakeups: Arc<Wakeups>,
-    pub(crate) cached_runs: RunCache,
-    pub(crate) run_locks: RunLocks,
-    pub(crate) contention: Contention,
-    pub(crate) cleanups: Cleanups,
-    pub(crate) put_off_results: Appointments,
-    pub(crate) slot_walks: Walks<RunId>,
-    pub(crate) key_walks: Walks<String>,
-    pub(crate) dispatch_policy: dispatch_policy::State,
-    /// Unique to this start of this process.
-    pub(crate) instance: InstanceId,
-    /// Results from the bus that came under a fence that counts no more.
-    pub(crate) results_refused: AtomicU64,
-    pub(crate) counts: Counts,
+    pub process: Arc<Process>,
+    pub contention: Arc<Contention>,
+    pub worker_directory: Arc<WorkerDirectory>,
+    pub why: Arc<Why>,
+    pub admission: Arc<Admission>,
+    pub results: Arc<Results>,
+    pub locks: Arc<Locks>,
+    pub policy: Arc<Policy>,
+    pub reconcilers: Arc<Reconcilers>,
+    pub rollouts: Arc<Rollouts>,
+    pub workers: Arc<Workers>,
+    pub dead_letters: Arc<DeadLetters>,
+    pub documents: Arc<Documents>,
+    pub runs: Arc<Runs>,
+    pub doctor: Arc<Doctor>,
+    definitions: Arc<Definitions>,
+    engine: Arc<Engine>,
 }
 
 /// What the control plane stands on.
 pub struct Foundation {
-    pub store: Arc<dyn Store>,
+    pub store: Store,
     pub bus: Arc<dyn Bus>,
     /// Only for ids and waiting; the store has its own clock for everything that expires.
     pub clock: Arc<dyn Clock>,
     pub identity: Identity,
     /// The name of this start of this process.
     pub instance: InstanceId,
-    /// Where workers on the bus find their inputs, if the backend can have such workers.
+    /// Where NATS workers find their inputs, if the backend can have such workers.
     pub mailbox: Option<Arc<dyn Mailbox>>,
-    /// What looks at the servers beneath; none where there are none.
+    /// Checks of the servers; none where there are none.
     pub probes: Vec<Arc<dyn Probe>>,
 }
 
@@ -69,77 +76,70 @@ impl Control {
     #[must_use]
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
         let Foundation { store, bus, clock, identity, instance, mailbox, probes } = foundation;
+        let (wakeups, counts, traces) = (Arc::default(), Counts::default(), Traces::new(settings.traces));
+        let process =
+            Arc::new(Process { store, bus, clock, identity, instance, settings, wakeups, counts, traces });
+        let settings = &process.settings;
+        let contention = Arc::new(Contention::new(
+            (settings.admission_strategy, settings.run_strategy),
+            ConfiguredTunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
+        ));
+        let definitions = Arc::new(Definitions::new(&process));
+        let worker_directory = Arc::new(WorkerDirectory::new(process.clone()));
+        let why = Arc::new(Why::new(process.clone(), definitions.clone(), worker_directory.clone()));
+        let dead_letters = Arc::new(DeadLetters::new(process.clone()));
+        let workers = Arc::new(Workers::new(process.clone()));
+        let deletion = RunDeletion { process: process.clone(), mailbox };
+
+        let starts_under_lock = || -> Arc<dyn AdmitUnderLock> {
+            Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))
+        };
+        let under_lock = match settings.admission_strategy {
+            AdmissionStrategy::Atomic => None,
+            AdmissionStrategy::Lock => Some(starts_under_lock()),
+        };
+        let admission = Arc::new(Admission::new(process.clone(), definitions.clone(), under_lock));
+
+        // Under the lock strategy, results would be refused while a turn is held back.
+        let gather_max = match settings.run_strategy {
+            RunStrategy::Inbox => settings.gather_max,
+            RunStrategy::Lock => Duration::ZERO,
+        };
+        let (needed, seen) = (definitions.clone(), why.clone());
+        let engine = Arc::new(Engine::new(process.clone(), needed, contention.clone(), seen, gather_max));
+        // Deferred results remain in the store when the strategy changes, so they are always delivered again.
+        let results_under_lock = Arc::new(ResultsUnderLock::new(
+            process.clone(),
+            contention.clone(),
+            engine.clone(),
+            dead_letters.clone(),
+        ));
+        let under_lock: Option<Arc<dyn DeliverUnderLock>> = match settings.run_strategy {
+            RunStrategy::Inbox => None,
+            RunStrategy::Lock => Some(results_under_lock.clone()),
+        };
+        let results = Arc::new(Results::new(process.clone(), under_lock));
+        let reconcilers =
+            Arc::new(Reconcilers::new(process.clone(), deletion.clone(), Some(results_under_lock)));
         Arc::new(Self {
-            definitions: Definitions::new(settings.definitions_max),
-            wakeups: Arc::new(Wakeups::default()),
-            cached_runs: RunCache::new(settings.cached_runs_max),
-            run_locks: RunLocks::default(),
-            contention: Contention::new(
-                (settings.admission_strategy, settings.run_strategy),
-                Configured { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
-            ),
-            cleanups: Cleanups::default(),
-            put_off_results: Appointments::default(),
-            slot_walks: Walks::default(),
-            key_walks: Walks::default(),
-            dispatch_policy: dispatch_policy::State::of(&settings.dispatch_policy),
-            instance,
-            results_refused: AtomicU64::new(0),
-            counts: Counts::default(),
-            store,
-            bus,
-            clock,
-            identity,
-            mailbox,
-            probes,
-            started_at: Instant::now(),
-            settings,
+            locks: Arc::new(Locks::new(process.clone())),
+            policy: Arc::new(Policy::new(process.clone())),
+            rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
+            documents: Arc::new(Documents::new(process.clone())),
+            runs: Arc::new(Runs::new(process.clone(), engine.clone(), deletion)),
+            doctor: Arc::new(Doctor::new(process.clone(), workers.clone(), reconcilers.clone(), probes)),
+            process,
+            contention,
+            worker_directory,
+            why,
+            admission,
+            results,
+            reconcilers,
+            workers,
+            dead_letters,
+            definitions,
+            engine,
         })
-    }
-
-    /// The store, for looking. Changes go through the stages.
-    #[must_use]
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.store
-    }
-
-    #[must_use]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    #[must_use]
-    pub fn instance(&self) -> &InstanceId {
-        &self.instance
-    }
-
-    /// Which strategies and tunings are in force, and what is counted of them.
-    #[must_use]
-    pub fn contention(&self) -> &Contention {
-        &self.contention
-    }
-
-    /// What the stages have counted.
-    #[must_use]
-    pub fn counted(&self) -> Counted {
-        let counted = self.counts.counted();
-        Counted { orphans_replayed: counted.orphans_replayed + self.wakeups.orphans.count(), ..counted }
-    }
-
-    /// How the processes wake each other.
-    #[must_use]
-    pub fn bus(&self) -> &Arc<dyn Bus> {
-        &self.bus
-    }
-
-    /// Who waits for what in this process.
-    #[must_use]
-    pub fn wakeups(&self) -> &Arc<Wakeups> {
-        &self.wakeups
-    }
-
-    pub(crate) fn wake(&self, wake: Wake) {
-        self.bus.wake(wake);
     }
 }
 
@@ -160,28 +160,29 @@ const SCHEDULER_LOOPS: [StageLock; 5] = [
     StageLock::SnapshotWriter,
 ];
 
-/// The stages that run by themselves, as one task that ends after `shutdown` when all of them have.
-pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: tokio_util::sync::CancellationToken) {
-    let mut stages = tokio::task::JoinSet::new();
-    stages.spawn(control.wakeups.clone().listen(control.bus.clone(), shutdown.clone()));
-    stages.spawn(crate::definitions::follow(control.clone(), shutdown.clone()));
-    stages.spawn(crate::contention::follow(control.clone(), shutdown.clone()));
+/// The loops of the stages, as one task that ends after `shutdown` when all of them have.
+pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: CancellationToken) {
+    let mut stages = JoinSet::new();
+    let process = &control.process;
+    stages.spawn(process.wakeups.clone().listen(process.bus.clone(), shutdown.clone()));
+    stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
+    stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
     if roles.engine {
-        stages.spawn(crate::engine::run(control.clone(), !roles.scheduler, shutdown.clone()));
+        stages.spawn(engine::run(control.engine.clone(), !roles.scheduler, shutdown.clone()));
         for stage in ENGINE_LOOPS {
-            stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
+            stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
         }
     }
     if roles.scheduler {
         for stage in SCHEDULER_LOOPS {
-            stages.spawn(ticking::run(control.clone(), stage, shutdown.clone()));
+            stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
         }
-        stages.spawn(dispatch_policy::run(control.clone(), shutdown.clone()));
-        stages.spawn(crate::reconcile::run(control, shutdown));
+        stages.spawn(policy::run(control.policy.clone(), shutdown.clone()));
+        stages.spawn(reconcile::run(control.reconcilers.clone(), shutdown));
     }
     while let Some(ended) = stages.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a stage ended by a bug");
+            tracing::error!(%error, "stage panicked");
         }
     }
 }

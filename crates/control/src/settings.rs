@@ -7,7 +7,7 @@ use interlock_model::lock::{Inventory, LockLimits};
 use interlock_model::scheduling::Pools;
 use interlock_model::trace::SampleRatio;
 
-use crate::dispatch_policy;
+use crate::dispatch_policy::DispatchPolicy;
 
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub struct Settings {
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
     /// What must be decided before a job may go to a worker.
-    pub dispatch_policy: dispatch_policy::Configured,
+    pub dispatch_policy: DispatchPolicy,
     /// How many of the runs are traced. None: spans are not even told.
     pub traces: Option<SampleRatio>,
 }
@@ -104,7 +104,7 @@ impl Default for Settings {
             worker_silence: Duration::from_secs(30),
             pools: Pools::default(),
             tuning_poll: Duration::from_millis(500),
-            dispatch_policy: dispatch_policy::Configured::default(),
+            dispatch_policy: DispatchPolicy::default(),
             traces: None,
         }
     }

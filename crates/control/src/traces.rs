@@ -1,23 +1,22 @@
-//! The stretches of a run's life, for whoever exports traces: each is told when it is over, as an event of its own target.
-//! Nobody listens unless asked to.
+//! Spans of a run's life, for exporters of traces: each is emitted when it ends, as an event of its own target.
 
 use std::time::Duration;
 
-use interlock_backend::runs::Taken;
-use interlock_model::admission::{Admission, StartRun};
+use interlock_backend::runs::AcquiredRun;
+use interlock_backend::verbs::Admit;
+use interlock_model::admission::StartOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::InboxEvent;
-use interlock_model::trace::{RunTrace, TraceParent, span_of};
+use interlock_model::trace::{RunTrace, SampleRatio, TraceParent, span_of};
 use interlock_model::{JobId, RunId, TenantId};
 use tokio::time::Instant;
 
 use crate::journal;
-use crate::service::Control;
 
-/// What these events are told under.
+/// The target of these events.
 pub const TARGET: &str = "interlock_traces";
 
-/// Jobs of one turn that are told of; a large fan-out is known by its first.
+/// Jobs of one turn that get a span; a large fan-out is represented by its first ones.
 const JOBS_MAX: usize = 64;
 
 const START: &str = "start";
@@ -26,26 +25,26 @@ const DISPATCH: &str = "dispatch";
 const CLAIM: &str = "claim";
 const RESULT: &str = "result";
 
-/// Whose life it is.
+/// The run that a span belongs to.
 #[derive(Debug, Clone, Copy)]
-struct Of<'a> {
+struct TracedRun<'a> {
     trace: RunTrace,
     tenant: &'a TenantId,
     run: RunId,
 }
 
-impl Of<'_> {
+impl TracedRun<'_> {
     fn about_run(self, name: &str, parent: Option<u64>, took: Duration) {
         let span = span_of(&self.run.to_string(), name);
-        self.tell((name, span), parent, took, None);
+        self.emit((name, span), parent, took, None);
     }
 
     fn about_job(self, name: &str, parent: u64, job: &JobId, took: Duration) {
         let span = span_of(&job.to_string(), name);
-        self.tell((name, span), Some(parent), took, Some(job));
+        self.emit((name, span), Some(parent), took, Some(job));
     }
 
-    fn tell(self, (name, span): (&str, u64), parent: Option<u64>, took: Duration, job: Option<&JobId>) {
+    fn emit(self, (name, span): (&str, u64), parent: Option<u64>, took: Duration, job: Option<&JobId>) {
         let Self { trace, tenant, run } = self;
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let job = job.map(tracing::field::display);
@@ -56,44 +55,65 @@ impl Of<'_> {
     }
 }
 
-impl Control {
-    fn run_trace(&self, run: RunId, told: Option<TraceParent>) -> Option<RunTrace> {
-        RunTrace::of(run, told, self.settings.traces?)
+/// Which runs are traced.
+#[derive(Debug, Clone, Copy)]
+pub struct Traces {
+    /// None: no spans are emitted.
+    sampled: Option<SampleRatio>,
+}
+
+impl Traces {
+    pub(crate) fn new(sampled: Option<SampleRatio>) -> Self {
+        Self { sampled }
+    }
+
+    /// The client's span, if a run of it could be traced.
+    pub(crate) fn parent(self, parent_span: Option<TraceParent>) -> Option<TraceParent> {
+        parent_span.filter(|_| self.sampled.is_some())
+    }
+
+    fn run_trace(self, run: RunId, parent_span: Option<TraceParent>) -> Option<RunTrace> {
+        RunTrace::of(run, parent_span, self.sampled?)
     }
 
     /// A client was answered that the run was started.
-    pub fn trace_request(&self, tenant: &TenantId, run: RunId, told: Option<TraceParent>, took: Duration) {
-        if let Some(trace) = self.run_trace(run, told) {
-            Of { trace, tenant, run }.about_run(START, trace.parent, took);
+    pub fn request_answered(
+        self,
+        tenant: &TenantId,
+        run: RunId,
+        parent_span: Option<TraceParent>,
+        took: Duration,
+    ) {
+        if let Some(trace) = self.run_trace(run, parent_span) {
+            TracedRun { trace, tenant, run }.about_run(START, trace.parent, took);
         }
     }
 
-    pub(crate) fn trace_admission(&self, start: &StartRun, decided: &Admission, took: Duration) {
-        let Admission::Admitted { run, .. } = *decided else { return };
-        let Some(trace) = self.run_trace(run, start.trace) else { return };
-        let of = Of { trace, tenant: &start.tenant, run };
+    pub(crate) fn decided(self, admit: &Admit, decided: &StartOutcome, took: Duration) {
+        let StartOutcome::Admitted { run, .. } = *decided else { return };
+        let Some(trace) = self.run_trace(run, admit.request.trace) else { return };
+        let of = TracedRun { trace, tenant: &admit.request.tenant, run };
         of.about_run(ADMISSION, Some(span_of(&run.to_string(), START)), took);
-        let dispatched = start.first_turn.iter().flat_map(|turn| &turn.dispatched);
+        let dispatched = admit.first_turn().into_iter().flat_map(|turn| &turn.dispatched);
         for job in dispatched.take(JOBS_MAX) {
             of.about_job(DISPATCH, span_of(&run.to_string(), ADMISSION), &job.id, took);
         }
     }
 
-    /// Under which span a worker's own go on, if its job's run is traced.
+    /// The parent of a worker's own spans, if its job's run is traced.
     #[must_use]
-    pub fn worker_trace(&self, job: &JobId, told: Option<TraceParent>) -> Option<TraceParent> {
-        Some(self.run_trace(job.run, told)?.for_worker(job))
+    pub fn for_worker(self, job: &JobId, parent_span: Option<TraceParent>) -> Option<TraceParent> {
+        Some(self.run_trace(job.run, parent_span)?.for_worker(job))
     }
 
-    /// The job was claimed.
-    pub(crate) fn trace_claim(&self, (tenant, job): (&TenantId, &JobId), told: Option<TraceParent>) {
-        let Some(trace) = self.run_trace(job.run, told) else { return };
+    pub(crate) fn claimed(self, (tenant, job): (&TenantId, &JobId), parent_span: Option<TraceParent>) {
+        let Some(trace) = self.run_trace(job.run, parent_span) else { return };
         let parent = trace.for_worker(job);
-        Of { trace, tenant, run: job.run }.about_job(CLAIM, parent.span, job, Duration::ZERO);
+        TracedRun { trace, tenant, run: job.run }.about_job(CLAIM, parent.span, job, Duration::ZERO);
     }
 
-    /// A turn begins that may dispatch and takes results into account.
-    pub(crate) fn turn_trace(&self, taken: &Taken) -> TurnTrace {
+    /// A turn begins.
+    pub(crate) fn turn(self, taken: &AcquiredRun) -> TurnTrace {
         let trace = self.run_trace(taken.start.run, taken.start.trace);
         let result = |event: &InboxEvent| match event {
             InboxEvent::Job {
@@ -122,9 +142,9 @@ pub(crate) struct TurnTrace {
 }
 
 impl TurnTrace {
-    pub(crate) fn committed(&self, turn: &journal::Turn) {
+    pub(crate) fn committed(&self, turn: &journal::TurnLog) {
         let Some(trace) = self.trace else { return };
-        let of = Of { trace, tenant: &turn.tenant, run: turn.run };
+        let of = TracedRun { trace, tenant: &turn.tenant, run: turn.run };
         let took = self.began.elapsed();
         for (job, waited) in &self.results {
             of.about_job(RESULT, trace.for_worker(job).span, job, *waited + took);

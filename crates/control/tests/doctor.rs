@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use interlock_backend::verbs::SetLimits;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +13,14 @@ use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::inspection::{Probe, Probed};
 use interlock_backend::local::Table;
 use interlock_backend::memory::MemoryStore;
-use interlock_backend::tenants::{LimitScope, TenantStore as _};
+use interlock_backend::tenants::LimitScope;
 use interlock_backend::{InProcessBus, Store, StoreError, memory};
-use interlock_control::doctor::{Became, Named, Scope, Tenants};
+use interlock_control::doctor::{DoctorScope, DoctorTenants, FindingId, FindingOutcome};
 use interlock_control::identity::Identity;
-use interlock_control::reconcile::ticking::{self, Tick};
+use interlock_control::reconcile::ticking::Tick;
 use interlock_control::service::Foundation;
-use interlock_control::{Control, Settings, locks::LoopLock};
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_control::{Control, Settings};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 use interlock_model::limit::Limits;
 use interlock_model::lock::StageLock;
 use interlock_model::{TenantId, Timestamp};
@@ -27,7 +28,7 @@ use interlock_model::{TenantId, Timestamp};
 const NOBODY: &str = "01a1dc80-0000-7000-8000-000000000000";
 
 struct Scene {
-    store: Arc<MemoryStore>,
+    tables: Arc<MemoryStore>,
     control: Arc<Control>,
 }
 
@@ -35,11 +36,11 @@ fn tenant(name: &str) -> TenantId {
     name.parse().unwrap()
 }
 
-fn everything() -> Scope {
-    Scope { tenants: Tenants::All, only: Vec::new() }
+fn everything() -> DoctorScope {
+    DoctorScope { tenants: DoctorTenants::All, only: Vec::new() }
 }
 
-fn control(store: Arc<dyn Store>, clock: RuntimeClock, probes: Vec<Arc<dyn Probe>>) -> Arc<Control> {
+fn control(store: Store, clock: RuntimeClock, probes: Vec<Arc<dyn Probe>>) -> Arc<Control> {
     let foundation = Foundation {
         store,
         bus: Arc::new(InProcessBus::default()),
@@ -55,12 +56,19 @@ fn control(store: Arc<dyn Store>, clock: RuntimeClock, probes: Vec<Arc<dyn Probe
 /// Two tenants with nothing in them.
 async fn scene_with(probes: Vec<Arc<dyn Probe>>) -> Scene {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-    let store = Arc::new(memory::store(Arc::new(clock)));
+    let tables = Arc::new(memory::store(Arc::new(clock)));
+    let store = Store::new(tables.clone());
     for name in ["acme", "globex"] {
         let scope = LimitScope::Tenant(tenant(name));
-        store.set_limits(&scope, Limits { runs_max: Some(1), key_retention: None }).await.unwrap();
+        store
+            .call(SetLimits {
+                scope: scope.clone(),
+                limits: Limits { runs_max: Some(1), key_retention: None },
+            })
+            .await
+            .unwrap();
     }
-    Scene { control: control(store.clone(), clock, probes), store }
+    Scene { control: control(store, clock, probes), tables }
 }
 
 async fn scene() -> Scene {
@@ -70,12 +78,12 @@ async fn scene() -> Scene {
 impl Scene {
     /// Leaves a mark of a run that is not there, and a row that cannot be read.
     async fn spoil(&self) {
-        self.store.overwrite(Table::Ready, vec![(format!("globex/{NOBODY}"), Some(String::new()))]).await;
-        self.store.overwrite(Table::Steps, vec![(format!("acme/{NOBODY}/a"), Some("{".to_owned()))]).await;
+        self.tables.overwrite(Table::Ready, vec![(format!("globex/{NOBODY}"), Some(String::new()))]).await;
+        self.tables.overwrite(Table::Steps, vec![(format!("acme/{NOBODY}/a"), Some("{".to_owned()))]).await;
     }
 
-    async fn found(&self, scope: &Scope) -> Vec<(Invariant, Option<TenantId>)> {
-        let report = self.control.examine(scope).await;
+    async fn found(&self, scope: &DoctorScope) -> Vec<(Invariant, Option<TenantId>)> {
+        let report = self.control.doctor.examine(scope).await;
         assert_eq!(report.unseen, []);
         report.findings.into_iter().map(|finding| (finding.invariant, finding.tenant)).collect()
     }
@@ -84,7 +92,7 @@ impl Scene {
 #[tokio::test(start_paused = true)]
 async fn a_new_installation_is_well() {
     let scene = scene().await;
-    let report = scene.control.examine(&everything()).await;
+    let report = scene.control.doctor.examine(&everything()).await;
     assert_eq!((report.findings, report.unseen), (Vec::new(), Vec::new()));
     let of_tenants = report.looked_at.iter().filter(|looked| looked.tenants == 2).count();
     assert_eq!(
@@ -101,9 +109,9 @@ async fn every_tenant_is_looked_at_or_the_one_that_is_asked_for_and_only_what_is
     let (damaged, ready) = (Invariant::RowDamaged, Invariant::ReadyWithoutRun);
     let both = [(ready, Some(tenant("globex"))), (damaged, Some(tenant("acme")))];
     assert_eq!(scene.found(&everything()).await, both);
-    let acme = Scope { tenants: Tenants::One(tenant("acme")), only: Vec::new() };
+    let acme = DoctorScope { tenants: DoctorTenants::One(tenant("acme")), only: Vec::new() };
     assert_eq!(scene.found(&acme).await, [(damaged, Some(tenant("acme")))]);
-    let only = Scope { tenants: Tenants::All, only: vec![ready] };
+    let only = DoctorScope { tenants: DoctorTenants::All, only: vec![ready] };
     assert_eq!(scene.found(&only).await, [(ready, Some(tenant("globex")))]);
 }
 
@@ -111,15 +119,15 @@ async fn every_tenant_is_looked_at_or_the_one_that_is_asked_for_and_only_what_is
 async fn what_cannot_be_mended_does_not_stop_the_others_and_the_second_look_tells() {
     let scene = scene().await;
     scene.spoil().await;
-    let repairs = scene.control.repair(&everything(), None).await;
-    let became: Vec<_> = repairs.repaired.iter().map(|one| (one.named.invariant, &one.became)).collect();
-    assert_eq!(became[0], (Invariant::ReadyWithoutRun, &Became::Mended));
-    assert!(matches!(became[1], (Invariant::RowDamaged, Became::Impossible(_))), "{became:?}");
+    let repairs = scene.control.doctor.repair(&everything(), None).await;
+    let became: Vec<_> = repairs.repaired.iter().map(|one| (one.named.invariant, &one.outcome)).collect();
+    assert_eq!(became[0], (Invariant::ReadyWithoutRun, &FindingOutcome::Repaired));
+    assert!(matches!(became[1], (Invariant::RowDamaged, FindingOutcome::Impossible(_))), "{became:?}");
     let left: Vec<_> = repairs.after.findings.iter().map(|finding| finding.invariant).collect();
     assert_eq!(left, [Invariant::RowDamaged]);
     let named = repairs.repaired[0].named.clone();
-    let again = scene.control.repair(&everything(), Some(vec![named])).await;
-    assert_eq!(again.repaired[0].became, Became::NothingToDo);
+    let again = scene.control.doctor.repair(&everything(), Some(vec![named])).await;
+    assert_eq!(again.repaired[0].outcome, FindingOutcome::NothingToDo);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,8 +135,8 @@ async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
     let store = Arc::new(memory::store(Arc::new(clock)));
     let away = Faults { requests_lost: 1_000, ..Faults::NONE };
-    let control = control(Arc::new(FaultyStore::new(store, 1, away)), clock, Vec::new());
-    let report = control.examine(&everything()).await;
+    let control = control(Store::new(Arc::new(FaultyStore::new(store, 1, away))), clock, Vec::new());
+    let report = control.doctor.examine(&everything()).await;
     assert_eq!(report.findings, []);
     let unseen: Vec<_> = report.unseen.iter().map(|unseen| unseen.what.as_str()).collect();
     assert!(
@@ -136,10 +144,10 @@ async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
         "{unseen:?}"
     );
     let (invariant, subject) = (Invariant::ReadyWithoutRun, NOBODY.to_owned());
-    let named = Named { invariant, tenant: Some(tenant("acme")), subject };
-    let repairs = control.repair(&everything(), Some(vec![named; 5])).await;
+    let named = FindingId { invariant, tenant: Some(tenant("acme")), subject };
+    let repairs = control.doctor.repair(&everything(), Some(vec![named; 5])).await;
     let tried = repairs.repaired.iter().map(|one| {
-        let Became::Unknown(reason) = &one.became else { panic!("somebody knew: {one:?}") };
+        let FindingOutcome::Unknown(reason) = &one.outcome else { panic!("somebody knew: {one:?}") };
         !reason.contains("not tried")
     });
     assert_eq!(tried.collect::<Vec<_>>(), [true, true, true, false, false], "each costs a time-out");
@@ -148,13 +156,13 @@ async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_nobody_runs_is_told_once_replicas_have_had_time_to_come_up() {
     let scene = scene().await;
-    let loops = Scope { tenants: Tenants::All, only: vec![Invariant::LoopNotTicking] };
+    let loops = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::LoopNotTicking] };
     assert_eq!(scene.found(&loops).await, []);
     tokio::time::advance(Duration::from_secs(31)).await;
     assert_eq!(scene.found(&loops).await.len(), StageLock::ALL.len());
-    let mut locks = StageLock::ALL.map(|stage| (stage, LoopLock::new(&scene.control, stage)));
+    let mut locks = StageLock::ALL.map(|stage| (stage, scene.control.reconcilers.loop_lock(stage)));
     for (stage, lock) in &mut locks {
-        assert!(matches!(ticking::run_once(&scene.control, lock, *stage).await, Ok(Tick::Done(_))));
+        assert!(matches!(scene.control.reconcilers.tick(lock, *stage).await, Ok(Tick::Done(_))));
     }
     assert_eq!(scene.found(&loops).await, []);
 }
@@ -163,10 +171,10 @@ async fn a_loop_that_nobody_runs_is_told_once_replicas_have_had_time_to_come_up(
 async fn a_snapshot_that_nobody_writes_is_written() {
     let scene = scene().await;
     tokio::time::advance(Duration::from_secs(31)).await;
-    let snapshot = Scope { tenants: Tenants::All, only: vec![Invariant::SnapshotStale] };
+    let snapshot = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::SnapshotStale] };
     assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
-    let repairs = scene.control.repair(&snapshot, None).await;
-    assert_eq!(repairs.repaired[0].became, Became::Mended);
+    let repairs = scene.control.doctor.repair(&snapshot, None).await;
+    assert_eq!(repairs.repaired[0].outcome, FindingOutcome::Repaired);
     assert_eq!(repairs.after.findings, []);
     tokio::time::advance(Duration::from_mins(1)).await;
     assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
@@ -176,10 +184,10 @@ async fn a_snapshot_that_nobody_writes_is_written() {
 async fn a_holder_that_does_not_renew_in_time_is_told() {
     let scene = scene().await;
     let stage = StageLock::Reconciler;
-    let mut lock = LoopLock::new(&scene.control, stage);
-    assert!(matches!(ticking::run_once(&scene.control, &mut lock, stage).await, Ok(Tick::Done(_))));
-    let lag = Scope { tenants: Tenants::All, only: vec![Invariant::RenewalLag] };
-    let ttl = scene.control.settings().locks.stage(stage).ttl;
+    let mut lock = scene.control.reconcilers.loop_lock(stage);
+    assert!(matches!(scene.control.reconcilers.tick(&mut lock, stage).await, Ok(Tick::Done(_))));
+    let lag = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::RenewalLag] };
+    let ttl = scene.control.process.settings().locks.stage(stage).ttl;
     tokio::time::advance(ttl / 2).await;
     assert_eq!(scene.found(&lag).await, [], "it is renewed at half of its time");
     tokio::time::advance(ttl / 3).await;
@@ -207,25 +215,27 @@ impl Probe for Beneath {
         ]
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<Mending, StoreError> {
+    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         let is_own = invariant == Invariant::ConsumerGone && subject == "results";
-        Ok(if is_own { Mending::Mended } else { Mending::NothingToDo })
+        Ok(if is_own { RepairOutcome::Repaired } else { RepairOutcome::NothingToDo })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_looks_at_the_servers_beneath_is_asked_to_mend_its_own() {
     let scene = scene_with(vec![Arc::new(Beneath)]).await;
-    let report = scene.control.examine(&everything()).await;
+    let report = scene.control.doctor.examine(&everything()).await;
     let found: Vec<_> = report.findings.iter().map(|finding| finding.invariant).collect();
     assert_eq!(found, [Invariant::ConsumerGone]);
     assert_eq!(report.unseen[0].what, "stream_lag");
     assert!(report.looked_at.iter().any(|looked| looked.invariant == Invariant::MemoryPolicy));
-    let repairs = scene.control.repair(&everything(), None).await;
-    let back = Became::Impossible("it was mended, and is there again".to_owned());
-    assert_eq!(repairs.repaired[0].became, back, "the second look decides");
+    let repairs = scene.control.doctor.repair(&everything(), None).await;
+    let back = FindingOutcome::Impossible("it was repaired, and the violation is back".to_owned());
+    assert_eq!(repairs.repaired[0].outcome, back, "the second look decides");
     let (invariant, subject) = (Invariant::MemoryShort, "redis".to_owned());
-    let named = Named { invariant, tenant: None, subject };
-    let repairs = scene.control.repair(&everything(), Some(vec![named])).await;
-    assert!(matches!(&repairs.repaired[0].became, Became::Impossible(plan) if plan.contains("more memory")));
+    let named = FindingId { invariant, tenant: None, subject };
+    let repairs = scene.control.doctor.repair(&everything(), Some(vec![named])).await;
+    assert!(
+        matches!(&repairs.repaired[0].outcome, FindingOutcome::Impossible(plan) if plan.contains("more memory"))
+    );
 }

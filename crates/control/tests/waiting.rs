@@ -8,11 +8,12 @@ use std::time::Duration;
 use interlock_backend::clock::RuntimeClock;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::{Bus, InProcessBus, Store, Wake, memory};
-use interlock_control::admission::{StartRequest, Started};
+use interlock_control::admission::StartRequest;
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::{Control, Settings};
 use interlock_model::Timestamp;
+use interlock_model::admission::StartOutcome;
 use interlock_model::scheduling::Edge;
 use serde_json::json;
 use tokio::time::Instant;
@@ -28,7 +29,7 @@ struct Process {
 }
 
 /// A process of its own on this store, with a bus that nobody else hears.
-fn process(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
+fn process(store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let bus = Arc::new(InProcessBus::default());
     let foundation = Foundation {
         store,
@@ -62,26 +63,28 @@ fn claim(worker: &str) -> Claim {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-    let store: Arc<dyn Store> = Arc::new(memory::store(Arc::new(clock)));
+    let store = Store::new(Arc::new(memory::store(Arc::new(clock))));
     let (near, far) = (process(store.clone(), clock, 1), process(store, clock, 2));
     let acme = "acme".parse().unwrap();
     let document =
         json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
-    far.control.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
+    far.control.documents.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
 
     let began = Instant::now();
     let waiting: Vec<_> = ["one", "two", "three"]
         .map(|worker| {
             let control = near.control.clone();
-            tokio::spawn(async move { control.claim(claim(worker), NEVER).await.unwrap() })
+            tokio::spawn(async move {
+                control.results.claim(claim(worker), NEVER, &CancellationToken::new()).await.unwrap()
+            })
         })
         .into();
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Jobs come from elsewhere, and of all that is said about them one word arrives.
     for _ in 0..3 {
         let (tenant, workflow) = (acme.clone(), "job".parse().unwrap());
-        let start = StartRequest { tenant, workflow, input: json!({}), key: None };
-        assert!(matches!(far.control.start(start).await.unwrap(), Started::New { .. }));
+        let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+        assert!(matches!(far.control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
     }
     near.bus.wake(Wake::JobsReady { tenant: acme.clone(), topic: "work".parse().unwrap(), jobs: 1 });
     for worker in waiting {
@@ -91,7 +94,7 @@ async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
 }
 
 /// A process that hears nobody else, and looks by itself every two seconds.
-fn deaf(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
+fn deaf(store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let mut process = process(store.clone(), clock, seed);
     let foundation = Foundation {
         store,
@@ -103,7 +106,8 @@ fn deaf(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
         probes: Vec::new(),
     };
     process.control = Control::new(foundation, Settings::default());
-    let listen = process.control.wakeups().clone().listen(process.bus.clone(), CancellationToken::new());
+    let listen =
+        process.control.process.wakeups().clone().listen(process.bus.clone(), CancellationToken::new());
     tokio::spawn(listen);
     process
 }
@@ -111,25 +115,28 @@ fn deaf(store: Arc<dyn Store>, clock: RuntimeClock, seed: u64) -> Process {
 #[tokio::test(start_paused = true)]
 async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-    let store: Arc<dyn Store> = Arc::new(memory::store(Arc::new(clock)));
+    let store = Store::new(Arc::new(memory::store(Arc::new(clock))));
     let (near, far) = (deaf(store.clone(), clock, 1), process(store, clock, 2));
     let (acme, topic): (interlock_model::TenantId, interlock_model::Topic) =
         ("acme".parse().unwrap(), "work".parse().unwrap());
     let document =
         json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
-    far.control.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
+    far.control.documents.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
     let start = async || {
         let start = StartRequest {
             tenant: acme.clone(),
             workflow: "job".parse().unwrap(),
             input: json!({}),
             key: None,
+            parent_span: None,
         };
-        assert!(matches!(far.control.start(start).await.unwrap(), Started::New { .. }));
+        assert!(matches!(far.control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
     };
     for (is_told, expected) in [(false, 1), (true, 1), (false, 2)] {
         let control = near.control.clone();
-        let waiting = tokio::spawn(async move { control.claim(claim("w"), NEVER).await.unwrap() });
+        let waiting = tokio::spawn(async move {
+            control.results.claim(claim("w"), NEVER, &CancellationToken::new()).await.unwrap()
+        });
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         let began = Instant::now();
         start().await;
@@ -139,15 +146,23 @@ async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() 
         assert_eq!(waiting.await.unwrap().len(), 1);
         assert!(began.elapsed() <= Settings::default().claim_poll);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(near.control.counted().orphans_replayed, expected, "told: {is_told}");
+        assert_eq!(near.control.process.counted().orphans_replayed, expected, "told: {is_told}");
     }
     // One that waited for a worker, and not for a word, is none.
     start().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(near.control.claim(claim("w"), Duration::ZERO).await.unwrap().len(), 1);
+    assert_eq!(
+        near.control
+            .results
+            .claim(claim("w"), Duration::ZERO, &CancellationToken::new())
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(near.control.counted().orphans_replayed, 2);
-    let waits = near.control.counted().job_lock_wait;
+    assert_eq!(near.control.process.counted().orphans_replayed, 2);
+    let waits = near.control.process.counted().job_lock_wait;
     assert_eq!(waits.count(), 4);
     assert!(waits.sum_ms() >= 10_000.0, "the last one waited for ten seconds: {}", waits.sum_ms());
 }

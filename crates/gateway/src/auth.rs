@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 use interlock_api::Code;
 use interlock_backend::keys::{KeyScope, Role};
-use interlock_control::keys::{Principal, Recognition};
+use interlock_control::api_keys::{Principal, Recognition};
 use interlock_model::TenantId;
 
 use crate::error::Refusal;

@@ -9,9 +9,9 @@ use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
 use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
-use interlock_control::contention::TuningError;
-use interlock_control::definitions::SaveError;
-use interlock_control::keys::KeyError;
+use interlock_control::api_keys::KeyError;
+use interlock_control::documents::SaveError;
+use interlock_control::rollouts::TuningError;
 use interlock_model::Resource;
 use interlock_model::contention::BookError;
 use interlock_model::time::millis;
@@ -143,21 +143,17 @@ fn unknown(sentence: &str) -> Refusal {
 
 impl Refusal {
     /// Why a start was not decided. Whether a retry is safe depends on its key.
-    pub(crate) fn of_start(error: StartError, has_key: bool) -> Self {
+    pub(crate) fn of_start(error: StartError, has_key: bool, retry_after: impl FnOnce() -> Duration) -> Self {
         match error {
             StartError::WorkflowNotFound(id) => Self::not_found("workflow", id.as_str()),
             StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
             StartError::InvalidInput(_) | StartError::UnknownStep(_) => Self::invalid(error),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
-            StartError::GateBusy { retry_after, .. } => {
-                Self::unavailable(&error.to_string()).retry_after(retry_after)
+            StartError::LockBusy { .. } | StartError::NotDone => {
+                Self::unavailable(&error.to_string()).retry_after(retry_after())
             }
-            StartError::NotDone { retry_after } => {
-                Self::unavailable("the store did not answer in time; nothing was started")
-                    .retry_after(retry_after)
-            }
-            StartError::Unknown { retry_after } => unknown(&error.to_string())
-                .retry_after(retry_after)
+            StartError::Unknown => unknown(&error.to_string())
+                .retry_after(retry_after())
                 .with(|problem| problem.retry_with_same_key = Some(has_key)),
             StartError::Store(error) => error.into(),
         }
@@ -273,8 +269,7 @@ mod tests {
     #[test]
     fn an_unknown_outcome_may_be_retried_only_with_a_key() {
         for has_key in [true, false] {
-            let error = StartError::Unknown { retry_after: Duration::from_millis(1) };
-            let refusal = Refusal::of_start(error, has_key);
+            let refusal = Refusal::of_start(StartError::Unknown, has_key, || Duration::from_millis(1));
             assert_eq!(refusal.problem().retry_with_same_key, Some(has_key));
             assert_eq!(refusal.into_response().headers()[RETRY_AFTER], "1");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use interlock_control::keys::KeyRing;
+use interlock_control::api_keys::ApiKeys;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,7 @@ impl Gateway {
 }
 
 /// Without keys everybody is admin: then only this machine may reach us.
-fn refuse_open_door(address: SocketAddr, keys: &KeyRing) -> Result<(), BindError> {
+fn refuse_open_door(address: SocketAddr, keys: &ApiKeys) -> Result<(), BindError> {
     if keys.has_keys() || address.ip().is_loopback() { Ok(()) } else { Err(BindError::NoKeys(address)) }
 }
 

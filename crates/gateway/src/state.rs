@@ -1,11 +1,26 @@
-//! What all requests share.
+//! What all requests share: the stages that they use, and what the gateway itself keeps.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
+use interlock_backend::StoreReader;
 use interlock_control::Control;
-use interlock_control::keys::KeyRing;
+use interlock_control::admission::Admission;
+use interlock_control::api_keys::ApiKeys;
+use interlock_control::contention::Contention;
+use interlock_control::dead_letters::DeadLetters;
+use interlock_control::doctor::Doctor;
+use interlock_control::documents::Documents;
+use interlock_control::locks::Locks;
+use interlock_control::policy::Policy;
+use interlock_control::process::Process;
+use interlock_control::results::Results;
+use interlock_control::rollouts::Rollouts;
+use interlock_control::runs::Runs;
+use interlock_control::why::Why;
+use interlock_control::worker_directory::WorkerDirectory;
+use interlock_control::workers::Workers;
 use interlock_model::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +33,7 @@ use crate::settings::Settings;
 /// What the gateway stands on.
 pub struct Foundation {
     pub control: Arc<Control>,
-    pub keys: Arc<KeyRing>,
+    pub keys: Arc<ApiKeys>,
     /// Only to tell how long ago something was; the store decides every expiry.
     pub clock: Arc<dyn Clock>,
     pub deployment: Deployment,
@@ -38,8 +53,23 @@ pub struct Deployment {
 pub(crate) type App = Arc<Shared>;
 
 pub(crate) struct Shared {
-    pub control: Arc<Control>,
-    pub keys: Arc<KeyRing>,
+    /// For reading. Only stages write.
+    pub store: StoreReader,
+    pub process: Arc<Process>,
+    pub contention: Arc<Contention>,
+    pub worker_directory: Arc<WorkerDirectory>,
+    pub why: Arc<Why>,
+    pub admission: Arc<Admission>,
+    pub results: Arc<Results>,
+    pub locks: Arc<Locks>,
+    pub policy: Arc<Policy>,
+    pub rollouts: Arc<Rollouts>,
+    pub workers: Arc<Workers>,
+    pub dead_letters: Arc<DeadLetters>,
+    pub documents: Arc<Documents>,
+    pub runs: Arc<Runs>,
+    pub doctor: Arc<Doctor>,
+    pub keys: Arc<ApiKeys>,
     pub clock: Arc<dyn Clock>,
     pub deployment: Deployment,
     pub settings: Settings,
@@ -53,7 +83,7 @@ pub(crate) struct Shared {
     /// No more waiting: long polls answer, streams end.
     pub closing: CancellationToken,
     /// Work that must not end half-way.
-    in_hand: TaskTracker,
+    in_progress: TaskTracker,
     pub started: Instant,
 }
 
@@ -65,9 +95,23 @@ impl Shared {
             streams: Arc::new(Semaphore::new(settings.streams_max)),
             scrape: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),
-            in_hand: TaskTracker::new(),
+            in_progress: TaskTracker::new(),
             started: Instant::now(),
-            control,
+            store: control.process.reader(),
+            process: control.process.clone(),
+            contention: control.contention.clone(),
+            worker_directory: control.worker_directory.clone(),
+            why: control.why.clone(),
+            admission: control.admission.clone(),
+            results: control.results.clone(),
+            locks: control.locks.clone(),
+            policy: control.policy.clone(),
+            rollouts: control.rollouts.clone(),
+            workers: control.workers.clone(),
+            dead_letters: control.dead_letters.clone(),
+            documents: control.documents.clone(),
+            runs: control.runs.clone(),
+            doctor: control.doctor.clone(),
             keys,
             clock,
             deployment,
@@ -76,17 +120,17 @@ impl Shared {
         })
     }
 
-    /// Does `work` to its end, even if the client hangs up meanwhile. For work that takes a run in several steps:
-    /// stopped between two of them, it would hold the run until its lease ends. A start needs no such care: its
-    /// admission is one step of the store, and a lost wake-up is made up for at the engine's next look.
+    /// Does `work` to its end, even if the client disconnects meanwhile. For work that acquires a run in several steps:
+    /// stopped between two of them, it would hold the run until its lease expires. A start needs no such care: its
+    /// admission is one step of the store, and the engine's next poll makes up for a lost wake-up.
     pub(crate) async fn to_the_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Refusal> {
-        match self.in_hand.spawn(work).await {
+        match self.in_progress.spawn(work).await {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(%error, "a request ended by a bug");
+                tracing::error!(%error, "request panicked");
                 Err(Refusal::bug())
             }
         }
@@ -94,8 +138,8 @@ impl Shared {
 
     /// Waits for what [`to_the_end`](Self::to_the_end) began.
     pub(crate) async fn finish(&self) {
-        self.in_hand.close();
-        self.in_hand.wait().await;
+        self.in_progress.close();
+        self.in_progress.wait().await;
     }
 }
 
@@ -112,7 +156,7 @@ pub(crate) mod tests {
     pub(crate) async fn app() -> App {
         let clock = Arc::new(SystemClock);
         let parts = service::Foundation {
-            store: Arc::new(memory::store(clock.clone())),
+            store: interlock_backend::Store::new(Arc::new(memory::store(clock.clone()))),
             bus: Arc::new(InProcessBus::default()),
             clock: clock.clone(),
             identity: Identity::from_seed(1),
@@ -121,7 +165,7 @@ pub(crate) mod tests {
             probes: Vec::new(),
         };
         let control = Control::new(parts, interlock_control::Settings::default());
-        let keys = KeyRing::load(&control, None).await.unwrap();
+        let keys = ApiKeys::load(control.process.clone(), None).await.unwrap();
         let [backend, durability, bus, prefix] =
             ["memory", "none", "in process", "cordum"].map(str::to_owned);
         let deployment = Deployment { roles: Vec::new(), backend, durability, bus, prefix };
@@ -129,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn work_in_hand_outlives_whoever_asked_for_it() {
+    async fn work_in_progress_outlives_whoever_asked_for_it() {
         let app = app().await;
         let (began, has_begun) = tokio::sync::oneshot::channel();
         let (release, released) = tokio::sync::oneshot::channel::<()>();

@@ -1,28 +1,26 @@
-//! The rules: one holder at a time, fences that only grow, and a place that refuses a fence smaller than the last.
+//! The rules: one holder at a time, fences that only grow, and a resource that refuses a fence below the largest seen.
 
-use porcupine_rs::Model;
-
-/// What was done to the lock, or to what it guards.
+/// An action on the lock, or on the resource behind it, with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum LockAction {
     Granted {
         token: String,
         fence: u64,
     },
-    /// Refused because somebody else held it.
+    /// Refused: another client held the lock.
     Held,
     Renewed {
         token: String,
     },
-    /// Renewal or release refused: the hold had ended.
+    /// Renewal or release refused: the lease had ended.
     Stale {
         token: String,
     },
-    /// Released, or run out; of the latter only the store can tell when.
+    /// Released or expired; only the store knows when a lease expired.
     Ended {
         token: String,
     },
-    /// The guarded place took a write.
+    /// The resource accepted a write.
     Written {
         fence: u64,
     },
@@ -32,39 +30,30 @@ pub enum Act {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct State {
+pub(crate) struct LockState {
     holder: Option<String>,
     last_fence: u64,
     written_fence: u64,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct FencedLock;
-
-impl Model for FencedLock {
-    type State = State;
-    type Op = Act;
-    type Metadata = ();
-
-    fn init() -> State {
-        State::default()
-    }
-
-    fn step(state: &State, act: &Act) -> (bool, State) {
-        let is_holder = |token: &String| state.holder.as_ref() == Some(token);
-        match act {
-            Act::Granted { token, fence } => {
-                let after = State { holder: Some(token.clone()), last_fence: *fence, ..state.clone() };
-                (state.holder.is_none() && *fence > state.last_fence, after)
+impl LockState {
+    /// The state after the action, or `None` if the rules do not allow it here.
+    pub(crate) fn after(&self, action: &LockAction) -> Option<Self> {
+        let is_holder = |token: &String| self.holder.as_ref() == Some(token);
+        let (is_allowed, after) = match action {
+            LockAction::Granted { token, fence } => {
+                let after = Self { holder: Some(token.clone()), last_fence: *fence, ..self.clone() };
+                (self.holder.is_none() && *fence > self.last_fence, after)
             }
-            Act::Held => (state.holder.is_some(), state.clone()),
-            Act::Renewed { token } => (is_holder(token), state.clone()),
-            Act::Stale { token } => (!is_holder(token), state.clone()),
-            Act::Ended { token } => (is_holder(token), State { holder: None, ..state.clone() }),
-            Act::Written { fence } => {
-                (*fence >= state.written_fence, State { written_fence: *fence, ..state.clone() })
+            LockAction::Held => (self.holder.is_some(), self.clone()),
+            LockAction::Renewed { token } => (is_holder(token), self.clone()),
+            LockAction::Stale { token } => (!is_holder(token), self.clone()),
+            LockAction::Ended { token } => (is_holder(token), Self { holder: None, ..self.clone() }),
+            LockAction::Written { fence } => {
+                (*fence >= self.written_fence, Self { written_fence: *fence, ..self.clone() })
             }
-            Act::WriteRefused { fence } => (*fence < state.written_fence, state.clone()),
-        }
+            LockAction::WriteRefused { fence } => (*fence < self.written_fence, self.clone()),
+        };
+        is_allowed.then_some(after)
     }
 }

@@ -1,141 +1,133 @@
-//! Histories of a lock and of what its fence guards, as clients saw them, and whether one order of events explains
-//! them all: each between its call and its answer, and each allowed by the rules at its place.
+//! Checks whether the history of a lock, as its clients saw it, is linearizable: one order of its events must exist in
+//! which each happens between its call and its answer and is allowed by the rules.
 
 mod fenced_lock;
+mod search;
 
 use std::time::Duration;
 
-pub use fenced_lock::Act;
-use fenced_lock::FencedLock;
-use porcupine_rs::{CheckResult, Operation, check_operations_timeout};
+pub use fenced_lock::LockAction;
+use search::Search;
 
-/// Something that was done, or refused, somewhere between two moments of one clock.
+/// An action that happened between two times of one clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct HistoryEvent {
     pub client: u32,
-    pub act: Act,
+    pub action: LockAction,
     /// In microseconds.
     pub called: i64,
     pub answered: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Some order explains all that was seen.
-    Explained,
-    /// No order does.
-    Refuted,
+pub enum HistoryVerdict {
+    Linearizable,
+    /// No order of the events follows the rules.
+    Impossible,
     /// The search took too long.
     Undecided,
 }
 
-/// Whether the history of one lock can be explained. Few clients at once keep the search short.
+/// Checks the history of one lock. Few clients at once keep the search short.
 #[must_use]
-pub fn check(history: &[Seen], patience: Duration) -> Verdict {
-    let operations: Vec<Operation<FencedLock>> = history
-        .iter()
-        .map(|seen| Operation {
-            client_id: Some(seen.client),
-            call_time: seen.called,
-            return_time: seen.answered,
-            op: seen.act.clone(),
-            metadata: None,
-        })
-        .collect();
-    match check_operations_timeout(&operations, patience) {
-        CheckResult::Ok => Verdict::Explained,
-        CheckResult::Illegal => Verdict::Refuted,
-        CheckResult::Unknown => Verdict::Undecided,
-    }
+pub fn check(history: &[HistoryEvent], search_limit: Duration) -> HistoryVerdict {
+    Search::new(history).run(search_limit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Acts one after the other, a millisecond each.
-    fn in_turn(acts: &[Act]) -> Vec<Seen> {
-        let seen = |(at, act): (i64, &Act)| Seen {
+    /// A history of these actions, each after the one before it.
+    fn in_turn(actions: &[LockAction]) -> Vec<HistoryEvent> {
+        let event = |(at, action): (i64, &LockAction)| HistoryEvent {
             client: 1,
-            act: act.clone(),
+            action: action.clone(),
             called: at * 1_000,
             answered: at * 1_000 + 500,
         };
-        (0..).zip(acts).map(seen).collect()
+        (0..).zip(actions).map(event).collect()
     }
 
-    fn verdict(acts: &[Act]) -> Verdict {
-        check(&in_turn(acts), Duration::from_secs(10))
+    fn verdict(actions: &[LockAction]) -> HistoryVerdict {
+        check(&in_turn(actions), Duration::from_mins(1))
     }
 
-    fn granted(token: &str, fence: u64) -> Act {
-        Act::Granted { token: token.to_owned(), fence }
+    fn granted(token: &str, fence: u64) -> LockAction {
+        LockAction::Granted { token: token.to_owned(), fence }
     }
 
-    fn renewed(token: &str) -> Act {
-        Act::Renewed { token: token.to_owned() }
+    fn renewed(token: &str) -> LockAction {
+        LockAction::Renewed { token: token.to_owned() }
     }
 
-    fn ended(token: &str) -> Act {
-        Act::Ended { token: token.to_owned() }
+    fn ended(token: &str) -> LockAction {
+        LockAction::Ended { token: token.to_owned() }
     }
 
     #[test]
-    fn holds_one_after_the_other_are_explained() {
-        let acts = [
+    fn leases_one_after_the_other_are_linearizable() {
+        let actions = [
             granted("a", 1),
-            Act::Held,
+            LockAction::Held,
             renewed("a"),
             ended("a"),
             granted("b", 2),
-            Act::Written { fence: 2 },
+            LockAction::Written { fence: 2 },
         ];
-        assert_eq!(verdict(&acts), Verdict::Explained);
+        assert_eq!(verdict(&actions), HistoryVerdict::Linearizable);
     }
 
     #[test]
-    fn a_double_grant_is_refuted() {
-        assert_eq!(verdict(&[granted("a", 1), granted("b", 2)]), Verdict::Refuted);
-        assert_eq!(verdict(&[granted("a", 1), granted("b", 2), renewed("a")]), Verdict::Refuted);
+    fn a_double_grant_is_impossible() {
+        assert_eq!(verdict(&[granted("a", 1), granted("b", 2)]), HistoryVerdict::Impossible);
+        assert_eq!(verdict(&[granted("a", 1), granted("b", 2), renewed("a")]), HistoryVerdict::Impossible);
     }
 
     #[test]
-    fn a_fence_that_does_not_grow_is_refuted() {
-        assert_eq!(verdict(&[granted("a", 2), ended("a"), granted("b", 2)]), Verdict::Refuted);
-        assert_eq!(verdict(&[granted("a", 2), ended("a"), granted("b", 1)]), Verdict::Refuted);
+    fn a_fence_that_does_not_grow_is_impossible() {
+        assert_eq!(verdict(&[granted("a", 2), ended("a"), granted("b", 2)]), HistoryVerdict::Impossible);
+        assert_eq!(verdict(&[granted("a", 2), ended("a"), granted("b", 1)]), HistoryVerdict::Impossible);
     }
 
     #[test]
-    fn a_stale_write_that_counted_is_refuted_and_one_that_was_refused_is_not() {
-        let late = [granted("a", 1), ended("a"), granted("b", 2), Act::Written { fence: 2 }];
-        let with = |act: Act| verdict(&[&late[..], &[act]].concat());
-        assert_eq!(with(Act::WriteRefused { fence: 1 }), Verdict::Explained);
-        assert_eq!(with(Act::Written { fence: 1 }), Verdict::Refuted);
-        assert_eq!(with(Act::WriteRefused { fence: 2 }), Verdict::Refuted, "the live holder may write");
+    fn an_accepted_stale_write_is_impossible() {
+        let late = [granted("a", 1), ended("a"), granted("b", 2), LockAction::Written { fence: 2 }];
+        let with = |action: LockAction| verdict(&[&late[..], &[action]].concat());
+        assert_eq!(with(LockAction::WriteRefused { fence: 1 }), HistoryVerdict::Linearizable);
+        assert_eq!(with(LockAction::Written { fence: 1 }), HistoryVerdict::Impossible);
+        assert_eq!(
+            with(LockAction::WriteRefused { fence: 2 }),
+            HistoryVerdict::Impossible,
+            "the live holder may write"
+        );
     }
 
     #[test]
-    fn a_hold_that_was_refused_must_have_been_lost() {
-        assert_eq!(verdict(&[granted("a", 1), Act::Stale { token: "a".to_owned() }]), Verdict::Refuted);
-        let lost = [granted("a", 1), ended("a"), Act::Stale { token: "a".to_owned() }];
-        assert_eq!(verdict(&lost), Verdict::Explained);
-        assert_eq!(verdict(&[granted("a", 1), ended("a"), renewed("a")]), Verdict::Refuted);
+    fn a_stale_token_belongs_to_a_lease_that_has_ended() {
+        assert_eq!(
+            verdict(&[granted("a", 1), LockAction::Stale { token: "a".to_owned() }]),
+            HistoryVerdict::Impossible
+        );
+        let lost = [granted("a", 1), ended("a"), LockAction::Stale { token: "a".to_owned() }];
+        assert_eq!(verdict(&lost), HistoryVerdict::Linearizable);
+        assert_eq!(verdict(&[granted("a", 1), ended("a"), renewed("a")]), HistoryVerdict::Impossible);
     }
 
     #[test]
-    fn a_free_lock_that_was_refused_is_refuted() {
-        assert_eq!(verdict(&[granted("a", 1), ended("a"), Act::Held]), Verdict::Refuted);
+    fn a_free_lock_is_never_refused() {
+        assert_eq!(verdict(&[granted("a", 1), ended("a"), LockAction::Held]), HistoryVerdict::Impossible);
     }
 
     #[test]
-    fn what_overlaps_may_have_happened_in_either_order() {
-        let seen = |act, called, answered| Seen { client: 1, act, called, answered };
+    fn overlapping_events_may_happen_in_either_order() {
+        let event = |action, called, answered| HistoryEvent { client: 1, action, called, answered };
         let overlapping = [
-            seen(granted("b", 2), 0, 100),
-            seen(granted("a", 1), 10, 20),
-            seen(ended("a"), 15, 90),
-            seen(Act::Held, 5, 30),
+            event(granted("b", 2), 0, 100),
+            event(granted("a", 1), 10, 20),
+            event(ended("a"), 15, 90),
+            event(LockAction::Held, 5, 30),
         ];
-        assert_eq!(check(&overlapping, Duration::from_secs(10)), Verdict::Explained);
+        assert_eq!(check(&overlapping, Duration::from_mins(1)), HistoryVerdict::Linearizable);
     }
 }

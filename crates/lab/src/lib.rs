@@ -1,7 +1,7 @@
-//! What proves the promises on a running installation, as a library: the command line prints what it finds.
+//! Verifies and measures a running installation. The command line prints the results.
 //!
-//! * [`contention`]: the same load on different strategies and retry policies, measured side by side
-//! * [`drill`]: a holder that is paused past its lease, and what becomes of its late writes
+//! * [`contention`]: puts the same load on different strategies and retry policies and compares the measurements
+//! * [`drill`]: pauses a holder past its lease and checks that its late writes are refused
 
 pub mod contention;
 pub mod drill;

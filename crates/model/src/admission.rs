@@ -1,4 +1,4 @@
-//! May this run start now?
+//! Whether a run may start now.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,46 +14,35 @@ use crate::tenant::SlotFlow;
 use crate::trace::TraceParent;
 use crate::{Fence, IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
-/// A client's name for one intent, with what it was sent with.
+/// An idempotency key and the fingerprint of the payload it came with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotentIntent {
     pub key: IdempotencyKey,
     pub fingerprint: Fingerprint,
 }
 
-/// A request to start a run. `run` is the id that it gets if it is admitted; asking again with the same id is safe.
+/// A request to start a run. `run` is the id of the new run, so sending the request again is safe.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StartRun {
+pub struct RunRequest {
     pub run: RunId,
     pub tenant: TenantId,
     pub workflow: WorkflowId,
-    /// The version that the caller knows. If it is not the current one, nothing is started.
-    pub workflow_version: u32,
     pub input: Value,
     pub intent: Option<IdempotentIntent>,
     pub origin: StartedFrom,
-    /// Whether the caller asked with this very id before and got no answer.
-    pub is_repeat: bool,
-    /// Steps that a rerun takes over as they ended.
-    pub copied_steps: Vec<(StepKey, StepRun)>,
-    /// What the engine would do first, to be written with the run. None: the run is left to the engine.
-    pub first_turn: Option<FirstTurn>,
-    /// The fence of the tenant's admission lock, if the caller holds it: then nothing is started unless it still does,
-    /// and unless the key is still reserved for this run.
-    pub hold: Option<Fence>,
-    /// The span that its starter was in, if it told.
+    /// The span of the client that started the run, if it sent a `traceparent`.
     pub trace: Option<TraceParent>,
 }
 
-impl StartRun {
-    /// What is written down of the request, once.
+impl RunRequest {
+    /// The immutable part of the run, written once.
     #[must_use]
-    pub fn asked(&self, now: Timestamp) -> Start {
+    pub fn start(&self, workflow_version: u32, now: Timestamp) -> Start {
         Start {
             run: self.run,
             tenant: self.tenant.clone(),
             workflow: self.workflow.clone(),
-            workflow_version: self.workflow_version,
+            workflow_version,
             input: self.input.clone(),
             idempotency_key: self.intent.as_ref().map(|intent| intent.key.clone()),
             origin: self.origin.clone(),
@@ -63,19 +52,38 @@ impl StartRun {
     }
 }
 
-/// The first turn of a run, decided before it is admitted: a start and its first dispatch are one write.
+/// How a run begins under the definition that the caller compiled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartPlan {
+    /// If it is not the current version, nothing is started.
+    pub workflow_version: u32,
+    /// Finished steps that a rerun copies from its source.
+    pub copied_steps: Vec<(StepKey, StepRun)>,
+    /// The engine's first turn, written together with the run. If absent, the engine advances the run later.
+    pub first_turn: Option<FirstTurn>,
+}
+
+impl StartPlan {
+    /// The status of a run that begins by this plan.
+    #[must_use]
+    pub fn status(&self) -> RunStatus {
+        self.first_turn.as_ref().map_or(RunStatus::Pending, |turn| turn.head.status)
+    }
+}
+
+/// The first turn of a run, computed before admission so that a start and its first dispatch are one write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FirstTurn {
     pub head: Head,
     pub steps: Vec<(StepKey, StepRun)>,
     pub events: Vec<Event>,
     pub dispatched: Vec<NewJob>,
-    /// Dispatched, and not to be claimed until it is decided whether they may be.
+    /// Dispatched jobs that no worker may claim until the dispatch policy releases them.
     pub held: Vec<HeldJob>,
     pub approvals_opened: Vec<Approval>,
 }
 
-/// What the tenant used and might use when the answer was given.
+/// The tenant's active runs and its limit at the time of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     pub runs_active: u32,
@@ -89,42 +97,41 @@ impl Usage {
     }
 }
 
-/// The answer to "may this run start now?". Each variant is a normal outcome; none is an error.
+/// The outcome of a start request. Each variant is a normal outcome; none is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Admission {
+pub enum StartOutcome {
     /// The run was created and holds one of its tenant's slots.
-    Admitted { run: RunId, usage: Usage },
-    /// This idempotency key already started `run`; nothing was created. No status: the run was deleted since.
+    Admitted { run: RunId, status: RunStatus, usage: Usage },
+    /// This idempotency key already started `run`; nothing was created. Without a status, the run was deleted since.
     Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
     /// This idempotency key started `run` with another payload; nothing was created.
     KeyReused { run: RunId, usage: Usage },
     /// The tenant holds all of its slots; nothing was created.
     AtCapacity { usage: Usage, slot_flow: SlotFlow },
-    /// The workflow is now at another version, or gone; nothing was created. Load it and ask again.
+    /// The workflow has another version now, or was deleted; nothing was created. Load it and retry.
     DefinitionChanged { current: Option<u32>, usage: Usage },
 }
 
-/// What an idempotency key stands for.
+/// The run that an idempotency key stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub run: RunId,
     pub fingerprint: Fingerprint,
-    /// When the key may be used afresh; never, if absent.
+    /// When the key may be reused; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Absent once the run is there.
+    /// Absent once the run exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
 }
 
-/// A key that somebody under the tenant's admission lock means to use. A hint to people and to the next in the lock: only
-/// the create decides.
+/// A key claimed under the tenant's admission lock before its run exists. It is only a hint: the create decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Of the lock that it was made under. Whoever holds the lock under a larger one takes it over.
+    /// The lock's fence. A later holder, with a larger fence, takes the reservation over.
     pub fence: Fence,
-    /// When it ends without another word: its process has died.
+    /// When it expires because its process died.
     pub until: Timestamp,
 }
 
@@ -136,12 +143,12 @@ impl KeyRecord {
     }
 }
 
-/// What the key says about a start, before the cap is looked at: a retry must not fail because it worked.
+/// What an idempotency key means for a start. Checked before the cap, so that a retry of a success never fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum KeyVerdict {
     Fresh,
-    /// Somebody means to start `run` under it, and has not yet.
+    /// Reserved for `run`, which does not exist yet.
     Reserved(RunId, Fence),
     Replay(RunId),
     Mismatch(RunId),

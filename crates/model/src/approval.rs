@@ -5,15 +5,14 @@ use serde_json::Value;
 
 use crate::{JobId, Timestamp, WorkflowId};
 
-/// What the person decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    Approved,
-    Rejected,
+crate::named_enum! {
+    /// What the person decided.
+    pub enum Verdict {
+        Approved = "approved",
+        Rejected = "rejected",
+    }
 }
 
-/// Who decided, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     pub verdict: Verdict,
@@ -22,7 +21,7 @@ pub struct Decision {
     pub reason: Option<String>,
 }
 
-/// An approval that was asked for.
+/// A request for a person's decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     pub job: JobId,
@@ -37,23 +36,22 @@ pub struct Approval {
 pub enum ApprovalState {
     Open,
     Resolved(Decision),
-    /// The run ended or the step timed out before anybody decided.
+    /// The run ended or the step timed out before a decision.
     Withdrawn,
 }
 
-/// The answer to "here is my verdict".
+/// The outcome of resolving an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Resolution {
     Recorded,
-    /// The same verdict was given before.
+    /// The same verdict was recorded before.
     AlreadySo,
-    /// Another verdict was given before, or the question was withdrawn.
+    /// Another verdict was recorded before, or the approval was withdrawn.
     AlreadyOtherwise(ApprovalState),
 }
 
 impl ApprovalState {
-    /// What `verdict` means for an approval in this state.
     pub fn resolve(&self, verdict: Verdict) -> Resolution {
         match self {
             Self::Open => Resolution::Recorded,

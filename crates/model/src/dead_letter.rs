@@ -1,58 +1,46 @@
-//! What was given up on, with why: nothing disappears in silence.
+//! Dead letters: work that the system gave up on, kept for an operator with the reason.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobOutcome;
 use crate::{JobId, RunId, Timestamp, Topic};
 
-/// A job, or a message about one, that nobody will try again by itself.
+/// A job, or a result of one, that is not retried automatically.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub job: JobId,
-    /// Where the job was queued, as far as is known.
+    /// The job's topic, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
     pub code: LetterCode,
     /// One sentence for people.
     pub reason: String,
-    /// How often it was tried.
+    /// Attempts so far.
     pub attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     pub buried_at: Timestamp,
-    /// What the worker had said, where nobody else keeps it.
+    /// The worker's result, if it is stored nowhere else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<JobOutcome>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LetterCode {
-    /// Too many dispatches in a row whose worker was lost.
-    WorkerLost,
-    /// A worker's result that could not be taken into account, however often it was delivered.
-    ResultUnhandled,
-}
-
-impl LetterCode {
-    pub const ALL: [Self; 2] = [Self::WorkerLost, Self::ResultUnhandled];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WorkerLost => "worker_lost",
-            Self::ResultUnhandled => "result_unhandled",
-        }
+crate::named_enum! {
+    pub enum LetterCode {
+        /// Too many dispatches in a row lost their worker.
+        WorkerLost = "worker_lost",
+        /// A worker's result could not be applied after the maximum number of deliveries.
+        ResultUnhandled = "result_unhandled",
     }
 }
 
-/// Which letters are meant. What is absent holds for all.
+/// Selects dead letters. An absent field matches all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LetterFilter {
     pub code: Option<LetterCode>,
     pub topic: Option<Topic>,
     pub run: Option<RunId>,
-    /// Buried before then.
+    /// Only letters created before this time.
     pub before: Option<Timestamp>,
 }
 
@@ -71,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_means_what_fits_all_of_it() {
+    fn a_filter_matches_only_when_every_field_matches() {
         let run = RunId::new(Timestamp::from_millis(1), [1; 10]);
         let letter = DeadLetter {
             job: format!("{run}:build@10").parse().unwrap(),
@@ -100,6 +88,6 @@ mod tests {
         ] {
             assert!(!other.is_meant(&letter), "{other:?}");
         }
-        assert!(!fitting.is_meant(&DeadLetter { topic: None, ..letter }), "an unknown topic is not that one");
+        assert!(!fitting.is_meant(&DeadLetter { topic: None, ..letter }), "an unknown topic does not match");
     }
 }

@@ -1,4 +1,4 @@
-//! What must be true of an installation at any moment, and what is done where it is not.
+//! The invariants of an installation and how to repair a violation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,36 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::TenantId;
 
-/// Where an invariant is looked for.
+/// Where an invariant is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Realm {
     /// In the rows of each tenant.
     Tenant,
-    /// In what belongs to no tenant, in the servers beneath, and in the processes themselves.
+    /// In shared state, in Redis and NATS, and in the processes themselves.
     Installation,
 }
 
 macro_rules! invariants {
     ($($(#[doc = $rule:literal])* $name:ident = $text:literal, $realm:ident, $plan:literal;)*) => {
-        /// Something that is always true, unless something is wrong.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum Invariant {
-            $($(#[doc = $rule])* $name,)*
+        crate::named_enum! {
+            /// A condition that always holds unless something is broken.
+            #[derive(PartialOrd, Ord, Hash)]
+            pub enum Invariant {
+                $($(#[doc = $rule])* $name = $text,)*
+            }
         }
 
         impl Invariant {
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            /// As programs know it.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
-            /// What must be true.
+            /// What must hold.
             #[must_use]
             pub fn rule(self) -> &'static str {
                 match self {
@@ -51,7 +42,7 @@ macro_rules! invariants {
                 }
             }
 
-            /// What is done, or is to be done, where it is violated.
+            /// The repair, or what an operator has to do.
             #[must_use]
             pub fn plan(self) -> &'static str {
                 match self {
@@ -63,81 +54,81 @@ macro_rules! invariants {
 }
 
 invariants! {
-    /// A slot is held by a run that lives.
-    SlotWithoutRun = "slot_without_run", Tenant, "give the slot back";
-    /// A run that lives holds a slot.
-    RunWithoutSlot = "run_without_slot", Tenant, "give the run a slot, over the cap if need be";
-    /// The number of live runs that is written down is the number of slots.
-    SlotCountDrift = "slot_count_drift", Tenant, "write the counted number down";
-    /// An idempotency key names a run that is there, or was deleted.
+    /// Every slot belongs to a live run.
+    SlotWithoutRun = "slot_without_run", Tenant, "release the slot";
+    /// Every live run holds a slot.
+    RunWithoutSlot = "run_without_slot", Tenant, "give the run a slot, even above the cap";
+    /// The stored count of active runs equals the number of slots.
+    SlotCountDrift = "slot_count_drift", Tenant, "store the counted number";
+    /// An idempotency key names a run that exists or was deleted.
     KeyWithoutRun = "key_without_run", Tenant, "free the key";
-    /// A reserved idempotency key belongs to a start that is on its way.
+    /// A reserved idempotency key belongs to a start in progress.
     ReservationLeftBehind = "reservation_left_behind", Tenant, "free the key";
-    /// A worker's lease is on a job that is open.
+    /// A worker's lease belongs to an open job.
     LeaseWithoutJob = "lease_without_job", Tenant, "remove the lease";
-    /// A worker's lease is found when it runs out.
-    LeaseNotIndexed = "lease_not_indexed", Tenant, "put the lease into the index again";
-    /// A job that is open waits in its queue or is with a worker.
+    /// A worker's lease is in the expiry index.
+    LeaseNotIndexed = "lease_not_indexed", Tenant, "add the lease to the index again";
+    /// An open job is in its queue, held by a policy, or leased to a worker.
     JobInNoIndex = "job_in_no_index", Tenant, "put the job back into its queue";
-    /// What waits in a queue is an open job that no worker has.
+    /// A queue entry belongs to an open job that no worker has leased.
     QueueEntryWithoutJob = "queue_entry_without_job", Tenant, "remove the entry";
-    /// Every job can be found in the list of jobs.
-    JobNotListed = "job_not_listed", Tenant, "put the job into the list again";
-    /// An open job belongs to a run that lives.
+    /// Every job is in the list of jobs.
+    JobNotListed = "job_not_listed", Tenant, "add the job to the list again";
+    /// An open job belongs to a live run.
     JobOfEndedRun = "job_of_ended_run", Tenant, "end the job and raise its fence";
-    /// A step that waits for a job waits for one that is open, or whose result is on its way.
-    StepWithoutJob = "step_without_job", Tenant, "tell the run that the job is lost, so that it is dispatched again";
-    /// What is due is done soon.
-    TimerOverdue = "timer_overdue", Tenant, "make the run ready";
-    /// A run to which something happens by itself has a timer.
+    /// A step that waits for a job has an open job, or a result in its run's inbox.
+    StepWithoutJob = "step_without_job", Tenant, "report the job to its run as lost, so that it is dispatched again";
+    /// A timer fires soon after it is due.
+    TimerOverdue = "timer_overdue", Tenant, "mark the run ready";
+    /// A run with a pending retry, delay or timeout has a timer.
     TimerMissing = "timer_missing", Tenant, "set the timer";
-    /// A timer belongs to a run that lives.
+    /// A timer belongs to a live run.
     TimerWithoutRun = "timer_without_run", Tenant, "remove the timer";
-    /// A run with something in its inbox is ready for the engine.
-    InboxNotDrained = "inbox_not_drained", Tenant, "make the run ready";
-    /// What is ready for the engine is a run.
+    /// A run with events in its inbox is marked ready.
+    InboxNotDrained = "inbox_not_drained", Tenant, "mark the run ready";
+    /// A ready mark belongs to an existing run.
     ReadyWithoutRun = "ready_without_run", Tenant, "remove the mark";
-    /// A run is held by a process that lives, for a time that ends.
-    RunHoldWithoutHolder = "run_hold_without_holder", Tenant, "end the hold";
-    /// An open approval belongs to a run that lives.
+    /// A run lease belongs to a live process and expires.
+    RunHoldWithoutHolder = "run_hold_without_holder", Tenant, "end the lease";
+    /// An open approval belongs to a live run.
     ApprovalOfEndedRun = "approval_of_ended_run", Tenant, "withdraw the approval";
-    /// An open approval can be found in the list of approvals.
-    ApprovalNotListed = "approval_not_listed", Tenant, "put the approval into the list again";
-    /// A result that is kept for another delivery belongs to an open job, and has a time.
-    KeptResultNotDue = "kept_result_not_due", Tenant, "deliver it now, or forget it with its job";
-    /// A lock is given back, or ends, on time.
-    LockDebt = "lock_debt", Tenant, "end the hold that has run out";
-    /// The number of locks that is written down is the number of locks.
-    LockTallyDrift = "lock_tally_drift", Tenant, "write the counted number down";
-    /// A lock that is held can be found in the list of locks.
-    LockNotListed = "lock_not_listed", Tenant, "put the lock into the list again";
-    /// What is written down can be read.
-    RowDamaged = "row_damaged", Tenant, "look at the row by hand: nobody but a person can tell what it was";
-    /// Dead letters are looked at before there are too many.
-    DeadLettersGrowing = "dead_letters_growing", Tenant, "look at them: interlock dlq list; then retry or delete them";
+    /// An open approval is in the list of approvals.
+    ApprovalNotListed = "approval_not_listed", Tenant, "add the approval to the list again";
+    /// A deferred result belongs to an open job and has a time for its next delivery.
+    KeptResultNotDue = "kept_result_not_due", Tenant, "deliver it now, or delete it with its job";
+    /// A lock is released, or expires, on time.
+    LockDebt = "lock_debt", Tenant, "end the expired lease";
+    /// The stored count of locks equals the number of locks.
+    LockTallyDrift = "lock_tally_drift", Tenant, "store the counted number";
+    /// A held lock is in the list of locks.
+    LockNotListed = "lock_not_listed", Tenant, "add the lock to the list again";
+    /// Every stored row can be parsed.
+    RowDamaged = "row_damaged", Tenant, "inspect the row by hand: its content cannot be derived";
+    /// Dead letters are handled before there are too many.
+    DeadLettersGrowing = "dead_letters_growing", Tenant, "list them with `interlock dlq list`, then retry or delete them";
 
-    /// The snapshot of the workers is as young as its period promises.
-    SnapshotStale = "snapshot_stale", Installation, "write it again, if nobody else does";
-    /// Each loop that one replica at a time runs is run by one.
+    /// The snapshot of the workers is no older than its period allows.
+    SnapshotStale = "snapshot_stale", Installation, "write the snapshot again, unless another replica does";
+    /// Exactly one replica runs each singleton loop.
     LoopNotTicking = "loop_not_ticking", Installation,
-        "start a replica with the loop's role, or look at the log of its holder";
-    /// The wake-ups and results of the bus arrive.
-    BusAway = "bus_away", Installation, "bring NATS back; until then all goes on at the poll's pace";
-    /// Results on the stream are taken as they come.
+        "start a replica with the loop's role, or check the log of the replica that holds its lock";
+    /// NATS delivers wake-ups and results.
+    BusAway = "bus_away", Installation, "restore NATS; until then, work continues at the polling interval";
+    /// Results on the stream are consumed without delay.
     StreamLag = "stream_lag", Installation,
-        "start another replica with the role scheduler, or find what its replicas wait for";
-    /// The stream of results has its consumer.
-    ConsumerGone = "consumer_gone", Installation, "make the consumer again";
-    /// The clocks of the replicas agree with the store's.
+        "start another replica with the role scheduler, or find out what blocks the existing ones";
+    /// The result stream has its consumer.
+    ConsumerGone = "consumer_gone", Installation, "create the consumer again";
+    /// The clocks of the replicas agree with the store's clock.
     ClockSkew = "clock_skew", Installation, "synchronise the clock of that machine";
-    /// Whoever holds a lease renews it well before it ends.
-    RenewalLag = "renewal_lag", Installation, "find what that process waits for: its leases are close to their end";
-    /// The store refuses writes rather than throw data away when memory is short.
+    /// Every holder renews its lease well before the lease expires.
+    RenewalLag = "renewal_lag", Installation, "find out what blocks that process: its leases are about to expire";
+    /// Redis rejects writes instead of evicting data when memory is short.
     MemoryPolicy = "memory_policy", Installation, "set maxmemory-policy to noeviction";
-    /// The store is given as much memory as it needs.
-    MemoryShort = "memory_short", Installation, "give Redis more memory before it refuses writes";
-    /// A worker that is registered and holds jobs is heard of.
-    WorkerSilent = "worker_silent", Installation, "end what it holds, so that others get it";
+    /// Redis has enough memory.
+    MemoryShort = "memory_short", Installation, "give Redis more memory before it rejects writes";
+    /// A registered worker with leased jobs sends heartbeats.
+    WorkerSilent = "worker_silent", Installation, "end its leases, so that other workers get the jobs";
 }
 
 impl fmt::Display for Invariant {
@@ -150,51 +141,32 @@ impl FromStr for Invariant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|known| known.name() == text);
-        found.copied().ok_or_else(|| format!("there is no invariant {text:?}"))
+        Self::named(text).ok_or_else(|| format!("unknown invariant {text:?}"))
     }
 }
 
-/// One place where an invariant does not hold.
+/// One violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub invariant: Invariant,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// The run, job, key, lock, row, loop or server that it is about. With the invariant and the tenant it names the
-    /// finding.
+    /// The run, job, key, lock, row, loop or server concerned. Invariant, tenant and subject identify the finding.
     pub subject: String,
-    /// One sentence for people: what was found.
+    /// What was found, as one sentence.
     pub detail: String,
-    /// Whether `--repair` can mend it.
+    /// Whether `--repair` can repair it.
     pub is_repairable: bool,
 }
 
-/// What came of mending one finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// The outcome of repairing one finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub enum Mending {
-    Mended,
-    /// It was not there any more.
+pub enum RepairOutcome {
+    Repaired,
+    /// The violation no longer exists.
     NothingToDo,
-    /// One sentence: why not.
     Impossible {
         reason: String,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_unique_and_read_back_as_they_are_written() {
-        for (position, invariant) in Invariant::ALL.iter().enumerate() {
-            assert_eq!(invariant.name().parse(), Ok(*invariant));
-            let written = serde_json::to_value(invariant).unwrap();
-            assert_eq!(written, serde_json::json!(invariant.name()));
-            assert!(Invariant::ALL[..position].iter().all(|other| other.name() != invariant.name()));
-        }
-    }
 }

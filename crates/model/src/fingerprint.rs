@@ -1,4 +1,4 @@
-//! What a start was sent with, in a few bytes: equal for equal JSON, whatever its key order and white space.
+//! A hash of a start's payload. It ignores key order and white space.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,18 @@ use serde_json::{Number, Value};
 
 use crate::WorkflowId;
 
-/// A hash over canonical JSON (RFC 8785, but integers are kept to the last digit and not read as doubles).
+/// A hash over canonical JSON (RFC 8785, except that integers keep every digit instead of becoming doubles).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Of a start of `workflow` with `input`.
     #[must_use]
     pub fn of_start(workflow: &WorkflowId, input: &Value) -> Self {
         Self::of(&format!("start\n{workflow}\n{}", canonical(input)))
     }
 
-    /// Of a rerun of `source`, whose identity is the run and the step rather than a payload.
+    /// A rerun is identified by its source run and step rather than by a payload.
     #[must_use]
     pub fn of_rerun(source: crate::RunId, from_step: Option<&crate::StepId>) -> Self {
         let step = from_step.map_or("", |step| step.as_str());
@@ -36,7 +35,7 @@ impl Fingerprint {
     }
 }
 
-/// The one spelling of a JSON value.
+/// The canonical text of a JSON value.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
@@ -82,18 +81,13 @@ fn write_number(number: &Number, out: &mut String) {
     let text = number.as_str();
     let is_integer = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     match number.as_f64() {
+        // Adding zero turns -0.0 into 0.0. `Display` writes the shortest text that parses as the same double.
         Some(double) if !is_integer && double.is_finite() => {
-            let _ = write!(out, "{}", ryu_like(double));
+            let _ = write!(out, "{}", double + 0.0);
         }
         _ if text == "-0" => out.push('0'),
         _ => out.push_str(text),
     }
-}
-
-/// The shortest text that reads back as the same double; whole numbers without a fraction.
-fn ryu_like(double: f64) -> String {
-    let text = format!("{double}");
-    if text == "-0" { "0".to_owned() } else { text }
 }
 
 fn write_text(text: &str, out: &mut String) {
@@ -148,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_escaped_as_rfc_8785_says() {
+    fn text_is_escaped_as_rfc_8785_requires() {
         let value: Value =
             serde_json::from_str(r#""\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/""#).unwrap();
         assert_eq!(canonical(&value), "\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"");

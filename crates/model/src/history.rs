@@ -1,58 +1,47 @@
-//! What happened to a run, in order.
+//! The timeline of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{JobId, StepKey, Timestamp};
 
-/// The kinds of things that a timeline tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    RunStatus,
-    StepDispatched,
-    /// It must wait before it may go to a worker.
-    StepHeld,
-    /// It may go to a worker after all.
-    StepReleased,
-    StepCompleted,
-    StepFailed,
-    StepRetryScheduled,
-    StepLost,
-    /// By an operator, from a dead letter.
-    StepRetried,
-    StepTimedOut,
-    StepCancelled,
-    StepSkipped,
-    StepWaiting,
-    StepApproved,
-    StepRejected,
-    /// A policy refused it.
-    StepDenied,
-    StepErrorRedirect,
-    StepConditionEvaluated,
-    StepConditionFailed,
-    StepDelayStarted,
-    StepDelayCompleted,
-    StepEventEmitted,
-    StepForeachStarted,
-    StepTransformCompleted,
-    StepOutputInvalid,
-    StepProgress,
-}
-
-impl EventKind {
-    /// The name on the wire.
-    #[must_use]
-    pub fn name(self) -> String {
-        match serde_json::to_value(self) {
-            Ok(Value::String(name)) => name,
-            Ok(_) | Err(_) => unreachable!("a kind without fields is written as its name"),
-        }
+crate::named_enum! {
+    /// The kinds of timeline events.
+    pub enum EventKind {
+        RunStatus = "run_status",
+        StepDispatched = "step_dispatched",
+        /// A policy holds the dispatch back from its queue.
+        StepHeld = "step_held",
+        /// The policy released the dispatch into its queue.
+        StepReleased = "step_released",
+        StepCompleted = "step_completed",
+        StepFailed = "step_failed",
+        StepRetryScheduled = "step_retry_scheduled",
+        StepLost = "step_lost",
+        /// An operator retried it from a dead letter.
+        StepRetried = "step_retried",
+        StepTimedOut = "step_timed_out",
+        StepCancelled = "step_cancelled",
+        StepSkipped = "step_skipped",
+        StepWaiting = "step_waiting",
+        StepApproved = "step_approved",
+        StepRejected = "step_rejected",
+        /// A policy denied the dispatch.
+        StepDenied = "step_denied",
+        StepErrorRedirect = "step_error_redirect",
+        StepConditionEvaluated = "step_condition_evaluated",
+        StepConditionFailed = "step_condition_failed",
+        StepDelayStarted = "step_delay_started",
+        StepDelayCompleted = "step_delay_completed",
+        StepEventEmitted = "step_event_emitted",
+        StepForeachStarted = "step_foreach_started",
+        StepTransformCompleted = "step_transform_completed",
+        StepOutputInvalid = "step_output_invalid",
+        StepProgress = "step_progress",
     }
 }
 
-/// One thing that happened. The store gives it its place in the order.
+/// One timeline event. The store assigns its sequence number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Timestamp,
@@ -101,7 +90,7 @@ impl Event {
     }
 }
 
-/// An event in its place: sequence numbers of one run begin at 1 and have no gaps.
+/// An event with its sequence number. The numbers of one run start at 1 and have no gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
     pub sequence: u64,

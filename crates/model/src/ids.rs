@@ -1,4 +1,4 @@
-//! Names of things. Each kind has a type of its own, and each is checked once, where it enters.
+//! Typed names, validated once when they enter the system.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::Timestamp;
 
-/// Why a text is not a name of its kind.
+/// A text that is not a valid name of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {text:?} is not valid: {rule}")]
 pub struct InvalidId {
@@ -20,7 +20,7 @@ pub struct InvalidId {
 
 impl InvalidId {
     fn new(kind: &'static str, text: &str, rule: &'static str) -> Self {
-        // A hostile name may be megabytes long; the sentence about it must not be.
+        // A hostile name may be megabytes long; the message must not be.
         Self { kind, text: text.chars().take(80).collect(), rule }
     }
 }
@@ -36,6 +36,26 @@ fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
 fn is_visible(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
+
+/// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`.
+macro_rules! string_conversions {
+    ($type:ty, $error:ty) => {
+        impl TryFrom<String> for $type {
+            type Error = $error;
+
+            fn try_from(text: String) -> Result<Self, $error> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use string_conversions;
 
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $kind:literal, $rule:literal, $valid:expr) => {
@@ -60,20 +80,6 @@ macro_rules! name {
             }
         }
 
-        impl TryFrom<String> for $type {
-            type Error = InvalidId;
-
-            fn try_from(text: String) -> Result<Self, InvalidId> {
-                text.parse()
-            }
-        }
-
-        impl From<$type> for String {
-            fn from(name: $type) -> Self {
-                name.0.as_ref().to_owned()
-            }
-        }
-
         impl fmt::Display for $type {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str(&self.0)
@@ -85,11 +91,13 @@ macro_rules! name {
                 write!(out, "{:?}", &*self.0)
             }
         }
+
+        string_conversions!($type, InvalidId);
     };
 }
 
 name!(
-    /// Who a run, a limit and a slot belong to.
+    /// The owner of runs, limits and slots.
     TenantId,
     "tenant id",
     "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
@@ -110,28 +118,28 @@ name!(
     |text| is_name(text, 64, b"._-")
 );
 name!(
-    /// What a worker serves: jobs are queued by topic.
+    /// The queue that a job waits in and a worker serves.
     Topic,
     "topic",
     "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     |text| is_name(text, 128, b"._-")
 );
 name!(
-    /// What a job needs or risks, or what a worker is capable of.
+    /// A requirement or risk of a job, or a capability of a worker.
     Tag,
     "tag",
     "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
     |text| is_name(text, 64, b"._-:")
 );
 name!(
-    /// A worker process, by the name that it gives itself.
+    /// A worker process, by its self-assigned name.
     WorkerId,
     "worker id",
     "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
     |text| is_name(text, 128, b"._-:@")
 );
 name!(
-    /// One start of one process of ours. Never reused, so that an old holder is never mistaken for a new one.
+    /// One start of one Interlock process. Never reused, so that an old holder is never mistaken for a new one.
     InstanceId,
     "instance id",
     "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
@@ -145,7 +153,7 @@ name!(
     |text| is_name(text, 64, b"")
 );
 name!(
-    /// What a client calls one intent to start, so that a retry does not start it twice.
+    /// A client's key for one start, so that a retry does not start it twice.
     IdempotencyKey,
     "idempotency key",
     "1 to 255 visible ASCII characters",
@@ -153,28 +161,28 @@ name!(
 );
 
 name!(
-    /// What a lock of a tenant is on.
+    /// The name that a tenant's lock protects.
     Resource,
     "resource",
     "1 to 255 visible ASCII characters",
     is_visible
 );
 name!(
-    /// Who takes a lock, in the holder's own words. It proves nothing.
+    /// The holder's self-assigned name. It proves nothing.
     LockOwner,
     "owner",
     "1 to 255 bytes of text without control characters",
     |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control)
 );
 name!(
-    /// Proof of one hold on a lock.
+    /// Proof of one lease on a lock.
     LockToken,
     "token",
     "1 to 255 visible ASCII characters",
     is_visible
 );
 name!(
-    /// One request for a lock. Asked again with the same id, it is the same request.
+    /// One request for a lock. A retry with the same id is the same request.
     LockRequest,
     "request id",
     "1 to 255 visible ASCII characters",
@@ -182,9 +190,9 @@ name!(
 );
 
 name!(
-    /// A roll-out of a retry policy.
+    /// A rollout of a retry policy.
     RolloutId,
-    "roll-out id",
+    "rollout id",
     "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     |text| is_name(text, 64, b"._-")
 );
@@ -195,20 +203,19 @@ name!(
 pub struct RunId(Uuid);
 
 impl RunId {
-    /// A new id (UUID version 7) from a moment and ten random bytes.
+    /// A new id (UUID version 7) from a time and ten random bytes.
     #[must_use]
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(uuid::Builder::from_unix_timestamp_millis(at.as_millis(), &random).into_uuid())
     }
 
-    /// The moment in the id, by the clock of whoever made it.
+    /// The creation time in the id, by the clock of the process that created it.
     #[must_use]
     pub fn made_at(self) -> Timestamp {
         let bytes = self.0.as_bytes();
         Timestamp::from_millis(bytes[..6].iter().fold(0, |millis, byte| millis << 8 | u64::from(*byte)))
     }
 
-    /// Its 128 bits.
     #[must_use]
     pub fn number(self) -> u128 {
         self.0.as_u128()
@@ -221,24 +228,12 @@ impl FromStr for RunId {
     fn from_str(text: &str) -> Result<Self, InvalidId> {
         let invalid = || InvalidId::new("run id", text, "it must be a lower-case hyphenated UUID");
         let uuid = Uuid::try_parse(text).map_err(|_| invalid())?;
-        // One run has one spelling: ids are compared as text outside.
+        // Clients compare ids as text, so only one spelling is valid.
         if uuid.hyphenated().to_string() == text { Ok(Self(uuid)) } else { Err(invalid()) }
     }
 }
 
-impl TryFrom<String> for RunId {
-    type Error = InvalidId;
-
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        text.parse()
-    }
-}
-
-impl From<RunId> for String {
-    fn from(id: RunId) -> Self {
-        id.to_string()
-    }
-}
+string_conversions!(RunId, InvalidId);
 
 impl fmt::Display for RunId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -289,19 +284,7 @@ impl FromStr for StepKey {
     }
 }
 
-impl TryFrom<String> for StepKey {
-    type Error = InvalidId;
-
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        text.parse()
-    }
-}
-
-impl From<StepKey> for String {
-    fn from(key: StepKey) -> Self {
-        key.to_string()
-    }
-}
+string_conversions!(StepKey, InvalidId);
 
 impl fmt::Display for StepKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -318,7 +301,7 @@ impl fmt::Debug for StepKey {
     }
 }
 
-/// One dispatch of one step: `<run>:<step>@<attempt>`. A dispatch that is repeated is a new job.
+/// One dispatch of one step: `<run>:<step>@<attempt>`. A repeated dispatch is a new job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId {
@@ -342,19 +325,7 @@ impl FromStr for JobId {
     }
 }
 
-impl TryFrom<String> for JobId {
-    type Error = InvalidId;
-
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        text.parse()
-    }
-}
-
-impl From<JobId> for String {
-    fn from(id: JobId) -> Self {
-        id.to_string()
-    }
-}
+string_conversions!(JobId, InvalidId);
 
 impl fmt::Display for JobId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

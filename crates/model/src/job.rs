@@ -1,4 +1,4 @@
-//! One dispatch of one step to one worker.
+//! Jobs: one dispatch of one step to one worker.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ use crate::meta::JobMeta;
 use crate::trace::TraceParent;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
-/// A job as the engine asks for it. It waits in its topic's queue until a worker claims it.
+/// A job as the engine creates it. It waits in its topic's queue until a worker claims it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NewJob {
     pub id: JobId,
     pub workflow: WorkflowId,
     pub topic: Topic,
     pub input: Value,
-    /// When the step's time-out ends it.
+    /// When the step times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
     pub meta: JobMeta,
-    /// The span that the run's starter was in, if it told.
+    /// The span of the client that started the run, if it sent a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
 }
 
-/// A job as the store keeps it.
+/// A stored job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub new: NewJob,
     pub created_at: Timestamp,
-    /// How it ended; absent while it is open.
+    /// Absent while the job is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<JobEnd>,
 }
 
-/// A worker's hold on a job. Kept beside the job, so that a heartbeat does not rewrite the job's input.
+/// A worker's lease on a job. Stored beside the job, so that a heartbeat does not rewrite the job's input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobLease {
     pub worker: WorkerId,
@@ -48,13 +48,13 @@ pub struct JobLease {
 }
 
 impl JobLease {
-    /// The worker, or whoever watches it, has not spoken for longer than it may be silent: the job runs without an owner.
+    /// Whether the worker's heartbeats stopped for longer than the lease allows.
     #[must_use]
     pub fn has_run_out(&self, now: Timestamp) -> bool {
         self.expires_at <= now
     }
 
-    /// How far the job had come: one whose worker was heard of since the claim is being worked on.
+    /// A heartbeat since the claim shows that the worker had begun.
     #[must_use]
     pub fn stale_state(&self) -> StaleState {
         if self.expires_at > self.claimed_at + self.ttl {
@@ -65,84 +65,67 @@ impl JobLease {
     }
 }
 
-/// Of a job whose lease has run out: whether its worker was ever heard of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StaleState {
-    /// Not since it was given the job.
-    Dispatched,
-    Running,
-}
-
-impl StaleState {
-    pub const ALL: [Self; 2] = [Self::Dispatched, Self::Running];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dispatched => "dispatched",
-            Self::Running => "running",
-        }
+crate::named_enum! {
+    /// How far a job had come when its lease expired.
+    pub enum StaleState {
+        /// No heartbeat came after the claim.
+        Dispatched = "dispatched",
+        Running = "running",
     }
 }
 
-/// An open job as a reconciler finds it. Waiting, being lost and being nobody's are three different things.
+/// An open job as a reconciler finds it.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenJob<'a> {
     pub lease: Option<&'a JobLease>,
     pub is_in_queue: bool,
-    /// A policy has not let it into its queue yet.
+    /// A policy holds it back from its queue.
     pub is_held: bool,
 }
 
 impl OpenJob<'_> {
-    /// It waits for a worker, and the next one that asks gets it.
+    /// The next claim gets it.
     #[must_use]
     pub fn is_queued(self) -> bool {
         self.lease.is_none() && self.is_in_queue
     }
 
-    /// Nobody has it, and nobody who asks would get it.
+    /// No worker has it, and no claim would find it.
     #[must_use]
     pub fn is_orphaned(self) -> bool {
         self.lease.is_none() && !self.is_in_queue && !self.is_held
     }
-
-    /// Somebody had it, and was not heard of for longer than its lease.
-    #[must_use]
-    pub fn runs_without_owner(self, now: Timestamp) -> bool {
-        self.lease.is_some_and(|lease| lease.has_run_out(now))
-    }
 }
 
-/// How a job ended, and what its worker held.
+/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
     pub cause: EndCause,
     pub at: Timestamp,
-    /// The fence that the worker held; [`Fence::NONE`] if no worker had it.
+    /// The worker's fence; [`Fence::NONE`] if no worker had the job.
     pub held: Fence,
-    /// Raised above `held`: no write of that worker is accepted any more.
+    /// Raised above `held`, so that the store rejects later writes of that worker.
     pub fence: Fence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EndCause {
-    Completed,
-    Failed,
-    /// Its lease ran out; the step goes to another worker as another job.
-    Lost,
-    /// Its run or step ended without it.
-    Revoked,
-    /// An operator cancelled this job.
-    Cancelled,
-    /// A policy, or a person that it asked, refused it before it reached a worker.
-    Denied,
+crate::named_enum! {
+    pub enum EndCause {
+        Completed = "completed",
+        Failed = "failed",
+        /// Its lease expired; the step is dispatched again as another job.
+        Lost = "lost",
+        /// Its run or step ended without it.
+        Revoked = "revoked",
+        /// An operator cancelled this job.
+        Cancelled = "cancelled",
+        /// A policy, or the person that the policy asked, denied it before it reached a worker.
+        Denied = "denied",
+    }
 }
 
-/// What became of a job, as its run's inbox holds it.
+/// The outcome of a job, as an event of its run's inbox.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobOutcome {
@@ -176,36 +159,22 @@ impl JobOutcome {
     }
 }
 
-/// Where a job stands, for people and filters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// It must not go to its queue yet.
-    Held,
-    Queued,
-    Running,
-    Succeeded,
-    Failed,
-    Lost,
-    Cancelled,
-    Denied,
+crate::named_enum! {
+    /// The state of a job, as the API shows and filters it.
+    pub enum JobState {
+        /// A policy holds it back from its queue.
+        Held = "held",
+        Queued = "queued",
+        Running = "running",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Lost = "lost",
+        Cancelled = "cancelled",
+        Denied = "denied",
+    }
 }
 
 impl JobState {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Held => "held",
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Lost => "lost",
-            Self::Cancelled => "cancelled",
-            Self::Denied => "denied",
-        }
-    }
-
     #[must_use]
     pub fn of(job: &Job, lease: Option<&JobLease>, hold: Option<&Hold>) -> Self {
         match (&job.end, lease, hold) {
@@ -216,7 +185,6 @@ impl JobState {
         }
     }
 
-    /// Where a job stands that ended so.
     #[must_use]
     pub fn after(cause: EndCause) -> Self {
         match cause {
@@ -244,27 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn an_open_job_is_queued_orphaned_held_or_without_an_owner_and_only_one_of_them() {
-        let now = Timestamp::from_millis(1_000);
-        let (live, over) = (lease(950, 1_050), lease(900, 1_000));
+    fn only_a_job_without_lease_queue_entry_and_policy_hold_is_orphaned() {
+        let leased = lease(950, 1_050);
         for (lease, is_in_queue, is_held, expected) in [
-            (None, true, false, [true, false, false]),
-            (None, false, false, [false, true, false]),
-            (None, false, true, [false, false, false]),
-            (Some(&live), false, false, [false, false, false]),
-            (Some(&over), false, false, [false, false, true]),
+            (None, true, false, [true, false]),
+            (None, false, false, [false, true]),
+            (None, false, true, [false, false]),
+            (Some(&leased), false, false, [false, false]),
         ] {
             let job = OpenJob { lease, is_in_queue, is_held };
-            assert_eq!(
-                [job.is_queued(), job.is_orphaned(), job.runs_without_owner(now)],
-                expected,
-                "{job:?}"
-            );
+            assert_eq!([job.is_queued(), job.is_orphaned()], expected, "{job:?}");
         }
     }
 
     #[test]
-    fn a_job_whose_worker_was_heard_of_since_the_claim_was_running() {
+    fn a_job_with_a_heartbeat_since_its_claim_was_running() {
         assert_eq!(lease(900, 1_000).stale_state(), StaleState::Dispatched);
         assert_eq!(lease(900, 1_050).stale_state(), StaleState::Running);
     }

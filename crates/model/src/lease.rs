@@ -1,19 +1,19 @@
-//! Leases run out; fences only grow. A write carries the fence of its lease, and the store refuses a stale one.
+//! Fences. Leases expire, but fences only grow: a write carries the fence of its lease, and the store rejects a stale one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// A number that only grows within a tenant: who holds the larger one came later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A number that only grows within a tenant. A larger fence belongs to a later lease.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(u64);
 
-/// Fences travel as JSON integers, which many readers hold as doubles.
+/// Fences are JSON integers, which many parsers read as doubles.
 pub const FENCE_MAX: u64 = (1 << 53) - 1;
 
 impl Fence {
-    /// Smaller than every fence that was ever given out.
+    /// Smaller than every minted fence.
     pub const NONE: Self = Self(0);
 
     #[must_use]
@@ -26,8 +26,8 @@ impl Fence {
         self.0
     }
 
-    /// The fence after this one. It is at least the time in microseconds, so that it also grows past a store which
-    /// forgot its last writes in a failover.
+    /// The fence after this one: at least the time in microseconds, so that it also exceeds the fences that a failover
+    /// lost.
     #[must_use]
     pub fn next(self, now: Timestamp) -> Self {
         let next = (self.0 + 1).max(now.as_micros());
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_grows_even_when_the_clock_stands_or_goes_back() {
+    fn a_fence_grows_even_when_the_clock_stops_or_goes_back() {
         let first = Fence::NONE.next(Timestamp::from_millis(5_000));
         let second = first.next(Timestamp::from_millis(5_000));
         let third = second.next(Timestamp::from_millis(1));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_forgot_its_fences_goes_on_above_them() {
+    fn a_store_that_lost_its_fences_continues_above_them() {
         let known = Fence::NONE.next(Timestamp::from_millis(5_000));
         assert!(Fence::NONE.next(Timestamp::from_millis(5_001)) > known);
     }

@@ -1,7 +1,9 @@
 //! The nouns of Interlock and the pure rules over them.
 //!
-//! Nothing here waits, reads a clock, draws a random number or touches a disk: time and randomness are arguments,
-//! so that a simulation replays exactly from its seed and every backend can be held to the same rules.
+//! Nothing here waits, reads a clock, draws a random number or touches a disk. Time and randomness are arguments, so a
+//! simulation replays exactly from its seed and every backend follows the same rules.
+
+mod names;
 
 pub mod admission;
 pub mod approval;

@@ -1,27 +1,27 @@
-//! What a tenant may use at once, and where that number comes from.
+//! Limits of a tenant and how they are inherited.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The most a limit may say.
+/// The largest valid limit.
 pub const RUNS_MAX_BOUND: u32 = 1_000_000_000;
 
-/// In force where neither the tenant nor the system says anything.
+/// The limit where neither the tenant nor the system sets one.
 pub const RUNS_MAX_DEFAULT: u32 = 10;
 
-/// Limits as written down for one scope. What is absent is inherited.
+/// The limits set for one scope. An absent limit is inherited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Runs that may be live at once. Zero admits none.
+    /// Maximum number of active runs. Zero admits none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_max: Option<u32>,
-    /// How long an idempotency key is kept; absent means for ever.
+    /// How long an idempotency key is kept; forever, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_retention: Option<Duration>,
 }
 
-/// Limits in force: every number is known.
+/// The limits in force after inheritance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EffectiveLimits {
     pub runs_max: u32,
@@ -29,7 +29,7 @@ pub struct EffectiveLimits {
 }
 
 impl Limits {
-    /// What holds for a tenant whose own limits are these, under the system's.
+    /// The tenant's own limits, completed by the system's.
     #[must_use]
     pub fn under(self, system: Self) -> EffectiveLimits {
         EffectiveLimits {

@@ -1,4 +1,4 @@
-//! What is known of a job besides its work: who can do it, how urgent it is, and what a policy may ask about it.
+//! Job metadata for scheduling and policies.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Tag;
 
-/// Tags of one kind that a step may have.
+/// Maximum number of tags of one kind per step.
 pub const TAGS_MAX: usize = 16;
 
-/// As a step says it, and as each of its jobs carries it.
+/// Declared by a step and carried by each of its jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobMeta {
-    /// What the job is about to use, for policies.
+    /// What the job uses, for policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capability: Option<Tag>,
-    /// What makes it risky, for policies.
+    /// The risks of the job, for policies.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub risk_tags: BTreeSet<Tag>,
-    /// What its worker must be capable of, all of it.
+    /// Capabilities that its worker must have.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub requires: BTreeSet<Tag>,
-    #[serde(default, skip_serializing_if = "Priority::is_usual")]
+    #[serde(default, skip_serializing_if = "Priority::is_default")]
     pub priority: Priority,
 }
 
@@ -33,28 +33,20 @@ impl JobMeta {
     }
 }
 
-/// How urgent a job is among those that wait for the same workers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    Batch,
-    #[default]
-    Interactive,
-    Critical,
+crate::named_enum! {
+    /// The urgency of a job among those that wait for the same workers.
+    #[derive(Default, PartialOrd, Ord)]
+    pub enum Priority {
+        Batch = "batch",
+        #[default]
+        Interactive = "interactive",
+        Critical = "critical",
+    }
 }
 
 impl Priority {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Batch => "batch",
-            Self::Interactive => "interactive",
-            Self::Critical => "critical",
-        }
-    }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-    fn is_usual(&self) -> bool {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

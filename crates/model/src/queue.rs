@@ -1,4 +1,4 @@
-//! Where a job waits: in the queue of its topic and of what it requires, at a place that its priority moves.
+//! Job queues: one per topic and set of required capabilities, ordered by dispatch time shifted by priority.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,19 +7,18 @@ use crate::job::NewJob;
 use crate::meta::Priority;
 use crate::{Tag, Timestamp};
 
-/// Kinds of one topic that a claim looks at. Jobs of more kinds than that wait until some kinds are done.
+/// Maximum number of kinds of one topic that a claim scans. Jobs of further kinds wait until earlier kinds are done.
 pub const KINDS_MAX: usize = 256;
 
-/// How much earlier or later than it was dispatched a job that is not of the usual priority stands in its queue. The
-/// order never changes while a job waits, so everything ages and nothing starves: a batch job is overtaken only by what
-/// is dispatched within two of these after it.
+/// How far one priority level shifts a job in its queue. The order never changes while a job waits, so nothing starves:
+/// only jobs dispatched less than two steps later can overtake a batch job.
 pub const PRIORITY_STEP: Duration = Duration::from_mins(1);
 
-/// No tag and no topic has it.
+/// Not valid in tags and topics.
 const SEPARATOR: char = '+';
 
-/// What a job's worker must be capable of, all of it, as one word. Jobs of one kind and one topic share a queue, so that
-/// nobody looks past jobs that are not for him.
+/// The required capabilities of a job as one string. Jobs of one kind and topic share a queue, so that a claim never
+/// scans jobs that its worker cannot do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind(String);
 
@@ -30,10 +29,10 @@ impl Kind {
         Self(tags.join("+"))
     }
 
-    /// A kind as a store wrote it down.
+    /// A kind as stored by [`Self::as_str`].
     #[must_use]
-    pub fn written(word: &str) -> Self {
-        Self(word.to_owned())
+    pub fn written(text: &str) -> Self {
+        Self(text.to_owned())
     }
 
     #[must_use]
@@ -41,13 +40,13 @@ impl Kind {
         &self.0
     }
 
-    /// Whether anybody can do it.
+    /// Whether it requires no capabilities.
     #[must_use]
     pub fn is_usual(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a worker with these capabilities lacks.
+    /// The required capabilities that are not among these.
     #[must_use]
     pub fn missing(&self, capabilities: &[String]) -> Vec<&str> {
         let required = self.0.split(SEPARATOR).filter(|tag| !tag.is_empty());
@@ -60,7 +59,7 @@ impl Kind {
     }
 }
 
-/// By how many milliseconds the priority moves a job in its queue.
+/// How many milliseconds the priority shifts a job in its queue.
 #[must_use]
 pub fn moved(priority: Priority) -> i64 {
     let step = i64::try_from(PRIORITY_STEP.as_millis()).unwrap_or(i64::MAX);
@@ -71,7 +70,7 @@ pub fn moved(priority: Priority) -> i64 {
     }
 }
 
-/// The place in its queue of a job of this priority.
+/// The sort key of a job in its queue.
 #[must_use]
 pub fn place(priority: Priority, dispatched_at: Timestamp) -> Timestamp {
     Timestamp::from_millis(dispatched_at.as_millis().saturating_add_signed(moved(priority)))
@@ -83,7 +82,7 @@ impl NewJob {
         Kind::of(&self.meta.requires)
     }
 
-    /// Its place in its queue, if it was dispatched then.
+    /// The sort key of this job in its queue.
     #[must_use]
     pub fn place(&self, dispatched_at: Timestamp) -> Timestamp {
         place(self.meta.priority, dispatched_at)
@@ -103,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_the_same_in_whatever_order_its_tags_were_said() {
+    fn a_kind_does_not_depend_on_the_order_of_its_tags() {
         assert_eq!(kind(&["gpu", "arm:64"]), kind(&["arm:64", "gpu"]));
         assert_eq!(kind(&["gpu", "arm:64"]).as_str(), "arm:64+gpu");
         assert!(kind(&[]).is_usual());
     }
 
     #[test]
-    fn only_who_is_capable_of_all_fits() {
+    fn a_worker_fits_only_with_all_required_capabilities() {
         let both = kind(&["gpu", "linux"]);
         assert!(both.fits(&capabilities(&["linux", "gpu", "more"])));
         assert_eq!(both.missing(&capabilities(&["gpu-2", "linux"])), ["gpu"]);
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_job_is_overtaken_for_two_steps_and_no_longer() {
+    fn a_batch_job_is_overtaken_for_at_most_two_steps() {
         let at = Timestamp::from_millis(1_000_000);
         let batch = place(Priority::Batch, at);
         assert!(place(Priority::Critical, at + PRIORITY_STEP * 2 - Duration::from_millis(1)) < batch);

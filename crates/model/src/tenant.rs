@@ -1,4 +1,4 @@
-//! What the store remembers of a tenant itself: its limits, its live runs and its last fence.
+//! The store's record of a tenant.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::limit::Limits;
 use crate::time::millis;
 use crate::{Fence, Timestamp};
 
-/// How fast a tenant's slots come free, so that a refused start can be told when to come back.
+/// How fast a tenant's slots become free, for the `Retry-After` of a rejected start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotFlow {
-    /// When a slot last came free.
+    /// When a slot last became free.
     pub freed_at: Option<Timestamp>,
-    /// Running mean of the time between two slots coming free.
+    /// Running mean of the time between two released slots.
     pub interval_ms: Option<u64>,
 }
 
 impl SlotFlow {
-    /// The flow after one more slot came free at `now`.
+    /// The flow after another slot was released at `now`.
     #[must_use]
     pub fn freed(self, now: Timestamp) -> Self {
         let interval_ms = match (self.freed_at, self.interval_ms) {
             (None, _) => None,
             (Some(last), None) => Some(millis(now.since(last))),
-            // A quarter of the newest: follows a change within a few runs without jumping at each.
+            // A weight of one quarter follows a change within a few runs without jumping at each.
             (Some(last), Some(mean)) => Some((mean * 3 + millis(now.since(last))) / 4),
         };
         Self { freed_at: Some(now), interval_ms }
@@ -37,40 +37,27 @@ impl SlotFlow {
     }
 }
 
-/// One tenant, as the store keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A stored tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     pub limits: Limits,
-    /// Raised with every change of the limits.
+    /// Raised by every change of the limits.
     pub revision: u64,
     /// Runs that hold a slot now.
     pub runs_active: u32,
     pub slot_flow: SlotFlow,
-    /// The last fence given out. The next is larger, whatever the clock says.
+    /// The last minted fence. The next is larger, whatever the clock says.
     pub fence: Fence,
-    /// Dead letters that are kept now, and how many made room for others since the tenant exists.
+    /// Stored dead letters.
     #[serde(default)]
     pub dead_letters: u32,
+    /// Dead letters that were deleted to make room for newer ones.
     #[serde(default)]
     pub dead_letters_dropped: u64,
 }
 
-impl Default for Tenant {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            revision: 0,
-            runs_active: 0,
-            slot_flow: SlotFlow::default(),
-            fence: Fence::NONE,
-            dead_letters: 0,
-            dead_letters_dropped: 0,
-        }
-    }
-}
-
 impl Tenant {
-    /// Gives out the next fence.
+    /// Mints the next fence.
     pub fn mint_fence(&mut self, now: Timestamp) -> Fence {
         self.fence = self.fence.next(now);
         self.fence
@@ -82,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_expected_wait_follows_the_pace_at_which_slots_come_free() {
+    fn the_expected_wait_follows_the_rate_of_released_slots() {
         let at = |secs: u64| Timestamp::from_millis(secs * 1_000);
         let flow = SlotFlow::default().freed(at(10));
         assert_eq!(flow.expected_wait(), None);

@@ -1,4 +1,4 @@
-//! Moments, as whole milliseconds since 1970. The store's clock decides every expiry.
+//! Timestamps in whole milliseconds since 1970. The store's clock decides every expiry.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment on the store's clock.
+/// A point in time on the store's clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
-/// The last moment that can be told: RFC 3339 ends with the year 9999, and time zones need room at its end.
+/// The last valid time: RFC 3339 ends with the year 9999, and time zones need room at its end.
 const LAST_MILLIS: u64 = 253_370_764_799_999;
 
 impl Timestamp {
@@ -33,7 +33,7 @@ impl Timestamp {
         self.0 * 1_000
     }
 
-    /// How long ago `earlier` was; nothing if it lies ahead.
+    /// The time since `earlier`; zero if that lies in the future.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -66,12 +66,12 @@ pub fn millis(time: Duration) -> u64 {
 impl fmt::Display for Timestamp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = i64::try_from(self.0).unwrap_or(i64::MAX);
-        let moment = jiff::Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
-        write!(out, "{moment:.3}")
+        let time = jiff::Timestamp::from_millisecond(millis).map_err(|_| fmt::Error)?;
+        write!(out, "{time:.3}")
     }
 }
 
-/// A text that is not a moment of RFC 3339.
+/// A text that is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an RFC 3339 time such as 2026-01-31T12:00:00Z, in the years 1970 to 9998")]
 pub struct InvalidTime(String);
@@ -81,12 +81,12 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, InvalidTime> {
         let invalid = || InvalidTime(text.chars().take(80).collect());
-        let moment: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
-        u64::try_from(moment.as_millisecond()).map(Self::from_millis).map_err(|_| invalid())
+        let time: jiff::Timestamp = text.parse().map_err(|_| invalid())?;
+        u64::try_from(time.as_millisecond()).map(Self::from_millis).map_err(|_| invalid())
     }
 }
 
-/// Where the time comes from. A paused clock stands in for it in simulations.
+/// The source of time. Simulations use a paused clock.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_reads_back_as_it_was_written() {
+    fn a_time_round_trips() {
         let moment = Timestamp::from_millis(1_794_700_800_123);
         assert_eq!(moment.to_string(), "2026-11-15T00:00:00.123Z");
         assert_eq!(moment.to_string().parse(), Ok(moment));

@@ -1,4 +1,4 @@
-//! Where a run's spans belong, in the words of W3C Trace Context.
+//! The trace of a run, by W3C Trace Context.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobId, RunId};
 
-/// A span of somebody's trace under which ours go on, as the header `traceparent` says it.
+/// The remote parent of our spans, as sent in the `traceparent` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TraceParent {
@@ -17,7 +17,9 @@ pub struct TraceParent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a traceparent is 00-<32 hexadecimal digits>-<16>-<2>, neither id all zeros")]
+#[error(
+    "a traceparent has the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits>, and neither id is all zeros"
+)]
 pub struct InvalidTraceParent;
 
 impl FromStr for TraceParent {
@@ -28,7 +30,7 @@ impl FromStr for TraceParent {
         let mut next =
             |digits| parts.next().and_then(|part| hexadecimal(part, digits)).ok_or(InvalidTraceParent);
         let (version, trace, span, flags) = (next(2)?, next(32)?, next(16)?, next(2)?);
-        // A newer version may have more behind it; the first of all has not, and the last is none.
+        // Later versions may append fields, version 00 may not, and version ff is invalid.
         if version == 0xff || trace == 0 || span == 0 || version == 0 && parts.next().is_some() {
             return Err(InvalidTraceParent);
         }
@@ -48,27 +50,15 @@ impl fmt::Display for TraceParent {
     }
 }
 
-impl TryFrom<String> for TraceParent {
-    type Error = InvalidTraceParent;
+crate::ids::string_conversions!(TraceParent, InvalidTraceParent);
 
-    fn try_from(text: String) -> Result<Self, InvalidTraceParent> {
-        text.parse()
-    }
-}
-
-impl From<TraceParent> for String {
-    fn from(parent: TraceParent) -> Self {
-        parent.to_string()
-    }
-}
-
-/// The share of the traces that are exported, of those that nobody decided about.
+/// The share of traces that is exported, where the client did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub struct SampleRatio(f64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a share is a number from 0 to 1")]
+#[error("a sample ratio is a number from 0 to 1")]
 pub struct InvalidRatio;
 
 impl TryFrom<f64> for SampleRatio {
@@ -90,47 +80,46 @@ impl FromStr for SampleRatio {
 impl SampleRatio {
     pub const ALL: Self = Self(1.0);
 
-    /// By the random end of the id, so that all replicas decide alike.
-    #[expect(clippy::cast_precision_loss, reason = "a share need not be exact")]
-    fn takes(self, trace: u128) -> bool {
+    /// Decides by the random bits of the id, so that all replicas agree.
+    #[expect(clippy::cast_precision_loss, reason = "a ratio need not be exact")]
+    fn samples(self, trace: u128) -> bool {
         ((trace & 0x00ff_ffff_ffff_ffff) as f64) < self.0 * (1_u64 << 56) as f64
     }
 }
 
-/// The trace of one run. Every replica derives the same from the run's id, and from its starter's if that was told: nothing
-/// else has to be kept.
+/// The trace of one run. Every replica derives it from the run's id and the client's `traceparent`, so nothing is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunTrace {
     pub id: u128,
-    /// Of the starter.
+    /// The client's span.
     pub parent: Option<u64>,
 }
 
 impl RunTrace {
-    /// None: it is not to be exported.
+    /// Returns none if the trace is not exported.
     #[must_use]
-    pub fn of(run: RunId, told: Option<TraceParent>, ratio: SampleRatio) -> Option<Self> {
-        match told {
+    pub fn of(run: RunId, parent_span: Option<TraceParent>, ratio: SampleRatio) -> Option<Self> {
+        match parent_span {
             Some(TraceParent { trace, span, is_sampled }) => {
                 is_sampled.then_some(Self { id: trace, parent: Some(span) })
             }
-            None => Some(Self { id: run.number(), parent: None }).filter(|trace| ratio.takes(trace.id)),
+            None => Some(Self { id: run.number(), parent: None }).filter(|trace| ratio.samples(trace.id)),
         }
     }
 
-    /// For a worker, so that its own spans go on under the dispatch of its job.
+    /// The parent for a worker's own spans: the dispatch of its job.
     #[must_use]
     pub fn for_worker(self, job: &JobId) -> TraceParent {
         TraceParent { trace: self.id, span: span_of(&job.to_string(), "dispatch"), is_sampled: true }
     }
 }
 
-/// The id of the span of this name about this run or job.
+/// The id of the span with this name for this run or job.
 #[must_use]
-pub fn span_of(about: &str, name: &str) -> u64 {
-    let hash = blake3::hash(format!("{name} {about}").as_bytes());
+pub fn span_of(subject: &str, name: &str) -> u64 {
+    let hash = blake3::hash(format!("{name} {subject}").as_bytes());
     let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();
-    // Zero means that there is none.
+    // Zero is not a valid span id.
     u64::from_be_bytes(first).max(1)
 }
 
@@ -142,7 +131,7 @@ mod tests {
     const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_parent_is_read_and_written_as_the_header_says_it() {
+    fn a_traceparent_round_trips() {
         let parent: TraceParent = TEXT.parse().unwrap();
         assert_eq!(
             (parent.trace, parent.span),
@@ -155,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_parent_is_refused() {
+    fn an_invalid_traceparent_is_rejected() {
         let zeros = TEXT.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32));
         for text in [
             "",
@@ -171,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_starters_decision_counts_and_otherwise_the_ratio_does() {
+    fn the_clients_sampling_decision_wins_over_the_ratio() {
         let run = RunId::new(Timestamp::from_millis(1), [7; 10]);
         let parent: TraceParent = TEXT.parse().unwrap();
         let none: SampleRatio = "0".parse().unwrap();
@@ -186,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_takes_its_share() {
+    fn a_ratio_samples_its_share() {
         let half: SampleRatio = "0.5".parse().unwrap();
         let runs = (0..1_000_u32).map(|number| {
             let mut random = [0; 10];

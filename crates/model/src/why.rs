@@ -1,10 +1,8 @@
-//! Why something waits: what for, who has that, since when, and for how long about.
+//! Why something waits: its cause, the holders, since when and for how long.
 //!
-//! The sentences here are the only ones about waiting: `why` prints them, and so do errors that end a wait.
+//! `why` and the errors that end a wait share these sentences.
 
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use crate::admission::Usage;
 use crate::time::millis;
@@ -12,24 +10,15 @@ use crate::{JobId, StepKey, Timestamp};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $hint:literal;)*) => {
-        /// What something waits for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum CauseCode {
-            $($(#[$doc])* $name,)*
+        $crate::named_enum! {
+            /// What something waits for.
+            pub enum CauseCode {
+                $($(#[$doc])* $name = $text,)*
+            }
         }
 
         impl CauseCode {
-            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
-            /// What can be done about it.
+            /// What the reader can do about it.
             #[must_use]
             pub fn hint(self) -> &'static str {
                 match self {
@@ -41,62 +30,62 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The tenant has as many live runs as it may.
-    CapFull = "cap_full", "wait for one of these runs to end, cancel one, or raise the limit: interlock limits set";
-    /// Other jobs come first.
+    /// The tenant has reached its limit of active runs.
+    CapFull = "cap_full", "wait for one of these runs to end, cancel one, or raise the limit: `interlock limits set`";
+    /// Other jobs are ahead in the queue.
     Queue = "queue", "start more workers for the topic, or wait";
-    /// Nobody serves the topic.
-    NoWorker = "no_worker", "start a worker for the topic: interlock worker run --topic …";
-    /// Those who serve the topic lack something that the job requires.
+    /// No online worker serves the topic.
+    NoWorker = "no_worker", "start one: `interlock worker run --topic TOPIC -- CMD`";
+    /// The workers of the topic lack a required capability.
     MissingCapability = "missing_capability", "start a worker that has these capabilities";
-    /// All that serve the topic are busy.
-    WorkerSaturated = "worker_saturated", "start more workers for the topic, or let these take more jobs at once";
-    /// All that serve the topic are being emptied.
-    WorkerDraining = "worker_draining", "start another worker, or end the draining: interlock workers drain --undo";
-    ApprovalOpen = "approval_open", "answer it: interlock approval job … --approve, or --reject";
-    Delay = "delay", "nothing: the workflow asked for this delay";
-    RetryBackoff = "retry_backoff", "nothing: it is tried again then. The error of the last try may be worth a look";
-    /// Somebody holds the lock: one that users take, or the run's own.
+    /// All workers of the topic are busy.
+    WorkerSaturated = "worker_saturated", "start more workers for the topic, or raise their concurrency";
+    /// All workers of the topic are draining.
+    WorkerDraining = "worker_draining", "start another worker, or stop draining: `interlock workers drain --undo`";
+    ApprovalOpen = "approval_open", "resolve it: `interlock approval job JOB --approve` or `--reject`";
+    Delay = "delay", "nothing to do: the workflow defines this delay";
+    RetryBackoff = "retry_backoff", "nothing to do: the retry is scheduled. Check the error of the last attempt";
+    /// A user's lock or a run's lock is held.
     LockHeld = "lock_held",
-        "wait for its holder; one of users whose holder is gone for good: interlock locks force-release";
-    PolicyUnavailable = "policy_unavailable", "bring the policy service back; tenants that fail open do not wait for it";
-    PolicyThrottled = "policy_throttled", "wait, or change the rule: interlock dispatch-policy show";
-    /// It was not judged yet.
-    PolicyPending = "policy_pending", "nothing: it is being judged. Is a process with the role scheduler there?";
-    /// A worker has it.
-    Working = "working", "nothing, while its worker is heard of; its lease ends by itself if not";
-    /// It is the engine's turn.
-    Ready = "ready", "nothing, if a process with the role engine is there";
-    /// Nothing: it has ended.
-    Ended = "ended", "nothing";
-    /// Nothing: it would be granted or admitted now.
-    Free = "free", "ask for it; of a loop's lock that nobody takes, look for a foreign value under its key";
+        "wait for the holder. If the holder of a user's lock is gone for good: `interlock locks force-release`";
+    PolicyUnavailable = "policy_unavailable", "restore the policy service; tenants that fail open do not wait for it";
+    PolicyThrottled = "policy_throttled", "wait, or change the rule: `interlock dispatch-policy show`";
+    /// The dispatch policy has not decided yet.
+    PolicyPending = "policy_pending", "nothing to do while a process with the role scheduler is online";
+    /// A worker runs it.
+    Working = "working", "nothing to do: if the worker stops sending heartbeats, its lease expires";
+    /// The engine advances it next.
+    Ready = "ready", "nothing to do while a process with the role engine is online";
+    /// It has ended and waits for nothing.
+    Ended = "ended", "nothing to do";
+    /// A request would succeed now.
+    Free = "free",
+        "nothing to do: a request would be granted now. If a loop never takes its lock, check its key for a foreign value";
 }
 
-/// One reason, with all that is known of it.
+/// One cause of a wait.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     pub code: CauseCode,
-    /// For people.
     pub sentence: String,
-    /// Of a run: the step that waits.
+    /// The step that waits, for a run.
     pub step: Option<StepKey>,
     pub job: Option<JobId>,
     pub since: Option<Timestamp>,
-    /// When it is over by itself.
+    /// When the wait ends at the latest.
     pub until: Option<Timestamp>,
-    /// Who has what is waited for.
+    /// Who holds what is waited for.
     pub holders: Vec<Holder>,
-    /// How many come first, and oneself; the first is 1.
+    /// The position in the queue, from 1.
     pub position: Option<u64>,
-    /// About; from what happened lately, or from when it is over at the latest.
+    /// An estimate, from recent history or from `until`.
     pub expected_wait: Option<Duration>,
 }
 
-/// Somebody, or something, that has what another waits for.
+/// A holder of what another waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// A run, a worker, the owner of a lock, a process.
+    /// A run, a worker, the owner of a lock, or a process.
     pub name: String,
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
@@ -118,39 +107,42 @@ impl Cause {
         }
     }
 
-    /// Over by itself at `until`.
+    /// Ends at `until` at the latest.
     #[must_use]
     pub fn ending(self, until: Timestamp, now: Timestamp) -> Self {
         Self { until: Some(until), expected_wait: Some(until.since(now)), ..self }
     }
 }
 
-/// The tenant's slots.
+/// The tenant has no free slot.
 #[must_use]
 pub fn slots(usage: Usage) -> String {
     let Usage { runs_active, runs_max } = usage;
-    format!("max concurrent runs reached: {runs_active} of {runs_max} are live")
+    format!("max concurrent runs reached: {runs_active} of {runs_max} are active")
 }
 
-/// A lock, its first holder and for how long somebody has held it; none: what holds it is not known here.
+/// A held lock. Without a holder, the store does not know who holds it.
 #[must_use]
 pub fn lock(name: &str, holder: Option<&str>, held_for: Duration) -> String {
     match holder {
-        Some(holder) => format!("{name} is held by {holder} for {} ms now", millis(held_for)),
+        Some(holder) => format!("{name} has been held by {holder} for {} ms", millis(held_for)),
         None => format!(
-            "nobody holds {name} by this store's records: it is somebody else's turn, or its key in Redis has a value \
-             that is not ours"
+            "{name} has no recorded holder: another waiter is first, or its Redis key contains a foreign value"
         ),
     }
 }
 
-/// What one who asked for a lock is told of its line.
+/// The caller's position in a lock's queue.
 #[must_use]
 pub fn line(position: u32, is_full: bool) -> String {
-    if is_full { "its line is full".to_owned() } else { format!("the caller's place in line is {position}") }
+    if is_full {
+        "its queue is full".to_owned()
+    } else {
+        format!("the caller is at position {position} in its queue")
+    }
 }
 
-/// When the one at `position` goes, if those before it go at the pace of the moments at which others went lately.
+/// The expected wait at `position`, by the mean interval between recent departures.
 #[must_use]
 pub fn at_the_pace_of(went: &[Timestamp], position: u64) -> Option<Duration> {
     let (first, last) = (went.iter().min()?, went.iter().max()?);
@@ -159,7 +151,7 @@ pub fn at_the_pace_of(went: &[Timestamp], position: u64) -> Option<Duration> {
     Some((last.since(*first) / gaps).saturating_mul(position))
 }
 
-/// When so many of those that have lasted so long have ended, if each lasts as long as others did in the middle.
+/// The expected wait until `count` runs of these ages have ended, by the median duration of earlier runs.
 #[must_use]
 pub fn until_have_ended(count: usize, ages: &[Duration], lasted: &[Duration]) -> Option<Duration> {
     let mut lasted = lasted.to_vec();
@@ -179,26 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_they_are_written() {
-        for code in CauseCode::ALL {
-            assert_eq!(serde_json::to_value(code).unwrap(), serde_json::json!(code.name()));
-        }
-    }
-
-    #[test]
-    fn a_wait_is_as_long_as_the_pace_of_those_before_lets_expect() {
+    fn the_expected_wait_follows_the_mean_interval_of_recent_departures() {
         let went: Vec<_> = [10, 14, 12, 16].map(|second| Timestamp::from_millis(second * 1_000)).to_vec();
         assert_eq!(at_the_pace_of(&went, 3), Some(seconds(6)));
-        assert_eq!(at_the_pace_of(&went[..1], 3), None, "one says nothing of a pace");
+        assert_eq!(at_the_pace_of(&went[..1], 3), None, "one departure has no interval");
         assert_eq!(at_the_pace_of(&[], 3), None);
     }
 
     #[test]
-    fn a_slot_is_expected_when_the_oldest_run_is_as_old_as_runs_become() {
+    fn a_slot_is_expected_when_the_oldest_run_reaches_the_median_duration() {
         let lasted = [1, 9, 10, 11, 60].map(seconds);
         let ages = [seconds(2), seconds(7)];
         assert_eq!(until_have_ended(1, &ages, &lasted), Some(seconds(3)));
-        assert_eq!(until_have_ended(2, &ages, &lasted), Some(seconds(8)), "with a cap below what lives");
+        assert_eq!(until_have_ended(2, &ages, &lasted), Some(seconds(8)), "the cap is below the active runs");
         assert_eq!(until_have_ended(3, &ages, &lasted), None);
         assert_eq!(until_have_ended(1, &[seconds(20)], &lasted), Some(Duration::ZERO));
         assert_eq!(until_have_ended(1, &[seconds(20)], &[]), None);

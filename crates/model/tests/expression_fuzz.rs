@@ -1,5 +1,5 @@
-//! No expression hurts the node, whatever is in it. Users write expressions, and a stack overflow or an endless
-//! loop in one of them takes every tenant's runs down.
+//! No expression can overflow the stack or run without end: users write expressions, and either would stop every tenant's
+//! runs.
 use std::time::{Duration, Instant};
 
 use interlock_model::expression::{
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 const ROOTS: [&str; 5] = ["input", "ctx", "steps", "a", "l"];
 
-/// Callers have 2 MiB; half of it is theirs.
+/// Callers have 2 MiB and use up to half of it themselves.
 const STACK_BYTES: usize = 1 << 20;
 
 /// Generous: a debug build on a busy machine. An evaluation without a budget takes minutes on these inputs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIME_MAX: Duration = Duration::from_secs(5);
 
 fn scope() -> Map<String, Value> {
     let nested = (0..90).fold(json!(1), |inner, _| json!({ "a": inner }));
@@ -27,7 +27,7 @@ fn scope() -> Map<String, Value> {
     scope.as_object().cloned().expect("it was written as a map")
 }
 
-/// Runs `check` where a stack overflow shows.
+/// Runs `check` on a stack that is small enough to overflow.
 fn on_a_small_stack<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new()
         .stack_size(STACK_BYTES)
@@ -48,20 +48,20 @@ fn exercise(source: &str, scope: &Map<String, Value>) -> Result<Result<Value, Ev
         expression.is_true(scope).ok();
         expression.evaluate(scope)
     });
-    assert!(started.elapsed() < PATIENCE, "{source} took {:?}", started.elapsed());
+    assert!(started.elapsed() < TIME_MAX, "{source} took {:?}", started.elapsed());
     if let Ok(Ok(value)) = &result {
         assert!(value.to_string().len() <= 8 * RESULT_BYTES_MAX, "{source}");
     }
     result
 }
 
-/// `before` and `after` around `core`, as often as `bytes` allow.
+/// Repeats `before` and `after` around `core` up to `bytes`.
 fn surround(before: &str, core: &str, after: &str, bytes: usize) -> String {
     let count = (bytes - core.len()) / (before.len() + after.len());
     format!("{}{core}{}", before.repeat(count), after.repeat(count))
 }
 
-/// Around something, again and again, in every way the grammar has.
+/// Nesting and chaining by every production of the grammar.
 const HOSTILE: [(&str, &str, &str); 26] = [
     ("1+", "1", ""),
     ("1*", "1", ""),
@@ -97,7 +97,7 @@ fn hostile_nesting_and_chains_never_overflow_the_stack() {
         let scope = scope();
         for (before, core, after) in HOSTILE {
             exercise(&surround(before, core, after, SOURCE_BYTES_MAX), &scope).ok();
-            // The deepest that compiles is the deepest that is evaluated and dropped.
+            // The deepest nesting that compiles is also the deepest to evaluate and drop.
             let nested = |depth| format!("{}{core}{}", before.repeat(depth), after.repeat(depth));
             let compiles = |depth: &usize| Expression::compile(&nested(*depth), &ROOTS).is_ok();
             if let Some(deepest) = (1..=70).rev().find(compiles) {
@@ -108,18 +108,18 @@ fn hostile_nesting_and_chains_never_overflow_the_stack() {
 }
 
 #[test]
-fn what_is_longer_than_the_limit_is_refused_for_its_length() {
+fn a_source_over_the_limit_is_rejected_for_its_length() {
     on_a_small_stack(|| {
         let scope = scope();
         for (before, core, after) in HOSTILE {
             let error = exercise(&surround(before, core, after, 64 << 10), &scope).unwrap_err();
-            assert!(error.to_string().contains("it may have at most 4096"), "{error}");
+            assert!(error.to_string().contains("the maximum is 4096"), "{error}");
         }
     });
 }
 
 #[test]
-fn chains_that_people_write_are_long_and_work() {
+fn long_chains_evaluate() {
     let scope = scope();
     let evaluate = |source: &str| exercise(source, &scope).unwrap().unwrap();
     assert_eq!(evaluate(&["input.n == 1"; 200].join(" && ")), json!(true));
@@ -143,7 +143,7 @@ fn nested_macros_over_a_thousand_elements_hit_the_budget() {
 }
 
 #[test]
-fn building_ever_larger_values_hits_the_size_limit() {
+fn growing_values_hit_the_size_limit() {
     on_a_small_stack(|| {
         let scope = scope();
         for source in [
@@ -164,7 +164,7 @@ fn building_ever_larger_values_hits_the_size_limit() {
     });
 }
 
-/// Expressions that mostly compile: every production of the grammar around every other.
+/// Expressions that mostly compile, with every production nested in every other.
 fn grammar() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -237,7 +237,7 @@ fn list_macro() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("map"), Just("filter"), Just("all"), Just("exists")]
 }
 
-/// Tokens in any order, which get further into the parser than any characters would.
+/// Random tokens get further into the parser than random characters.
 fn token_soup() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         Just("("),
@@ -281,12 +281,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_compiles_or_is_refused(source in "\\PC{0,200}") {
+    fn any_text_compiles_or_is_rejected(source in "\\PC{0,200}") {
         on_a_small_stack(move || exercise(&source, &scope()).ok());
     }
 
     #[test]
-    fn any_tokens_compile_or_are_refused(source in token_soup()) {
+    fn any_tokens_compile_or_are_rejected(source in token_soup()) {
         on_a_small_stack(move || {
             Template::compile(&json!(source), &ROOTS).ok().map(|template| template.render(&scope()).ok());
             exercise(&source, &scope()).ok()

@@ -1,11 +1,11 @@
-//! A certificate for `localhost` that signs itself.
+//! A self-signed certificate for `localhost`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Files in PEM form. Whoever trusts the certificate trusts the server that has the key.
+/// Files in PEM format. A client that trusts the certificate trusts the server with the key.
 #[derive(Debug, Clone)]
 pub struct Certificate {
     pub certificate: PathBuf,
@@ -13,7 +13,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Makes both files in this folder.
+    /// Creates both files in this folder.
     pub fn make(folder: &Path) -> Result<Self> {
         let arguments = "req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out certificate.pem \
             -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE";

@@ -1,9 +1,9 @@
 //! A Redis cluster of primaries, without replicas.
 
 use anyhow::{Result, ensure};
+use interlock_poll::try_until;
 
-use crate::redis::{Mode, Redis, RedisOptions, Settings};
-use crate::waiting::{Look, until};
+use crate::redis::{Mode, Redis, RedisOptions, RedisSettings};
 
 const SLOTS: usize = 16_384;
 
@@ -14,7 +14,7 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts `nodes` servers that share the slots evenly, in order. Returns when all of them serve.
+    /// Starts `nodes` servers that share the slots evenly, in order. Returns when all of them are ready.
     pub async fn start(nodes: usize) -> Result<Self> {
         ensure!(nodes > 0, "a cluster has at least one node");
         let mut cluster = Self { nodes: Vec::with_capacity(nodes) };
@@ -23,7 +23,7 @@ impl RedisCluster {
         }
         cluster.share_slots().await?;
         cluster.introduce().await?;
-        cluster.serves().await?;
+        cluster.is_ready().await?;
         Ok(cluster)
     }
 
@@ -40,7 +40,7 @@ impl RedisCluster {
         format!("redis://{}", nodes.join(","))
     }
 
-    /// Asks that node and no other: for a key of another node the answer is an error, `MOVED`.
+    /// Sends a command to one node. For a key of another node the answer is the error `MOVED`.
     pub async fn command_on(&self, node: usize, arguments: &[&str]) -> Result<String> {
         self.nodes[node].command(arguments).await
     }
@@ -55,7 +55,7 @@ impl RedisCluster {
             let first = (number * SLOTS / count).to_string();
             let last = ((number + 1) * SLOTS / count - 1).to_string();
             node.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await?;
-            // Epochs that differ from the start spare the nodes from resolving a conflict.
+            // Different epochs from the start avoid a conflict that the nodes would have to resolve.
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]).await?;
         }
         Ok(())
@@ -69,7 +69,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    async fn serves(&self) -> Result<()> {
+    async fn is_ready(&self) -> Result<()> {
         let count = self.nodes.len();
         let wanted = [
             "cluster_state:ok".to_owned(),
@@ -79,20 +79,21 @@ impl RedisCluster {
         ];
         let wanted = &wanted;
         for node in &self.nodes {
-            let look = || async move {
-                let told = node.command(&["CLUSTER", "INFO"]).await?;
-                let is_ready = wanted.iter().all(|line| told.lines().any(|told| told.trim_end() == line));
-                Ok(if is_ready { Look::Seen(()) } else { Look::NotYet(told) })
+            let has_all =
+                |info: &str| wanted.iter().all(|line| info.lines().any(|found| found.trim_end() == line));
+            let look = async || match node.command(&["CLUSTER", "INFO"]).await {
+                Ok(info) if !has_all(&info) => Err(info),
+                answered => Ok(answered),
             };
-            until("every node of the cluster serves", look).await?;
+            try_until("every node of the cluster is ready", look).await??;
         }
         Ok(())
     }
 }
 
-fn settings() -> Settings {
+fn settings() -> RedisSettings {
     let lines = ["cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"];
-    Settings {
+    RedisSettings {
         options: RedisOptions::default(),
         mode: Mode::Store,
         lines: lines.into_iter().map(str::to_owned).collect(),

@@ -1,9 +1,13 @@
-//! Real Redis, NATS and Postgres servers for tests: each on a free port, in a folder of its own, gone with its guard.
+//! Real Redis, NATS and PostgreSQL servers for tests: each on a free port, in its own folder, stopped with its guard.
+//!
+//! A test that stops or configures a server starts its own. Others share one per test binary: [`Redis::shared`] with keys
+//! of their own, [`PostgresDatabase::create`] with a database of their own.
 //!
 //! `cargo xtask test` installs the programs that are started here.
 
 mod certificate;
 mod cluster;
+mod database;
 mod nats;
 mod postgres;
 mod process;
@@ -11,10 +15,10 @@ mod programs;
 mod redis;
 mod sentinel;
 mod server;
-mod waiting;
 
 pub use certificate::Certificate;
 pub use cluster::RedisCluster;
+pub use database::PostgresDatabase;
 pub use nats::{Nats, NatsOptions, NatsRelease};
 pub use postgres::Postgres;
 pub use programs::{promtool, python, python_program};

@@ -11,10 +11,10 @@ use crate::server::{Kind, Server, Started, connect};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NatsRelease {
-    /// What Debian stable has: the oldest that is supported.
+    /// The release of Debian stable: the oldest that is supported.
     #[default]
     Debian,
-    /// The one that `xtask/python-requirements.txt` pins.
+    /// The release that `xtask/python-requirements.txt` pins.
     Newest,
 }
 
@@ -22,9 +22,9 @@ pub enum NatsRelease {
 pub struct NatsOptions {
     pub release: NatsRelease,
     pub jet_stream: bool,
-    /// The name and the password that clients must give.
+    /// The name and the password that clients must send.
     pub user: Option<(String, String)>,
-    /// Clients must then speak TLS.
+    /// Clients must then use TLS.
     pub certificate: Option<Certificate>,
 }
 
@@ -61,25 +61,25 @@ impl Nats {
         self.server.port()
     }
 
-    /// The process that runs, or that was killed last.
+    /// The running process, or the one that was killed last.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// Where its data and its `log` are.
+    /// Holds its data and its `log`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.folder()
     }
 
-    /// As the server tells it, such as `2.9.10`.
+    /// As the server reports it, such as `2.9.10`.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Kills it as `kill -9` does, and returns when the process is gone.
+    /// Kills it as `kill -9` and returns when the process has ended.
     pub async fn kill(&mut self) -> Result<()> {
         self.server.kill().await
     }
@@ -89,8 +89,7 @@ impl Nats {
         self.server.start_again().await
     }
 
-    /// Stops the process where it is. The kernel still takes connections and bytes for it, and it reads them when it
-    /// is resumed.
+    /// Stops the process. The kernel still accepts connections and bytes for it, which it reads when it is resumed.
     pub fn pause(&self) -> Result<()> {
         self.server.signal("STOP")
     }
@@ -138,12 +137,12 @@ impl Kind for NatsOptions {
     }
 }
 
-/// The name of the folder, which no other server shares.
+/// The name of the folder, which is unique.
 fn server_name(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The line that a NATS server sends to everybody who connects.
+/// The line that a NATS server sends on each new connection.
 async fn greeting(port: u16) -> Result<String> {
     let mut line = String::new();
     BufReader::new(connect(port).await?).read_line(&mut line).await?;

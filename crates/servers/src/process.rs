@@ -6,12 +6,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// Waits for the end of its input, then sends the last signal. The kernel closes that input when the test's process
-/// ends, however it ends, so a test that is itself killed, or keeps a server in a static, leaves nothing behind.
-const WATCH: &str = r#"trap "" INT TERM HUP; read -r line; kill -"$2" "$1""#;
+/// Waits for the end of its input, sends the last signal, and removes the folder when the process has ended. The kernel
+/// closes the input when the test's process ends for any reason, so a test that is killed, or keeps a server in a static,
+/// leaves nothing behind.
+const WATCH: &str = r#"trap "" INT TERM HUP; read -r line; kill -"$2" "$1"
+for _ in $(seq 100); do kill -0 "$1" || break; sleep 0.1; done; rm -rf -- "$3""#;
 const LOG_LINES_MAX: usize = 20;
 
-/// A running server. Dropping it sends the last signal and waits until the process is gone.
+/// A running server. Dropping it sends the last signal and waits until the process has ended.
 pub(crate) struct Process {
     child: Child,
     watcher: Child,
@@ -19,7 +21,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` in `folder`, where its output goes to a file `log`. The last signal must end it for certain.
+    /// Starts `program` in `folder` and writes its output to the file `log`. The last signal must always end it.
     pub(crate) fn spawn(
         program: &Path,
         arguments: &[String],
@@ -31,7 +33,7 @@ impl Process {
         command.args(arguments).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
-        match watch(child.id(), last_signal) {
+        match watch(child.id(), last_signal, folder) {
             Ok(watcher) => Ok(Self { child, watcher, last_signal }),
             Err(error) => {
                 end(&mut child);
@@ -44,9 +46,9 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it did.
+    /// The exit status, if it has ended.
     pub(crate) fn exit(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().context("cannot tell whether a server still runs")
+        self.child.try_wait().context("cannot check whether a server still runs")
     }
 
     /// Sends a signal by its name: `STOP`, `CONT`.
@@ -61,18 +63,18 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended already has no number any more that a signal could go to.
-        let is_told = matches!(self.exit(), Ok(None)) && self.signal(self.last_signal).is_ok();
-        if is_told {
+        // The id of a process that has ended may belong to another one.
+        let is_signalled = matches!(self.exit(), Ok(None)) && self.signal(self.last_signal).is_ok();
+        if is_signalled {
             let _ = self.child.wait();
         }
         end(&mut self.child);
-        // Only after the server: until then the watcher is what survives a kill of this process.
+        // After the server: if this process is killed meanwhile, the watcher still ends it.
         end(&mut self.watcher);
     }
 }
 
-/// The last lines of what a server wrote.
+/// The last lines of a server's output.
 pub(crate) fn log_tail(folder: &Path) -> String {
     let log = fs::read(log_of(folder)).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
@@ -84,14 +86,14 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("log")
 }
 
-fn watch(pid: u32, last_signal: &str) -> Result<Child> {
+fn watch(pid: u32, last_signal: &str, folder: &Path) -> Result<Child> {
     let mut watcher = Command::new("sh");
-    watcher.args(["-c", WATCH, "sh"]).arg(pid.to_string()).arg(last_signal);
+    watcher.args(["-c", WATCH, "sh"]).arg(pid.to_string()).arg(last_signal).arg(folder);
     watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     watcher.spawn().context("cannot run sh")
 }
 
-/// Errors mean that the process has already ended, which is what is wanted.
+/// Errors mean that the process has already ended.
 fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -99,24 +101,24 @@ fn end(child: &mut Child) {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
+    use interlock_poll::until;
+
     use super::*;
-    use crate::waiting::{Look, until};
 
     #[tokio::test]
-    async fn a_process_ends_when_whoever_started_it_is_killed() {
+    async fn a_process_and_its_folder_are_gone_after_the_test_process_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let mut process =
             Process::spawn(Path::new("sleep"), &["600".to_owned()], folder.path(), "KILL").unwrap();
         assert_eq!(process.exit().unwrap(), None);
 
-        // What the kernel does for a process that was killed.
+        // The kernel does this when the test process is killed.
         drop(process.watcher.stdin.take());
 
-        let look = || {
-            let exit = process.exit();
-            async { Ok(exit?.map_or_else(|| Look::NotYet("it runs".to_owned()), Look::Seen)) }
-        };
-        let status = until("the process ends", look).await.unwrap();
+        let status = until("the process ends", || ready(process.exit().unwrap())).await;
         assert!(!status.success());
+        until("the folder is removed", async || !folder.path().exists()).await;
     }
 }

@@ -8,15 +8,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::programs;
 use crate::server::{Kind, Server, Started, connect};
 
-const COMMAND_MAX: Duration = Duration::from_secs(15);
+const COMMAND_MAX: Duration = Duration::from_mins(1);
 const INFORMATION_LINES_MAX: usize = 100;
 
-/// When a write is on disk.
+/// When a write reaches the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AppendOnly {
     /// Before it is answered.
@@ -31,7 +32,7 @@ pub enum AppendOnly {
 #[derive(Debug, Clone, Default)]
 pub struct RedisOptions {
     pub append_only: AppendOnly,
-    /// Of letters and digits: it is put into the configuration and the URL as it is.
+    /// Letters and digits only: it is not escaped in the configuration and the URL.
     pub password: Option<String>,
     /// Further arguments of `redis-server`: `--name`, then its value.
     pub arguments: Vec<String>,
@@ -40,15 +41,22 @@ pub struct RedisOptions {
 /// Dropping it kills the server and removes its data.
 #[must_use = "dropping it kills the server"]
 pub struct Redis {
-    server: Server<Settings>,
+    server: Server<RedisSettings>,
 }
 
 impl Redis {
     pub async fn start(options: RedisOptions) -> Result<Self> {
-        Self::start_with(Settings { options, mode: Mode::Store, lines: Vec::new() }).await
+        Self::start_with(RedisSettings { options, mode: Mode::Store, lines: Vec::new() }).await
     }
 
-    pub(crate) async fn start_with(settings: Settings) -> Result<Self> {
+    /// A server without durability that all tests of this process share. Each test uses keys of its own.
+    pub async fn shared() -> Result<&'static Self> {
+        static SERVER: OnceCell<Redis> = OnceCell::const_new();
+        let options = RedisOptions { append_only: AppendOnly::Off, ..RedisOptions::default() };
+        SERVER.get_or_try_init(async || Self::start(options).await).await
+    }
+
+    pub(crate) async fn start_with(settings: RedisSettings) -> Result<Self> {
         Ok(Self { server: Server::start(settings).await? })
     }
 
@@ -64,30 +72,29 @@ impl Redis {
         format!("redis://{password}127.0.0.1:{}", self.port())
     }
 
-    /// The process that runs, or that was killed last.
+    /// The running process, or the one that was killed last.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// Where its data and its `log` are.
+    /// Holds its data and its `log`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.folder()
     }
 
-    /// Kills it as `kill -9` does, and returns when the process is gone.
+    /// Kills it as `kill -9` and returns when the process has ended.
     pub async fn kill(&mut self) -> Result<()> {
         self.server.kill().await
     }
 
-    /// Starts it after [`kill`](Self::kill), on the same port and with the data on disk. Returns when all is loaded.
+    /// Starts it after [`kill`](Self::kill), on the same port and with the data on disk. Returns when it is loaded.
     pub async fn start_again(&mut self) -> Result<()> {
         self.server.start_again().await
     }
 
-    /// Stops the process where it is. The kernel still takes connections and bytes for it, and it reads them when it
-    /// is resumed.
+    /// Stops the process. The kernel still accepts connections and bytes for it, which it reads when it is resumed.
     pub fn pause(&self) -> Result<()> {
         self.server.signal("STOP")
     }
@@ -96,7 +103,7 @@ impl Redis {
         self.server.signal("CONT")
     }
 
-    /// The answer to a command, as `redis-cli` prints it. An error that Redis answers is an error here.
+    /// The answer to a command, as `redis-cli` prints it. An error that Redis answers is returned as an error.
     pub async fn command(&self, arguments: &[&str]) -> Result<String> {
         let mut client = tokio::process::Command::new(programs::installed("redis-cli")?);
         client.args(["-e", "-p", &self.port().to_string()]);
@@ -118,8 +125,8 @@ impl Redis {
     }
 }
 
-/// What a server is started with, beyond what a caller may choose.
-pub(crate) struct Settings {
+/// The options of the caller, and what the kind of server adds.
+pub(crate) struct RedisSettings {
     pub(crate) options: RedisOptions,
     pub(crate) mode: Mode,
     /// Further lines of its configuration.
@@ -132,14 +139,14 @@ pub(crate) enum Mode {
     Sentinel,
 }
 
-impl Kind for Settings {
+impl Kind for RedisSettings {
     const LAST_SIGNAL: &str = "KILL";
 
     fn program(&self) -> Result<PathBuf> {
         programs::installed("redis-server")
     }
 
-    /// A file and not arguments, because sentinels keep what they decide in the files of the servers.
+    /// A file instead of arguments: sentinels write their decisions into the files of the servers.
     fn prepare(&self, port: u16, folder: &Path) -> Result<Vec<String>> {
         let mut lines = vec!["bind 127.0.0.1".to_owned(), format!("port {port}")];
         lines.push(format!("dir {}", folder.display()));
@@ -171,7 +178,7 @@ impl Kind for Settings {
                 return Ok(());
             }
         }
-        bail!("the server does not tell its process")
+        bail!("the server does not report its process id")
     }
 }
 
@@ -196,7 +203,7 @@ async fn line(stream: &mut BufReader<TcpStream>) -> Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// A command as the protocol of Redis has it: an array of strings with their lengths.
+/// A command in the protocol of Redis: an array of strings with their lengths.
 fn request(words: &[&str]) -> Vec<u8> {
     let parts = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     [format!("*{}\r\n", words.len())].into_iter().chain(parts).collect::<String>().into_bytes()

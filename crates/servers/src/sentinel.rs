@@ -1,18 +1,18 @@
 //! A Redis primary and its replica, watched by three sentinels.
 
 use anyhow::Result;
+use interlock_poll::try_until;
 
-use crate::redis::{Mode, Redis, RedisOptions, Settings};
-use crate::waiting::{Look, until};
+use crate::redis::{Mode, Redis, RedisOptions, RedisSettings};
 
-/// How the sentinels call the primary.
+/// The sentinels' name of the primary.
 const SERVICE: &str = "main";
 const SENTINELS: usize = 3;
 
 /// Dropping it kills all five servers.
 #[must_use = "dropping it kills the servers"]
 pub struct Sentinel {
-    // Before the servers: fields are dropped in this order, and the sentinels would fail over meanwhile.
+    // Fields are dropped in order: the sentinels first, or they would fail over.
     sentinels: Vec<Redis>,
     primary: Redis,
     replica: Redis,
@@ -43,30 +43,30 @@ impl Sentinel {
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))
     }
 
-    /// The server that was the primary at the start, whatever it is now.
+    /// The server that was the primary at the start.
     pub fn primary(&mut self) -> &mut Redis {
         &mut self.primary
     }
 
-    /// The server that was the replica at the start, whatever it is now.
+    /// The server that was the replica at the start.
     pub fn replica(&mut self) -> &mut Redis {
         &mut self.replica
     }
 
-    /// From here on the replica does not see what the primary answers, so a failover loses it. Kill the primary
-    /// within ten seconds: later, the sentinels find the replica too old to take over.
+    /// Cuts the replica off, so that a failover loses what the primary acknowledges from now on. Kill the primary
+    /// within ten seconds: later, the sentinels do not promote a replica that is so old.
     ///
-    /// Pausing the replica does not do this: the kernel keeps what the primary sends, and the replica reads it when
-    /// it is resumed, even if the primary is dead by then.
+    /// A paused replica is not cut off: the kernel keeps what the primary sends, and the replica reads it when it is
+    /// resumed, even if the primary is dead by then.
     pub async fn cut_replication(&self) -> Result<()> {
-        // The primary wants no password, so it refuses a replica that gives one.
+        // The primary has no password and refuses a replica that sends one.
         self.replica.command(&["CONFIG", "SET", "masterauth", "refused"]).await?;
         self.replica.command(&["CLIENT", "KILL", "TYPE", "master"]).await?;
         wait_for(&self.replica, &["INFO", "replication"], "master_link_status:down").await?;
         wait_for(&self.primary, &["INFO", "replication"], "connected_slaves:0").await
     }
 
-    /// Returns when all sentinels name the replica as the primary, and it is one.
+    /// Returns when all sentinels name the replica as the primary and it has that role.
     pub async fn wait_for_failover(&self) -> Result<()> {
         let port = self.replica.port().to_string();
         for sentinel in &self.sentinels {
@@ -77,24 +77,25 @@ impl Sentinel {
 }
 
 async fn store(lines: Vec<String>) -> Result<Redis> {
-    Redis::start_with(Settings { options: RedisOptions::default(), mode: Mode::Store, lines }).await
+    Redis::start_with(RedisSettings { options: RedisOptions::default(), mode: Mode::Store, lines }).await
 }
 
-/// Two of three sentinels decide, a second after the primary fell silent.
-fn watching(primary: u16) -> Settings {
+/// Two of three sentinels decide, one second after the primary stops answering.
+fn watching(primary: u16) -> RedisSettings {
     let lines = vec![
         format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} 2"),
         format!("sentinel down-after-milliseconds {SERVICE} 1000"),
         format!("sentinel failover-timeout {SERVICE} 3000"),
     ];
-    Settings { options: RedisOptions::default(), mode: Mode::Sentinel, lines }
+    RedisSettings { options: RedisOptions::default(), mode: Mode::Sentinel, lines }
 }
 
-/// Asks `server` until its answer has `wanted` in a line.
-async fn wait_for(server: &Redis, question: &[&str], wanted: &str) -> Result<()> {
-    let look = || async move {
-        let told = server.command(question).await?;
-        Ok(if told.lines().any(|line| line.contains(wanted)) { Look::Seen(()) } else { Look::NotYet(told) })
+/// Sends the command until a line of the answer contains `wanted`.
+async fn wait_for(server: &Redis, command: &[&str], wanted: &str) -> Result<()> {
+    let look = async || match server.command(command).await {
+        Ok(answer) if !answer.lines().any(|line| line.contains(wanted)) => Err(answer),
+        answered => Ok(answered),
     };
-    until(&format!("{question:?} tells {wanted}"), look).await
+    try_until(&format!("{command:?} answers {wanted}"), look).await??;
+    Ok(())
 }

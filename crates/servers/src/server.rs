@@ -1,4 +1,4 @@
-//! What all servers have in common: a port, a folder, and a process that can be killed and started again.
+//! What all servers have: a port, a folder, and a process that can be killed and started again.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
@@ -6,33 +6,33 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use interlock_poll::try_until;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::process::{Process, log_tail};
-use crate::waiting::{Look, until};
 
-/// Below the ports that the kernel gives to clients. A client that retries while its server is down could otherwise
-/// be given the server's own port, connect to itself, and keep the server from coming back. The bus of a Redis
-/// cluster, 10,000 higher, stays below them too.
+/// Below the ports that the kernel assigns to clients. Otherwise a client that retries while its server is down could
+/// get the server's own port, connect to itself, and keep the server from starting again. The bus of a Redis cluster,
+/// 10,000 higher, stays below them as well.
 const PORTS: Range<u16> = 10_000..20_000;
 const PORT_CHOICES_MAX: usize = 100;
 const STARTS_MAX: usize = 5;
-const ANSWER_MAX: Duration = Duration::from_secs(1);
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// One kind of server: how to start it, and how to tell that it is ready.
+/// A kind of server: how to start it, and how to check that it is ready.
 pub(crate) trait Kind: Send + Sync {
-    /// What ends it, by name.
+    /// The name of the signal that ends it.
     const LAST_SIGNAL: &str;
 
     fn program(&self) -> Result<PathBuf>;
 
-    /// Writes into `folder` what the server reads when it starts, and gives its arguments.
+    /// Writes the server's files into `folder` and returns its arguments.
     fn prepare(&self, port: u16, folder: &Path) -> Result<Vec<String>>;
 
-    /// Succeeds when the server is ready and is the one that was started, not somebody else's on the same port.
+    /// Succeeds when the server is ready and is the started process, not another one on the same port.
     fn answers(&self, started: Started<'_>) -> impl Future<Output = Result<()>> + Send;
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Started<'a> {
 
 /// Dropping it kills the process and removes the folder.
 pub(crate) struct Server<K> {
-    // Before the folder: fields are dropped in this order.
+    // Fields are dropped in order: the process before its folder.
     process: Option<Process>,
     pid: u32,
     kind: K,
@@ -57,7 +57,7 @@ pub(crate) struct Server<K> {
 }
 
 impl<K: Kind> Server<K> {
-    /// Starts on a port that is free; on another one if somebody takes it in between.
+    /// Starts on a free port, and on another one if that is taken meanwhile.
     pub(crate) async fn start(kind: K) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for a server")?;
         let program = kind.program()?;
@@ -65,7 +65,7 @@ impl<K: Kind> Server<K> {
             Self { process: None, pid: 0, kind, program, arguments: Vec::new(), port: 0, folder };
         for _ in 1..STARTS_MAX {
             match server.start_on(free_port()?).await {
-                Err(error) if is_about_a_taken_port(&error) => {}
+                Err(error) if is_port_taken(&error) => {}
                 started => return started.map(|()| server),
             }
         }
@@ -109,26 +109,28 @@ impl<K: Kind> Server<K> {
         self.launch().await
     }
 
-    /// Starts the process, and keeps it only if it becomes ready.
+    /// Starts the process and keeps it only if it becomes ready.
     async fn launch(&mut self) -> Result<()> {
         let folder = self.folder.path();
         let mut process = Process::spawn(&self.program, &self.arguments, folder, K::LAST_SIGNAL)?;
         let started = Started { port: self.port, pid: process.pid(), folder };
         let kind = &self.kind;
-        let ready = until("the server is ready", || {
+        let look = || {
             let exit = process.exit();
             async move {
-                if let Some(status) = exit? {
-                    bail!("the server ended: {status}");
+                match exit {
+                    Err(error) => Ok(Err(error)),
+                    Ok(Some(status)) => Ok(Err(anyhow!("the server ended: {status}"))),
+                    Ok(None) => match timeout(ANSWER_MAX, kind.answers(started)).await {
+                        Ok(Ok(())) => Ok(Ok(())),
+                        Ok(Err(error)) => Err(format!("{error:#}")),
+                        Err(_) => Err("no answer".to_owned()),
+                    },
                 }
-                Ok(match timeout(ANSWER_MAX, kind.answers(started)).await {
-                    Ok(Ok(())) => Look::Seen(()),
-                    Ok(Err(error)) => Look::NotYet(format!("{error:#}")),
-                    Err(_) => Look::NotYet("no answer".to_owned()),
-                })
             }
-        });
-        ready.await.with_context(|| {
+        };
+        let ready = try_until("the server is ready", look).await.map_err(anyhow::Error::from).flatten();
+        ready.with_context(|| {
             let (program, log) = (self.program.display(), log_tail(folder));
             format!("{program} on port {} did not start; its log:\n{log}", started.port)
         })?;
@@ -142,7 +144,7 @@ pub(crate) async fn connect(port: u16) -> Result<TcpStream> {
     Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?)
 }
 
-/// A port at random: tests of several processes choose at the same time.
+/// A random free port: tests of several processes choose at the same time.
 fn free_port() -> Result<u16> {
     let chosen = (0..PORT_CHOICES_MAX).map(|attempt| {
         let random = RandomState::new().hash_one(attempt) % u64::from(PORTS.end - PORTS.start);
@@ -152,8 +154,8 @@ fn free_port() -> Result<u16> {
     free.next().with_context(|| format!("none of {PORT_CHOICES_MAX} ports in {PORTS:?} is free"))
 }
 
-/// All of them end with this in their log, which the error quotes, when they cannot bind.
-fn is_about_a_taken_port(error: &anyhow::Error) -> bool {
+/// Every kind of server logs this when it cannot bind, and the error quotes the log.
+fn is_port_taken(error: &anyhow::Error) -> bool {
     format!("{error:#}").to_lowercase().contains("address already in use")
 }
 
@@ -161,10 +163,10 @@ fn is_about_a_taken_port(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
     use crate::nats::NatsOptions;
-    use crate::postgres::Cluster;
-    use crate::redis::{Mode, RedisOptions, Settings};
+    use crate::postgres::PostgresCluster;
+    use crate::redis::{Mode, RedisOptions, RedisSettings};
 
-    /// What comes of starting a server on the port of another one.
+    /// Starts a server on the port of another one.
     async fn start_twice<K: Kind>(kinds: [K; 2]) -> Result<()> {
         let [first, second] = kinds;
         let first = Server::start(first).await?;
@@ -174,13 +176,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_of_the_same_kind_on_the_port_is_not_taken_for_the_started_one() {
-        let settings = || Settings { options: RedisOptions::default(), mode: Mode::Store, lines: Vec::new() };
+    async fn another_server_on_the_port_is_not_mistaken_for_the_started_one() {
+        let settings =
+            || RedisSettings { options: RedisOptions::default(), mode: Mode::Store, lines: Vec::new() };
         let error = start_twice([settings(), settings()]).await.unwrap_err();
-        assert!(is_about_a_taken_port(&error), "{error:#}");
+        assert!(is_port_taken(&error), "{error:#}");
         let error = start_twice([NatsOptions::default(), NatsOptions::default()]).await.unwrap_err();
-        assert!(is_about_a_taken_port(&error), "{error:#}");
-        let error = start_twice([Cluster::here().unwrap(), Cluster::here().unwrap()]).await.unwrap_err();
-        assert!(is_about_a_taken_port(&error), "{error:#}");
+        assert!(is_port_taken(&error), "{error:#}");
+        let error = start_twice([PostgresCluster::here().unwrap(), PostgresCluster::here().unwrap()])
+            .await
+            .unwrap_err();
+        assert!(is_port_taken(&error), "{error:#}");
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
 use interlock_backend::tenants::LimitScope;
-use interlock_control::admission::{RerunRequest, StartError, StartRequest, Started};
+use interlock_control::admission::{RerunRequest, StartError, StartRequest};
+use interlock_model::admission::StartOutcome;
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::limit::Limits;
 use interlock_model::{RunId, TenantId, WorkflowId};
@@ -109,6 +110,7 @@ impl Client {
             workflow,
             input: workflows::input(number),
             key: key.and_then(|key| format!("k{key}").parse().ok()),
+            parent_span: None,
         };
         let at_once = if self.dice.percent(35) { self.dice.between(2, 4) } else { 1 };
         for _ in 0..TRIES_MAX {
@@ -134,7 +136,7 @@ impl Client {
                 None => None,
                 Some(instance) => {
                     let control = instance.control.clone();
-                    instance.call(async move { control.start(request).await }).await
+                    instance.call(async move { control.admission.start(request).await }).await
                 }
             };
             hear(&world, &name, &tenant, answer.as_ref())
@@ -152,7 +154,7 @@ impl Client {
         let Some((tenant, run)) = self.some_run() else { return };
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
-        let answer = instance.call(async move { control.cancel_run(&tenant, run, "client").await }).await;
+        let answer = instance.call(async move { control.runs.cancel(&tenant, run, "client").await }).await;
         self.hear("cancel", answer.as_ref());
     }
 
@@ -160,7 +162,7 @@ impl Client {
         let Some((tenant, run)) = self.some_run() else { return };
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
-        let answer = instance.call(async move { control.delete_run(&tenant, run).await }).await;
+        let answer = instance.call(async move { control.runs.delete(&tenant, run).await }).await;
         self.hear("delete", answer.as_ref());
     }
 
@@ -174,7 +176,7 @@ impl Client {
         let decision = Decision { verdict, by: self.name.clone(), reason: None };
         let control = instance.control.clone();
         let answer =
-            instance.call(async move { control.resolve_approval(&tenant, &job, decision).await }).await;
+            instance.call(async move { control.runs.resolve_approval(&tenant, &job, decision).await }).await;
         self.hear("answer", answer.as_ref());
     }
 
@@ -184,8 +186,8 @@ impl Client {
         let limits = Limits { runs_max, ..self.plan(tenant).limits };
         let scope = LimitScope::Tenant(self.plan(tenant).id.clone());
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
-        let store = instance.control.store().clone();
-        let answer = instance.call(async move { store.set_limits(&scope, limits).await }).await;
+        let control = instance.control.clone();
+        let answer = instance.call(async move { control.documents.set_limits(&scope, limits).await }).await;
         self.hear("change limits", answer.as_ref());
     }
 
@@ -194,7 +196,8 @@ impl Client {
         let Some((tenant, job)) = self.dice.pick(&open).cloned() else { return };
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
-        let answer = instance.call(async move { control.cancel_job(&tenant, &job, "client").await }).await;
+        let answer =
+            instance.call(async move { control.runs.cancel_job(&tenant, &job, "client").await }).await;
         self.hear("cancel a job", answer.as_ref());
     }
 
@@ -204,8 +207,8 @@ impl Client {
         let key = key.and_then(|key| format!("r{key}").parse().ok());
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
-        let request = RerunRequest { tenant: tenant.clone(), run, from_step: None, key };
-        let answer = instance.call(async move { control.rerun(request).await }).await;
+        let request = RerunRequest { tenant: tenant.clone(), run, from_step: None, key, parent_span: None };
+        let answer = instance.call(async move { control.admission.rerun(request).await }).await;
         let (world, name) = (self.world.clone(), self.name.clone());
         hear(&world, &name, &tenant, answer.as_ref());
     }
@@ -218,7 +221,7 @@ impl Client {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
         let document = workflows::document(workflow.as_str());
-        let answer = instance.call(async move { control.save_workflow(&id, document).await }).await;
+        let answer = instance.call(async move { control.documents.save_workflow(&id, document).await }).await;
         self.world.checker.with(|checker| {
             checker.counts.answers_lost += u64::from(!matches!(answer, Some(Ok(_))));
             checker.tell(&self.name, "save a workflow");
@@ -235,25 +238,32 @@ impl Client {
 }
 
 /// Takes the answer to a start in: what it says must be true.
-fn hear(world: &World, name: &str, tenant: &TenantId, answer: Option<&Result<Started, StartError>>) -> Heard {
+fn hear(
+    world: &World,
+    name: &str,
+    tenant: &TenantId,
+    answer: Option<&Result<StartOutcome, StartError>>,
+) -> Heard {
     world.checker.with(|checker| match answer {
         Some(Ok(
-            Started::New { run, .. } | Started::Replayed { run, .. } | Started::KeyReused { run, .. },
+            StartOutcome::Admitted { run, .. }
+            | StartOutcome::Replayed { run, .. }
+            | StartOutcome::KeyReused { run, .. },
         )) => {
             checker.tell(name, "has a run");
             checker.acknowledged(tenant, *run);
             Heard::Done
         }
-        Some(Ok(Started::AtCapacity { .. })) => {
+        Some(Ok(StartOutcome::AtCapacity { .. } | StartOutcome::DefinitionChanged { .. })) => {
             checker.tell(name, "is refused");
             Heard::Retry
         }
-        Some(Err(StartError::Unknown { .. })) => {
+        Some(Err(StartError::Unknown)) => {
             checker.counts.starts_unknown += 1;
             checker.tell(name, "does not know");
             Heard::Retry
         }
-        Some(Err(StartError::GateBusy { .. } | StartError::NotDone { .. } | StartError::Store(_))) | None => {
+        Some(Err(StartError::LockBusy { .. } | StartError::NotDone | StartError::Store(_))) | None => {
             checker.counts.answers_lost += 1;
             checker.tell(name, "has no answer");
             Heard::Retry

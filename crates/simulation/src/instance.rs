@@ -1,4 +1,4 @@
-//! One start of one process: gateway, engine and reconcilers over one line to the store.
+//! One start of one process: gateway, engine and reconcilers over one faulty connection to the store.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,17 @@ use crate::checker::Shared;
 
 pub(crate) struct Instance {
     pub(crate) control: Arc<Control>,
-    line: Arc<FaultyStore>,
+    store: Arc<FaultyStore>,
     tasks: Mutex<Vec<AbortHandle>>,
     is_dead: AtomicBool,
     checker: Shared,
 }
 
 impl Instance {
-    /// Starts the stages on `foundation`, whose store is `line`.
+    /// Starts the stages on `foundation`, whose store is `store`.
     pub(crate) fn start(
         foundation: Foundation,
-        line: Arc<FaultyStore>,
+        store: Arc<FaultyStore>,
         settings: Settings,
         checker: Shared,
     ) -> Arc<Self> {
@@ -34,7 +34,7 @@ impl Instance {
         let roles = Roles { engine: true, scheduler: true };
         let stages = tokio::spawn(run_stages(control.clone(), roles, CancellationToken::new()));
         let tasks = Mutex::new(vec![stages.abort_handle()]);
-        Arc::new(Self { control, line, tasks, is_dead: AtomicBool::new(false), checker })
+        Arc::new(Self { control, store, tasks, is_dead: AtomicBool::new(false), checker })
     }
 
     /// A request to this instance. No answer: it died, and what it had done by then is unknown.
@@ -63,14 +63,14 @@ impl Instance {
     pub(crate) fn kill(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
         // What its tasks would do when they are dropped, a dead process does not.
-        self.line.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
+        self.store.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }
     }
 
-    /// From now on nothing goes wrong on its line.
+    /// From now on its calls reach the store.
     pub(crate) fn calm(&self) {
-        self.line.set_faults(Faults::NONE);
+        self.store.set_faults(Faults::NONE);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::locks::Acquired;
-use interlock_control::locks::AskForLock;
+use interlock_control::locks::UserLockRequest;
 use interlock_model::LockToken;
 use interlock_model::lock::{Grant, LockMode, LockName};
 use tokio_util::sync::CancellationToken;
@@ -57,11 +57,11 @@ impl Locker {
         }
     }
 
-    fn ask(&mut self, request: &str) -> AskForLock {
+    fn ask(&mut self, request: &str) -> UserLockRequest {
         let tenants = &self.world.scenario.tenants;
         let tenant = tenants[self.dice.below(tenants.len())].id.clone();
         let resource = format!("r/{}", self.dice.below(RESOURCES)).parse().expect("it is a name");
-        AskForLock {
+        UserLockRequest {
             lock: LockName::Of(tenant, resource),
             owner: self.name.parse().expect("it is a name"),
             mode: if self.dice.percent(30) { LockMode::Shared } else { LockMode::Exclusive },
@@ -72,7 +72,7 @@ impl Locker {
         }
     }
 
-    async fn acquire(&mut self, asked: &AskForLock) -> Option<Grant> {
+    async fn acquire(&mut self, asked: &UserLockRequest) -> Option<Grant> {
         for _ in 0..TRIES_MAX {
             let Some(instance) = self.world.instance(&mut self.dice) else {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -81,7 +81,7 @@ impl Locker {
             let (control, asked) = (instance.control.clone(), asked.clone());
             // A client may hang up while it waits.
             let patience = if self.world.is_calm() { CALM_WAIT * 2 } else { self.dice.millis(100, 10_000) };
-            let call = async move { control.acquire_lock(asked, &CancellationToken::new()).await };
+            let call = async move { control.locks.acquire(asked, &CancellationToken::new()).await };
             let call = instance.call(async move { tokio::time::timeout(patience, call).await });
             match call.await {
                 Some(Ok(Ok(Acquired::Granted(grant)))) => return Some(grant),
@@ -94,14 +94,14 @@ impl Locker {
         None
     }
 
-    async fn hold(&mut self, asked: &AskForLock, grant: Grant) {
+    async fn hold(&mut self, asked: &UserLockRequest, grant: Grant) {
         // Some work for so long that they are late; some are never heard of again.
         for _ in 0..self.dice.between(0, 2) {
             tokio::time::sleep(self.dice.millis(50, 2_000)).await;
             let (lock, token, ttl) = (asked.lock.clone(), grant.token.clone(), asked.ttl);
             if let Some(instance) = self.world.instance(&mut self.dice) {
                 let control = instance.control.clone();
-                drop(instance.call(async move { control.renew_lock(&lock, &token, ttl).await }).await);
+                drop(instance.call(async move { control.locks.renew(&lock, &token, ttl).await }).await);
             }
         }
         if !self.dice.percent(15) {
@@ -115,7 +115,7 @@ impl Locker {
             let (lock, token) = (lock.clone(), token.clone());
             let instance = self.world.instance(&mut self.dice)?;
             let control = instance.control.clone();
-            let answer = instance.call(async move { control.release_lock(&lock, &token).await }).await;
+            let answer = instance.call(async move { control.locks.release(&lock, &token).await }).await;
             if !matches!(answer, None | Some(Err(StoreError::Unavailable { .. }))) {
                 return answer;
             }

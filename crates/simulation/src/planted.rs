@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use interlock_backend::StoreError;
-use interlock_backend::local::{Decision, Executor, Pick, Row, Table, View};
+use interlock_backend::local::{Decide, Decision, Executor, Pick, Row, Table, View};
+use interlock_backend::verbs::{AcquireLock, Admit, Claim, Commit, RecordResult};
+use interlock_backend::{StoreError, Verb as _};
 use interlock_model::Timestamp;
 use interlock_model::job::{EndCause, Job, JobLease};
 use interlock_model::tenant::Tenant;
@@ -19,11 +20,12 @@ use crate::tables::{WatchedTables, changes};
 /// The gap between the two steps of what should have been one.
 const GAP: Duration = Duration::from_millis(3);
 
-const ADMIT: &str = "admit a run";
-const CLAIM: &str = "claim jobs";
-const COMMIT: &str = "commit a run";
-const REPORT: &str = "record a result";
-const ACQUIRE: &str = "acquire a lock";
+const ADMIT: &str = Admit::ACTION;
+const CLAIM: &str = Claim::ACTION;
+const COMMIT: &str = Commit::ACTION;
+/// Also of a result that brings its run.
+const REPORT: &str = RecordResult::ACTION;
+const ACQUIRE: &str = AcquireLock::ACTION;
 
 type Found = Result<Option<String>, StoreError>;
 
@@ -238,8 +240,8 @@ impl Executor for PlantedTables {
         self.tables.read(action, look).await
     }
 
-    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
-        self.tables.peek(decide)
+    fn peek<V: Decide>(&self, verb: &V) -> Option<V::Answer> {
+        self.tables.peek(verb)
     }
 }
 

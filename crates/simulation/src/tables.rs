@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use interlock_backend::StoreError;
-use interlock_backend::local::{Changes, Decision, Executor, Pick, Table, View};
+use interlock_backend::local::{Changes, Decide, Decision, Executor, Pick, Table, View};
 use interlock_backend::memory::{self, MemoryStore};
 use interlock_model::{Clock, Timestamp};
 use serde_json::value::RawValue;
@@ -53,8 +53,8 @@ impl Executor for WatchedTables {
         self.memory.tables().read(action, look).await
     }
 
-    fn peek<R>(&self, decide: &dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError>) -> Option<R> {
-        self.memory.tables().peek(decide)
+    fn peek<V: Decide>(&self, verb: &V) -> Option<V::Answer> {
+        self.memory.tables().peek(verb)
     }
 }
 

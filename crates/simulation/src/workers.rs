@@ -77,7 +77,11 @@ impl Worker {
             edge: Edge::Http,
         };
         let (control, wait) = (instance.control.clone(), self.dice.millis(1_000, 5_000));
-        let answer = instance.call(async move { control.claim(claim, wait).await }).await;
+        let answer = instance
+            .call(async move {
+                control.results.claim(claim, wait, &tokio_util::sync::CancellationToken::new()).await
+            })
+            .await;
         self.heard(answer)
     }
 
@@ -155,7 +159,8 @@ impl Worker {
     async fn heartbeat(&mut self, job: &JobId, fence: Fence) -> Option<bool> {
         let instance = self.world.instance(&mut self.dice)?;
         let (control, tenant, job) = (instance.control.clone(), self.tenant.clone(), job.clone());
-        let answer = instance.call(async move { control.heartbeat(&tenant, &job, fence).await }).await;
+        let answer =
+            instance.call(async move { control.results.heartbeat(&tenant, &job, fence).await }).await;
         match answer {
             Some(Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => Some(false),
             other => self.heard(other).map(|answer| matches!(answer, Heartbeat::Extended { .. })),
@@ -166,8 +171,9 @@ impl Worker {
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let (control, tenant, job) = (instance.control.clone(), self.tenant.clone(), job.clone());
         let progress = Progress { percent: u8::try_from(percent).unwrap_or(100), message: None };
-        let answer =
-            instance.call(async move { control.progress(&tenant, &job, fence, progress).await }).await;
+        let answer = instance
+            .call(async move { control.results.progress(&tenant, &job, fence, progress).await })
+            .await;
         self.heard(answer);
     }
 
@@ -177,8 +183,9 @@ impl Worker {
             if let Some(instance) = self.world.instance(&mut self.dice) {
                 let (control, tenant) = (instance.control.clone(), self.tenant.clone());
                 let (job, outcome) = (job.clone(), outcome.clone());
-                let answer =
-                    instance.call(async move { control.hand_in(&tenant, &job, fence, outcome).await }).await;
+                let answer = instance
+                    .call(async move { control.results.submit(&tenant, &job, fence, outcome).await })
+                    .await;
                 match answer {
                     Some(Ok(()) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => return,
                     other => drop(self.heard(other)),

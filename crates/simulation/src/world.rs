@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use interlock_backend::Bus;
-use interlock_backend::StoreError;
 use interlock_backend::clock::RuntimeClock;
 use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::local::LocalStore;
-use interlock_backend::tenants::{LimitScope, TenantStore};
-use interlock_backend::workflows::WorkflowStore;
+use interlock_backend::tenants::LimitScope;
+use interlock_backend::verbs::{SaveWorkflow, SetLimits};
+use interlock_backend::{Bus, Store, StoreError};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_model::Timestamp;
@@ -23,12 +22,12 @@ use crate::checker::{Checker, OPEN, Shared};
 use crate::clients::Client;
 use crate::dice::{Actor, Dice};
 use crate::instance::Instance;
-use crate::line::{Fuse, Line, Store};
 use crate::lockers::Locker;
 use crate::log::Log;
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
 use crate::tables::WatchedTables;
+use crate::watched::{Fuse, SimulatedStore, WatchedStore};
 use crate::workers::Worker;
 use crate::workflows;
 use crate::{Bug, Failure, Invariant, Summary};
@@ -47,7 +46,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) scenario: Scenario,
     pub(crate) checker: Shared,
-    store: Arc<Store>,
+    store: Arc<SimulatedStore>,
     clock: RuntimeClock,
     bus: Arc<LossyBus>,
     slots: Mutex<Vec<Slot>>,
@@ -138,11 +137,15 @@ async fn play(
 
 impl World {
     async fn prepare(self: &Arc<Self>) -> Result<(), StoreError> {
-        let setup = self.line("set", Fuse::new(None, 0, self.blown.clone()));
+        let setup = self.watched_store("set", Fuse::new(None, 0, self.blown.clone()));
+        let setup = Store::new(Arc::new(setup));
         for tenant in &self.scenario.tenants {
-            setup.set_limits(&LimitScope::Tenant(tenant.id.clone()), tenant.limits).await?;
+            let scope = LimitScope::Tenant(tenant.id.clone());
+            setup.call(SetLimits { scope, limits: tenant.limits }).await?;
             for workflow in &tenant.workflows {
-                setup.save_workflow(&tenant.id, workflow, &workflows::document(workflow.as_str())).await?;
+                let (tenant, id) = (tenant.id.clone(), workflow.clone());
+                let document = workflows::document(id.as_str());
+                setup.call(SaveWorkflow { tenant, id, document }).await?;
             }
         }
         for slot in 0..self.scenario.instances {
@@ -152,8 +155,8 @@ impl World {
         Ok(())
     }
 
-    fn line(&self, name: &str, fuse: Fuse) -> Line {
-        Line { name: name.to_owned(), store: self.store.clone(), checker: self.checker.clone(), fuse }
+    fn watched_store(&self, name: &str, fuse: Fuse) -> WatchedStore {
+        WatchedStore { name: name.to_owned(), store: self.store.clone(), checker: self.checker.clone(), fuse }
     }
 
     fn with_slots<R>(&self, look: impl FnOnce(&mut Vec<Slot>) -> R) -> R {
@@ -166,9 +169,10 @@ impl World {
             slots[slot].starts
         });
         let fuse = Fuse::new(self.next_crash(), slot, self.blown.clone());
-        let line = Arc::new(self.line(&format!("i{slot}.{start}"), fuse));
+        let watched = Arc::new(self.watched_store(&format!("i{slot}.{start}"), fuse));
         let faults = if self.is_calm() { Faults::NONE } else { self.scenario.faults };
-        let line = Arc::new(FaultyStore::new(line, Actor::Line { slot, start }.seed(self.seed), faults));
+        let backend =
+            Arc::new(FaultyStore::new(watched, Actor::Line { slot, start }.seed(self.seed), faults));
         let bus: Arc<dyn Bus> = if self.scenario.has_shared_bus {
             self.bus.clone()
         } else {
@@ -177,7 +181,7 @@ impl World {
         };
         let identity = Identity::from_seed(Actor::Ids { slot, start }.seed(self.seed));
         let foundation = Foundation {
-            store: line.clone(),
+            store: Store::new(backend.clone()),
             bus,
             clock: Arc::new(self.clock),
             instance: identity.instance_id(),
@@ -185,7 +189,8 @@ impl World {
             mailbox: None,
             probes: Vec::new(),
         };
-        let instance = Instance::start(foundation, line, self.scenario.settings(slot), self.checker.clone());
+        let instance =
+            Instance::start(foundation, backend, self.scenario.settings(slot), self.checker.clone());
         self.with_slots(|slots| slots[slot].instance = Some(instance));
     }
 
@@ -259,7 +264,7 @@ impl World {
                 let decision = Decision { verdict: Verdict::Approved, by: "yes".to_owned(), reason: None };
                 // What is not recorded now is asked again.
                 let _ = instance
-                    .call(async move { control.resolve_approval(&tenant, &job, decision).await })
+                    .call(async move { control.runs.resolve_approval(&tenant, &job, decision).await })
                     .await;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;

@@ -23,7 +23,7 @@ LOCK_SECONDS_MAX = 30
 
 def main(verb, folder, version=None):
     fence, folder = int(os.environ["INTERLOCK_FENCE"]), Path(folder)
-    # Before the lock: whoever writes slowly must not keep it.
+    # Read before locking, so that slow input does not hold the lock.
     content = sys.stdin.buffer.read() if verb == "write" else None
     opened = lock(folder)
     guard = read(folder / "guard")
@@ -31,8 +31,8 @@ def main(verb, folder, version=None):
         sys.exit(f"refused: fence {fence} is stale, {guard['fence']} has taken {folder}")
     if content is not None and int(version) != guard["version"]:
         sys.exit(f"refused: version {version} is stale, {folder} has {guard['version']}")
-    # The guard before the content: if this process dies in between, the content is still the old one, and whoever
-    # read it under the old version has to read it again.
+    # Write the guard before the content: if this process dies in between, the content is still the old one, and a
+    # holder that read it under the old version has to read it again.
     guard = {"fence": fence, "version": guard["version"] + (content is not None)}
     replace(folder / "guard", json.dumps(guard).encode(), opened)
     if content is not None:
@@ -46,7 +46,7 @@ def lock(folder):
     parent = os.open(folder.parent, os.O_RDONLY)
     os.fsync(parent)
     opened = os.open(folder, os.O_RDONLY)
-    # A process that was stopped while it had the lock must not stop all others for ever.
+    # A process that was stopped while it had the lock must not block the others forever.
     signal.alarm(LOCK_SECONDS_MAX)
     fcntl.flock(opened, fcntl.LOCK_EX)
     signal.alarm(0)

@@ -9,7 +9,7 @@
 # STORE_FOLDER says where the files are.
 set -eu
 store="$(dirname "$0")/store.py"
-# What all attempts at this step share with each other, and with nobody else.
+# The same for every attempt at this step of this run, and for nothing else.
 item="$STORE_FOLDER/$INTERLOCK_RUN_ID.$INTERLOCK_STEP_ID"
 
 version=$("$store" take "$item")

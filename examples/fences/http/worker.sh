@@ -8,7 +8,7 @@
 #
 # SERVICE_URL says where the service is.
 set -eu
-# What all attempts at this step share with each other, and with nobody else.
+# The same for every attempt at this step of this run, and for nothing else.
 item="$SERVICE_URL/$INTERLOCK_RUN_ID.$INTERLOCK_STEP_ID"
 
 # The version that a request answers, as an ETag. Anything but 200 ends the work, with the reason on stderr.

@@ -1,4 +1,4 @@
--- Beside its content, a guarded row has the largest fence that took it and the number of its writes.
+-- Besides its content, a guarded row stores the largest fence that claimed it and its number of writes.
 CREATE TABLE reports (
     item    text   PRIMARY KEY,
     body    text,

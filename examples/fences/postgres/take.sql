@@ -1,5 +1,5 @@
--- Takes a row for a holder and reads its version, in one step: from here on, every smaller fence is refused.
--- No row comes back: the fence is stale.
+-- Claims a row for a holder and reads its version, in one step. From now on, every smaller fence is rejected.
+-- If no row is returned, the fence is stale.
 INSERT INTO reports AS kept (item, fence) VALUES (:'item', :'fence')
     ON CONFLICT (item) DO UPDATE SET fence = excluded.fence
     WHERE excluded.fence >= kept.fence

@@ -9,7 +9,7 @@
 # DATABASE_URL says where the table is. The output travels as an argument of psql, so it has at most 128 KiB.
 set -eu
 folder=$(dirname "$0")
-# What all attempts at this step share with each other, and with nobody else.
+# The same for every attempt at this step of this run, and for nothing else.
 item="$INTERLOCK_RUN_ID.$INTERLOCK_STEP_ID"
 
 sql() {

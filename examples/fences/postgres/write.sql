@@ -1,5 +1,5 @@
--- Writes a row, if nobody later has taken it and it still is as the holder read it.
--- No row comes back: the fence is stale, or the version is.
+-- Writes a row, unless a later holder has claimed it or it has changed since this holder read it.
+-- If no row is returned, the fence or the version is stale.
 UPDATE reports
     SET body = :'body', fence = :'fence', version = version + 1
     WHERE item = :'item'

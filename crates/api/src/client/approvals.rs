@@ -8,7 +8,6 @@ use crate::approvals::{ApprovalView, ResolvedApproval, VerdictRequest};
 use crate::{Page, PageQuery};
 
 impl Client {
-    /// The open ones.
     pub async fn approvals(&self, query: &PageQuery) -> Result<Page<ApprovalView>> {
         self.get(&path(&[&"approvals"])).query(query).read().await
     }

@@ -2,7 +2,7 @@
 
 use super::paths::path;
 use super::{Client, Result};
-use crate::dead_letters::{DeadLetterView, LettersAnswer, LettersRequest, RetriedLetter};
+use crate::dead_letters::{DeadLetterView, DeadLettersAnswer, DeadLettersRequest, RetriedDeadLetter};
 use crate::{Page, PageQuery};
 
 impl Client {
@@ -15,22 +15,21 @@ impl Client {
         self.get(&path(&[&"dlq", &job])).read().await
     }
 
-    /// Forgets the letter. The job and its run stay as they are.
+    /// Deletes a dead letter. The job and its run stay as they are.
     pub async fn delete_dead_letter(&self, job: &str) -> Result<()> {
         self.delete(&path(&[&"dlq", &job])).done().await
     }
 
-    /// Another attempt of the letter's step, in the same run.
-    pub async fn retry_dead_letter(&self, job: &str) -> Result<RetriedLetter> {
+    /// Retries the step of a dead letter in its run.
+    pub async fn retry_dead_letter(&self, job: &str) -> Result<RetriedDeadLetter> {
         self.post(&path(&[&"dlq", &job, &"retry"])).read().await
     }
 
-    /// The same for many letters.
-    pub async fn retry_dead_letters(&self, which: &LettersRequest) -> Result<LettersAnswer> {
-        self.post(&path(&[&"dlq", &"retry"])).body(which).read().await
+    pub async fn retry_dead_letters(&self, request: &DeadLettersRequest) -> Result<DeadLettersAnswer> {
+        self.post(&path(&[&"dlq", &"retry"])).body(request).read().await
     }
 
-    pub async fn delete_dead_letters(&self, which: &LettersRequest) -> Result<LettersAnswer> {
-        self.post(&path(&[&"dlq", &"delete"])).body(which).read().await
+    pub async fn delete_dead_letters(&self, request: &DeadLettersRequest) -> Result<DeadLettersAnswer> {
+        self.post(&path(&[&"dlq", &"delete"])).body(request).read().await
     }
 }

@@ -1,4 +1,4 @@
-//! Why a call did not do its work.
+//! Why a call failed.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server refused, and said why.
+    /// The server refused the request and says why.
     #[error("{}", .0.error)]
     Problem(Box<Problem>),
-    /// No answer came. What was asked may have happened.
-    #[error("could not reach {gateway}: {reason}")]
+    /// No answer arrived. The request may have been done.
+    #[error("could not reach the gateway {gateway}: {reason}")]
     Unreachable { gateway: String, reason: String },
-    /// An answer came that is not one of ours.
-    #[error("the answer to {action} (status {status}) cannot be read: {reason}")]
+    /// The answer is not one of an Interlock gateway.
+    #[error("unexpected answer to {action} (status {status}): {reason}")]
     Malformed { action: String, status: u16, reason: String },
-    /// The client cannot be made like this.
+    /// The settings of the client are wrong.
     #[error("{0}")]
     Settings(String),
 }
@@ -32,19 +32,19 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later.
     #[must_use]
-    pub fn is_passing(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Problem(problem) => matches!(problem.status, 408 | 429 | 500..),
             Self::Unreachable { .. } => true,
-            // Something between us and the gateway answered for it.
+            // Such as a proxy whose gateway is down.
             Self::Malformed { status, .. } => *status >= 500,
             Self::Settings(_) => false,
         }
     }
 
-    /// How long the server asked to be left alone.
+    /// How long the server asks to wait before a retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

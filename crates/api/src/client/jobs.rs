@@ -1,4 +1,4 @@
-//! Calls about jobs: those of workers, and those of people.
+//! Calls about jobs, of workers and of people.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::jobs::{
 };
 
 impl Client {
-    /// Asks for work, and waits for it as long as the request says.
+    /// Claims jobs, and waits for them as long as the request says.
     pub async fn claim(&self, worker: &WorkerId, request: &ClaimRequest) -> Result<ClaimAnswer> {
         let call = self.post(&path(&[&"workers", worker, &"claim"])).body(request);
         call.waiting(Duration::from_millis(request.wait_ms)).read().await
     }
 
-    /// Keeps the job. A refusal with `stale_fence` means that it is another's.
+    /// Renews the job's lease. `stale_fence` means that the job is lost.
     pub async fn heartbeat(&self, job: &JobId, fence: u64) -> Result<HeartbeatAnswer> {
         self.post(&path(&[&"jobs", job, &"heartbeat"])).body(&HeartbeatRequest { fence }).read().await
     }
 
-    /// Reporting the same again with the same fence is safe.
+    /// Safe to repeat with the same fence.
     pub async fn complete(&self, job: &JobId, request: &CompleteRequest) -> Result<()> {
         self.post(&path(&[&"jobs", job, &"complete"])).body(request).done().await
     }
 
-    /// Reporting the same again with the same fence is safe.
+    /// Safe to repeat with the same fence.
     pub async fn fail(&self, job: &JobId, request: &FailRequest) -> Result<()> {
         self.post(&path(&[&"jobs", job, &"fail"])).body(request).done().await
     }
@@ -46,7 +46,6 @@ impl Client {
         self.get(&path(&[&"jobs", &job])).read().await
     }
 
-    /// Ends an open job on an operator's word.
     pub async fn cancel_job(&self, job: &str) -> Result<()> {
         self.post(&path(&[&"jobs", &job, &"cancel"])).done().await
     }

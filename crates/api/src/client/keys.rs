@@ -6,7 +6,7 @@ use crate::keys::{CreateKeyRequest, CreatedKey, KeyView};
 use crate::{Page, PageQuery};
 
 impl Client {
-    /// Makes a key. Its secret is in this answer only.
+    /// Creates a key. Only this answer has its secret.
     pub async fn create_key(&self, request: &CreateKeyRequest) -> Result<CreatedKey> {
         self.post(&path(&[&"keys"])).body(request).read().await
     }

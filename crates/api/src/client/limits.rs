@@ -7,7 +7,7 @@ use super::{Client, Result};
 use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, EffectiveConfigQuery};
 
 impl Client {
-    /// Replaces what is written down for a scope. In force with the answer.
+    /// Replaces the document of a scope, effective with the answer.
     pub async fn put_config(&self, request: &ConfigRequest) -> Result<()> {
         self.put(&path(&[&"config"])).body(request).done().await
     }
@@ -16,7 +16,7 @@ impl Client {
         self.get(&path(&[&"config"])).query(query).read().await
     }
 
-    /// What is in force for a tenant; for the caller's own, if none is named.
+    /// What is in force for a tenant, by default the caller's own.
     pub async fn effective_config(&self, tenant: Option<TenantId>) -> Result<EffectiveConfig> {
         let query = EffectiveConfigQuery { org_id: tenant };
         self.get(&path(&[&"config", &"effective"])).query(&query).read().await

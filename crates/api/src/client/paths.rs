@@ -1,8 +1,8 @@
-//! Paths of the interface. Ids come from outside, so that every one is written as a single segment.
+//! Paths of the API. Ids come from outside, so each is escaped into one segment.
 
 use std::fmt::{Display, Write};
 
-/// A path under the base path, with each part as one segment.
+/// A path under the base path; each part becomes one segment.
 pub(super) fn path(parts: &[&(dyn Display + Sync)]) -> String {
     let mut path = String::from("/api/v1");
     for part in parts {
@@ -12,7 +12,7 @@ pub(super) fn path(parts: &[&(dyn Display + Sync)]) -> String {
     path
 }
 
-/// Escapes everything that could end the segment or be read as something else; `:` and `@` of job ids stay readable.
+/// Escapes everything special in a URL, except the `:` and `@` of job ids, which are valid in a segment.
 fn push_segment(path: &mut String, segment: &str) {
     for byte in segment.bytes() {
         match byte {

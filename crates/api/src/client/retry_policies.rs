@@ -8,12 +8,12 @@ use crate::Page;
 use crate::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
 
 impl Client {
-    /// What is in force.
+    /// The policies in force.
     pub async fn retry_policies(&self) -> Result<Page<RetryPolicyView>> {
         self.get(&path(&[&"retry-policies"])).read().await
     }
 
-    /// One of them, with its history.
+    /// The policy of one scope, with its history.
     pub async fn retry_policy(&self, scope: Scope) -> Result<RetryPolicyDetail> {
         self.get(&path(&[&"retry-policies", &scope.name()])).read().await
     }
@@ -26,7 +26,7 @@ impl Client {
         self.put(&path(&[&"retry-policies", &scope.name()])).body(request).read().await
     }
 
-    /// Puts what was in force before back in force.
+    /// Restores the previous version.
     pub async fn roll_back_retry_policy(
         &self,
         scope: Scope,

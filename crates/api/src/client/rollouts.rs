@@ -1,4 +1,4 @@
-//! Calls about roll-outs.
+//! Calls about rollouts.
 
 use super::paths::path;
 use super::{Client, Result};
@@ -19,12 +19,12 @@ impl Client {
         self.get(&path(&[&"rollouts", &id])).read().await
     }
 
-    /// Ends it, and puts its candidate in force.
+    /// Ends the rollout and puts its candidate in force.
     pub async fn promote_rollout(&self, id: &str, request: &EndRolloutRequest) -> Result<RolloutView> {
         self.post(&path(&[&"rollouts", &id, &"promote"])).body(request).read().await
     }
 
-    /// Ends it, and leaves the control in force.
+    /// Ends the rollout and keeps the control in force.
     pub async fn abort_rollout(&self, id: &str, request: &EndRolloutRequest) -> Result<RolloutView> {
         self.post(&path(&[&"rollouts", &id, &"abort"])).body(request).read().await
     }

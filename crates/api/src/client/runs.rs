@@ -12,7 +12,7 @@ use crate::runs::{RerunRequest, RunQuery, RunSummary, RunView, StartedRun};
 use crate::{Page, PageQuery};
 
 impl Client {
-    /// Starts a run. With a key a repetition is safe: it finds the run that the first one started, and says `replayed`.
+    /// Starts a run. Safe to repeat with the same key: that returns the same run as `replayed`.
     pub async fn start_run(&self, workflow: &str, input: &Value, key: Option<&str>) -> Result<StartedRun> {
         let call = self.post(&path(&[&"workflows", &workflow, &"runs"])).body(input);
         with_key(call, key)?.read().await
@@ -32,7 +32,7 @@ impl Client {
         self.get(&path(&[&"workflow-runs", &run])).read().await
     }
 
-    /// Asks the run to end. Asking again changes nothing.
+    /// Requests the cancellation of a run. Safe to repeat.
     pub async fn cancel_run(&self, run: &str) -> Result<()> {
         self.post(&path(&[&"workflow-runs", &run, &"cancel"])).done().await
     }
@@ -41,7 +41,7 @@ impl Client {
         self.delete(&path(&[&"workflow-runs", &run])).done().await
     }
 
-    /// What happened to the run, oldest first.
+    /// The events of a run, oldest first.
     pub async fn timeline(&self, run: &str, query: &PageQuery) -> Result<Page<TimelineItem>> {
         self.get(&path(&[&"workflow-runs", &run, &"timeline"])).query(query).read().await
     }

@@ -9,19 +9,14 @@ impl Client {
         self.get(&path(&[&"status"])).read().await
     }
 
-    /// The numbers for Prometheus, as they are written. Needs no key.
+    /// The metrics as Prometheus text. Needs no key.
     pub async fn metrics(&self) -> Result<String> {
         let response = self.get("/metrics").stream().await?;
         response.text().await.map_err(|error| unreachable(self.gateway(), &error))
     }
 
-    /// Whether the process is alive and answers. Needs no key.
+    /// Fails unless the process answers. Needs no key.
     pub async fn is_alive(&self) -> Result<()> {
         self.get("/healthz").done().await
-    }
-
-    /// Whether the store answers. Needs no key.
-    pub async fn is_ready(&self) -> Result<()> {
-        self.get("/readyz").done().await
     }
 }

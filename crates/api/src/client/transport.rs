@@ -1,4 +1,4 @@
-//! One request, one answer: sent, bounded in time and size, and read as what it should be.
+//! One request and its answer, bounded in time and size.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use serde::de::DeserializeOwned;
 use super::{Client, Error, Result};
 use crate::Problem;
 
-/// A whole run with a thousand results fits; an endless answer does not fill the memory.
+/// Enough for a run with a thousand results; an endless answer does not fill the memory.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// A request under way.
 pub(crate) struct Call {
     request: RequestBuilder,
-    /// For people: the method and the path.
+    /// The method and the path, for errors.
     action: String,
     gateway: String,
     timeout: Duration,
@@ -56,17 +56,18 @@ impl Call {
     }
 
     pub(super) fn header(self, name: &'static str, value: &str) -> Result<Self> {
-        let value = HeaderValue::from_str(value)
-            .map_err(|_| Error::Settings(format!("{name} has characters that a header cannot hold")))?;
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            Error::Settings(format!("{name} has characters that are not allowed in a header"))
+        })?;
         Ok(Self { request: self.request.header(name, value), ..self })
     }
 
-    /// Asks the server to wait, and is ready to wait as long.
+    /// Extends the timeout by the time that the request asks the server to wait.
     pub(super) fn waiting(self, wait: Duration) -> Self {
         Self { timeout: self.timeout + wait, ..self }
     }
 
-    /// Sends it, and reads the answer as JSON.
+    /// Sends the request and reads the answer as JSON.
     pub(super) async fn read<T: DeserializeOwned>(self) -> Result<T> {
         let timeout = self.timeout;
         let Self { request, action, gateway, .. } = self;
@@ -83,7 +84,7 @@ impl Call {
         })
     }
 
-    /// Sends it. The answer has no body, or one that says nothing.
+    /// Sends the request and ignores the body of the answer.
     pub(super) async fn done(self) -> Result<()> {
         let timeout = self.timeout;
         let Self { request, action, gateway, .. } = self;
@@ -96,7 +97,7 @@ impl Call {
         Err(refusal(status.as_u16(), &bytes, action))
     }
 
-    /// Sends it, and hands over the answer as it begins to arrive. Only the beginning is bounded in time.
+    /// Sends the request and returns the answer when its headers have arrived. Only that is bounded in time.
     pub(crate) async fn stream(self) -> Result<Response> {
         let Self { request, action, gateway, timeout } = self;
         let late = || Error::Unreachable { gateway: gateway.clone(), reason: "no answer in time".to_owned() };
@@ -125,7 +126,7 @@ async fn read_bytes(mut response: Response, action: &str, gateway: &str) -> Resu
             return Err(Error::Malformed {
                 action: action.to_owned(),
                 status: response.status().as_u16(),
-                reason: format!("it is larger than {ANSWER_BYTES_MAX} bytes"),
+                reason: format!("larger than {ANSWER_BYTES_MAX} bytes"),
             });
         }
         bytes.extend_from_slice(&chunk);
@@ -133,14 +134,31 @@ async fn read_bytes(mut response: Response, action: &str, gateway: &str) -> Resu
     Ok(bytes)
 }
 
-/// The innermost cause says what happened ("Connection refused"); the outer ones repeat the URL.
 pub(crate) fn unreachable(gateway: &str, error: &reqwest::Error) -> Error {
-    let mut innermost: &dyn std::error::Error = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let reason = if error.is_timeout() { "no answer in time".to_owned() } else { innermost.to_string() };
+    let reason = if error.is_timeout() { "no answer in time".to_owned() } else { innermost_cause(error) };
     Error::Unreachable { gateway: gateway.to_owned(), reason }
+}
+
+/// Says what happened ("Connection refused"), where the outer errors repeat the URL.
+#[must_use]
+pub fn innermost_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// A proxy of the environment must not be used for this machine.
+#[must_use]
+pub fn is_loopback(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Installs the TLS provider of the process. Later calls change nothing.
+pub fn install_tls() {
+    let _installed_before = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn refusal(status: u16, bytes: &[u8], action: String) -> Error {
@@ -165,10 +183,10 @@ mod tests {
         let bytes = serde_json::to_vec(&problem).unwrap();
         let error = refusal(429, &bytes, "POST /x".to_owned());
         assert_eq!(error.code(), Some(Code::MaxConcurrentRuns));
-        assert!(error.is_passing());
+        assert!(error.is_transient());
         let error = refusal(502, b"<html>bad gateway</html>", "POST /x".to_owned());
         assert!(matches!(&error, Error::Malformed { status: 502, .. }));
-        assert!(error.is_passing());
-        assert!(!refusal(404, b"nothing", "GET /x".to_owned()).is_passing());
+        assert!(error.is_transient());
+        assert!(!refusal(404, b"nothing", "GET /x".to_owned()).is_transient());
     }
 }

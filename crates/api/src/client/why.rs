@@ -1,4 +1,4 @@
-//! Calls about waiting.
+//! Calls about what something waits for.
 
 use super::paths::path;
 use super::{Client, Result};

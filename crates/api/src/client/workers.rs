@@ -1,4 +1,4 @@
-//! Calls about workers, as people see them.
+//! Calls about workers.
 
 use super::paths::path;
 use super::{Client, Result};
@@ -14,7 +14,7 @@ impl Client {
         self.get(&path(&[&"workers", &worker])).read().await
     }
 
-    /// From now on the worker is given no new jobs, or is again.
+    /// Stops or resumes giving jobs to a worker.
     pub async fn drain_worker(&self, worker: &str, request: DrainRequest) -> Result<WorkerView> {
         self.post(&path(&[&"workers", &worker, &"drain"])).body(&request).read().await
     }

@@ -1,7 +1,5 @@
 //! Calls about workflows.
 
-use interlock_model::workflow::WorkflowDocument;
-
 use super::paths::path;
 use super::{Client, Result};
 use crate::workflows::{CreatedWorkflow, WorkflowView};
@@ -9,12 +7,7 @@ use crate::{Page, PageQuery};
 
 impl Client {
     /// Saves a document as the next version of its workflow.
-    pub async fn create_workflow(&self, document: &WorkflowDocument) -> Result<CreatedWorkflow> {
-        self.post(&path(&[&"workflows"])).body(document).read().await
-    }
-
-    /// As [`create_workflow`](Self::create_workflow), with a document that only the server is to judge.
-    pub async fn create_workflow_as_written(&self, document: &serde_json::Value) -> Result<CreatedWorkflow> {
+    pub async fn create_workflow(&self, document: &serde_json::Value) -> Result<CreatedWorkflow> {
         self.post(&path(&[&"workflows"])).body(document).read().await
     }
 

@@ -1,5 +1,5 @@
-//! A run's events as they happen, over server-sent events. The reader survives a lost connection: it goes on after the
-//! last event that it delivered, on whichever replica answers.
+//! A run's events as they happen, over server-sent events. After a lost connection the reader resumes after the last event
+//! that it delivered, on any replica.
 
 mod parser;
 
@@ -9,18 +9,18 @@ use std::time::Duration;
 use interlock_model::retry::{Backoff, Seed};
 use reqwest::Response;
 
-pub use parser::{Message, Overlong, Parser};
+use parser::SseParser;
 
 use crate::client::{Client, Error, Result};
 use crate::history::TimelineItem;
 
-/// Failures in a row after which the reader gives up: somewhat over half a minute.
+/// Failures in a row after which the reader gives up: about half a minute.
 const FAILURES_MAX: u32 = 12;
 
 const BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(250), multiplier: 2.0, cap: Duration::from_secs(8) };
 
-/// A stream that is silent for longer is taken for dead: the server sends comments to keep it alive.
+/// A stream that is silent for longer is considered dead: the server sends comments to keep it alive.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// Reads the events of one run, in order, each once, until the run has ended.
@@ -30,38 +30,38 @@ pub struct RunEvents {
     run: String,
     /// The last event that was delivered.
     after: u64,
-    stream: Option<Stream>,
+    stream: Option<EventStream>,
     arrived: VecDeque<TimelineItem>,
     failures: u32,
     phase: Phase,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct EventStream {
     response: Response,
-    parser: Parser,
-    /// Whether anything new came over it.
-    fruitful: bool,
+    parser: SseParser,
+    /// Whether it brought any event.
+    had_events: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Following,
-    /// The run is known to have ended; what happened before that may still have to be read.
-    LastLook,
+    /// The run has ended; its last events may be unread.
+    Draining,
     Ended,
 }
 
-enum Progress {
+enum ReadOutcome {
     Read,
-    /// The stream ended, or has been silent for too long.
+    /// The stream ended, or was silent for too long.
     Closed {
-        fruitful: bool,
+        had_events: bool,
     },
 }
 
 impl RunEvents {
-    /// Events after number `after`; from the first on, if it is zero.
+    /// Events after number `after`; all of them if it is zero.
     #[must_use]
     pub fn new(client: Client, run: impl Into<String>, after: u64) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl RunEvents {
         }
     }
 
-    /// The next event; none when the run has ended and everything was told.
+    /// The next event; none after the last event of an ended run.
     pub async fn next(&mut self) -> Result<Option<TimelineItem>> {
         loop {
             if let Some(item) = self.arrived.pop_front() {
@@ -92,69 +92,69 @@ impl RunEvents {
                 return Ok(None);
             }
             match self.read_more().await {
-                Ok(Progress::Read) => self.failures = 0,
-                Ok(Progress::Closed { fruitful: true }) => {}
-                Ok(Progress::Closed { fruitful: false }) => self.look_at_the_run().await?,
-                Err(error) => self.take_failure(error).await?,
+                Ok(ReadOutcome::Read) => self.failures = 0,
+                Ok(ReadOutcome::Closed { had_events: true }) => {}
+                Ok(ReadOutcome::Closed { had_events: false }) => self.check_run().await?,
+                Err(error) => self.back_off(error).await?,
             }
         }
     }
 
-    async fn read_more(&mut self) -> Result<Progress> {
+    async fn read_more(&mut self) -> Result<ReadOutcome> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
-            None => Stream {
+            None => EventStream {
                 response: self.client.events_call(&self.run, self.after).stream().await?,
-                parser: Parser::default(),
-                fruitful: false,
+                parser: SseParser::default(),
+                had_events: false,
             },
         };
         let gateway = self.client.gateway();
         let chunk = match tokio::time::timeout(SILENCE_MAX, stream.response.chunk()).await {
-            Err(_) => return Ok(Progress::Closed { fruitful: stream.fruitful }),
+            Err(_) => return Ok(ReadOutcome::Closed { had_events: stream.had_events }),
             Ok(chunk) => chunk.map_err(|error| crate::client::unreachable(gateway, &error))?,
         };
-        let Some(bytes) = chunk else { return Ok(Progress::Closed { fruitful: stream.fruitful }) };
+        let Some(bytes) = chunk else { return Ok(ReadOutcome::Closed { had_events: stream.had_events }) };
         let malformed = |reason: String| Error::Malformed {
-            action: format!("the events of run {}", self.run),
+            action: format!("GET events of run {}", self.run),
             status: 200,
             reason,
         };
         for message in stream.parser.feed(&bytes).map_err(|error| malformed(error.to_string()))? {
-            // Only what has a number of its own is part of the history.
+            // Only numbered messages are events of the run.
             if message.id.is_some() {
                 let item =
                     serde_json::from_str(&message.data).map_err(|error| malformed(error.to_string()))?;
                 self.arrived.push_back(item);
-                stream.fruitful = true;
+                stream.had_events = true;
             }
         }
         self.stream = Some(stream);
-        Ok(Progress::Read)
+        Ok(ReadOutcome::Read)
     }
 
-    /// A stream that closed without news: perhaps there will be none.
-    async fn look_at_the_run(&mut self) -> Result<()> {
-        if self.phase == Phase::LastLook {
+    /// After a stream without events: the run may have ended.
+    async fn check_run(&mut self) -> Result<()> {
+        if self.phase == Phase::Draining {
             self.phase = Phase::Ended;
             return Ok(());
         }
         match self.client.run(&self.run).await {
             Ok(run) if run.status.is_final() => {
-                self.phase = Phase::LastLook;
+                self.phase = Phase::Draining;
                 Ok(())
             }
             Ok(_) => {
                 tokio::time::sleep(BACKOFF.full_jitter(1, Seed::new(rand::random()))).await;
                 Ok(())
             }
-            Err(error) => self.take_failure(error).await,
+            Err(error) => self.back_off(error).await,
         }
     }
 
-    async fn take_failure(&mut self, error: Error) -> Result<()> {
+    async fn back_off(&mut self, error: Error) -> Result<()> {
         self.failures += 1;
-        if !error.is_passing() || self.failures > FAILURES_MAX {
+        if !error.is_transient() || self.failures > FAILURES_MAX {
             return Err(error);
         }
         let jittered = BACKOFF.full_jitter(self.failures, Seed::new(rand::random()));

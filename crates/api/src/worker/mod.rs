@@ -1,9 +1,9 @@
-//! The worker loop: claims jobs by long poll, runs a handler for each under its lease, and reports what came of it.
+//! The worker loop: claims jobs by long poll, runs a handler for each under its lease, and reports its outcome.
 //!
 //! A worker that may have lost a job stops working on it: the handler's future is dropped as soon as a heartbeat is
-//! refused, a cancellation is heard of, or the lease has run out by this side's own reckoning.
+//! rejected, the job is cancelled, or the lease has expired by the worker's own clock.
 
-mod hold;
+mod job_lease;
 mod report;
 
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Client, Error, Result};
 use crate::jobs::{ClaimRequest, ClaimedJob};
 
-pub use hold::Loss;
+pub use job_lease::JobLoss;
 
-/// The most jobs that one claim may ask for.
+/// The server's limit on the jobs of one claim.
 const CLAIM_JOBS_MAX: usize = 100;
 
 const BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(200), multiplier: 2.0, cap: Duration::from_secs(10) };
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct WorkerSettings {
     pub worker: WorkerId,
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
-    /// Jobs in hand at once.
+    /// Jobs that may run at once.
     pub jobs_max: usize,
-    /// How long a job is ours without a heartbeat; the server's default if absent.
+    /// Lease of a job unless a heartbeat renews it; the server's default if absent.
     pub lease: Option<Duration>,
-    /// How long one claim waits for work.
+    /// How long one claim waits for jobs.
     pub wait: Duration,
-    /// How long a result is offered to a gateway that cannot be reached.
+    /// How long a report is repeated while the gateway is unreachable.
     pub report_patience: Duration,
 }
 
-impl Settings {
+impl WorkerSettings {
     #[must_use]
     pub fn new(worker: WorkerId, topics: Vec<Topic>) -> Self {
         Self {
@@ -58,27 +58,27 @@ impl Settings {
     }
 }
 
-/// What a handler made of a job.
+/// The outcome of a handler.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum HandlerOutcome {
     Completed { output: Value },
     Failed { error: String, retryable: bool },
 }
 
-/// What the loop tells whoever watches it.
+/// An event of the loop.
 #[derive(Debug)]
-pub enum Notice<'a> {
+pub enum WorkerEvent<'a> {
     Claimed(&'a ClaimedJob),
     Reported {
         job: &'a JobId,
-        outcome: &'a Outcome,
+        outcome: &'a HandlerOutcome,
     },
-    /// The handler was dropped, and nothing is reported.
+    /// The handler was dropped, and nothing was reported.
     Dropped {
         job: &'a JobId,
-        loss: &'a Loss,
+        loss: &'a JobLoss,
     },
-    /// The result was not taken, and is lost with this.
+    /// The server rejected the result, which is lost.
     Refused {
         job: &'a JobId,
         error: &'a Error,
@@ -90,48 +90,48 @@ pub enum Notice<'a> {
     },
 }
 
-type Watch = Arc<dyn Fn(Notice<'_>) + Send + Sync>;
+type Observer = Arc<dyn Fn(WorkerEvent<'_>) + Send + Sync>;
 
-/// One worker, as the gateway knows it.
+/// A worker under one id.
 pub struct Worker<H> {
     client: Client,
-    settings: Settings,
+    settings: WorkerSettings,
     handler: Arc<H>,
-    watch: Watch,
+    observer: Observer,
 }
 
 impl<H, F> Worker<H>
 where
     H: Fn(ClaimedJob) -> F + Send + Sync + 'static,
-    F: Future<Output = Outcome> + Send + 'static,
+    F: Future<Output = HandlerOutcome> + Send + 'static,
 {
-    pub fn new(client: Client, settings: Settings, handler: H) -> Self {
-        Self { client, settings, handler: Arc::new(handler), watch: Arc::new(|_| {}) }
+    pub fn new(client: Client, settings: WorkerSettings, handler: H) -> Self {
+        Self { client, settings, handler: Arc::new(handler), observer: Arc::new(|_| {}) }
     }
 
-    /// Tells `watch` of everything that happens.
+    /// Calls `observer` with every event.
     #[must_use]
-    pub fn watched(self, watch: impl Fn(Notice<'_>) + Send + Sync + 'static) -> Self {
-        Self { watch: Arc::new(watch), ..self }
+    pub fn observed(self, observer: impl Fn(WorkerEvent<'_>) + Send + Sync + 'static) -> Self {
+        Self { observer: Arc::new(observer), ..self }
     }
 
-    /// Works until `stop`, then finishes what is in hand. Dropping the future drops the handlers at once.
+    /// Works until `stop`, then finishes the jobs in progress. Dropping the future drops their handlers at once.
     ///
-    /// Ends with an error only where no later claim could succeed: a wrong key, a name that is not valid.
+    /// Ends with an error only if no later claim could succeed, such as with a wrong key.
     pub async fn run(&self, stop: CancellationToken) -> Result<()> {
-        let mut in_hand = JoinSet::new();
-        let end = self.claim_until(&stop, &mut in_hand).await;
-        while in_hand.join_next().await.is_some() {}
+        let mut running = JoinSet::new();
+        let end = self.claim_until(&stop, &mut running).await;
+        while running.join_next().await.is_some() {}
         end
     }
 
-    async fn claim_until(&self, stop: &CancellationToken, in_hand: &mut JoinSet<()>) -> Result<()> {
+    async fn claim_until(&self, stop: &CancellationToken, running: &mut JoinSet<()>) -> Result<()> {
         let mut failures = 0;
         while !stop.is_cancelled() {
-            while in_hand.try_join_next().is_some() {}
-            let free = self.settings.jobs_max.max(1).saturating_sub(in_hand.len());
+            while running.try_join_next().is_some() {}
+            let free = self.settings.jobs_max.max(1).saturating_sub(running.len());
             if free == 0 {
-                stop.run_until_cancelled(in_hand.join_next()).await;
+                stop.run_until_cancelled(running.join_next()).await;
                 continue;
             }
             let asked_at = Instant::now();
@@ -141,15 +141,15 @@ where
                     failures = 0;
                     let too_soon = jobs.is_empty() && asked_at.elapsed() < self.settings.wait / 10;
                     for job in jobs {
-                        self.take_in_hand(job, in_hand);
+                        self.spawn_job(job, running);
                     }
-                    // A gateway that does not wait, because it is going down, must not be asked in a tight loop.
+                    // A gateway that shuts down answers at once: it must not be asked in a busy loop.
                     too_soon.then(|| jitter(2))
                 }
-                Err(error) if error.is_passing() => {
+                Err(error) if error.is_transient() => {
                     failures += 1;
                     let wait = error.retry_after().unwrap_or_else(|| jitter(failures));
-                    (self.watch)(Notice::Waiting { error: &error, wait });
+                    (self.observer)(WorkerEvent::Waiting { error: &error, wait });
                     Some(wait)
                 }
                 Err(error) => return Err(error),
@@ -164,7 +164,7 @@ where
     async fn claim(&self, free: usize) -> Result<Vec<ClaimedJob>> {
         let request = ClaimRequest {
             topics: self.settings.topics.clone(),
-            max_jobs: u32::try_from(free.min(CLAIM_JOBS_MAX)).expect("at most a hundred"),
+            max_jobs: u32::try_from(free.min(CLAIM_JOBS_MAX)).expect("at most CLAIM_JOBS_MAX"),
             wait_ms: millis(self.settings.wait),
             lease_ms: self.settings.lease.map(millis),
             capabilities: self.settings.capabilities.clone(),
@@ -172,29 +172,29 @@ where
         Ok(self.client.claim(&self.settings.worker, &request).await?.jobs)
     }
 
-    fn take_in_hand(&self, job: ClaimedJob, in_hand: &mut JoinSet<()>) {
-        (self.watch)(Notice::Claimed(&job));
-        let (client, handler, watch) = (self.client.clone(), self.handler.clone(), self.watch.clone());
+    fn spawn_job(&self, job: ClaimedJob, running: &mut JoinSet<()>) {
+        (self.observer)(WorkerEvent::Claimed(&job));
+        let (client, handler, observer) = (self.client.clone(), self.handler.clone(), self.observer.clone());
         let patience = self.settings.report_patience;
-        in_hand.spawn(async move {
+        running.spawn(async move {
             let (id, fence) = (job.job_id.clone(), job.fence);
             let lease = Duration::from_millis(job.lease_ms);
             let outcome = tokio::select! {
                 outcome = handler(job) => outcome,
-                loss = hold::keep(&client, &id, fence, lease) => {
-                    watch(Notice::Dropped { job: &id, loss: &loss });
+                loss = job_lease::keep(&client, &id, fence, lease) => {
+                    observer(WorkerEvent::Dropped { job: &id, loss: &loss });
                     return;
                 }
             };
             match report::report(&client, &id, fence, &outcome, patience).await {
-                Ok(()) => watch(Notice::Reported { job: &id, outcome: &outcome }),
-                Err(error) => watch(Notice::Refused { job: &id, error: &error }),
+                Ok(()) => observer(WorkerEvent::Reported { job: &id, outcome: &outcome }),
+                Err(error) => observer(WorkerEvent::Refused { job: &id, error: &error }),
             }
         });
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// The delay after a number of failures in a row.
 fn jitter(failures: u32) -> Duration {
     BACKOFF.full_jitter(failures, Seed::new(rand::random()))
 }

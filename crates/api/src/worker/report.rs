@@ -1,23 +1,23 @@
-//! Reporting a result: again and again while the gateway cannot be reached, because the same report twice is one.
+//! Reporting a result, repeated while the gateway is unreachable: the same report twice counts once.
 
 use std::time::Duration;
 
 use interlock_model::JobId;
 use tokio::time::Instant;
 
-use super::{Outcome, jitter};
+use super::{HandlerOutcome, jitter};
 use crate::Code;
 use crate::client::{Client, Error, Result};
 use crate::jobs::{CompleteRequest, FailRequest};
 
-/// An error text is for people; a longer one helps nobody.
+/// An error text is for people, who read no more than this.
 const ERROR_CHARS_MAX: usize = 16 * 1024;
 
 pub(super) async fn report(
     client: &Client,
     job: &JobId,
     fence: u64,
-    outcome: &Outcome,
+    outcome: &HandlerOutcome,
     patience: Duration,
 ) -> Result<()> {
     let until = Instant::now() + patience;
@@ -26,31 +26,33 @@ pub(super) async fn report(
         let Err(error) = once(client, job, fence, outcome).await else { return Ok(()) };
         failures += 1;
         let wait = error.retry_after().unwrap_or_else(|| jitter(failures));
-        if !error.is_passing() || Instant::now() + wait > until {
+        if !error.is_transient() || Instant::now() + wait > until {
             return Err(error);
         }
         tokio::time::sleep(wait).await;
     }
 }
 
-async fn once(client: &Client, job: &JobId, fence: u64, outcome: &Outcome) -> Result<()> {
+async fn once(client: &Client, job: &JobId, fence: u64, outcome: &HandlerOutcome) -> Result<()> {
     match outcome {
-        Outcome::Completed { output } => {
+        HandlerOutcome::Completed { output } => {
             let request = CompleteRequest { fence, output: output.clone() };
             match client.complete(job, &request).await {
-                // It would be refused each time it is tried: the step must hear of it now, not when the lease ends.
-                Err(error) if is_unfit(&error) => {
-                    let text = format!("the output was refused: {error}");
+                // A retry would be rejected as well, so the step fails now instead of at the lease's end.
+                Err(error) if is_rejected(&error) => {
+                    let text = format!("the output was rejected: {error}");
                     client.fail(job, &failure(fence, &text, false)).await
                 }
                 answer => answer,
             }
         }
-        Outcome::Failed { error, retryable } => client.fail(job, &failure(fence, error, *retryable)).await,
+        HandlerOutcome::Failed { error, retryable } => {
+            client.fail(job, &failure(fence, error, *retryable)).await
+        }
     }
 }
 
-fn is_unfit(error: &Error) -> bool {
+fn is_rejected(error: &Error) -> bool {
     matches!(error.code(), Some(Code::PayloadTooLarge | Code::InvalidRequest))
 }
 

@@ -1,10 +1,10 @@
-//! Work under a lock against a gateway that answers by a script.
+//! Work under a lock against a scripted gateway.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::stand_in::{Answer, Request, StandIn};
+use crate::scripted_gateway::{Answer, Request, ScriptedGateway};
 use interlock_api::lock_guard::{Guarded, LockLoss, LockSpec};
 use interlock_api::{Code, Problem};
 use serde_json::{Value, json};
@@ -35,16 +35,16 @@ async fn gateway(
     acquire: impl Fn() -> Answer + Send + Sync + 'static,
     renew: impl Fn() -> Answer + Send + Sync + 'static,
     release: impl Fn() -> Answer + Send + Sync + 'static,
-) -> StandIn {
+) -> ScriptedGateway {
     let script = move |request: &Request| match request.path.rsplit('/').next() {
         Some("acquire") => acquire(),
         Some("renew") => renew(),
         _ => release(),
     };
-    StandIn::start(script).await
+    ScriptedGateway::start(script).await
 }
 
-/// The first answers, one after the other, and then the last for ever.
+/// `first` for a number of calls, and `then` for all later ones.
 fn first_then(
     first: impl Fn() -> Answer + Send + Sync + 'static,
     times: usize,
@@ -60,7 +60,7 @@ async fn endless() {
 }
 
 #[tokio::test]
-async fn work_gets_the_grant_and_the_lock_is_given_back_at_its_end() {
+async fn work_gets_the_grant_and_the_lock_is_released_at_its_end() {
     let gateway = gateway(granted, granted, released).await;
     let end = gateway.client.with_lock(spec(), |grant| async move { grant.fence }).await;
     assert!(matches!(end, Guarded::Done(1_794_700_800_123_000)), "{end:?}");
@@ -71,12 +71,12 @@ async fn work_gets_the_grant_and_the_lock_is_given_back_at_its_end() {
 }
 
 #[tokio::test]
-async fn l3_work_is_dropped_before_the_lease_is_over_when_the_gateway_says_nothing() {
+async fn l3_work_is_dropped_before_the_lease_ends_when_the_gateway_is_silent() {
     let gateway = gateway(granted, || Answer::Silence, released).await;
     let began = Instant::now();
     let end = gateway.client.with_lock(spec(), |_| endless()).await;
     let took = began.elapsed();
-    assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::LeaseRanOut, .. }), "{end:?}");
+    assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::LeaseExpired, .. }), "{end:?}");
     assert!(took < TTL, "{took:?}");
     assert!(!gateway.asked("/renew").is_empty());
 }
@@ -90,15 +90,15 @@ async fn l3_work_is_dropped_when_three_renewals_in_a_row_have_failed() {
 }
 
 #[tokio::test]
-async fn l16_renewals_whose_answers_are_lost_are_no_failures_and_only_the_deadline_counts() {
+async fn l16_renewals_with_lost_answers_are_not_failures_and_only_the_lease_counts() {
     let gateway = gateway(granted, || Answer::HangUp, released).await;
     let end = gateway.client.with_lock(spec(), |_| endless()).await;
-    assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::LeaseRanOut, .. }), "{end:?}");
+    assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::LeaseExpired, .. }), "{end:?}");
     assert!(gateway.asked("/renew").len() > 3);
 }
 
 #[tokio::test]
-async fn l3_work_is_dropped_when_a_renewal_is_refused_and_what_is_anothers_is_not_given_back() {
+async fn l3_work_is_dropped_when_a_renewal_is_refused_and_a_lost_lock_is_not_released() {
     let gateway = gateway(granted, || problem(Code::StaleFence), released).await;
     let end = gateway.client.with_lock(spec(), |_| endless()).await;
     assert!(matches!(&end, Guarded::Lost { value: None, loss: LockLoss::Refused(_), .. }), "{end:?}");
@@ -121,7 +121,7 @@ async fn renewals_keep_the_lock_beyond_its_first_lease() {
 }
 
 #[tokio::test]
-async fn l4_a_guard_that_was_dropped_gives_the_lock_back_and_renews_no_more() {
+async fn l4_a_dropped_guard_releases_the_lock_and_stops_renewing() {
     let gateway = gateway(granted, granted, released).await;
     let (began, has_begun) = tokio::sync::oneshot::channel();
     let client = gateway.client.clone();
@@ -134,19 +134,19 @@ async fn l4_a_guard_that_was_dropped_gives_the_lock_back_and_renews_no_more() {
     });
     has_begun.await.unwrap();
     guarded.abort();
-    let given_back = async {
+    let released = async {
         while gateway.asked("/release").is_empty() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), given_back).await.expect("it is given back");
+    tokio::time::timeout(Duration::from_secs(20), released).await.expect("the lock is released");
     assert!(gateway.asked("/renew").is_empty());
 }
 
 #[tokio::test]
-async fn what_is_held_by_another_is_not_begun() {
+async fn work_is_not_started_if_the_lock_is_held() {
     let gateway = gateway(|| problem(Code::LockHeld), granted, released).await;
-    let end = gateway.client.with_lock(spec(), async |_| unreachable!("nothing is begun")).await;
+    let end = gateway.client.with_lock(spec(), async |_| unreachable!("the work is not started")).await;
     assert!(
         matches!(&end, Guarded::<()>::NotAcquired(error) if error.code() == Some(Code::LockHeld)),
         "{end:?}"
@@ -155,9 +155,9 @@ async fn what_is_held_by_another_is_not_begun() {
 }
 
 #[tokio::test]
-async fn an_outcome_that_stays_unknown_is_told_as_that() {
+async fn an_outcome_that_stays_unknown_is_reported_as_unknown() {
     let gateway = gateway(|| Answer::HangUp, granted, released).await;
-    let end = gateway.client.with_lock(spec(), async |_| unreachable!("nothing is begun")).await;
+    let end = gateway.client.with_lock(spec(), async |_| unreachable!("the work is not started")).await;
     assert!(matches!(end, Guarded::<()>::Unknown(_)), "{end:?}");
     let asked = gateway.asked("/acquire");
     assert_eq!(asked.len(), 3);
@@ -165,7 +165,7 @@ async fn an_outcome_that_stays_unknown_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn l14_a_grant_that_may_be_old_is_confirmed_before_the_work_begins() {
+async fn l14_a_grant_that_may_be_old_is_confirmed_before_the_work_starts() {
     let gateway_with_lost_answer =
         gateway(first_then(|| Answer::HangUp, 1, granted), granted, released).await;
     let end = gateway_with_lost_answer.client.with_lock(spec(), async |_| ()).await;
@@ -174,12 +174,12 @@ async fn l14_a_grant_that_may_be_old_is_confirmed_before_the_work_begins() {
 
     let gateway = gateway(granted, || problem(Code::StaleFence), released).await;
     let spec = LockSpec { request: Some("again".parse().unwrap()), ..spec() };
-    let end = gateway.client.with_lock(spec, async |_| unreachable!("nothing is begun")).await;
+    let end = gateway.client.with_lock(spec, async |_| unreachable!("the work is not started")).await;
     assert!(matches!(end, Guarded::<()>::NotAcquired(_)), "{end:?}");
 }
 
 #[tokio::test]
-async fn l19_a_release_whose_answer_was_lost_is_repeated() {
+async fn l19_a_release_with_a_lost_answer_is_repeated() {
     let gateway = gateway(granted, granted, first_then(|| Answer::HangUp, 1, released)).await;
     let end = gateway.client.with_lock(spec(), async |_| 7).await;
     assert!(matches!(end, Guarded::Done(7)), "{end:?}");
@@ -187,7 +187,7 @@ async fn l19_a_release_whose_answer_was_lost_is_repeated() {
 }
 
 #[tokio::test]
-async fn work_whose_lock_had_gone_at_its_end_is_told_with_its_value() {
+async fn work_whose_lock_was_lost_at_its_end_is_reported_with_its_value() {
     let gateway = gateway(granted, granted, || problem(Code::StaleFence)).await;
     let end = gateway.client.with_lock(spec(), async |_| 7).await;
     assert!(matches!(&end, Guarded::Lost { value: Some(7), loss: LockLoss::Refused(_), .. }), "{end:?}");

@@ -1,10 +1,10 @@
-//! The client's loops against a gateway that answers by a script.
+//! The client's loops against a scripted gateway.
 
 #[cfg(test)]
 mod lock_guard;
 #[cfg(test)]
 mod run_events;
 #[cfg(test)]
-mod stand_in;
+mod scripted_gateway;
 #[cfg(test)]
 mod worker_loop;

@@ -1,13 +1,13 @@
-//! The worker loop against a gateway that answers by a script.
+//! The worker loop against a scripted gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::stand_in::{Answer, Request, StandIn};
+use crate::scripted_gateway::{Answer, Request, ScriptedGateway};
 use interlock_api::client::Result;
 use interlock_api::jobs::ClaimedJob;
-use interlock_api::worker::{Outcome, Settings, Worker};
+use interlock_api::worker::{HandlerOutcome, Worker, WorkerSettings};
 use interlock_api::{Code, Problem};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -25,7 +25,7 @@ fn problem(code: Code) -> Answer {
     Answer::Json(code.status(), serde_json::to_value(Problem::new(code, "no")).unwrap())
 }
 
-/// Gives one job out, once; everything else is answered by `others`.
+/// Hands out one job, once; `others` answers everything else.
 fn one_job(
     lease_ms: u64,
     others: impl Fn(&Request) -> Answer + Send + Sync,
@@ -41,20 +41,20 @@ fn one_job(
 }
 
 async fn work<F>(
-    gateway: &StandIn,
+    gateway: &ScriptedGateway,
     stop: CancellationToken,
     handler: impl Fn(ClaimedJob) -> F + Send + Sync + 'static,
 ) -> Result<()>
 where
-    F: Future<Output = Outcome> + Send + 'static,
+    F: Future<Output = HandlerOutcome> + Send + 'static,
 {
-    let settings = Settings::new("w1".parse().unwrap(), vec!["t".parse().unwrap()]);
-    let settings = Settings { wait: Duration::ZERO, ..settings };
+    let settings = WorkerSettings::new("w1".parse().unwrap(), vec!["t".parse().unwrap()]);
+    let settings = WorkerSettings { wait: Duration::ZERO, ..settings };
     Worker::new(gateway.client.clone(), settings, handler).run(stop).await
 }
 
-fn completed(output: Value) -> Outcome {
-    Outcome::Completed { output }
+fn completed(output: Value) -> HandlerOutcome {
+    HandlerOutcome::Completed { output }
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_result_is_reported_under_the_fence_of_its_job() {
         reported.cancel();
         Answer::Json(200, json!({}))
     });
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     work(&gateway, stop, |job| async move { completed(json!({"seen": job.input["n"]})) }).await.unwrap();
     let asked = gateway.asked(&format!("/jobs/{RUN}:build%5B0%5D@1/complete"));
     assert_eq!(asked.len(), 1);
@@ -73,7 +73,7 @@ async fn a_result_is_reported_under_the_fence_of_its_job() {
 }
 
 /// A handler that never ends, and stops the worker when it is dropped.
-async fn endless(guard: DropGuard) -> Outcome {
+async fn endless(guard: DropGuard) -> HandlerOutcome {
     std::future::pending::<()>().await;
     drop(guard);
     completed(Value::Null)
@@ -82,7 +82,7 @@ async fn endless(guard: DropGuard) -> Outcome {
 async fn drops_its_handler_on(heartbeat: impl Fn() -> Answer + Send + Sync + 'static) {
     let stop = CancellationToken::new();
     let script = one_job(300, move |_| heartbeat());
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     let handler_stop = stop.clone();
     work(&gateway, stop, move |_| endless(handler_stop.clone().drop_guard())).await.unwrap();
     assert!(!gateway.asked("/heartbeat").is_empty());
@@ -100,7 +100,7 @@ async fn a_job_whose_fence_is_stale_is_dropped_and_not_reported() {
 }
 
 #[tokio::test]
-async fn a_job_whose_lease_can_no_longer_be_trusted_is_dropped() {
+async fn a_job_whose_lease_expires_is_dropped() {
     drops_its_handler_on(|| Answer::HangUp).await;
 }
 
@@ -120,7 +120,7 @@ async fn heartbeats_keep_a_job_beyond_its_first_lease() {
         }
         Answer::Json(200, json!({"lease_ms": 300, "cancel_requested": false}))
     });
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     let handler = move |_| {
         let enough = enough.clone();
         async move {
@@ -134,7 +134,7 @@ async fn heartbeats_keep_a_job_beyond_its_first_lease() {
 }
 
 #[tokio::test]
-async fn a_result_is_offered_again_while_the_gateway_cannot_take_it() {
+async fn a_report_is_repeated_while_the_gateway_cannot_take_it() {
     let stop = CancellationToken::new();
     let (reported, tries) = (stop.clone(), AtomicUsize::new(0));
     let script = one_job(15_000, move |_| match tries.fetch_add(1, Ordering::SeqCst) {
@@ -145,13 +145,13 @@ async fn a_result_is_offered_again_while_the_gateway_cannot_take_it() {
             Answer::Json(200, json!({}))
         }
     });
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     work(&gateway, stop, |_| async { completed(Value::Null) }).await.unwrap();
     assert_eq!(gateway.asked("/complete").len(), 3);
 }
 
 #[tokio::test]
-async fn an_output_that_is_refused_fails_the_job_for_good() {
+async fn a_rejected_output_fails_the_job_without_retry() {
     let stop = CancellationToken::new();
     let reported = stop.clone();
     let script = one_job(15_000, move |request| {
@@ -161,21 +161,21 @@ async fn an_output_that_is_refused_fails_the_job_for_good() {
         reported.cancel();
         Answer::Json(200, json!({}))
     });
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     work(&gateway, stop, |_| async { completed(Value::Null) }).await.unwrap();
     assert_eq!(gateway.asked("/fail")[0].body["retryable"], json!(false));
 }
 
 #[tokio::test]
-async fn a_worker_that_is_stopped_finishes_what_is_in_hand() {
+async fn a_stopped_worker_finishes_the_jobs_in_progress() {
     let stop = CancellationToken::new();
-    let gateway = StandIn::start(one_job(15_000, |_| Answer::Json(200, json!({})))).await;
+    let gateway = ScriptedGateway::start(one_job(15_000, |_| Answer::Json(200, json!({})))).await;
     let begun = stop.clone();
     let handler = move |_| {
         begun.cancel();
         async {
             tokio::task::yield_now().await;
-            Outcome::Failed { error: "no".to_owned(), retryable: true }
+            HandlerOutcome::Failed { error: "no".to_owned(), retryable: true }
         }
     };
     work(&gateway, stop, handler).await.unwrap();
@@ -184,14 +184,14 @@ async fn a_worker_that_is_stopped_finishes_what_is_in_hand() {
 
 #[tokio::test]
 async fn a_wrong_key_ends_the_loop_at_once() {
-    let gateway = StandIn::start(|_| problem(Code::Unauthorized)).await;
+    let gateway = ScriptedGateway::start(|_| problem(Code::Unauthorized)).await;
     let end = work(&gateway, CancellationToken::new(), |_| async { completed(Value::Null) }).await;
     assert_eq!(end.unwrap_err().code(), Some(Code::Unauthorized));
     assert_eq!(gateway.asked("/claim").len(), 1);
 }
 
 #[tokio::test]
-async fn a_gateway_that_hangs_up_is_asked_again() {
+async fn a_claim_is_repeated_when_the_gateway_hangs_up() {
     let stop = CancellationToken::new();
     let (enough, asked) = (stop.clone(), AtomicUsize::new(0));
     let script = move |_: &Request| {
@@ -200,7 +200,7 @@ async fn a_gateway_that_hangs_up_is_asked_again() {
         }
         Answer::HangUp
     };
-    let gateway = StandIn::start(script).await;
+    let gateway = ScriptedGateway::start(script).await;
     work(&gateway, stop, |_| async { completed(Value::Null) }).await.unwrap();
     assert!(gateway.asked("/claim").len() >= 3);
 }

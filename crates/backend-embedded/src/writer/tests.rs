@@ -7,8 +7,8 @@ use rusqlite::ffi;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
-use crate::job::Asked;
 use crate::schema;
+use crate::write_request::Typed;
 
 #[derive(Debug)]
 struct Stopped;
@@ -19,24 +19,24 @@ impl Clock for Stopped {
     }
 }
 
-fn tables() -> (Connection, Hot) {
+fn tables() -> (Connection, RowCache) {
     let mut connection = Connection::open_in_memory().unwrap();
     schema::migrate(&mut connection).unwrap();
-    let hot = Hot::load(&connection).unwrap();
-    (connection, hot)
+    let cache = RowCache::load(&connection).unwrap();
+    (connection, cache)
 }
 
-/// Jobs to settle together, and where their answers arrive.
+/// Requests that are settled together.
 #[derive(Default)]
-struct Batch(RefCell<Vec<Box<dyn Job>>>);
+struct Batch(RefCell<Vec<Box<dyn WriteRequest>>>);
 
 impl Batch {
     fn add<R: Send + 'static>(
         &self,
         decide: impl FnOnce(&dyn View) -> Result<Decision<R>, StoreError> + Send + 'static,
     ) -> Receiver<Result<R, StoreError>> {
-        let (job, answer) = Asked::by("test", move |view: &dyn View, _| decide(view));
-        self.0.borrow_mut().push(job);
+        let (request, answer) = Typed::channel("test", move |view: &dyn View, _| decide(view));
+        self.0.borrow_mut().push(request);
         answer
     }
 
@@ -58,24 +58,24 @@ impl Batch {
 }
 
 fn effect<R>(mut answer: Receiver<Result<R, StoreError>>) -> Option<Effect> {
-    match answer.try_recv().expect("every job is answered") {
+    match answer.try_recv().expect("every request is answered") {
         Err(StoreError::Unavailable { effect, .. }) => Some(effect),
         _ => None,
     }
 }
 
-fn peek(hot: &Hot, key: &str) -> Option<String> {
-    hot.peek(|view| view.get(Table::Tenants, key).map(Decision::unchanged)).unwrap()
+fn peek(cache: &RowCache, key: &str) -> Option<String> {
+    cache.peek(|view| view.get(Table::Tenants, key).map(Decision::unchanged)).unwrap()
 }
 
 #[test]
 fn a_later_decision_of_a_batch_sees_what_an_earlier_one_changed() {
-    let (connection, hot) = tables();
+    let (connection, cache) = tables();
     let batch = Batch::default();
     let before = batch.get(Table::Heads, "a/1");
     let put = batch.put(Table::Heads, "a/1", "x".to_owned());
     let after = batch.get(Table::Heads, "a/1");
-    batch.settle(&Writer::new(&connection, &hot, &Stopped));
+    batch.settle(&Writer::new(&connection, &cache, &Stopped));
     let answers = [before, after].map(|mut answer| answer.try_recv().unwrap());
     assert_eq!(answers, [Ok(None), Ok(Some("\"x\"".to_owned()))]);
     assert_eq!(effect(put), None);
@@ -83,20 +83,20 @@ fn a_later_decision_of_a_batch_sees_what_an_earlier_one_changed() {
 
 #[test]
 fn memory_shows_a_row_only_once_it_is_committed() {
-    let (connection, hot) = tables();
-    let hot: &'static Hot = Box::leak(Box::new(hot));
+    let (connection, cache) = tables();
+    let cache: &'static RowCache = Box::leak(Box::new(cache));
     let batch = Batch::default();
     batch.put(Table::Tenants, "acme", "x".to_owned());
-    let mut early = batch.add(|_| Ok(Decision::unchanged(peek(hot, "acme"))));
-    batch.settle(&Writer::new(&connection, hot, &Stopped));
+    let mut early = batch.add(|_| Ok(Decision::unchanged(peek(cache, "acme"))));
+    batch.settle(&Writer::new(&connection, cache, &Stopped));
     assert_eq!(early.try_recv().unwrap(), Ok(None));
-    assert_eq!(peek(hot, "acme"), Some("\"x\"".to_owned()));
+    assert_eq!(peek(cache, "acme"), Some("\"x\"".to_owned()));
 }
 
 #[test]
 fn a_full_disk_fails_the_whole_batch_and_the_writer_works_again_when_there_is_room() {
-    let (connection, hot) = tables();
-    let writer = Writer::new(&connection, &hot, &Stopped);
+    let (connection, cache) = tables();
+    let writer = Writer::new(&connection, &cache, &Stopped);
     let pages: u32 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
 
@@ -108,7 +108,7 @@ fn a_full_disk_fails_the_whole_batch_and_the_writer_works_again_when_there_is_ro
     assert_eq!(effect(small), Some(Effect::NotDone));
     assert_eq!(effect(large), Some(Effect::NotDone));
     assert_eq!(effect(looked), Some(Effect::NotDone));
-    assert_eq!(peek(&hot, "acme"), None);
+    assert_eq!(peek(&cache, "acme"), None);
 
     connection.pragma_update_and_check(None, "max_page_count", pages + 100, |_| Ok(())).unwrap();
     let batch = Batch::default();
@@ -122,7 +122,7 @@ fn a_full_disk_fails_the_whole_batch_and_the_writer_works_again_when_there_is_ro
 /// The only way to have a commit itself turned down without breaking the disk: a foreign key checked at its end.
 #[test]
 fn a_commit_that_is_turned_down_did_not_happen_and_the_next_one_may() {
-    let (connection, hot) = tables();
+    let (connection, cache) = tables();
     connection
         .execute_batch(
             "PRAGMA foreign_keys = ON;
@@ -131,7 +131,7 @@ fn a_commit_that_is_turned_down_did_not_happen_and_the_next_one_may() {
              CREATE TRIGGER owing AFTER INSERT ON active BEGIN INSERT INTO owed VALUES (1, 2); END;",
         )
         .unwrap();
-    let writer = Writer::new(&connection, &hot, &Stopped);
+    let writer = Writer::new(&connection, &cache, &Stopped);
 
     let batch = Batch::default();
     let tenant = batch.put(Table::Tenants, "acme", "x".to_owned());
@@ -139,7 +139,7 @@ fn a_commit_that_is_turned_down_did_not_happen_and_the_next_one_may() {
     batch.settle(&writer);
     assert_eq!(effect(tenant), Some(Effect::NotDone));
     assert_eq!(effect(turned_down), Some(Effect::NotDone));
-    assert_eq!(peek(&hot, "acme"), None);
+    assert_eq!(peek(&cache, "acme"), None);
 
     let batch = Batch::default();
     let mut active = batch.get(Table::Active, "acme/1");
@@ -147,7 +147,7 @@ fn a_commit_that_is_turned_down_did_not_happen_and_the_next_one_may() {
     batch.settle(&writer);
     assert_eq!(active.try_recv().unwrap(), Ok(None));
     assert_eq!(effect(tenant), None);
-    assert_eq!(peek(&hot, "acme"), Some("\"x\"".to_owned()));
+    assert_eq!(peek(&cache, "acme"), Some("\"x\"".to_owned()));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Executor, Table};
-use interlock_backend::locks::{Acquire, LockStore as _};
-use interlock_backend::{Effect, StoreError};
+use interlock_backend::locks::{AcquireLock, ReadLock, ReleaseLock};
+use interlock_backend::{Effect, Store, StoreError};
 use interlock_backend_embedded::{OpenError, Settings};
 use interlock_model::lock::{LockLimits, LockMode, LockName};
 use rusqlite::Connection;
@@ -27,9 +27,13 @@ async fn rows_survive_closing_and_opening_again() {
 #[tokio::test]
 async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_holds_stay() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock), Settings::default());
+    let open = || {
+        let opened =
+            interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock), Settings::default());
+        Store::new(Arc::new(opened.unwrap()))
+    };
     let door = LockName::Of("acme".parse().unwrap(), "door".parse().unwrap());
-    let ask = |who: &str, stay| Acquire {
+    let ask = |who: &str, stay| AcquireLock {
         lock: door.clone(),
         owner: who.parse().unwrap(),
         mode: LockMode::Exclusive,
@@ -40,15 +44,16 @@ async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_
         stay,
         limits: LockLimits::default(),
     };
-    let store = open().unwrap();
-    let _ = store.acquire(&ask("ann", None)).await.unwrap();
-    let _ = store.acquire(&ask("bob", Some(Duration::from_hours(1)))).await.unwrap();
-    assert_eq!(store.lock(&door).await.unwrap().unwrap().line.len(), 1);
+    let store = open();
+    let _ = store.call(ask("ann", None)).await.unwrap();
+    let _ = store.call(ask("bob", Some(Duration::from_hours(1)))).await.unwrap();
+    assert_eq!(store.call(ReadLock { lock: door.clone() }).await.unwrap().unwrap().line.len(), 1);
     drop(store);
-    let store = open().unwrap();
-    let lock = store.lock(&door).await.unwrap().unwrap();
+    let store = open();
+    let lock = store.call(ReadLock { lock: door.clone() }).await.unwrap().unwrap();
     assert_eq!((lock.view.holders[0].owner.as_str(), lock.line.len()), ("ann", 0));
-    let released = store.release(&door, &"call-of-ann".parse().unwrap()).await.unwrap();
+    let released =
+        store.call(ReleaseLock { lock: door.clone(), token: "call-of-ann".parse().unwrap() }).await.unwrap();
     assert_eq!(released.next, None, "nobody is waited for");
 }
 

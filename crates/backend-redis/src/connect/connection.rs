@@ -17,8 +17,8 @@ use super::error::{OpenError, SendError, SendErrorKind};
 use super::finder::Finder;
 use super::judgement::judge;
 use super::lane::Lane;
-use super::link::Link;
 use super::live::Live;
+use super::master::MasterConnection;
 use super::settings::{ConnectSettings, Durability, PREFIX_DEFAULT};
 
 /// A connection to Redis that is made again when it breaks. Clones share it; the last one dropped closes it.
@@ -169,7 +169,7 @@ impl Connection {
         }
     }
 
-    async fn live(&self, link: &Link) -> Result<Live, SendError> {
+    async fn live(&self, link: &MasterConnection) -> Result<Live, SendError> {
         link.live().await.ok_or_else(|| SendError {
             effect: Effect::NotDone,
             kind: SendErrorKind::NotConnected,
@@ -179,7 +179,7 @@ impl Connection {
 
     async fn send_pipeline(
         &self,
-        link: &Link,
+        link: &MasterConnection,
         commands: &[Cmd],
     ) -> Result<Vec<Result<Value, SendError>>, SendError> {
         let live = self.live(link).await?;
@@ -256,7 +256,7 @@ async fn open_lane(settings: &ConnectSettings) -> Result<Lane, OpenError> {
     if settings.address.hosts().len() > 1 && settings.address.master().is_none() {
         return Err(OpenError::NotCluster { address });
     }
-    Ok(Lane::Master { link: Link::keep(finder, found, noticed, settings), address })
+    Ok(Lane::Master { link: MasterConnection::keep(finder, found, noticed, settings), address })
 }
 
 /// What stands before keys and before locks. Braces are refused: they would move every key into one Cluster slot.

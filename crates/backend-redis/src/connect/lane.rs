@@ -4,10 +4,10 @@ use redis::{Cmd, RedisResult, Value};
 
 use super::cluster::Cluster;
 use super::judgement::never_sent;
-use super::link::Link;
+use super::master::MasterConnection;
 
 pub(super) enum Lane {
-    Master { link: Link, address: String },
+    Master { link: MasterConnection, address: String },
     Cluster(Cluster),
 }
 

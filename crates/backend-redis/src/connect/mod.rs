@@ -13,8 +13,8 @@ mod facts;
 mod finder;
 mod judgement;
 mod lane;
-mod link;
 mod live;
+mod master;
 mod persistence;
 mod settings;
 

@@ -1,9 +1,9 @@
--- Asks for a lock: granted, in line, or refused.
-local owner, mode, ttl = argument(), argument(), number()
-local asked, call, held, stay = argument(), argument(), argument(), argument()
-local held_max, waiting_max, line_max, sweep_max = number(), number(), number(), number()
+-- needs: locks
+-- Acquires a lock: granted, waiting, or refused. `held` is the token of a lease that the caller has already, `stay` for
+-- how long it waits.
+local owner, mode, asked, token = call.owner, call.mode, call.lock_request, call.token
 
--- One of the locks that nobody touches any more: ended, and much later forgotten.
+-- One of the locks that no call touches any more: ended, and much later forgotten.
 local function sweep_one(id)
   local lock = open_lock(id)
   local is_at_rest = redis.call('EXISTS', lock.ends, lock.line) == 0
@@ -14,21 +14,21 @@ local function sweep_one(id)
   end
   redis.call('DEL', lock.hash, lock.order, lock.ends, lock.line, lock.silences, lock.history)
   redis.call('ZREM', sweeps, id)
-  -- It may have ended by itself before anybody swept here.
+  -- It may have expired by itself before the last sweep.
   save_listing(id, nil)
   save_waiting(id, 0)
 end
 
--- A few of them, with every request in the same home. One that is damaged does not keep the others from being taken.
+-- A few of them, with every request in the same home. A damaged one does not stop the others.
 local function sweep()
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', sweeps, '-inf', integer(now), 'LIMIT', 0, sweep_max)) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', sweeps, '-inf', integer(now), 'LIMIT', 0, call.sweep_max)) do
     if id ~= own_id and not pcall(sweep_one, id) then
       redis.call('ZADD', sweeps, integer(now + history_kept), id)
     end
   end
 end
 
--- What the home has beside this lock, which was last written before what has just run out.
+-- What the home has beside this lock, which was last written before what has just expired.
 local function others_held(lock)
   return redis.call('ZCARD', listed) - redis.call('HEXISTS', listed_since, lock.id)
 end
@@ -38,7 +38,7 @@ local function others_waiting(lock)
   return tonumber(counts[1] or '0') - tonumber(counts[2] or '0')
 end
 
--- The first in line waits for a hold to run out. The second, if it is the first's turn, for the first to be gone.
+-- The first in the queue waits for a lease to expire. The second, if it is the first's turn, for the first to be gone.
 local function may_change_in(lock, place)
   local at
   if place == 0 then
@@ -47,14 +47,22 @@ local function may_change_in(lock, place)
     local first = first_waiter(lock)
     at = first and fits(lock, first.mode) and first.alive_until
   end
-  return at and integer(math.max(tonumber(at) - now, 0)) or ''
+  return at and math.max(tonumber(at) - now, 0)
 end
 
-local function busy(word, lock, place, is_line_full)
+local function busy(outcome, lock, place, is_line_full)
   local holder = first_holder(lock)
   local held_for = holder and math.max(now - lock.since, 0) or 0
-  return { word, holder and holder.owner or false, integer(held_for), integer(place + 1), may_change_in(lock, place),
-    is_line_full and '1' or '0' }
+  return { outcome = outcome, holder = holder and holder.owner, held_for = held_for, position = place + 1,
+    may_change_in = may_change_in(lock, place), is_line_full = is_line_full }
+end
+
+local function granted(text)
+  return { outcome = 'granted', grant = text }
+end
+
+local function over_quota(quota, limit, current)
+  return { outcome = 'over_quota', quota = quota, limit = limit, current = current }
 end
 
 local function grant(lock)
@@ -63,72 +71,73 @@ local function grant(lock)
     lock.since = now
   end
   lock.fence, lock.is_hold_changed = fence, true
-  local held_now = { owner = owner, mode = mode, token = call, request = asked, call = call, fence = fence,
-    acquired_at = now, expires_at = now + ttl }
-  -- First what may fail, should the history be damaged: half a grant would be in everybody's way.
+  local held_now = { owner = owner, mode = mode, token = token, request = asked, call = token, fence = fence,
+    acquired_at = now, expires_at = now + call.ttl }
+  -- First what fails if the history is damaged: half a grant would block the lock.
   note(lock, held_now, now, nil)
-  redis.call('ZADD', lock.order, integer(fence), call)
+  redis.call('ZADD', lock.order, integer(fence), token)
   leave(lock, asked)
-  return { 'granted', write_grant(lock, held_now) }
+  return granted(write_grant(lock, held_now))
 end
 
 local function stay_or_leave(lock, waiter)
   local place, length = redis.call('ZRANK', lock.line, asked), redis.call('ZCARD', lock.line)
-  if stay == '' then
-    leave_by(lock, asked, call)
+  if not call.stay then
+    leave_by(lock, asked, token)
     return busy('refused', lock, redis.call('ZCARD', lock.line))
   end
-  if not waiter and length >= line_max then
+  if not waiter and length >= call.line_max then
     return busy('refused', lock, length, true)
   end
   local all_waiting = others_waiting(lock) + length
-  if not waiter and all_waiting >= waiting_max then
-    return { 'over_quota', 'waiting', integer(waiting_max), integer(all_waiting) }
+  if not waiter and all_waiting >= call.waiting_max then
+    return over_quota('waiting', call.waiting_max, all_waiting)
   end
   if not waiter then
     waiter = { request = asked, owner = owner, mode = mode, since = now, calls = {} }
     place, lock.ticket, lock.is_line_changed = length, lock.ticket + 1, true
     redis.call('ZADD', lock.line, integer(lock.ticket), asked)
   end
-  waiter.alive_until = now + tonumber(stay)
-  attend(waiter, call, true)
+  waiter.alive_until = now + call.stay
+  attend(waiter, token, true)
   write_waiter(lock, waiter)
   return busy('waiting', lock, place)
 end
 
-local function answer(lock, known, waiter)
+local function decide_request(lock, known, waiter)
   if known then
-    if held ~= '' then
-      -- Re-entering is another word from the holder.
-      known.expires_at = math.max(known.expires_at, now + ttl)
+    if call.held then
+      -- Re-entering renews the lease.
+      known.expires_at = math.max(known.expires_at, now + call.ttl)
     else
-      known.call = call
+      known.call = token
     end
-    return { 'granted', write_grant(lock, known) }
+    return granted(write_grant(lock, known))
   end
   local first = first_waiter(lock)
   if (not first or first.request == asked) and fits(lock, mode) then
     local held_beside = others_held(lock)
-    if not first_holder(lock) and held_beside >= held_max then
+    if not first_holder(lock) and held_beside >= call.held_max then
       leave(lock, asked)
-      return { 'over_quota', 'held', integer(held_max), integer(held_beside) }
+      return over_quota('held', call.held_max, held_beside)
     end
     return grant(lock)
   end
   return stay_or_leave(lock, waiter)
 end
 
--- Who has just become the first in line and would not look before the new hold ends: it has to learn when that is.
-local function who_must_know(lock, said)
-  local first = said[1] == 'granted' and first_waiter(lock)
-  local granted = first and live_grant(lock, call)
-  return granted and granted.expires_at < first.alive_until and first.request
+-- The request that has just become the first in the queue and would not look before the new lease ends: it has to learn
+-- when that is.
+local function who_must_know(lock, decided)
+  local first = decided.outcome == 'granted' and first_waiter(lock)
+  local new_grant = first and live_grant(lock, token)
+  return new_grant and new_grant.expires_at < first.alive_until and first.request
 end
 
--- Whether nothing is to be done but to say no. Those who wait for an admission lock try every few milliseconds, all of
--- them: such a try only reads.
+-- Whether the request is refused without any change. All that wait for an admission lock try every few milliseconds:
+-- such a try only reads.
 local function is_plainly_held(lock)
-  if kind ~= 'admission' or stay ~= '' or redis.call('EXISTS', lock.line) == 1 then
+  if lock_kind ~= 'admission' or call.stay or redis.call('EXISTS', lock.line) == 1 then
     return false
   end
   local holder = first_holder(lock)
@@ -137,32 +146,32 @@ local function is_plainly_held(lock)
 end
 
 return decide(function(lock)
-  if held == '' and is_plainly_held(lock) then
-    return { 'ok', false, busy('refused', lock, 0) }
+  if not call.held and is_plainly_held(lock) then
+    return answer(busy('refused', lock, 0))
   end
   local known, waiter
-  if held ~= '' then
-    known = live_grant(lock, held)
+  if call.held then
+    known = live_grant(lock, call.held)
     if not known then
-      return refusal(lock, held)
+      return refusal(lock, call.held)
     end
     if known.mode ~= mode then
-      return { 'conflict', 'the hold is in another mode; give it back and ask for it anew' }
+      return conflict('the lease is in another mode; release it and acquire the lock again')
     end
   else
     known = granted_to(lock, asked)
     waiter = not known and live_waiter(lock, asked)
     local before = known or waiter
     if before and (before.owner ~= owner or before.mode ~= mode) then
-      return { 'conflict', 'the request id ' .. asked
-        .. ' was used with another owner or mode; use a new one for a new request' }
+      return conflict('the request id ' .. asked
+        .. ' was used with another owner or mode; use a new one for a new request')
     end
   end
   sweep()
   purge(lock)
-  local said = answer(lock, known, waiter)
+  local decided = decide_request(lock, known, waiter)
   local turn = whose_turn(lock)
-  turn = turn ~= asked and turn or who_must_know(lock, said)
+  decided.next = turn ~= asked and turn or who_must_know(lock, decided)
   save(lock)
-  return { 'ok', turn or false, said }
+  return answer(decided)
 end)

@@ -1,139 +1,159 @@
+-- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock
 -- Admission: the key, the definition, the cap, and the run with all that belongs to it, or nothing.
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
--- Reads one start's arguments up to what is only written if it is admitted.
-local function read_start()
-  local start = { run = argument(), is_repeat = argument() == '1', workflow = argument(), version = argument() }
-  start.runs_max, start.retention = argument(), argument()
-  start.key, start.fingerprint, start.hold = argument(), argument(), argument()
-  local rows = number()
-  start.rows_end = position + rows
-  return start
-end
 
--- What the key says, before the cap is looked at: a retry must not fail because it worked.
-local function by_key(start, gate)
-  if start.key == '' then
-    return nil
-  end
-  local record = live_key(key_name(start.workflow, start.key))
-  if record and record.reservation then
-    -- A hint. Whoever decides in one step needs none, and passes over another's.
-    start.reservation = { run = record.run, fence = record.reservation.fence }
-    return nil
-  end
+-- What the key says, before the cap is checked: a retry must not fail because it worked.
+local function by_key(start, usage)
+  local record = start.key and live_key(key_name(start.workflow, start.key))
   if not record then
     return nil
   end
-  if record.run == start.run and record.fingerprint == start.fingerprint then
-    return refused('admitted', record.run, gate)
-  end
-  return by_started(record, start.fingerprint, gate)
-end
-
--- Refuses a start that says it is under the admission lock, unless it is, and its key is still reserved for it.
-local function check_hold(start)
-  if start.hold == '' then
+  if record.reservation then
+    -- A hint. A start that is decided in one step needs none, and ignores that of another.
+    start.reservation = { run = record.run, fence = record.reservation.fence }
     return nil
   end
-  local current, is_held = admission_lock(tonumber(start.hold))
+  if record.run == start.run and record.fingerprint == start.fingerprint then
+    return outcome('admitted', record.run, usage)
+  end
+  return by_started(record, start.fingerprint, usage)
+end
+
+local function stale(start, current)
+  return { outcome = 'fenced', current = current, held = start.admission_fence }
+end
+
+-- Refuses a start under the admission lock, unless its caller still holds the lock and its key is still reserved for
+-- it.
+local function check_admission_lock(start)
+  if not start.admission_fence then
+    return nil
+  end
+  local current, is_held = admission_lock(start.admission_fence)
   if not is_held then
-    return { 'fenced', integer(current), start.hold }
+    return stale(start, current)
   end
   local reservation = start.reservation
-  if start.key ~= '' and (not reservation or reservation.run ~= start.run) then
-    return { 'fenced', integer(reservation and reservation.fence or current), start.hold }
+  if start.key and (not reservation or reservation.run ~= start.run) then
+    return stale(start, reservation and reservation.fence or current)
   end
   return nil
 end
 
-local function write_key(start, gate)
-  if start.key == '' then
+local function write_key(start, usage)
+  if not start.key then
     return
   end
   local record = '{"run":"' .. start.run .. '","fingerprint":"' .. start.fingerprint .. '"'
-  if gate.retention then
-    record = record .. ',"expires_at":' .. integer(now + gate.retention)
+  if usage.key_retention then
+    record = record .. ',"expires_at":' .. integer(now + usage.key_retention)
   end
-  write_key_record(key_name(start.workflow, start.key), record .. '}', gate.retention)
+  write_key_record(key_name(start.workflow, start.key), record .. '}', usage.key_retention)
 end
 
 -- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
 local function write_run(start)
-  local run, asked_at = start.run, now
-  local turn_at = argument()
-  if turn_at ~= '' then
-    asked_at = math.min(asked_at, tonumber(turn_at))
-  end
-  -- The documents come without their last number, which is this moment.
-  local document = argument() .. integer(asked_at) .. '}'
-  local admitted = '{"at":' .. integer(asked_at) .. argument()
-  write_steps(run)
-  local head, status, version, fence, due_at = argument(), argument(), argument(), argument(), argument()
-  if turn_at == '' then
-    head = head .. integer(now) .. '}'
+  local run, hash = start.run, key('wf:run', start.run)
+  local started_at, head = now, start.head
+  if start.turn_at then
+    started_at = math.min(now, start.turn_at)
+  else
+    head = at_time(head, now)
     redis.call('ZADD', key('wf:ready'), 0, run)
   end
-  redis.call('HSET', key('wf:run', run), 'start', document, 'head', head, 'status', status, 'version', version,
-    'fence', fence, 'workflow', start.workflow)
+  write_steps(run, start.steps)
+  redis.call('HSET', hash, 'start', at_time(start.document, started_at), 'head', head, 'status', start.status,
+    'version', integer(start.version), 'fence', integer(start.fence or 0), 'workflow', start.workflow)
   redis.call('ZADD', key('wf:runs'), 0, run)
-  if due_at ~= '' then
-    redis.call('HSET', key('wf:run', run), 'due_at', due_at)
-    redis.call('ZADD', key('wf:timers'), due_at, run)
+  if start.due_at then
+    redis.call('HSET', hash, 'due_at', integer(start.due_at))
+    redis.call('ZADD', key('wf:timers'), integer(start.due_at), run)
   end
-  append_events(run, { admitted })
-  for _ = 1, number() do
-    dispatch(run)
+  local events = start.events or {}
+  table.insert(events, 1, at_time(start.admitted, started_at))
+  append_events(run, events)
+  for _, new in ipairs(start.dispatched or {}) do
+    dispatch(run, new)
   end
-  for _ = 1, number() do
-    hold(run)
+  for _, new in ipairs(start.held or {}) do
+    hold(run, new)
   end
-  for _ = 1, number() do
-    open_approval(run)
+  for _, new in ipairs(start.approvals_opened or {}) do
+    open_approval(run, new)
   end
-  return final[status]
+  return final[start.status]
 end
 
 local function admit(start)
-  local gate = read_gate(start.runs_max, start.retention)
-  local known = by_key(start, gate)
+  local usage = read_usage(start.runs_max, start.key_retention)
+  local known = by_key(start, usage)
   if known then
     return known
   end
-  -- Asked before, by its client or by the connection: neither a new definition nor a full tenant takes it back.
-  if redis.call('EXISTS', key('wf:run', start.run)) == 1 then
-    return refused('admitted', start.run, gate)
+  -- A start whose answer was lost: neither a new definition nor a full tenant takes it back.
+  if start.is_repeat then
+    if redis.call('EXISTS', key('wf:run', start.run)) == 1 then
+      return outcome('admitted', start.run, usage)
+    end
+    if redis.call('SISMEMBER', key('wf:runs:deleted'), start.run) == 1 then
+      return outcome('replayed', start.run, usage)
+    end
   end
-  if start.is_repeat and redis.call('SISMEMBER', key('wf:runs:deleted'), start.run) == 1 then
-    return { 'replayed', start.run, integer(gate.active), integer(gate.max), false }
-  end
-  local fenced = check_hold(start)
-  if fenced then
-    return fenced
+  local refusal = check_admission_lock(start)
+  if refusal then
+    return refusal
   end
   local current = redis.call('HGET', key('wf:def', start.workflow), 'current')
-  if current ~= start.version then
-    return refused('changed', current, gate)
+  if current ~= start.workflow_version then
+    local changed = outcome('changed', nil, usage)
+    changed.current = current
+    return changed
   end
-  if gate.active >= gate.max then
-    return refused('full', '', gate)
+  if usage.runs_active >= usage.runs_max then
+    local full = outcome('full', nil, usage)
+    full.freed_at, full.interval_ms = usage.freed_at, usage.interval_ms
+    return full
+  end
+  if not start.is_repeat and redis.call('EXISTS', key('wf:run', start.run)) == 1 then
+    -- Another start has this id. To answer that this one was admitted would be wrong.
+    return { outcome = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
   end
   start.is_begun = true
   redis.call('SADD', key('wf:runs:active'), start.run)
   if write_run(start) then
     redis.call('SREM', key('wf:runs:active'), start.run)
   else
-    gate.active = gate.active + 1
+    usage.runs_active = usage.runs_active + 1
   end
-  write_key(start, gate)
-  return refused('admitted', start.run, gate)
+  write_key(start, usage)
+  return outcome('admitted', start.run, usage)
 end
 
--- Takes back what this call has written of a start that could not be finished, as far as that can be reached. A run that
--- an earlier call has made is not touched.
+-- Takes back what this call has written of a start that could not be finished, as far as that can be reached. It goes by
+-- the start, because its rows may be half written. A run that an earlier call has made is not touched.
+local function undo_job(run, new)
+  redis.pcall('ZREM', queue_key(new.topic, new.kind), queue_place(new.job, now, new.moved))
+  redis.pcall('ZREM', key('wf:held'), new.job)
+  redis.pcall('ZREM', key('wf:jobs'), sortable(now) .. '/' .. new.job)
+  redis.pcall('SREM', key('wf:run:jobs', run), new.job)
+  redis.pcall('UNLINK', key('wf:job', new.job))
+end
+
 local function undo(start)
   if not start.is_begun then
     return
+  end
+  for _, new in ipairs(start.dispatched or {}) do
+    undo_job(start.run, new)
+  end
+  for _, new in ipairs(start.held or {}) do
+    undo_job(start.run, new)
+  end
+  for _, new in ipairs(start.approvals_opened or {}) do
+    redis.pcall('ZREM', key('wf:approvals:open'), new.job)
+    redis.pcall('SREM', key('wf:run:approvals', start.run), new.job)
+    redis.pcall('UNLINK', key('wf:approval', new.job))
   end
   for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
     redis.pcall('ZREM', key(name), start.run)
@@ -145,20 +165,18 @@ local function undo(start)
 end
 
 local answers = {}
-for index = 1, number() do
-  tag = argument()
-  local start = read_start()
+for index, start in ipairs(call.starts) do
+  tag = start.tag
   -- One tenant's damaged data must not cost the others in this call their answers.
-  local is_done, answer = pcall(admit, start)
+  local is_done, decided = pcall(admit, start)
   if not is_done then
-    local reason = reason_of(answer)
+    local reason = reason_of(decided)
     if is_refusal_of_redis(reason) then
       return redis.error_reply(reason)
     end
     undo(start)
-    answer = { 'broken', reason }
+    decided = { outcome = 'broken', reason = reason }
   end
-  answers[index] = answer
-  position = start.rows_end
+  answers[index] = decided
 end
-return answers
+return answer({ answers = answers })

@@ -1,12 +1,12 @@
--- Ends an open job on an operator's word. How it ended, now or before.
-local job, run, event = argument(), argument(), argument()
-local found = redis.call('HMGET', key('wf:job', job), 'created_at', 'end_cause')
-if not found[1] then
-  return { 'missing' }
+-- needs: inbox, jobs
+-- Ends an open job on an operator's request. Answers how it ended, now or before.
+local found = read_fields(key('wf:job', call.job), 'created_at', 'end_cause')
+if not found.created_at then
+  return missing()
 end
-if found[2] then
-  return { 'ok', found[2] }
+if found.end_cause then
+  return answer({ cause = found.end_cause })
 end
-end_job(job, 'cancelled')
-post(run, told_now(event))
-return { 'ok', 'cancelled' }
+end_job(call.job, 'cancelled')
+post(call.run, outcome_now(call.event))
+return answer({ cause = 'cancelled' })

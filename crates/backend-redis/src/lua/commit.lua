@@ -1,55 +1,56 @@
+-- needs: status, run_lock, slots, jobs, append, dead_letters
 -- One turn of the engine, written in one step under its fence and version.
-local run, fence, version = argument(), number(), number()
+local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
-local before = redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease')
-if not before[1] then
-  return { 'missing' }
+local version_before, fence_before, status_before, due_before, inbox_base, lease =
+  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease'))
+if not version_before then
+  return missing()
 end
--- Without a hold the last writer has let go: whoever comes with its fence again is late, too.
-local current = tonumber(before[6] or before[2])
-if is_repeat and tonumber(before[2]) == fence and tonumber(before[1]) == version + 1 then
-  -- Fences are given once: this very turn was written, and only its answer was lost.
-  return { 'ok', redis.call('EXISTS', key('wf:inbox', run)) == 1 and '1' or '0', before[1] }
+-- Without a lease the last writer has released the run: a second writer with its fence is late, too.
+local current = tonumber(lease or fence_before)
+if is_repeat and tonumber(fence_before) == fence and tonumber(version_before) == version + 1 then
+  -- A fence is given once: this very turn was written, and only its answer was lost.
+  return answer({ has_more = redis.call('EXISTS', key('wf:inbox', run)) == 1, version = version_before })
 end
-if current ~= fence or tonumber(before[2]) >= fence or tonumber(before[1]) ~= version then
-  return { 'fenced', integer(current) }
+if current ~= fence or tonumber(fence_before) >= fence or tonumber(version_before) ~= version then
+  return fenced(current)
 end
 
-local head, status, due_at, inbox_end = argument(), argument(), argument(), number()
-write_steps(run)
-append_events(run, {})
-for _ = 1, number() do
-  dispatch(run)
+write_steps(run, call.steps)
+append_events(run, call.events)
+for _, new in ipairs(call.dispatched) do
+  dispatch(run, new)
 end
-for _ = 1, number() do
-  hold(run)
+for _, new in ipairs(call.held) do
+  hold(run, new)
 end
-for _ = 1, number() do
-  end_job(argument(), 'revoked')
+for _, job in ipairs(call.revoked) do
+  end_job(job, 'revoked')
 end
-for _ = 1, number() do
-  open_approval(run)
+for _, new in ipairs(call.approvals_opened) do
+  open_approval(run, new)
 end
-for _ = 1, number() do
-  withdraw_approval(argument())
+for _, job in ipairs(call.approvals_withdrawn) do
+  withdraw_approval(job)
 end
-bury()
+add_dead_letters(call.dead_letters)
 
 -- A run has at most one timer: the earliest of all that may happen to it by itself. It is written even if it has not
--- moved, because it may have ripened into the ready mark that this commit clears.
-if due_at ~= '' then
-  redis.call('ZADD', key('wf:timers'), due_at, run)
-  redis.call('HSET', hash, 'due_at', due_at)
-elseif before[4] then
+-- moved, because it may have fired into the ready mark that this commit clears.
+if call.due_at then
+  redis.call('ZADD', key('wf:timers'), integer(call.due_at), run)
+  redis.call('HSET', hash, 'due_at', integer(call.due_at))
+elseif due_before then
   redis.call('ZREM', key('wf:timers'), run)
   redis.call('HDEL', hash, 'due_at')
 end
-if final[status] and not final[before[3]] then
-  give_slot_back(run)
+if final[call.status] and not final[status_before] then
+  release_slot(run)
 end
 
 -- What the turn took into account leaves the inbox; what came since stays for the next.
-local base = tonumber(before[5] or '0')
+local base, inbox_end = tonumber(inbox_base or '0'), call.inbox_end
 if inbox_end > base then
   redis.call('LTRIM', key('wf:inbox', run), inbox_end - base, -1)
 end
@@ -60,7 +61,8 @@ else
   redis.call('HDEL', hash, 'inbox_base')
   redis.call('ZREM', key('wf:ready'), run)
 end
-redis.call('HSET', hash, 'head', head, 'status', status, 'version', integer(version + 1), 'fence', integer(fence))
+redis.call('HSET', hash, 'head', call.head, 'status', call.status, 'version', integer(version + 1),
+  'fence', integer(fence))
 redis.call('HDEL', hash, 'lease')
 release_lock(run, fence)
-return { 'ok', has_more and '1' or '0', integer(version + 1) }
+return answer({ has_more = has_more, version = version + 1 })

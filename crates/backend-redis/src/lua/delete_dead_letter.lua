@@ -1,6 +1,5 @@
-local job = argument()
-redis.call('ZREM', key('wf:dead_letters:index'), job)
-if redis.call('HDEL', key('wf:dead_letters'), job) == 0 and not is_repeat then
-  return { 'missing' }
+redis.call('ZREM', key('wf:dead_letters:index'), call.job)
+if redis.call('HDEL', key('wf:dead_letters'), call.job) == 0 and not is_repeat then
+  return missing()
 end
-return { 'ok' }
+return answer()

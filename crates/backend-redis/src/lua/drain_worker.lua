@@ -1,8 +1,7 @@
--- A worker on HTTP is given no new jobs from now on, or is again.
-local worker, is_draining = argument(), argument()
-local hash = key('wf:worker', worker)
+-- A worker on HTTP gets no new jobs from now on, or gets them again.
+local hash = key('wf:worker', call.worker)
 if redis.call('EXISTS', hash) == 0 then
-  return { 'missing' }
+  return missing()
 end
-redis.call('HSET', hash, 'is_draining', is_draining)
-return { 'ok' }
+redis.call('HSET', hash, 'is_draining', call.is_draining and '1' or '0')
+return answer()

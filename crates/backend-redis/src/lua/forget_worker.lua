@@ -1,10 +1,7 @@
--- Removes a worker on the bus, unless it has spoken since.
-local worker, unless_after = argument(), number()
-local seen_at = redis.call('ZSCORE', key('sys:registry:seen'), worker)
-if seen_at and tonumber(seen_at) <= unless_after then
-  redis.call('ZREM', key('sys:registry:seen'), worker)
-  redis.call('HDEL', key('sys:registry:handshakes'), worker)
-  redis.call('HDEL', key('sys:registry:beats'), worker)
-  redis.call('SREM', key('sys:registry:draining'), worker)
+-- Removes a worker on HTTP, unless it was seen since.
+local seen_at = redis.call('HGET', key('wf:worker', call.worker), 'last_seen_at')
+if seen_at and tonumber(seen_at) <= call.unless_after then
+  redis.call('UNLINK', key('wf:worker', call.worker))
+  redis.call('ZREM', key('wf:workers'), call.worker)
 end
-return { 'ok' }
+return answer()

@@ -1,13 +1,13 @@
--- Once a second from every process: it lives, how it keeps time, and it hears who does not live, what the system's limits
--- are, and how many tenants there are. These keys belong to no tenant and share one hash tag of their own.
-local instance, gone_after, rhythm = argument(), number(), argument()
+-- Once a second from every process: it is alive, how it keeps time, and it learns which processes are gone and what the
+-- system's limits are. These keys belong to no tenant and share one hash tag of their own.
 local seen, rhythms = key('sys:instances'), key('sys:instances:rhythms')
-redis.call('ZADD', seen, integer(now), instance)
-redis.call('HSET', rhythms, instance, rhythm)
+redis.call('ZADD', seen, integer(now), call.instance)
+redis.call('HSET', rhythms, call.instance, call.rhythm)
 for _, forgotten in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now - 3600000), 'LIMIT', 0, 256)) do
   redis.call('ZREM', seen, forgotten)
   redis.call('HDEL', rhythms, forgotten)
 end
-local gone = redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now - gone_after), 'LIMIT', 0, 256)
-local limits = redis.call('HMGET', key('sys:limits'), 'runs_max', 'key_retention_ms', 'revision')
-return { 'ok', integer(now), gone, limits, integer(redis.call('ZCARD', key('sys:tenants'))) }
+local learned = read_fields(key('sys:limits'), 'runs_max', 'key_retention_ms', 'revision')
+learned.now = now
+learned.gone = redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now - call.gone_after), 'LIMIT', 0, 256)
+return answer(learned)

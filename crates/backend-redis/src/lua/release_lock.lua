@@ -1,5 +1,6 @@
--- Ends a hold, by its holder or by an operator. Ended the same way before, it is fine: only the answer was lost.
-local token, ending = argument(), argument()
+-- needs: locks
+-- Ends a lease, by its holder or by an operator. Ended the same way before, it is fine: only the answer was lost.
+local token, ending = call.token, call.ending
 return decide(function(lock)
   local grant = live_grant(lock, token)
   if not grant then
@@ -15,5 +16,5 @@ return decide(function(lock)
   end
   local turn = whose_turn(lock)
   save(lock)
-  return { 'ok', turn }
+  return answer({ next = turn })
 end)

@@ -1,10 +1,10 @@
-local run, event = argument(), argument()
-local status = redis.call('HGET', key('wf:run', run), 'status')
+-- needs: status, inbox
+local status = redis.call('HGET', key('wf:run', call.run), 'status')
 if not status then
-  return { 'missing' }
+  return missing()
 end
 if final[status] then
-  return { 'ok', 'ended' }
+  return answer({ outcome = 'ended' })
 end
-post(run, event)
-return { 'ok', 'posted' }
+post(call.run, call.event)
+return answer({ outcome = 'posted' })

@@ -1,21 +1,22 @@
--- Hands a dead letter to its run, if that lives: the letter leaves its list and waits in the run's inbox.
-local job, run, event = argument(), argument(), argument()
+-- needs: status, inbox
+-- Hands a dead letter to its run, if that is live: the letter leaves its list and waits in the run's inbox.
+local job, run = call.job, call.run
 local letter = redis.call('HGET', key('wf:dead_letters'), job)
 if not letter then
   if is_repeat and redis.call('HGET', key('wf:job', job), 'retry_request') == request then
-    return { 'ok', 'posted' }
+    return answer({ outcome = 'posted' })
   end
-  return { 'missing' }
+  return missing()
 end
 local status = redis.call('HGET', key('wf:run', run), 'status')
 if not status then
-  return { 'ok', 'gone' }
+  return answer({ outcome = 'gone' })
 end
 if final[status] then
-  return { 'ok', 'ended' }
+  return answer({ outcome = 'ended' })
 end
 redis.call('HDEL', key('wf:dead_letters'), job)
 redis.call('ZREM', key('wf:dead_letters:index'), job)
 redis.call('HSET', key('wf:job', job), 'retry_request', request)
-post(run, event .. letter .. '}}')
-return { 'ok', 'posted' }
+post(run, call.event_start .. letter .. '}}')
+return answer({ outcome = 'posted' })

@@ -1,10 +1,9 @@
--- Replaces a document if the version is the expected one. Said again by whoever did it, it is done.
-local hash, expected, text = key(argument()), number(), argument()
-local before = redis.call('HMGET', hash, 'version', 'text')
-local current = tonumber(before[1] or '0')
+-- Replaces a document if the version is the expected one. The same call again gives the same answer.
+local hash, expected = key(call.name), call.expected
+local before = read_fields(hash, 'version', 'text')
+local current = tonumber(before.version or '0')
 if current ~= expected then
-  local is_ours = current == expected + 1 and before[2] == text
-  return { 'ok', is_ours and '1' or '0' }
+  return answer({ is_saved = current == expected + 1 and before.text == call.text })
 end
-redis.call('HSET', hash, 'version', integer(expected + 1), 'text', text)
-return { 'ok', '1' }
+redis.call('HSET', hash, 'version', integer(expected + 1), 'text', call.text)
+return answer({ is_saved = true })

@@ -1,8 +1,7 @@
--- Replaces what one process has counted of a roll-out.
-local hash = key('sys:contention:figures', argument())
-local instance, figures, members_max = argument(), argument(), number()
-if redis.call('HEXISTS', hash, instance) == 0 and redis.call('HLEN', hash) >= members_max then
-  return { 'ok', '0' }
+-- Replaces what one process has counted of a rollout.
+local hash = key('sys:contention:figures', call.rollout)
+if redis.call('HEXISTS', hash, call.instance) == 0 and redis.call('HLEN', hash) >= call.members_max then
+  return answer()
 end
-redis.call('HSET', hash, instance, figures)
-return { 'ok', '1' }
+redis.call('HSET', hash, call.instance, call.figures)
+return answer({ is_saved = true })

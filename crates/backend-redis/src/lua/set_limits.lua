@@ -1,17 +1,16 @@
--- Replaces what is written for a tenant, or for the system. Each change has a number.
-local hash = key(argument())
-local runs_max, retention = argument(), argument()
-local before = redis.call('HMGET', hash, 'revision', 'limits_request')
-if is_repeat and before[2] == request then
-  return { 'ok', before[1] }
+-- Replaces the limits of a tenant, or of the system. Each change has a number.
+local hash = key(call.name)
+local before = read_fields(hash, 'revision', 'limits_request')
+if is_repeat and before.limits_request == request then
+  return answer({ revision = before.revision })
 end
-local revision = tonumber(before[1] or '0') + 1
+local revision = tonumber(before.revision or '0') + 1
 redis.call('HDEL', hash, 'runs_max', 'key_retention_ms')
-if runs_max ~= '' then
-  redis.call('HSET', hash, 'runs_max', runs_max)
+if call.runs_max then
+  redis.call('HSET', hash, 'runs_max', integer(call.runs_max))
 end
-if retention ~= '' then
-  redis.call('HSET', hash, 'key_retention_ms', retention)
+if call.key_retention then
+  redis.call('HSET', hash, 'key_retention_ms', integer(call.key_retention))
 end
 redis.call('HSET', hash, 'revision', integer(revision), 'limits_request', request)
-return { 'ok', integer(revision) }
+return answer({ revision = revision })

@@ -1,14 +1,15 @@
--- What a call leaves behind when whoever made it has gone: its place in line, unless another call of the same request
--- looks for it, too; and the hold that it was granted, unless another call was told of that.
-local asked, call = argument(), argument()
+-- needs: locks
+-- Removes what a call leaves behind when its caller has disconnected: its place in the queue, unless another call of
+-- the same request waits there, too; and the lease that it was granted, unless another call was answered with it.
+local asked, token = call.lock_request, call.token
 return decide(function(lock)
   purge(lock)
-  leave_by(lock, asked, call)
+  leave_by(lock, asked, token)
   local grant = granted_to(lock, asked)
-  if grant and grant.token == call and grant.call == call then
+  if grant and grant.token == token and grant.call == token then
     end_hold(lock, grant, now, '{"cause":"withdrawn"}')
   end
   local turn = whose_turn(lock)
   save(lock)
-  return { 'ok', turn }
+  return answer({ next = turn })
 end)

@@ -1,11 +1,12 @@
 //! The lock that a tenant's starts wait for, and the keys that are reserved under it, as they stand in Redis.
 
+use interlock_backend::verbs::{Admit, ReleaseIdempotencyKey, ReleaseLock, SaveWorkflow};
 use std::time::Duration;
 
-use interlock_backend::reservations::{Reserve, Reserved};
+use interlock_backend::reservations::{ReserveIdempotencyKey, Reserved};
 use interlock_backend::{Store, StoreError};
 use interlock_model::Fence;
-use interlock_model::admission::{Admission, StartRun};
+use interlock_model::admission::StartOutcome;
 use interlock_model::lock::LockName;
 use interlock_servers::{Redis, RedisCluster};
 use serde_json::{Value, json};
@@ -21,36 +22,43 @@ fn gate() -> LockName {
     LockName::Admission(acme())
 }
 
-fn reserve(start: &StartRun, fence: Fence, lease: Duration) -> Reserve {
-    Reserve {
+fn reserve(start: &Admit, fence: Fence, lease: Duration) -> ReserveIdempotencyKey {
+    ReserveIdempotencyKey {
         tenant: acme(),
         workflow: deploy(),
-        intent: start.intent.clone().unwrap(),
-        run: start.run,
+        intent: start.request.intent.clone().unwrap(),
+        run: start.request.run,
         fence,
         lease,
     }
 }
 
-async fn release(store: &dyn Store, start: &StartRun) -> Result<bool, StoreError> {
-    store.release_key(&acme(), &deploy(), &start.intent.as_ref().unwrap().key, start.run).await
+async fn release(store: &Store, start: &Admit) -> Result<bool, StoreError> {
+    store
+        .call(ReleaseIdempotencyKey {
+            tenant: acme(),
+            workflow: deploy(),
+            key: start.request.intent.as_ref().unwrap().key.clone(),
+            run: start.request.run,
+        })
+        .await
 }
 
 #[tokio::test]
 async fn the_lock_shows_its_holder_under_the_documented_name_and_nothing_after() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let held = granted(&*store, &ask(&gate(), "replica-1")).await;
+    let held = granted(&store, &ask(&gate(), "replica-1")).await;
     let value = shown(&server, VISIBLE).await;
     assert_eq!(value["owner"], "replica-1");
     assert_eq!((&value["token"], &value["fence"]), (&json!("call-of-replica-1"), &json!(held.fence)));
     assert!(ends_within(&server, VISIBLE, LEASE).await);
-    assert_eq!(refused(&*store, &ask(&gate(), "replica-2")).await.holder, Some(name("replica-1")));
+    assert_eq!(refused(&store, &ask(&gate(), "replica-2")).await.holder, Some(name("replica-1")));
     // What an operator deletes is still held, and is shown again by the next who looks.
     server.command(&["DEL", VISIBLE]).await.unwrap();
-    assert_eq!(refused(&*store, &ask(&gate(), "replica-2")).await.holder, Some(name("replica-1")));
+    assert_eq!(refused(&store, &ask(&gate(), "replica-2")).await.holder, Some(name("replica-1")));
     assert_eq!(shown(&server, VISIBLE).await["owner"], "replica-1");
-    let _ = store.release(&gate(), &held.token).await.unwrap();
+    let _ = store.call(ReleaseLock { lock: gate(), token: held.token.clone() }).await.unwrap();
     assert_eq!(shown(&server, VISIBLE).await, Value::Null);
 }
 
@@ -58,7 +66,7 @@ async fn the_lock_shows_its_holder_under_the_documented_name_and_nothing_after()
 async fn on_a_cluster_the_lock_carries_its_tenants_tag() {
     let cluster = RedisCluster::start(3).await.unwrap();
     let store = open(&cluster.url()).await;
-    let held = granted(&*store, &ask(&gate(), "replica-1")).await;
+    let held = granted(&store, &ask(&gate(), "replica-1")).await;
     let get = redis::cmd("GET").arg("cordum:wf:run:admission:{acme}").clone();
     let value = connect(&cluster.url()).await.send(&get, false).await.unwrap();
     let value: Value = serde_json::from_str(&redis::from_redis_value::<String>(value).unwrap()).unwrap();
@@ -70,10 +78,10 @@ async fn a_foreign_value_holds_the_lock_and_is_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
     server.command(&["SET", VISIBLE, "x"]).await.unwrap();
-    assert_eq!(refused(&*store, &ask(&gate(), "replica-1")).await.holder, None);
+    assert_eq!(refused(&store, &ask(&gate(), "replica-1")).await.holder, None);
     assert_eq!(server.command(&["GET", VISIBLE]).await.unwrap(), "x");
     server.command(&["DEL", VISIBLE]).await.unwrap();
-    granted(&*store, &ask(&gate(), "replica-1")).await;
+    granted(&store, &ask(&gate(), "replica-1")).await;
 }
 
 async fn changes(server: &Redis) -> String {
@@ -85,12 +93,12 @@ async fn changes(server: &Redis) -> String {
 async fn a_try_in_vain_writes_nothing() {
     let server = server().await;
     let store = open(&server.url()).await;
-    granted(&*store, &ask(&gate(), "replica-1")).await;
+    granted(&store, &ask(&gate(), "replica-1")).await;
     // Each process says once a second that it is there; between two such words nothing changes.
     until("nothing is written by a hundred tries", async || {
         let before = changes(&server).await;
         for _ in 0..100 {
-            refused(&*store, &ask(&gate(), "replica-2")).await;
+            refused(&store, &ask(&gate(), "replica-2")).await;
         }
         before == changes(&server).await
     })
@@ -101,17 +109,20 @@ async fn a_try_in_vain_writes_nothing() {
 async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
     let server = server().await;
     let store = open(&server.url()).await;
-    store.save_workflow(&acme(), &deploy(), &document("deploy")).await.unwrap();
-    let held = granted(&*store, &ask(&gate(), "replica-1")).await;
-    let start = StartRun { hold: Some(held.fence), ..request(1, true) };
+    store.call(SaveWorkflow { tenant: acme(), id: deploy(), document: document("deploy") }).await.unwrap();
+    let held = granted(&store, &ask(&gate(), "replica-1")).await;
+    let start = Admit { admission_fence: Some(held.fence), ..request(1, true) };
     let short = Duration::from_millis(200);
-    assert_eq!(store.reserve_key(&reserve(&start, held.fence, short)).await, Ok(Reserved::Granted));
+    assert_eq!(store.call(reserve(&start, held.fence, short)).await, Ok(Reserved::Granted));
     let value = shown(&server, RESERVED).await;
-    assert_eq!((&value["run"], &value["reservation"]["fence"]), (&json!(start.run), &json!(held.fence)));
+    assert_eq!(
+        (&value["run"], &value["reservation"]["fence"]),
+        (&json!(start.request.run), &json!(held.fence))
+    );
     until("the reservation is gone", async || shown(&server, RESERVED).await == Value::Null).await;
-    assert_eq!(store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
+    assert_eq!(store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert!(ends_within(&server, RESERVED, LEASE).await);
-    assert!(matches!(store.admit(&start).await, Ok(Admission::Admitted { .. })));
+    assert!(matches!(store.call(start.clone()).await, Ok(StartOutcome::Admitted { .. })));
     assert_eq!(server.command(&["PTTL", RESERVED]).await.unwrap(), "-1");
     assert_eq!(shown(&server, RESERVED).await["reservation"], Value::Null);
 }
@@ -120,15 +131,15 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
 async fn what_is_not_ours_under_a_key_is_told_and_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let held = granted(&*store, &ask(&gate(), "replica-1")).await;
+    let held = granted(&store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
     for foreign in
         ["text", "{\"run\":1}", "{\"run\":\"r\",\"fingerprint\":\"f\",\"reservation\":{\"fence\":\"x\"}}"]
     {
         server.command(&["SET", RESERVED, foreign]).await.unwrap();
-        let reserved = store.reserve_key(&reserve(&start, held.fence, LEASE)).await;
+        let reserved = store.call(reserve(&start, held.fence, LEASE)).await;
         assert!(matches!(reserved, Err(StoreError::Damaged { .. })), "{foreign}: {reserved:?}");
-        let released = release(&*store, &start).await;
+        let released = release(&store, &start).await;
         assert!(matches!(released, Err(StoreError::Damaged { .. })), "{foreign}: {released:?}");
         assert_eq!(server.command(&["GET", RESERVED]).await.unwrap(), foreign);
     }
@@ -137,21 +148,21 @@ async fn what_is_not_ours_under_a_key_is_told_and_left_alone() {
 #[tokio::test]
 async fn a_reservation_whose_reply_was_lost_is_made_once() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&gate(), "replica-1")).await;
+    let held = granted(&scene.store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
-    scene.lose_reply_to(&start.run.to_string());
-    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
-    assert_eq!(release(&*scene.store, &start).await, Ok(true));
+    scene.lose_reply_to(&start.request.run.to_string());
+    assert_eq!(scene.store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
+    assert_eq!(release(&scene.store, &start).await, Ok(true));
 }
 
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_has_released() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&gate(), "replica-1")).await;
+    let held = granted(&scene.store, &ask(&gate(), "replica-1")).await;
     let start = request(1, true);
-    assert_eq!(scene.store.reserve_key(&reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
-    scene.lose_reply_to(&start.run.to_string());
+    assert_eq!(scene.store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
+    scene.lose_reply_to(&start.request.run.to_string());
     // Asked again, there is nothing left to release.
-    assert_eq!(release(&*scene.store, &start).await, Ok(false));
-    assert_eq!(release(&*scene.store, &start).await, Ok(false));
+    assert_eq!(release(&scene.store, &start).await, Ok(false));
+    assert_eq!(release(&scene.store, &start).await, Ok(false));
 }

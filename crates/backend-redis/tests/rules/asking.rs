@@ -1,8 +1,9 @@
 //! Asking for locks, and reading them as operators do.
 
+use interlock_backend::verbs::ListLockHistory;
 use std::time::Duration;
 
-use interlock_backend::locks::{Acquire, Acquired, Busy};
+use interlock_backend::locks::{AcquireLock, Acquired, Busy};
 use interlock_backend::{PageRequest, Store};
 use interlock_model::lock::{Grant, LockEvent, LockLimits, LockMode, LockName};
 use interlock_servers::Redis;
@@ -17,8 +18,8 @@ pub(crate) fn door() -> LockName {
 /// Where its users read it.
 pub(crate) const DOOR: &str = "cordum:lock:{acme}:deploy/prod:eu%1";
 
-pub(crate) fn ask(lock: &LockName, who: &str) -> Acquire {
-    Acquire {
+pub(crate) fn ask(lock: &LockName, who: &str) -> AcquireLock {
+    AcquireLock {
         lock: lock.clone(),
         owner: name(who),
         mode: LockMode::Exclusive,
@@ -31,24 +32,28 @@ pub(crate) fn ask(lock: &LockName, who: &str) -> Acquire {
     }
 }
 
-pub(crate) fn waiting(lock: &LockName, who: &str) -> Acquire {
-    Acquire { stay: Some(Duration::from_secs(20)), ..ask(lock, who) }
+pub(crate) fn waiting(lock: &LockName, who: &str) -> AcquireLock {
+    AcquireLock { stay: Some(Duration::from_secs(20)), ..ask(lock, who) }
 }
 
-pub(crate) async fn granted(store: &dyn Store, asked: &Acquire) -> Grant {
-    let answer = store.acquire(asked).await.unwrap().answer;
+pub(crate) async fn granted(store: &Store, asked: &AcquireLock) -> Grant {
+    let answer = store.call(asked.clone()).await.unwrap().answer;
     let Acquired::Granted(grant) = answer else { panic!("expected a grant, got {answer:?}") };
     grant
 }
 
-pub(crate) async fn refused(store: &dyn Store, asked: &Acquire) -> Busy {
-    let answer = store.acquire(asked).await.unwrap().answer;
+pub(crate) async fn refused(store: &Store, asked: &AcquireLock) -> Busy {
+    let answer = store.call(asked.clone()).await.unwrap().answer;
     let Acquired::Refused(busy) = answer else { panic!("expected a refusal, got {answer:?}") };
     busy
 }
 
-pub(crate) async fn history(store: &dyn Store, lock: &LockName) -> Vec<LockEvent> {
-    store.lock_history(lock, &PageRequest { limit: 100, after: None }).await.unwrap().items
+pub(crate) async fn history(store: &Store, lock: &LockName) -> Vec<LockEvent> {
+    store
+        .call(ListLockHistory { lock: lock.clone(), page: PageRequest { limit: 100, after: None } })
+        .await
+        .unwrap()
+        .items
 }
 
 /// What `GET` shows, or null if there is nothing.

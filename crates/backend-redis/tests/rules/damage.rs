@@ -1,10 +1,14 @@
 //! Large, lost and damaged data: what it costs, and whom.
 
+use interlock_backend::verbs::{
+    AcquireRun, Admit, ExpireLeases, FindDue, ReadEffectiveLimits, ReadRun, ReadRunOwnership, ReadUsage,
+    RecordResult, SaveWorkflow, SetLimits,
+};
 use std::time::Duration;
 
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{Store, StoreError};
-use interlock_model::admission::{Admission, StartRun};
+use interlock_model::admission::StartOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::limit::Limits;
 use interlock_model::run::InboxEvent;
@@ -12,20 +16,25 @@ use interlock_model::{JobId, RunId, TenantId};
 use interlock_servers::{Redis, RedisCluster};
 use serde_json::json;
 
-use super::{LEASE, acme, claim, connect, deploy, document, idle, name, open, request, server, started};
+use super::{
+    LEASE, acme, claim, connect, deploy, document, idle, in_tenant, name, open, request, server, started,
+};
 
 #[tokio::test]
 async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_work() {
     let server = server().await;
     let store = open(&server.url()).await;
-    started(&*store, 1, false).await;
+    started(&store, 1, false).await;
     let globex: TenantId = name("globex");
-    store.save_workflow(&globex, &deploy(), &document("deploy")).await.unwrap();
-    let _ = store.admit(&StartRun { tenant: globex.clone(), ..request(2, false) }).await.unwrap();
+    store
+        .call(SaveWorkflow { tenant: globex.clone(), id: deploy(), document: document("deploy") })
+        .await
+        .unwrap();
+    let _ = store.call(in_tenant(&globex, request(2, false))).await.unwrap();
     server.command(&["SET", "wf:timers:{acme}", "damaged"]).await.unwrap();
     let tenants = "sys:tenants:{:system}";
     server.command(&["ZADD", tenants, "0", "not a tenant's name"]).await.unwrap();
-    let due = store.due(10).await.unwrap();
+    let due = store.call(FindDue { limit: 10 }).await.unwrap();
     assert!(due.ready.contains(&globex), "{due:?}");
 }
 
@@ -40,29 +49,38 @@ async fn a_name_that_is_no_tenants_does_not_hide_the_tenants_behind_it() {
     listing.extend(names.iter().flat_map(|name| ["0", name.as_str()]));
     server.command(&listing).await.unwrap();
     let zeta: TenantId = name("zeta");
-    store.save_workflow(&zeta, &deploy(), &document("deploy")).await.unwrap();
-    let _ = store.admit(&StartRun { tenant: zeta.clone(), ..request(1, false) }).await.unwrap();
-    assert_eq!(store.due(10).await.unwrap().ready, [zeta]);
+    store
+        .call(SaveWorkflow { tenant: zeta.clone(), id: deploy(), document: document("deploy") })
+        .await
+        .unwrap();
+    let _ = store.call(in_tenant(&zeta, request(1, false))).await.unwrap();
+    assert_eq!(store.call(FindDue { limit: 10 }).await.unwrap().ready, [zeta]);
 }
 
 #[tokio::test]
 async fn a_repeat_that_cannot_be_decided_takes_nothing_back() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, true).await;
+    let run = started(&store, 1, true).await;
     server.command(&["SET", "wf:run:idempotency:{acme}:deploy:key-1", "damaged since"]).await.unwrap();
-    let repeat = StartRun { is_repeat: true, ..request(1, true) };
-    assert!(matches!(store.admit(&repeat).await, Err(StoreError::Damaged { .. })));
-    assert!(store.run(&acme(), run).await.unwrap().is_some(), "the run that was admitted is still there");
-    assert_eq!(store.usage(&acme()).await.unwrap().runs_active, 1);
+    let repeat = Admit { is_repeat: true, ..request(1, true) };
+    assert!(matches!(store.call(repeat.clone()).await, Err(StoreError::Damaged { .. })));
+    assert!(
+        store.call(ReadRun { tenant: acme(), run }).await.unwrap().is_some(),
+        "the run that was admitted is still there"
+    );
+    assert_eq!(store.call(ReadUsage { tenant: acme() }).await.unwrap().runs_active, 1);
 }
 
 /// A job that its worker has ended, at its place in the lists.
-async fn ended(server: &Redis, store: &dyn Store) -> (RunId, JobId, String) {
+async fn ended(server: &Redis, store: &Store) -> (RunId, JobId, String) {
     let run = started(store, 1, true).await;
     let held = claim(store, "worker-1").await.pop().unwrap();
     let outcome = JobOutcome::Completed { output: json!(null) };
-    let _ = store.report(&acme(), &held.job.id, held.lease.fence, outcome).await.unwrap();
+    let _ = store
+        .call(RecordResult { tenant: acme(), job: held.job.id.clone(), fence: held.lease.fence, outcome })
+        .await
+        .unwrap();
     let place = server.command(&["ZRANGE", "wf:jobs:{acme}", "0", "0"]).await.unwrap();
     (run, held.job.id, place)
 }
@@ -71,9 +89,9 @@ async fn ended(server: &Redis, store: &dyn Store) -> (RunId, JobId, String) {
 async fn an_entry_of_a_queue_for_a_job_that_has_ended_is_neither_given_out_nor_left() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let (_, _, place) = ended(&server, &*store).await;
+    let (_, _, place) = ended(&server, &store).await;
     server.command(&["ZADD", "wf:queue:{acme}:build", "0", &place]).await.unwrap();
-    assert!(claim(&*store, "worker-2").await.is_empty());
+    assert!(claim(&store, "worker-2").await.is_empty());
     assert_eq!(server.command(&["EXISTS", "wf:queue:{acme}:build"]).await.unwrap(), "0");
 }
 
@@ -81,20 +99,27 @@ async fn an_entry_of_a_queue_for_a_job_that_has_ended_is_neither_given_out_nor_l
 async fn a_lease_of_a_job_that_has_ended_is_removed_once_and_loses_nothing() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let (run, job, _) = ended(&server, &*store).await;
-    let taken = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().unwrap();
-    let _ = store.commit(idle(&taken)).await.unwrap();
+    let (run, job, _) = ended(&server, &store).await;
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE })
+        .await
+        .unwrap()
+        .unwrap();
+    let _ = store.call(idle(&taken)).await.unwrap();
     server.command(&["ZADD", "wf:leases:{acme}", "1", &job.to_string()]).await.unwrap();
-    assert_eq!(store.expire(&acme(), 10).await.unwrap(), []);
+    assert_eq!(store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap(), []);
     assert_eq!(server.command(&["EXISTS", "wf:leases:{acme}"]).await.unwrap(), "0");
-    assert!(!store.run_standing(&acme(), run).await.unwrap().is_ready, "its run is told nothing");
+    assert!(
+        !store.call(ReadRunOwnership { tenant: acme(), run }).await.unwrap().is_ready,
+        "its run is told nothing"
+    );
 }
 
 #[tokio::test]
 async fn a_large_inbox_is_taken_in_parts() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, false).await;
+    let run = started(&store, 1, false).await;
     let connection = connect(&server.url()).await;
     let large = InboxEvent::Cancel { by: "x".repeat(1 << 20) };
     let large = serde_json::to_string(&large).unwrap();
@@ -105,11 +130,17 @@ async fn a_large_inbox_is_taken_in_parts() {
     }
     let mut events = 0;
     for _ in 0..12 {
-        let Some(taken) = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap() else { break };
+        let Some(taken) = store
+            .call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE })
+            .await
+            .unwrap()
+        else {
+            break;
+        };
         assert!((1..12).contains(&taken.inbox.len()), "{} at once", taken.inbox.len());
         events += taken.inbox.len();
         let turn = idle(&taken);
-        if !store.commit(turn).await.unwrap().has_more {
+        if !store.call(turn).await.unwrap().has_more {
             break;
         }
     }
@@ -122,11 +153,11 @@ async fn limits_that_are_written_after_the_store_was_emptied_are_in_force() {
     let store = open(&server.url()).await;
     let limit = |runs_max| Limits { runs_max: Some(runs_max), key_retention: None };
     for runs_max in [5, 6, 7] {
-        store.set_limits(&LimitScope::System, limit(runs_max)).await.unwrap();
+        store.call(SetLimits { scope: LimitScope::System.clone(), limits: limit(runs_max) }).await.unwrap();
     }
     server.command(&["FLUSHALL"]).await.unwrap();
-    store.set_limits(&LimitScope::System, limit(1)).await.unwrap();
-    assert_eq!(store.effective_limits(&acme()).await.unwrap().runs_max, 1);
+    store.call(SetLimits { scope: LimitScope::System.clone(), limits: limit(1) }).await.unwrap();
+    assert_eq!(store.call(ReadEffectiveLimits { tenant: acme() }).await.unwrap().runs_max, 1);
 }
 
 #[tokio::test]
@@ -134,10 +165,10 @@ async fn no_start_is_admitted_too_much_while_a_cluster_moves_its_slot() {
     let cluster = RedisCluster::start(3).await.unwrap();
     let store = open(&cluster.url()).await;
     for number in 0..3 {
-        started(&*store, number, false).await;
+        started(&store, number, false).await;
     }
     let limits = Limits { runs_max: Some(3), key_retention: None };
-    store.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
     let slot = cluster.command_on(0, &["CLUSTER", "KEYSLOT", "{acme}"]).await.unwrap();
     let nodes = cluster.urls().len();
     let mut from = 0;
@@ -155,8 +186,8 @@ async fn no_start_is_admitted_too_much_while_a_cluster_moves_its_slot() {
         cluster.command_on(from, &["MIGRATE", "127.0.0.1", port, key, "0", "5000"]).await.unwrap();
     }
     for number in 20..24 {
-        match store.admit(&request(number, false)).await {
-            Err(StoreError::Unavailable { .. }) | Ok(Admission::AtCapacity { .. }) => {}
+        match store.call(request(number, false)).await {
+            Err(StoreError::Unavailable { .. }) | Ok(StartOutcome::AtCapacity { .. }) => {}
             other => panic!("three are live under a cap of three: {other:?}"),
         }
     }

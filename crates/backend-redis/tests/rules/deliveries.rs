@@ -1,10 +1,11 @@
 //! Results under the lock of their run: what a lost reply, a foreign lock and a dead instance do to them.
 
+use interlock_backend::verbs::{AcquireDeferredResults, AcquireRun, ReadJob, RequestCancel};
 use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::ManualClock;
-use interlock_backend::deliveries::{PutOff, PutOffAnswer, ReportAndTake, ReportTaken};
+use interlock_backend::deliveries::{DeferOutcome, DeferResult, DeliverResult, DeliveryOutcome};
 use interlock_backend::jobs::Claimed;
 use interlock_backend::{Effect, StoreError};
 use interlock_model::Timestamp;
@@ -16,8 +17,8 @@ use super::{LEASE, acme, claim, idle, name, open, open_impatient, open_on, serve
 
 const WELL: &str = "all is well";
 
-fn report(claimed: &Claimed, holder: &str) -> ReportAndTake {
-    ReportAndTake {
+fn report(claimed: &Claimed, holder: &str) -> DeliverResult {
+    DeliverResult {
         tenant: acme(),
         job: claimed.job.id.clone(),
         fence: claimed.lease.fence,
@@ -27,25 +28,28 @@ fn report(claimed: &Claimed, holder: &str) -> ReportAndTake {
     }
 }
 
-fn put_off(claimed: &Claimed, delay: Duration) -> PutOff {
-    let ReportAndTake { tenant, job, fence, outcome, .. } = report(claimed, "engine-1");
-    PutOff { tenant, job, fence, outcome, deliveries: 1, waited: Duration::ZERO, delay, lease: LEASE }
+fn put_off(claimed: &Claimed, delay: Duration) -> DeferResult {
+    let DeliverResult { tenant, job, fence, outcome, .. } = report(claimed, "engine-1");
+    DeferResult { tenant, job, fence, outcome, deliveries: 1, waited: Duration::ZERO, delay, lease: LEASE }
 }
 
 #[tokio::test]
 async fn a_result_whose_reply_was_lost_brings_its_run_once_under_one_fence() {
     let scene = Scene::new().await;
-    let run = started(&*scene.store, 1, true).await;
-    let held = claim(&*scene.store, "worker-1").await.pop().unwrap();
+    let run = started(&scene.store, 1, true).await;
+    let held = claim(&scene.store, "worker-1").await.pop().unwrap();
     scene.lose_reply_to(WELL);
-    let answer = scene.store.report_and_take(&report(&held, "engine-7")).await.unwrap();
-    let ReportTaken::Recorded(taken) = answer else { panic!("expected the run, got {answer:?}") };
+    let answer = scene.store.call(report(&held, "engine-7")).await.unwrap();
+    let DeliveryOutcome::Recorded(taken) = answer else { panic!("expected the run, got {answer:?}") };
     assert_eq!((taken.start.run, taken.inbox.len(), taken.inbox_end), (run, 1, 1));
-    assert_eq!(scene.store.take(&acme(), run, &name("engine-8"), LEASE).await, Ok(None));
-    let committed = scene.store.commit(idle(&taken)).await.unwrap();
+    assert_eq!(
+        scene.store.call(AcquireRun { tenant: acme(), run, holder: name("engine-8"), lease: LEASE }).await,
+        Ok(None)
+    );
+    let committed = scene.store.call(idle(&taken)).await.unwrap();
     assert!(!committed.has_more, "it was told to its run once");
-    let again = scene.store.report_and_take(&report(&held, "engine-7")).await;
-    assert_eq!(again, Ok(ReportTaken::AlreadyRecorded));
+    let again = scene.store.call(report(&held, "engine-7")).await;
+    assert_eq!(again, Ok(DeliveryOutcome::AlreadyRecorded));
 }
 
 #[tokio::test]
@@ -53,16 +57,13 @@ async fn a_run_that_came_with_an_answer_that_never_arrived_is_taken_again_by_the
     let server = server().await;
     let store = open_impatient(&server.url()).await;
     // From now on the server knows the script, and runs it when it wakes.
-    started(&*store, 1, true).await;
-    let first = claim(&*store, "worker-1").await.pop().unwrap();
-    assert!(matches!(
-        store.report_and_take(&report(&first, "instance-1")).await,
-        Ok(ReportTaken::Recorded(_))
-    ));
-    let run = started(&*store, 2, true).await;
-    let held = claim(&*store, "worker-1").await.pop().unwrap();
+    started(&store, 1, true).await;
+    let first = claim(&store, "worker-1").await.pop().unwrap();
+    assert!(matches!(store.call(report(&first, "instance-1")).await, Ok(DeliveryOutcome::Recorded(_))));
+    let run = started(&store, 2, true).await;
+    let held = claim(&store, "worker-1").await.pop().unwrap();
     hang(&server, async {
-        let lost = store.report_and_take(&report(&held, "instance-1")).await;
+        let lost = store.call(report(&held, "instance-1")).await;
         assert!(matches!(lost, Err(StoreError::Unavailable { effect: Effect::Unknown, .. })), "{lost:?}");
     })
     .await;
@@ -70,39 +71,46 @@ async fn a_run_that_came_with_an_answer_that_never_arrived_is_taken_again_by_the
         server.command(&["EXISTS", &format!("cordum:wf:run:lock:{run}")]).await.unwrap() == "1"
     })
     .await;
-    assert_eq!(store.take(&acme(), run, &name("instance-2"), LEASE).await, Ok(None), "it is held");
-    let taken = store.take(&acme(), run, &name("instance-1"), LEASE).await.unwrap();
+    assert_eq!(
+        store.call(AcquireRun { tenant: acme(), run, holder: name("instance-2"), lease: LEASE }).await,
+        Ok(None),
+        "it is held"
+    );
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: name("instance-1"), lease: LEASE })
+        .await
+        .unwrap();
     assert_eq!(taken.expect("by us, who did not know of it").inbox.len(), 1);
 }
 
 #[tokio::test]
 async fn results_that_are_due_are_told_again_when_the_reply_was_lost() {
     let scene = Scene::new().await;
-    started(&*scene.store, 1, true).await;
-    let held = claim(&*scene.store, "worker-1").await.pop().unwrap();
-    assert_eq!(scene.store.put_off(&put_off(&held, Duration::ZERO)).await, Ok(PutOffAnswer::PutOff));
+    started(&scene.store, 1, true).await;
+    let held = claim(&scene.store, "worker-1").await.pop().unwrap();
+    assert_eq!(scene.store.call(put_off(&held, Duration::ZERO)).await, Ok(DeferOutcome::Deferred));
     // The first argument after the header that no other call has: how long they are in hand.
-    scene.lose_reply_to("$5\r\n30000\r\n");
-    let due = scene.store.take_put_off(&acme(), 10).await.unwrap();
+    scene.lose_reply_to("in_progress");
+    let due = scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap();
     assert_eq!(due.len(), 1);
     assert_eq!((&due[0].job, due[0].fence), (&held.job.id, held.lease.fence));
-    assert_eq!(scene.store.take_put_off(&acme(), 10).await, Ok(Vec::new()));
+    assert_eq!(scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
 }
 
 #[tokio::test]
 async fn a_foreign_value_in_the_lock_makes_the_run_busy_and_is_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, true).await;
-    let held = claim(&*store, "worker-1").await.pop().unwrap();
+    let run = started(&store, 1, true).await;
+    let held = claim(&store, "worker-1").await.pop().unwrap();
     let lock = format!("cordum:wf:run:lock:{run}");
     server.command(&["SET", &lock, "somebody"]).await.unwrap();
-    assert_eq!(store.report_and_take(&report(&held, "engine-1")).await, Ok(ReportTaken::Busy));
+    assert_eq!(store.call(report(&held, "engine-1")).await, Ok(DeliveryOutcome::Busy));
     assert_eq!(server.command(&["GET", &lock]).await.unwrap(), "somebody");
     assert_eq!(server.command(&["EXISTS", &format!("wf:inbox:{{acme}}:{run}")]).await.unwrap(), "0");
     server.command(&["DEL", &lock]).await.unwrap();
-    let taken = store.report_and_take(&report(&held, "engine-1")).await;
-    assert!(matches!(taken, Ok(ReportTaken::Recorded(_))), "{taken:?}");
+    let taken = store.call(report(&held, "engine-1")).await;
+    assert!(matches!(taken, Ok(DeliveryOutcome::Recorded(_))), "{taken:?}");
     let shown = server.command(&["GET", &lock]).await.unwrap();
     assert!(shown.contains("\"owner\":\"engine-1\""), "{shown}");
 }
@@ -113,15 +121,21 @@ async fn a_run_of_an_instance_that_is_gone_keeps_no_result_waiting() {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
     let first = open_on(&server.url(), "first", clock.clone()).await;
     let second = open_on(&server.url(), "second", clock.clone()).await;
-    let run = started(&*first, 1, true).await;
-    let held = claim(&*first, "worker-1").await.pop().unwrap();
-    let _ = first.request_cancel(&acme(), run, "a test").await.unwrap();
-    assert!(first.take(&acme(), run, &name("first"), LEASE).await.unwrap().is_some());
+    let run = started(&first, 1, true).await;
+    let held = claim(&first, "worker-1").await.pop().unwrap();
+    let _ = first.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
+    assert!(
+        first
+            .call(AcquireRun { tenant: acme(), run, holder: name("first"), lease: LEASE })
+            .await
+            .unwrap()
+            .is_some()
+    );
     drop(first);
-    assert_eq!(second.report_and_take(&report(&held, "second")).await, Ok(ReportTaken::Busy));
+    assert_eq!(second.call(report(&held, "second")).await, Ok(DeliveryOutcome::Busy));
     clock.advance(Duration::from_secs(11));
     until("the second instance hears that the first is gone", async || {
-        matches!(second.report_and_take(&report(&held, "second")).await, Ok(ReportTaken::Recorded(_)))
+        matches!(second.call(report(&held, "second")).await, Ok(DeliveryOutcome::Recorded(_)))
     })
     .await;
 }
@@ -130,13 +144,19 @@ async fn a_run_of_an_instance_that_is_gone_keeps_no_result_waiting() {
 async fn the_lock_of_a_job_lasts_as_long_as_its_lease_when_its_result_is_put_off() {
     let server = server().await;
     let store = open(&server.url()).await;
-    started(&*store, 1, true).await;
-    let held = claim(&*store, "worker-1").await.pop().unwrap();
+    started(&store, 1, true).await;
+    let held = claim(&store, "worker-1").await.pop().unwrap();
     let lock = format!("cordum:scheduler:job:{}", held.job.id);
-    assert_eq!(store.put_off(&put_off(&held, LEASE * 3)).await, Ok(PutOffAnswer::PutOff));
+    assert_eq!(store.call(put_off(&held, LEASE * 3)).await, Ok(DeferOutcome::Deferred));
     let left: u128 = server.command(&["PTTL", &lock]).await.unwrap().parse().unwrap();
     assert!((LEASE * 3).as_millis() < left && left <= (LEASE * 4).as_millis(), "{left} ms");
     let shown = super::asking::shown(&server, &lock).await;
-    let lease = store.job(&acme(), &held.job.id).await.unwrap().unwrap().lease.unwrap();
+    let lease = store
+        .call(ReadJob { tenant: acme(), job: held.job.id.clone() })
+        .await
+        .unwrap()
+        .unwrap()
+        .lease
+        .unwrap();
     assert_eq!(shown["expires_at"].as_u64(), Some(lease.expires_at.as_millis()));
 }

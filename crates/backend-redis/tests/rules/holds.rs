@@ -1,10 +1,11 @@
 //! Held jobs: what a lost reply does to them.
 
+use interlock_backend::verbs::{AcquireRun, ReadJob, ReadTimeline, SettleHeldJob};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use interlock_backend::Store;
-use interlock_backend::holds::{Settled, Settlement, TakeHeld};
+use interlock_backend::policy_holds::{AcquireHeldJobs, Settled, Settlement};
 use interlock_backend::runs::Commit;
 use interlock_model::dispatch_policy::{HeldJob, HoldReason, Throttle};
 use interlock_model::history::EventKind;
@@ -17,9 +18,13 @@ use super::lost_replies::Scene;
 use super::{LEASE, acme, claim, deploy, idle, name, started};
 
 /// A run with two held jobs.
-async fn holding(store: &dyn Store) -> (RunId, [JobId; 2]) {
+async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
     let run = started(store, 1, false).await;
-    let taken = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().unwrap();
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE })
+        .await
+        .unwrap()
+        .unwrap();
     let jobs = [1, 2].map(|attempt| JobId { run, step: StepKey::whole(&name("build")), attempt });
     let held = |id: &JobId| HeldJob {
         job: NewJob {
@@ -34,29 +39,38 @@ async fn holding(store: &dyn Store) -> (RunId, [JobId; 2]) {
         detail: "to be asked".to_owned(),
     };
     let turn = Commit { held: jobs.iter().map(held).collect(), ..idle(&taken) };
-    let _ = store.commit(turn).await.unwrap();
+    let _ = store.call(turn).await.unwrap();
     (run, jobs)
 }
 
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_has_happened_once_and_is_told_so() {
     let scene = Scene::new().await;
-    let (run, jobs) = holding(&*scene.store).await;
+    let (run, jobs) = holding(&scene.store).await;
     scene.lose_reply_to("nobody answered");
     let release = Settlement::Release { told: Some("nobody answered".to_owned()) };
-    assert_eq!(scene.store.settle_held(&acme(), &jobs[0], &release).await, Ok(Settled::Released));
-    let told = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    assert_eq!(
+        scene
+            .store
+            .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: release.clone() })
+            .await,
+        Ok(Settled::Released)
+    );
+    let told = scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
     let released = told.iter().filter(|recorded| recorded.event.kind == EventKind::StepReleased);
     assert_eq!(released.count(), 1);
-    assert_eq!(claim(&*scene.store, "worker-1").await.len(), 1);
-    let again = scene.store.settle_held(&acme(), &jobs[0], &release).await;
+    assert_eq!(claim(&scene.store, "worker-1").await.len(), 1);
+    let again = scene
+        .store
+        .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: release.clone() })
+        .await;
     assert_eq!(again, Ok(Settled::NotHeld), "another request is not the same again");
 }
 
 #[tokio::test]
 async fn a_throttled_release_whose_reply_was_lost_is_counted_once() {
     let scene = Scene::new().await;
-    let (_, jobs) = holding(&*scene.store).await;
+    let (_, jobs) = holding(&scene.store).await;
     let throttle = Throttle { dispatches: NonZeroU32::new(1).unwrap(), period: Duration::from_hours(1) };
     let within = |detail: &str| Settlement::ReleaseWithin {
         rule: name("slowly"),
@@ -65,35 +79,52 @@ async fn a_throttled_release_whose_reply_was_lost_is_counted_once() {
         told: None,
     };
     scene.lose_reply_to("the first of them");
-    let first = scene.store.settle_held(&acme(), &jobs[0], &within("the first of them")).await;
+    let first = scene
+        .store
+        .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: within("the first of them") })
+        .await;
     assert_eq!(first, Ok(Settled::Released), "its own release is not held against it");
-    let second = scene.store.settle_held(&acme(), &jobs[1], &within("enough")).await;
+    let second = scene
+        .store
+        .call(SettleHeldJob { tenant: acme(), job: jobs[1].clone(), settlement: within("enough") })
+        .await;
     assert!(matches!(second, Ok(Settled::Waiting(_))), "{second:?}");
 }
 
 #[tokio::test]
 async fn a_wait_whose_reply_was_lost_is_one_look() {
     let scene = Scene::new().await;
-    let (_, jobs) = holding(&*scene.store).await;
+    let (_, jobs) = holding(&scene.store).await;
     scene.lose_reply_to("it is away");
     let (reason, wait) = (HoldReason::PolicyUnavailable, Duration::from_hours(1));
     let away = Settlement::Wait { reason, detail: "it is away".to_owned(), wait };
-    let Ok(Settled::Waiting(look_at)) = scene.store.settle_held(&acme(), &jobs[0], &away).await else {
+    let Ok(Settled::Waiting(look_at)) = scene
+        .store
+        .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: away.clone() })
+        .await
+    else {
         panic!("it waits")
     };
-    let hold = scene.store.job(&acme(), &jobs[0]).await.unwrap().unwrap().hold.unwrap();
+    let hold = scene
+        .store
+        .call(ReadJob { tenant: acme(), job: jobs[0].clone() })
+        .await
+        .unwrap()
+        .unwrap()
+        .hold
+        .unwrap();
     assert_eq!((hold.looks, hold.look_at), (1, Some(look_at)));
 }
 
 #[tokio::test]
 async fn held_jobs_that_are_due_are_told_again_when_the_reply_was_lost() {
     let scene = Scene::new().await;
-    let (_, jobs) = holding(&*scene.store).await;
+    let (_, jobs) = holding(&scene.store).await;
     // The first argument after the header that no other call has: how long they are in hand.
-    scene.lose_reply_to("$5\r\n54321\r\n");
+    scene.lose_reply_to("in_progress");
     let in_hand = Duration::from_millis(54_321);
-    let take = TakeHeld { tenant: acme(), ahead: Duration::ZERO, in_hand, limit: 10 };
-    let due = scene.store.take_held(&take).await.unwrap();
+    let take = AcquireHeldJobs { tenant: acme(), ahead: Duration::ZERO, in_hand, limit: 10 };
+    let due = scene.store.call(take.clone()).await.unwrap();
     assert_eq!(due.iter().map(|due| due.job.id.clone()).collect::<Vec<_>>(), jobs);
-    assert_eq!(scene.store.take_held(&take).await, Ok(Vec::new()));
+    assert_eq!(scene.store.call(take.clone()).await, Ok(Vec::new()));
 }

@@ -1,11 +1,12 @@
 //! What only Redis can have wrong among its keys: other kinds of values, and lists that disagree.
 
-use std::sync::Arc;
+use interlock_backend::verbs::{AcquireRun, CancelJob};
 use std::time::Duration;
 
-use interlock_backend::inspection::{Inspection, Repair};
+use interlock_backend::inspection::{Inspect, Repair};
 use interlock_backend::{PageRequest, Store};
-use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
+use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
+use interlock_model::{InstanceId, JobId};
 use interlock_servers::Redis;
 
 use super::asking::{DOOR, ask, door, granted, waiting};
@@ -16,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A run whose job waits, one whose job a worker has, one that has not begun, and a lock with a line.
 struct Scene {
     server: Redis,
-    store: Arc<dyn Store>,
+    store: Store,
     queued: String,
     leased: String,
     fresh: String,
@@ -29,12 +30,12 @@ impl Scene {
     async fn new() -> Self {
         let server = server().await;
         let store = open(&server.url()).await;
-        let leased = started(&*store, 1, true).await;
-        assert_eq!(claim(&*store, "worker-1").await[0].job.id.run, leased);
-        let queued = started(&*store, 2, true).await;
-        let fresh = started(&*store, 3, false).await;
-        granted(&*store, &ask(&door(), "alice")).await;
-        let _ = store.acquire(&waiting(&door(), "bob")).await.unwrap();
+        let leased = started(&store, 1, true).await;
+        assert_eq!(claim(&store, "worker-1").await[0].job.id.run, leased);
+        let queued = started(&store, 2, true).await;
+        let fresh = started(&store, 3, false).await;
+        granted(&store, &ask(&door(), "alice")).await;
+        let _ = store.call(waiting(&door(), "bob")).await.unwrap();
         let [queued, leased, fresh] = [queued, leased, fresh].map(|run| run.to_string());
         Self { server, store, queued, leased, fresh }
     }
@@ -63,8 +64,8 @@ impl Scene {
         let (mut findings, mut after) = (Vec::new(), None);
         for _ in 0..1_000 {
             let page = PageRequest { limit: 2, after };
-            let inspection = Inspection { tenant: acme(), invariant, grace: GRACE, page };
-            let page = self.store.inspect(&inspection).await.unwrap();
+            let inspection = Inspect { tenant: acme(), invariant, grace: GRACE, page };
+            let page = self.store.call(inspection.clone()).await.unwrap();
             findings.extend(page.items);
             after = page.next;
             if after.is_none() {
@@ -74,9 +75,9 @@ impl Scene {
         panic!("{invariant} is looked for without end");
     }
 
-    async fn mend(&self, finding: &Finding) -> Mending {
+    async fn mend(&self, finding: &Finding) -> RepairOutcome {
         let (invariant, subject) = (finding.invariant, finding.subject.clone());
-        self.store.mend(&Repair { tenant: acme(), invariant, subject, grace: GRACE }).await.unwrap()
+        self.store.call(Repair { tenant: acme(), invariant, subject, grace: GRACE }).await.unwrap()
     }
 
     /// Does it, finds it and nothing else, and has it mended.
@@ -89,9 +90,9 @@ impl Scene {
         let [finding] = found.as_slice() else { panic!("{commands:?} are one fault, but: {found:?}") };
         assert_eq!((finding.invariant, &finding.subject), (invariant, &subject), "{finding:?}");
         assert!(finding.is_repairable, "{finding:?}");
-        assert_eq!(self.mend(finding).await, Mending::Mended, "{finding:?}");
+        assert_eq!(self.mend(finding).await, RepairOutcome::Repaired, "{finding:?}");
         assert_eq!(self.look().await, [], "{commands:?}");
-        assert_eq!(self.mend(finding).await, Mending::NothingToDo);
+        assert_eq!(self.mend(finding).await, RepairOutcome::NothingToDo);
     }
 
     /// Does it and finds it, beyond repair.
@@ -101,7 +102,7 @@ impl Scene {
         let subject = self.named(subject);
         let [finding] = found.as_slice() else { panic!("{command} is one fault, but: {found:?}") };
         assert_eq!((&finding.subject, finding.is_repairable), (&subject, false), "{finding:?}");
-        assert!(matches!(self.mend(finding).await, Mending::Impossible { .. }));
+        assert!(matches!(self.mend(finding).await, RepairOutcome::Impossible { .. }));
         assert_eq!(self.look_for(invariant).await.len(), 1, "it was left alone");
     }
 }
@@ -154,8 +155,12 @@ async fn lists_that_disagree_are_found_and_mended() {
 #[tokio::test]
 async fn a_step_whose_job_ended_unheard_is_told_and_one_that_was_told_is_left_alone() {
     let scene = Scene::new().await;
-    let job = scene.named("QUEUED:build@1").parse().unwrap();
-    let _ = scene.store.cancel_job(&acme(), &job, "a test").await.unwrap();
+    let job: JobId = scene.named("QUEUED:build@1").parse().unwrap();
+    let _ = scene
+        .store
+        .call(CancelJob { tenant: acme(), job: job.clone(), by: "a test".to_owned() })
+        .await
+        .unwrap();
     assert_eq!(scene.look().await, [], "its end is on its way");
     let lost = ["DEL wf:inbox:{acme}:QUEUED", "ZREM wf:ready:{acme} QUEUED"];
     scene.finds_and_mends(&lost, Invariant::StepWithoutJob, "QUEUED:build@1").await;
@@ -179,8 +184,18 @@ async fn a_job_that_is_held_is_in_no_queue_and_will_be_looked_at() {
 #[tokio::test]
 async fn a_hold_of_a_process_that_is_gone_is_ended() {
     let scene = Scene::new().await;
-    let holder = super::name("engine-gone");
-    scene.store.take(&acme(), super::name(&scene.fresh), &holder, super::LEASE).await.unwrap().unwrap();
+    let holder: InstanceId = super::name("engine-gone");
+    scene
+        .store
+        .call(AcquireRun {
+            tenant: acme(),
+            run: super::name(&scene.fresh),
+            holder: holder.clone(),
+            lease: super::LEASE,
+        })
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(scene.look().await, [], "it may live, for all that we know");
     scene.run("ZADD sys:instances:{:system} 1794700800000 engine-gone").await;
     let now: u64 = scene.run("TIME").await.lines().next().unwrap().parse().unwrap();

@@ -1,5 +1,6 @@
 //! Somebody else's data under the names of a lock: never a grant, and nobody else's trouble.
 
+use interlock_backend::verbs::ReleaseLock;
 use std::sync::Arc;
 
 use interlock_backend::clock::ManualClock;
@@ -29,10 +30,10 @@ const DAMAGES: [&[&str]; 9] = [
     &["SET", "wf:lock:silences:{acme}:vault", "garbage"],
 ];
 
-async fn spoil(server: &Redis, store: &dyn Store, damage: &[&str]) {
+async fn spoil(server: &Redis, store: &Store, damage: &[&str]) {
     server.command(&["FLUSHALL"]).await.unwrap();
     granted(store, &ask(&vault(), "ann")).await;
-    let _ = store.acquire(&waiting(&vault(), "bob")).await.unwrap();
+    let _ = store.call(waiting(&vault(), "bob")).await.unwrap();
     server.command(damage).await.unwrap();
 }
 
@@ -41,9 +42,9 @@ async fn a_damaged_lock_is_told_as_damaged_and_granted_to_nobody() {
     let server = server().await;
     let store = open(&server.url()).await;
     for damage in DAMAGES {
-        spoil(&server, &*store, damage).await;
+        spoil(&server, &store, damage).await;
         for who in ["bob", "cid"] {
-            let answer = store.acquire(&waiting(&vault(), who)).await;
+            let answer = store.call(waiting(&vault(), who)).await;
             assert!(matches!(answer, Err(StoreError::Damaged { .. })), "{damage:?} {who}: {answer:?}");
         }
     }
@@ -53,13 +54,13 @@ async fn a_damaged_lock_is_told_as_damaged_and_granted_to_nobody() {
 async fn a_free_lock_whose_history_is_damaged_is_granted_to_nobody_until_it_is_repaired() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let held = granted(&*store, &ask(&vault(), "ann")).await;
-    let _ = store.release(&vault(), &held.token).await.unwrap();
+    let held = granted(&store, &ask(&vault(), "ann")).await;
+    let _ = store.call(ReleaseLock { lock: vault(), token: held.token.clone() }).await.unwrap();
     server.command(&["SET", "wf:lock:history:{acme}:vault", "garbage"]).await.unwrap();
-    let answer = store.acquire(&ask(&vault(), "bob")).await;
+    let answer = store.call(ask(&vault(), "bob")).await;
     assert!(matches!(answer, Err(StoreError::Damaged { .. })), "{answer:?}");
     server.command(&["DEL", "wf:lock:history:{acme}:vault"]).await.unwrap();
-    let bob = granted(&*store, &ask(&vault(), "bob")).await;
+    let bob = granted(&store, &ask(&vault(), "bob")).await;
     assert!(bob.fence > held.fence);
 }
 
@@ -69,11 +70,11 @@ async fn a_damaged_lock_keeps_nobody_from_the_tenants_other_locks() {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
     let store = open_on(&server.url(), "instance-1", clock.clone()).await;
     for damage in DAMAGES {
-        spoil(&server, &*store, damage).await;
+        spoil(&server, &store, damage).await;
         // From now on whoever asks for another lock finds it among those that are over.
         clock.advance(LEASE);
         let other = LockName::Of(acme(), name("other"));
-        let answer = store.acquire(&ask(&other, "cid")).await.unwrap().answer;
+        let answer = store.call(ask(&other, "cid")).await.unwrap().answer;
         assert!(matches!(answer, Acquired::Granted(_)), "{damage:?}: {answer:?}");
     }
 }
@@ -82,15 +83,15 @@ async fn a_damaged_lock_keeps_nobody_from_the_tenants_other_locks() {
 async fn a_lock_that_redis_has_no_room_for_is_certainly_not_granted() {
     let server = server().await;
     let store = open(&server.url()).await;
-    granted(&*store, &ask(&vault(), "ann")).await;
+    granted(&store, &ask(&vault(), "ann")).await;
     server.command(&["CONFIG", "SET", "maxmemory", "1000000"]).await.unwrap();
     let other = LockName::Of(acme(), name("other"));
-    let answer = store.acquire(&ask(&other, "ann")).await;
+    let answer = store.call(ask(&other, "ann")).await;
     let not_done = interlock_backend::Effect::NotDone;
     assert!(
         matches!(&answer, Err(StoreError::Unavailable { effect, .. }) if *effect == not_done),
         "{answer:?}"
     );
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
-    granted(&*store, &ask(&other, "ann")).await;
+    granted(&store, &ask(&other, "ann")).await;
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::ManualClock;
-use interlock_backend::locks::{Acquire, ForcedRelease};
-use interlock_backend::{PageRequest, Store, memory};
+use interlock_backend::verbs::{
+    AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
+};
+use interlock_backend::{PageRequest, Store, StoreError, Verb, memory};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::lock::{HISTORY_MAX, LockLimits, LockMode, LockName};
@@ -22,19 +24,9 @@ const LIMITS: LockLimits = LockLimits { held_max: 3, waiting_max: 4, line_max: 3
 struct Walk {
     random: ChaCha8Rng,
     clock: Arc<ManualClock>,
-    reference: Arc<dyn Store>,
-    subject: Arc<dyn Store>,
+    reference: Store,
+    subject: Store,
     asked: Vec<(LockName, LockRequest, LockToken)>,
-}
-
-/// Asks both stores the same and compares the answers.
-macro_rules! same {
-    ($walk:ident, $verb:ident($($argument:expr),*)) => {{
-        let expected = $walk.reference.$verb($($argument),*).await;
-        let found = $walk.subject.$verb($($argument),*).await;
-        assert_eq!(expected, found, concat!(stringify!($verb), "{:?}"), ($(&$argument,)*));
-        expected
-    }};
 }
 
 impl Walk {
@@ -46,11 +38,19 @@ impl Walk {
         let subject = RedisStore::on_clock(connection, name("instance-1"), clock.clone()).await.unwrap();
         Self {
             random: ChaCha8Rng::seed_from_u64(seed),
-            reference: Arc::new(memory::store(clock.clone())),
-            subject: Arc::new(subject),
+            reference: Store::new(Arc::new(memory::store(clock.clone()))),
+            subject: Store::new(Arc::new(subject)),
             clock,
             asked: Vec::new(),
         }
+    }
+
+    /// Calls both stores and compares the answers.
+    async fn call<V: Verb>(&self, verb: V) -> Result<V::Answer, StoreError> {
+        let expected = self.reference.call(verb.clone()).await;
+        let found = self.subject.call(verb.clone()).await;
+        assert_eq!(expected, found, "{verb:?}");
+        expected
     }
 
     fn lock(&mut self) -> LockName {
@@ -76,7 +76,7 @@ impl Walk {
 
     async fn acquire(&mut self, step: usize) {
         let (lock, number) = (self.lock(), self.random.random_range(0..12));
-        let asked = Acquire {
+        let asked = AcquireLock {
             owner: name(&format!("o \"{}\" \\/ ü", number % 6)),
             mode: if number % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive },
             ttl: self.moment(),
@@ -87,7 +87,7 @@ impl Walk {
             ..ask(&lock, "somebody")
         };
         self.asked.push((lock, asked.request.clone(), asked.call.clone()));
-        let _ = same!(self, acquire(&asked));
+        let _ = self.call(asked).await;
     }
 
     async fn say_something_about_a_hold(&mut self) {
@@ -97,13 +97,12 @@ impl Walk {
         }
         let (lock, request, token) = self.asked[self.random.random_range(recent)].clone();
         match self.random.random_range(0..4) {
-            0 => drop(same!(self, renew(&lock, &token, Duration::from_millis(200)))),
-            1 => drop(same!(self, withdraw(&lock, &request, &token))),
-            2 => drop(same!(self, release(&lock, &token))),
+            0 => drop(self.call(RenewLock { lock, token, ttl: Duration::from_millis(200) }).await),
+            1 => drop(self.call(WithdrawLock { lock, request, call: token }).await),
+            2 => drop(self.call(ReleaseLock { lock, token }).await),
             _ => {
                 let (by, reason) = ("a\nb".to_owned(), "c / d ü \"".to_owned());
-                let forced = ForcedRelease { lock, expected: token, by, reason };
-                let _ = same!(self, force_release(&forced));
+                let _ = self.call(ForceReleaseLock { lock, expected: token, by, reason }).await;
             }
         }
     }
@@ -111,9 +110,10 @@ impl Walk {
     async fn look(&mut self) {
         let lock = self.lock();
         let mut page = PageRequest { limit: self.random.random_range(0..4), after: None };
-        let _ = same!(self, locks(&acme(), &page));
-        let _ = same!(self, lock(&lock));
-        while let Some(after) = same!(self, lock_history(&lock, &page)).unwrap().next {
+        let _ = self.call(ListLocks { tenant: acme(), page: page.clone() }).await;
+        let _ = self.call(ReadLock { lock: lock.clone() }).await;
+        let history = |page: &PageRequest| ListLockHistory { lock: lock.clone(), page: page.clone() };
+        while let Some(after) = self.call(history(&page)).await.unwrap().next {
             page.after = Some(after);
         }
     }
@@ -139,17 +139,18 @@ async fn a_long_history_forgets_its_oldest_as_in_the_reference() {
     let holds = HISTORY_MAX / 2 + 10;
     for number in 0..holds {
         let call: LockToken = name(&format!("c{number}"));
-        let asked = Acquire { call: call.clone(), request: name(&format!("r{number}")), ..ask(&lock, "ann") };
-        let _ = same!(walk, acquire(&asked));
+        let asked =
+            AcquireLock { call: call.clone(), request: name(&format!("r{number}")), ..ask(&lock, "ann") };
+        let _ = walk.call(asked).await;
         walk.clock.advance(Duration::from_millis(1));
         if number + 1 < holds {
-            let _ = same!(walk, release(&lock, &call));
+            let _ = walk.call(ReleaseLock { lock: lock.clone(), token: call }).await;
         }
     }
     let mut page = PageRequest { limit: 500, after: None };
     let mut events = 0;
     loop {
-        let found = same!(walk, lock_history(&lock, &page)).unwrap();
+        let found = walk.call(ListLockHistory { lock: lock.clone(), page: page.clone() }).await.unwrap();
         events += found.items.len();
         page.after = found.next;
         if page.after.is_none() {
@@ -160,6 +161,6 @@ async fn a_long_history_forgets_its_oldest_as_in_the_reference() {
     // Nobody knows any more that the first were released.
     for number in 0..15 {
         let token: LockToken = name(&format!("c{number}"));
-        let _ = same!(walk, release(&lock, &token));
+        let _ = walk.call(ReleaseLock { lock: lock.clone(), token }).await;
     }
 }

@@ -1,8 +1,9 @@
 //! A call about a lock whose reply was lost is asked again, and has happened once.
 
+use interlock_backend::verbs::{AcquireRun, ExtendRunLease, ReadLock, ReleaseLock, RenewLock, WithdrawLock};
 use std::time::Duration;
 
-use interlock_backend::locks::{Acquired, Busy, ForcedRelease};
+use interlock_backend::locks::{Acquired, Busy, ForceReleaseLock};
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_model::lock::LockEnd;
 
@@ -11,7 +12,7 @@ use super::lost_replies::{Scene, hang};
 use super::{LEASE, acme, name, open, open_impatient, server, started, until};
 
 /// How the holds of the door ended, the newest first.
-async fn ends(store: &dyn Store) -> Vec<Option<LockEnd>> {
+async fn ends(store: &Store) -> Vec<Option<LockEnd>> {
     history(store, &door()).await.into_iter().map(|event| event.end).collect()
 }
 
@@ -19,106 +20,131 @@ async fn ends(store: &dyn Store) -> Vec<Option<LockEnd>> {
 async fn a_grant_whose_reply_was_lost_is_the_same_grant() {
     let scene = Scene::new().await;
     scene.lose_reply_to("call-of-ann");
-    let held = granted(&*scene.store, &ask(&door(), "ann")).await;
-    assert_eq!(refused(&*scene.store, &ask(&door(), "bob")).await.holder, Some(name("ann")));
-    assert_eq!(ends(&*scene.store).await, [None], "it was granted once");
+    let held = granted(&scene.store, &ask(&door(), "ann")).await;
+    assert_eq!(refused(&scene.store, &ask(&door(), "bob")).await.holder, Some(name("ann")));
+    assert_eq!(ends(&scene.store).await, [None], "it was granted once");
     assert_eq!(store_fence(&scene).await, held.fence);
 }
 
 async fn store_fence(scene: &Scene) -> interlock_model::Fence {
-    scene.store.lock(&door()).await.unwrap().unwrap().view.holders[0].fence
+    scene.store.call(ReadLock { lock: door() }).await.unwrap().unwrap().view.holders[0].fence
 }
 
 #[tokio::test]
 async fn a_place_in_line_whose_reply_was_lost_is_one_place() {
     let scene = Scene::new().await;
-    granted(&*scene.store, &ask(&door(), "ann")).await;
+    granted(&scene.store, &ask(&door(), "ann")).await;
     scene.lose_reply_to("call-of-bob");
-    let bob = scene.store.acquire(&waiting(&door(), "bob")).await.unwrap().answer;
+    let bob = scene.store.call(waiting(&door(), "bob")).await.unwrap().answer;
     assert!(matches!(bob, Acquired::Waiting(Busy { position: 1, .. })), "{bob:?}");
-    let cid = scene.store.acquire(&waiting(&door(), "cid")).await.unwrap().answer;
+    let cid = scene.store.call(waiting(&door(), "cid")).await.unwrap().answer;
     assert!(matches!(cid, Acquired::Waiting(Busy { position: 2, .. })), "{cid:?}");
 }
 
 #[tokio::test]
 async fn l16_a_renewal_whose_reply_was_lost_is_neither_a_loss_nor_a_new_hold() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&door(), "ann")).await;
+    let held = granted(&scene.store, &ask(&door(), "ann")).await;
     scene.lose_reply_to("call-of-ann");
-    let renewed = scene.store.renew(&door(), &held.token, LEASE * 2).await.unwrap().answer;
+    let renewed = scene
+        .store
+        .call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE * 2 })
+        .await
+        .unwrap()
+        .answer;
     assert_eq!((renewed.fence, &renewed.token), (held.fence, &held.token));
     assert!(renewed.expires_at > held.expires_at);
-    assert_eq!(ends(&*scene.store).await, [None]);
+    assert_eq!(ends(&scene.store).await, [None]);
 }
 
 #[tokio::test]
 async fn l19_a_release_whose_reply_was_lost_is_done_once_and_wakes_the_next() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&door(), "ann")).await;
-    let _ = scene.store.acquire(&waiting(&door(), "bob")).await.unwrap();
+    let held = granted(&scene.store, &ask(&door(), "ann")).await;
+    let _ = scene.store.call(waiting(&door(), "bob")).await.unwrap();
     scene.lose_reply_to("call-of-ann");
-    let released = scene.store.release(&door(), &held.token).await.unwrap();
+    let released = scene.store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.unwrap();
     assert_eq!(released.next, Some(name("request-of-bob")));
-    assert_eq!(ends(&*scene.store).await, [Some(LockEnd::Released), None]);
-    let bob = granted(&*scene.store, &waiting(&door(), "bob")).await;
-    assert!(scene.store.release(&door(), &held.token).await.is_ok(), "and may be said again");
+    assert_eq!(ends(&scene.store).await, [Some(LockEnd::Released), None]);
+    let bob = granted(&scene.store, &waiting(&door(), "bob")).await;
+    assert!(
+        scene.store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.is_ok(),
+        "and may be said again"
+    );
     assert_eq!(store_fence(&scene).await, bob.fence, "it ends nobody else's hold");
 }
 
 #[tokio::test]
 async fn a_withdrawal_whose_reply_was_lost_ends_what_nobody_heard_of() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&door(), "ann")).await;
-    let _ = scene.store.acquire(&waiting(&door(), "bob")).await.unwrap();
+    let held = granted(&scene.store, &ask(&door(), "ann")).await;
+    let _ = scene.store.call(waiting(&door(), "bob")).await.unwrap();
     scene.lose_reply_to("call-of-ann");
-    let withdrawn = scene.store.withdraw(&door(), &held.request, &held.call).await.unwrap();
+    let withdrawn = scene
+        .store
+        .call(WithdrawLock { lock: door(), request: held.request.clone(), call: held.call.clone() })
+        .await
+        .unwrap();
     assert_eq!(withdrawn.next, Some(name("request-of-bob")));
-    assert_eq!(ends(&*scene.store).await, [Some(LockEnd::Withdrawn), None]);
+    assert_eq!(ends(&scene.store).await, [Some(LockEnd::Withdrawn), None]);
 }
 
 #[tokio::test]
 async fn a_forced_release_whose_reply_was_lost_stands_in_the_history_once() {
     let scene = Scene::new().await;
-    let held = granted(&*scene.store, &ask(&door(), "ann")).await;
+    let held = granted(&scene.store, &ask(&door(), "ann")).await;
     let (by, reason) = ("on call".to_owned(), "it hangs / since 2:17 \"again\"".to_owned());
-    let forced = ForcedRelease { lock: door(), expected: held.token, by: by.clone(), reason: reason.clone() };
+    let forced =
+        ForceReleaseLock { lock: door(), expected: held.token, by: by.clone(), reason: reason.clone() };
     scene.lose_reply_to("on call");
-    assert!(scene.store.force_release(&forced).await.is_ok());
-    assert_eq!(ends(&*scene.store).await, [Some(LockEnd::ForceReleased { by, reason }), None]);
+    assert!(scene.store.call(forced.clone()).await.is_ok());
+    assert_eq!(ends(&scene.store).await, [Some(LockEnd::ForceReleased { by, reason }), None]);
 }
 
 #[tokio::test]
 async fn a_kept_run_whose_reply_was_lost_is_kept() {
     let scene = Scene::new().await;
-    let run = started(&*scene.store, 1, false).await;
-    let taken = scene.store.take(&acme(), run, &name("engine-7"), LEASE).await.unwrap().unwrap();
-    scene.lose_reply_to(&taken.fence.to_string());
-    assert_eq!(scene.store.keep_run(&acme(), run, taken.fence, LEASE).await, Ok(()));
+    let run = started(&scene.store, 1, false).await;
+    let taken = scene
+        .store
+        .call(AcquireRun { tenant: acme(), run, holder: name("engine-7"), lease: LEASE })
+        .await
+        .unwrap()
+        .unwrap();
+    scene.lose_reply_to(&run.to_string());
+    assert_eq!(
+        scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await,
+        Ok(())
+    );
 }
 
 #[tokio::test]
 async fn l12_a_renewal_that_got_no_answer_is_unknown_and_ends_nothing() {
     let server = server().await;
     let (store, other) = (open_impatient(&server.url()).await, open(&server.url()).await);
-    let held = granted(&*store, &ask(&door(), "ann")).await;
-    let _ = store.renew(&door(), &held.token, LEASE).await.unwrap();
+    let held = granted(&store, &ask(&door(), "ann")).await;
+    let _ = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE }).await.unwrap();
     hang(&server, async {
-        let lost = store.renew(&door(), &held.token, LEASE).await;
+        let lost = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE }).await;
         assert!(matches!(lost, Err(StoreError::Unavailable { effect: Effect::Unknown, .. })), "{lost:?}");
     })
     .await;
-    assert_eq!(refused(&*other, &ask(&door(), "bob")).await.holder, Some(name("ann")));
-    until("it is renewed again", async || store.renew(&door(), &held.token, LEASE).await.is_ok()).await;
-    assert_eq!(ends(&*store).await, [None]);
+    assert_eq!(refused(&other, &ask(&door(), "bob")).await.holder, Some(name("ann")));
+    until("it is renewed again", async || {
+        store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE }).await.is_ok()
+    })
+    .await;
+    assert_eq!(ends(&store).await, [None]);
 }
 
 #[tokio::test]
 async fn l16_a_hold_whose_renewal_was_refused_is_over_and_not_unknown() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let short = interlock_backend::locks::Acquire { ttl: Duration::from_millis(1), ..ask(&door(), "ann") };
-    let held = granted(&*store, &short).await;
-    until("it has run out", async || store.lock(&door()).await.unwrap().is_none()).await;
-    let late = store.renew(&door(), &held.token, LEASE).await;
+    let short =
+        interlock_backend::locks::AcquireLock { ttl: Duration::from_millis(1), ..ask(&door(), "ann") };
+    let held = granted(&store, &short).await;
+    until("it has run out", async || store.call(ReadLock { lock: door() }).await.unwrap().is_none()).await;
+    let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: held.fence }));
 }

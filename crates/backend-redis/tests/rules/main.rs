@@ -4,6 +4,7 @@
 mod admission_locks;
 mod asking;
 mod batches;
+mod broken_starts;
 mod cutting;
 mod damage;
 mod deliveries;
@@ -22,15 +23,16 @@ mod run_locks;
 mod stage_locks;
 mod user_locks;
 
+use interlock_backend::verbs::{Admit, ReadWorkflow, SaveWorkflow};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use interlock_backend::Store;
 use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
-use interlock_backend::runs::{Commit, Taken};
+use interlock_backend::runs::{AcquiredRun, Commit};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
-use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
+use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::run::StartedFrom;
 use interlock_model::scheduling::Edge;
@@ -52,21 +54,21 @@ async fn connect(url: &str) -> Connection {
 }
 
 /// A store on the server's own clock, as in production.
-async fn open(url: &str) -> Arc<dyn Store> {
-    Arc::new(RedisStore::open(connect(url).await, name("instance-1")).await.unwrap())
+async fn open(url: &str) -> Store {
+    Store::new(Arc::new(RedisStore::open(connect(url).await, name("instance-1")).await.unwrap()))
 }
 
 /// One that waits for no answer longer than a moment.
-async fn open_impatient(url: &str) -> Arc<dyn Store> {
+async fn open_impatient(url: &str) -> Store {
     let settings = ConnectSettings::new(url.parse().unwrap());
     let settings = ConnectSettings { response_timeout: Duration::from_millis(150), ..settings };
     let connection = Connection::open(settings).await.unwrap();
-    Arc::new(RedisStore::open(connection, name("instance-1")).await.unwrap())
+    Store::new(Arc::new(RedisStore::open(connection, name("instance-1")).await.unwrap()))
 }
 
-async fn open_on(url: &str, instance: &str, clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+async fn open_on(url: &str, instance: &str, clock: Arc<dyn Clock>) -> Store {
     let instance: InstanceId = name(instance);
-    Arc::new(RedisStore::on_clock(connect(url).await, instance, clock).await.unwrap())
+    Store::new(Arc::new(RedisStore::on_clock(connect(url).await, instance, clock).await.unwrap()))
 }
 
 fn name<T: std::str::FromStr>(text: &str) -> T
@@ -90,47 +92,55 @@ fn document(title: &str) -> WorkflowDocument {
 }
 
 /// A start with the key `key-<number>`. Its job waits from the start, unless the first turn is left to the engine.
-fn request(number: u64, is_begun: bool) -> StartRun {
+fn request(number: u64, is_begun: bool) -> Admit {
     let mut random = [0; 10];
     random[2..].copy_from_slice(&number.to_be_bytes());
     let now = Timestamp::from_millis(1_794_700_800_000 + number);
     let input = json!({"n": number});
-    let start = StartRun {
+    let request = RunRequest {
         run: RunId::new(now, random),
         tenant: acme(),
         workflow: deploy(),
-        workflow_version: 1,
         intent: Some(IdempotentIntent {
             key: name(&format!("key-{number}")),
             fingerprint: Fingerprint::of_start(&deploy(), &input),
         }),
         input,
         origin: StartedFrom::Request,
-        is_repeat: false,
-        copied_steps: Vec::new(),
-        first_turn: None,
-        hold: None,
         trace: None,
     };
+    let mut plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
     let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
-    let first_turn = FirstTurn::of(&workflow, &start, now).unwrap().filter(|_| is_begun);
-    StartRun { first_turn, ..start }
+    if is_begun {
+        plan.first_turn = FirstTurn::of(&workflow, &request, &plan, now).unwrap();
+    }
+    let (request, plan) = (Arc::new(request), Some(Arc::new(plan)));
+    Admit { request, plan, admission_fence: None, is_repeat: false }
+}
+
+/// The same start of another tenant.
+fn in_tenant(tenant: &TenantId, mut start: Admit) -> Admit {
+    Arc::make_mut(&mut start.request).tenant = tenant.clone();
+    start
 }
 
 /// Saves the workflow and starts a run of it.
-async fn started(store: &dyn Store, number: u64, is_begun: bool) -> RunId {
-    if store.workflow(&acme(), &deploy()).await.unwrap().is_none() {
-        store.save_workflow(&acme(), &deploy(), &document("deploy")).await.unwrap();
+async fn started(store: &Store, number: u64, is_begun: bool) -> RunId {
+    if store.call(ReadWorkflow { tenant: acme(), id: deploy() }).await.unwrap().is_none() {
+        store
+            .call(SaveWorkflow { tenant: acme(), id: deploy(), document: document("deploy") })
+            .await
+            .unwrap();
     }
-    let admission = store.admit(&request(number, is_begun)).await.unwrap();
-    let Admission::Admitted { run, .. } = admission else {
+    let admission = store.call(request(number, is_begun)).await.unwrap();
+    let StartOutcome::Admitted { run, .. } = admission else {
         panic!("expected an admission, got {admission:?}")
     };
     run
 }
 
 /// A turn that changes nothing.
-fn idle(taken: &Taken) -> Commit {
+fn idle(taken: &AcquiredRun) -> Commit {
     Commit {
         tenant: taken.start.tenant.clone(),
         run: taken.start.run,
@@ -146,11 +156,11 @@ fn idle(taken: &Taken) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
-        letters_max: 1_000,
+        dead_letters_max: 1_000,
     }
 }
 
-async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {
+async fn claim(store: &Store, worker: &str) -> Vec<Claimed> {
     let claim = Claim {
         tenant: acme(),
         worker: name(worker),
@@ -160,7 +170,7 @@ async fn claim(store: &dyn Store, worker: &str) -> Vec<Claimed> {
         term: LeaseTerm::For(LEASE),
         edge: Edge::Http,
     };
-    store.claim(claim).await.unwrap()
+    store.call(claim).await.unwrap()
 }
 
 /// Looks again and again until `holds`, for at most [`PATIENCE`].

@@ -6,7 +6,7 @@ use super::{open, server, started};
 async fn the_active_set_and_the_idempotency_key_stand_where_the_contract_says() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, false).await.to_string();
+    let run = started(&store, 1, false).await.to_string();
     let active = "wf:runs:active:{acme}";
     assert_eq!(server.command(&["TYPE", active]).await.unwrap(), "set");
     assert_eq!(server.command(&["SISMEMBER", active, &run]).await.unwrap(), "1");

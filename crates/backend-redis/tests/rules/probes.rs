@@ -2,7 +2,7 @@
 
 use interlock_backend::inspection::{Probe, Probed};
 use interlock_backend_redis::RedisStore;
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 use super::{connect, name, server, until};
 
@@ -24,15 +24,21 @@ async fn a_server_that_would_throw_data_away_is_found_and_told_not_to() {
     let found = findings(store.probe().await);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].invariant == Invariant::MemoryPolicy && found[0].is_repairable, "{found:?}");
-    assert_eq!(Probe::mend(&store, Invariant::MemoryPolicy, "elsewhere:1").await, Ok(Mending::NothingToDo));
-    assert_eq!(Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await, Ok(Mending::Mended));
+    assert_eq!(
+        Probe::mend(&store, Invariant::MemoryPolicy, "elsewhere:1").await,
+        Ok(RepairOutcome::NothingToDo)
+    );
     assert_eq!(
         Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await,
-        Ok(Mending::NothingToDo)
+        Ok(RepairOutcome::Repaired)
+    );
+    assert_eq!(
+        Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await,
+        Ok(RepairOutcome::NothingToDo)
     );
     assert_eq!(findings(store.probe().await), []);
     let others = Probe::mend(&store, Invariant::ConsumerGone, "x").await;
-    assert_eq!(others, Ok(Mending::NothingToDo), "that is somebody else's");
+    assert_eq!(others, Ok(RepairOutcome::NothingToDo), "that is somebody else's");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The lock on a run, which operators read with GET.
 
+use interlock_backend::verbs::{AcquireRun, ExtendRunLease};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,13 @@ fn lock_of(run: RunId) -> String {
 async fn a_taken_run_shows_its_holder_and_nothing_after_the_commit() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, false).await;
+    let run = started(&store, 1, false).await;
     let holder: InstanceId = name("engine-1");
-    let taken = store.take(&acme(), run, &holder, LEASE).await.unwrap().unwrap();
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: holder.clone(), lease: LEASE })
+        .await
+        .unwrap()
+        .unwrap();
 
     let value = server.command(&["GET", &lock_of(run)]).await.unwrap();
     let value: serde_json::Value = serde_json::from_str(&value).unwrap();
@@ -31,7 +36,7 @@ async fn a_taken_run_shows_its_holder_and_nothing_after_the_commit() {
     assert!((1..=60_000).contains(&left), "the lock ends by itself, in {left} ms");
 
     let turn = idle(&taken);
-    let _ = store.commit(turn).await.unwrap();
+    let _ = store.call(turn).await.unwrap();
     assert_eq!(server.command(&["EXISTS", &lock_of(run)]).await.unwrap(), "0");
 }
 
@@ -39,28 +44,45 @@ async fn a_taken_run_shows_its_holder_and_nothing_after_the_commit() {
 async fn a_foreign_value_in_the_lock_is_held_and_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, false).await;
+    let run = started(&store, 1, false).await;
     let timeless = r#"{"owner":"op","fence":1,"expires_at":"tomorrow"}"#;
     for foreign in ["somebody", "{\"owner\":\"somebody\"}", "17", "null", "[]", timeless] {
         server.command(&["SET", &lock_of(run), foreign]).await.unwrap();
-        assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None), "{foreign}");
+        assert_eq!(
+            store.call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE }).await,
+            Ok(None),
+            "{foreign}"
+        );
         assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), foreign);
     }
     server.command(&["DEL", &lock_of(run)]).await.unwrap();
     server.command(&["HSET", &lock_of(run), "not", "even text"]).await.unwrap();
-    assert_eq!(store.take(&acme(), run, &name("engine-1"), LEASE).await, Ok(None));
+    assert_eq!(
+        store.call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE }).await,
+        Ok(None)
+    );
     server.command(&["DEL", &lock_of(run)]).await.unwrap();
-    assert!(store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().is_some());
+    assert!(
+        store
+            .call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE })
+            .await
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[tokio::test]
 async fn a_kept_run_shows_its_new_end_and_keeps_owner_token_and_fence() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let run = started(&*store, 1, false).await;
-    let taken = store.take(&acme(), run, &name("engine-1"), LEASE).await.unwrap().unwrap();
+    let run = started(&store, 1, false).await;
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE })
+        .await
+        .unwrap()
+        .unwrap();
     let before = shown(&server, &lock_of(run)).await;
-    store.keep_run(&acme(), run, taken.fence, LEASE * 2).await.unwrap();
+    store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE * 2 }).await.unwrap();
     let after = shown(&server, &lock_of(run)).await;
     for field in ["owner", "token", "fence"] {
         assert_eq!(before[field], after[field], "{field}");
@@ -71,7 +93,7 @@ async fn a_kept_run_shows_its_new_end_and_keeps_owner_token_and_fence() {
 
     // What is not ours is neither extended nor replaced, and the hold is over.
     server.command(&["SET", &lock_of(run), "somebody"]).await.unwrap();
-    let refused = store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    let refused = store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(refused, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
     assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), "somebody");
 }
@@ -82,15 +104,29 @@ async fn an_instance_that_is_gone_loses_its_runs_before_their_leases_end() {
     let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
     let first = open_on(&server.url(), "first", clock.clone()).await;
     let second = open_on(&server.url(), "second", clock.clone()).await;
-    let run = started(&*first, 1, false).await;
-    assert!(first.take(&acme(), run, &name("first"), LEASE).await.unwrap().is_some());
+    let run = started(&first, 1, false).await;
+    assert!(
+        first
+            .call(AcquireRun { tenant: acme(), run, holder: name("first"), lease: LEASE })
+            .await
+            .unwrap()
+            .is_some()
+    );
     drop(first);
 
     clock.advance(Duration::from_secs(9));
-    assert_eq!(second.take(&acme(), run, &name("second"), LEASE).await, Ok(None), "it may come back yet");
+    assert_eq!(
+        second.call(AcquireRun { tenant: acme(), run, holder: name("second"), lease: LEASE }).await,
+        Ok(None),
+        "it may come back yet"
+    );
     clock.advance(Duration::from_secs(2));
     until("the second instance hears that the first is gone", async || {
-        second.take(&acme(), run, &name("second"), LEASE).await.unwrap().is_some()
+        second
+            .call(AcquireRun { tenant: acme(), run, holder: name("second"), lease: LEASE })
+            .await
+            .unwrap()
+            .is_some()
     })
     .await;
 }

@@ -1,5 +1,6 @@
 //! A person's verdict counts once.
 
+use crate::verbs::{ListApprovals, RequestCancel, ResolveApproval};
 use interlock_model::approval::{ApprovalState, Decision, Resolution, Verdict};
 use interlock_model::run::{Ending, InboxEvent};
 use interlock_model::{JobId, RunId};
@@ -25,9 +26,18 @@ async fn asked(scene: &Scene) -> (RunId, JobId) {
 pub async fn the_first_verdict_counts(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = asked(&scene).await;
-    let foreign = scene.store.resolve(&globex(), &job, decision(Verdict::Approved)).await;
+    let foreign = scene
+        .store
+        .call(ResolveApproval { tenant: globex(), job: job.clone(), decision: decision(Verdict::Approved) })
+        .await;
     assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
-    let resolve = async |verdict| scene.store.resolve(&acme(), &job, decision(verdict)).await.unwrap();
+    let resolve = async |verdict| {
+        scene
+            .store
+            .call(ResolveApproval { tenant: acme(), job: job.clone(), decision: decision(verdict) })
+            .await
+            .unwrap()
+    };
     assert_eq!(resolve(Verdict::Approved).await, Resolution::Recorded);
     assert_eq!(resolve(Verdict::Approved).await, Resolution::AlreadySo);
     let state = ApprovalState::Resolved(decision(Verdict::Approved));
@@ -39,26 +49,43 @@ pub async fn the_first_verdict_counts(subject: &mut dyn Subject) {
 pub async fn an_approval_whose_run_has_ended_is_withdrawn(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = asked(&scene).await;
-    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     let mut turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
     turn.approvals_withdrawn = vec![job.clone()];
     let _ = scene.commit(turn).await.unwrap();
-    let late = scene.store.resolve(&acme(), &job, decision(Verdict::Approved)).await.unwrap();
+    let late = scene
+        .store
+        .call(ResolveApproval { tenant: acme(), job: job.clone(), decision: decision(Verdict::Approved) })
+        .await
+        .unwrap();
     assert_eq!(late, Resolution::AlreadyOtherwise(ApprovalState::Withdrawn));
-    let page = scene.store.approvals(&acme(), &PageRequest { limit: 10, after: None }).await.unwrap();
+    let page = scene
+        .store
+        .call(ListApprovals { tenant: acme(), page: PageRequest { limit: 10, after: None } })
+        .await
+        .unwrap();
     assert!(page.items.is_empty());
 }
 
 pub async fn open_approvals_are_listed(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let (first, second) = (asked(&scene).await, asked(&scene).await);
-    let list =
-        async |limit, after| scene.store.approvals(&acme(), &PageRequest { limit, after }).await.unwrap();
+    let list = async |limit, after| {
+        scene.store.call(ListApprovals { tenant: acme(), page: PageRequest { limit, after } }).await.unwrap()
+    };
     let page = list(1, None).await;
     assert_eq!(page.items.iter().map(|it| &it.job).collect::<Vec<_>>(), [&second.1]);
     let page = list(1, page.next).await;
     assert_eq!(page.items.iter().map(|it| it.job.clone()).collect::<Vec<_>>(), [first.1]);
     assert_eq!(page.next, None);
-    let _ = scene.store.resolve(&acme(), &second.1, decision(Verdict::Rejected)).await.unwrap();
+    let _ = scene
+        .store
+        .call(ResolveApproval {
+            tenant: acme(),
+            job: second.1.clone(),
+            decision: decision(Verdict::Rejected),
+        })
+        .await
+        .unwrap();
     assert_eq!(list(10, None).await.items.len(), 1);
 }

@@ -1,5 +1,9 @@
 //! Held jobs: nobody's to claim until it is settled what becomes of them, once.
 
+use crate::verbs::{
+    CancelJob, DeleteRun, FindDue, ListApprovals, ListJobs, ReadJob, ReadTimeline, ResolveApproval,
+    SettleHeldJob,
+};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -12,12 +16,12 @@ use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
 use super::Subject;
 use super::scene::{Scene, acme, deploy, document, globex, name, new_job, outcomes, running, topic};
-use crate::holds::{HeldDue, Settled, Settlement, TakeHeld};
 use crate::jobs::JobView;
+use crate::policy_holds::{AcquireHeldJobs, HeldDue, Settled, Settlement};
 use crate::{PageRequest, StoreError};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
-pub(super) const IN_HAND: Duration = Duration::from_secs(5);
+pub(super) const IN_PROGRESS: Duration = Duration::from_secs(5);
 
 pub(super) fn release() -> Settlement {
     Settlement::Release { told: None }
@@ -76,16 +80,23 @@ impl Scene {
     }
 
     pub(super) async fn take_held(&self, tenant: &TenantId, ahead: Duration, limit: usize) -> Vec<HeldDue> {
-        let take = TakeHeld { tenant: tenant.clone(), ahead, in_hand: IN_HAND, limit };
-        self.store.take_held(&take).await.expect("the store is up")
+        let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_hand: IN_PROGRESS, limit };
+        self.store.call(take.clone()).await.expect("the store is up")
     }
 
     pub(super) async fn settle(&self, job: &JobId, settlement: &Settlement) -> Settled {
-        self.store.settle_held(&acme(), job, settlement).await.expect("the store is up")
+        self.store
+            .call(SettleHeldJob { tenant: acme(), job: job.clone(), settlement: settlement.clone() })
+            .await
+            .expect("the store is up")
     }
 
     pub(super) async fn job(&self, job: &JobId) -> JobView {
-        self.store.job(&acme(), job).await.expect("the store is up").expect("the job is there")
+        self.store
+            .call(ReadJob { tenant: acme(), job: job.clone() })
+            .await
+            .expect("the store is up")
+            .expect("the job is there")
     }
 
     /// A held job about which a person is asked.
@@ -98,12 +109,20 @@ impl Scene {
 
     pub(super) async fn open_approvals(&self) -> Vec<JobId> {
         let page = PageRequest { limit: 10, after: None };
-        let open = self.store.approvals(&acme(), &page).await.expect("the store is up");
+        let open = self
+            .store
+            .call(ListApprovals { tenant: acme(), page: page.clone() })
+            .await
+            .expect("the store is up");
         open.items.into_iter().map(|approval| approval.job).collect()
     }
 
     async fn told(&self, run: RunId) -> Vec<Event> {
-        let told = self.store.timeline(&acme(), run, 0, 100).await.expect("the store is up");
+        let told = self
+            .store
+            .call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 })
+            .await
+            .expect("the store is up");
         let is_ours = |event: &Event| matches!(event.kind, EventKind::StepHeld | EventKind::StepReleased);
         told.into_iter().map(|recorded| recorded.event).filter(is_ours).collect()
     }
@@ -120,7 +139,12 @@ pub async fn a_held_job_is_open_in_no_queue_and_shown_with_its_reason(subject: &
     assert_eq!(hold, Hold::new(now, "to be asked".to_owned()));
     let listed = async |state| {
         let page = PageRequest { limit: 10, after: None };
-        scene.store.jobs(&acme(), Some(state), &page).await.expect("the store is up").items
+        scene
+            .store
+            .call(ListJobs { tenant: acme(), state: Some(state), page: page.clone() })
+            .await
+            .expect("the store is up")
+            .items
     };
     assert_eq!(listed(JobState::Held).await, [view]);
     assert_eq!(listed(JobState::Queued).await, []);
@@ -129,7 +153,8 @@ pub async fn a_held_job_is_open_in_no_queue_and_shown_with_its_reason(subject: &
 pub async fn a_held_job_of_a_first_turn_is_one_write_with_the_start(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let mut start = scene.begun(&document(), serde_json::json!({})).await;
-    let turn = start.first_turn.as_mut().expect("it is small");
+    let plan = std::sync::Arc::make_mut(start.plan.as_mut().expect("it can begin"));
+    let turn = plan.first_turn.as_mut().expect("it is small");
     let job = turn.dispatched.remove(0);
     turn.held = vec![HeldJob { job: job.clone(), detail: "to be asked".to_owned() }];
     let _ = scene.admit(start).await;
@@ -141,19 +166,19 @@ pub async fn a_held_job_of_a_first_turn_is_one_write_with_the_start(subject: &mu
 pub async fn held_jobs_are_taken_when_they_are_due_and_by_one(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, jobs) = scene.holding(&acme(), 3).await;
-    assert_eq!(scene.store.due(10).await.unwrap().held, [acme()]);
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().held, [acme()]);
     let taken = scene.take_held(&acme(), Duration::ZERO, 2).await;
     let ids = |taken: &[HeldDue]| taken.iter().map(|due| due.job.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&taken), jobs[..2]);
-    assert!(taken.iter().all(|due| due.hold.look_at == Some(due.now + IN_HAND)));
+    assert!(taken.iter().all(|due| due.hold.look_at == Some(due.now + IN_PROGRESS)));
     assert_eq!(scene.job(&jobs[0]).await.hold.as_ref(), Some(&taken[0].hold));
     assert_eq!(ids(&scene.take_held(&acme(), Duration::ZERO, 10).await), jobs[2..]);
     assert_eq!(scene.take_held(&acme(), Duration::ZERO, 10).await, []);
-    let due = scene.store.due(10).await.unwrap();
-    assert_eq!((due.held, due.next_in), (vec![], Some(IN_HAND)));
+    let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
+    assert_eq!((due.held, due.next_in), (vec![], Some(IN_PROGRESS)));
 
     // Whoever took them has died.
-    subject.elapse(IN_HAND).await;
+    subject.elapse(IN_PROGRESS).await;
     assert_eq!(ids(&scene.take_held(&acme(), Duration::ZERO, 10).await), jobs);
 }
 
@@ -186,7 +211,7 @@ pub async fn a_released_job_is_claimed_once_in_the_place_of_its_age(subject: &mu
         (EventKind::StepReleased, Some("nobody answered"))
     );
     assert_eq!((events[0].job.as_ref(), events[0].at > Timestamp::ZERO), (Some(&job), true));
-    let due = scene.store.due(10).await.unwrap();
+    let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert_eq!(due.held, []);
 }
 
@@ -227,11 +252,15 @@ pub async fn a_denied_job_has_ended_and_its_run_is_told(subject: &mut dyn Subjec
     assert_eq!((view.state, view.hold), (JobState::Denied, None));
     assert_eq!(view.job.end.expect("it has ended").cause, EndCause::Denied);
     assert_eq!(scene.claim(&acme(), 10).await, []);
-    assert_eq!(scene.store.due(10).await.unwrap().held, []);
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().held, []);
     let denied = JobOutcome::Denied { reason: "rule prod says deny".to_owned() };
     assert_eq!(outcomes(&scene.taken(&acme(), run).await), [(job.clone(), denied)]);
     let page = PageRequest { limit: 10, after: None };
-    let listed = scene.store.jobs(&acme(), Some(JobState::Denied), &page).await.unwrap();
+    let listed = scene
+        .store
+        .call(ListJobs { tenant: acme(), state: Some(JobState::Denied), page: page.clone() })
+        .await
+        .unwrap();
     assert_eq!(listed.items.len(), 1);
 }
 
@@ -292,17 +321,23 @@ pub async fn a_throttle_counts_for_each_tenant_and_rule(subject: &mut dyn Subjec
     assert_eq!(scene.settle(&jobs[0], &within("r", 1)).await, Settled::Released);
     assert!(matches!(scene.settle(&jobs[1], &within("r", 1)).await, Settled::Waiting(_)));
     assert_eq!(scene.settle(&jobs[2], &within("s", 1)).await, Settled::Released);
-    let other = scene.store.settle_held(&globex(), &others[0], &within("r", 1)).await;
+    let other = scene
+        .store
+        .call(SettleHeldJob { tenant: globex(), job: others[0].clone(), settlement: within("r", 1) })
+        .await;
     assert_eq!(other, Ok(Settled::Released));
 }
 
 pub async fn a_held_job_that_is_cancelled_is_not_held_any_more(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.held_one().await;
-    assert_eq!(scene.store.cancel_job(&acme(), &job, "a test").await, Ok(JobState::Cancelled));
+    assert_eq!(
+        scene.store.call(CancelJob { tenant: acme(), job: job.clone(), by: "a test".to_owned() }).await,
+        Ok(JobState::Cancelled)
+    );
     assert_eq!(scene.settle(&job, &release()).await, Settled::NotHeld);
     assert_eq!(scene.claim(&acme(), 10).await, []);
-    assert_eq!(scene.store.due(10).await.unwrap().held, []);
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().held, []);
     let cancelled = JobOutcome::Cancelled { by: "a test".to_owned() };
     assert_eq!(outcomes(&scene.taken(&acme(), run).await), [(job, cancelled)]);
 }
@@ -310,15 +345,15 @@ pub async fn a_held_job_that_is_cancelled_is_not_held_any_more(subject: &mut dyn
 pub async fn deleting_a_run_deletes_its_held_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let (run, jobs) = scene.holding(&acme(), 2).await;
-    assert_eq!(scene.store.delete_run(&acme(), run).await, Ok(jobs.clone()));
+    assert_eq!(scene.store.call(DeleteRun { tenant: acme(), run }).await, Ok(jobs.clone()));
     let (run, job) = scene.asked().await;
-    assert_eq!(scene.store.delete_run(&acme(), run).await, Ok(vec![job.clone()]));
-    assert_eq!(scene.store.due(10).await.unwrap().held, []);
+    assert_eq!(scene.store.call(DeleteRun { tenant: acme(), run }).await, Ok(vec![job.clone()]));
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().held, []);
     assert_eq!(scene.take_held(&acme(), SECOND, 10).await, []);
     assert_eq!(scene.open_approvals().await, []);
     for job in jobs.iter().chain([&job]) {
         assert_eq!(scene.settle(job, &release()).await, Settled::NotHeld);
-        assert_eq!(scene.store.job(&acme(), job).await, Ok(None));
+        assert_eq!(scene.store.call(ReadJob { tenant: acme(), job: job.clone() }).await, Ok(None));
     }
     assert_eq!(scene.claim(&acme(), 10).await, []);
 }
@@ -327,8 +362,14 @@ pub async fn another_tenants_held_job_is_not_there(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, job) = scene.held_one().await;
     assert_eq!(scene.take_held(&globex(), SECOND, 10).await, []);
-    assert_eq!(scene.store.settle_held(&globex(), &job, &release()).await, Ok(Settled::NotHeld));
-    let foreign = scene.store.resolve(&globex(), &job, verdict(Verdict::Approved)).await;
+    assert_eq!(
+        scene.store.call(SettleHeldJob { tenant: globex(), job: job.clone(), settlement: release() }).await,
+        Ok(Settled::NotHeld)
+    );
+    let foreign = scene
+        .store
+        .call(ResolveApproval { tenant: globex(), job: job.clone(), decision: verdict(Verdict::Approved) })
+        .await;
     assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
     assert_eq!(scene.job(&job).await.state, JobState::Held);
 }
@@ -344,7 +385,10 @@ pub async fn held_jobs_survive_a_reopening(subject: &mut dyn Subject) {
     assert_eq!((scene.job(&asked).await, scene.job(&job).await), before);
     assert_eq!(scene.claim(&acme(), 10).await, []);
     assert_eq!(scene.settle(&job, &release()).await, Settled::Released);
-    let approved = scene.store.resolve(&acme(), &asked, verdict(Verdict::Approved)).await;
+    let approved = scene
+        .store
+        .call(ResolveApproval { tenant: acme(), job: asked.clone(), decision: verdict(Verdict::Approved) })
+        .await;
     assert_eq!(approved, Ok(Resolution::Recorded));
     let topics: Vec<_> = scene.claim(&acme(), 10).await.into_iter().map(|it| it.job.topic).collect();
     assert_eq!(topics, [topic(), topic()]);

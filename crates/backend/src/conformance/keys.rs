@@ -1,5 +1,6 @@
 //! API keys.
 
+use crate::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
 use interlock_model::Timestamp;
 
 use super::Subject;
@@ -17,11 +18,14 @@ pub async fn a_key_is_kept_until_it_is_revoked(subject: &mut dyn Subject) {
         secret_hash: "00".to_owned(),
         created_at: Timestamp::ZERO,
     };
-    let kept = store.create_key(key.clone()).await.unwrap();
+    let kept = store.call(CreateApiKey { key: key.clone() }).await.unwrap();
     assert!(kept.created_at > Timestamp::ZERO, "the store says when");
-    assert!(matches!(store.create_key(key).await, Err(StoreError::Conflict(_))));
-    assert_eq!(store.api_keys().await.unwrap(), std::slice::from_ref(&kept));
-    store.revoke_key(&kept.id).await.unwrap();
-    assert!(matches!(store.revoke_key(&kept.id).await, Err(StoreError::NotFound { .. })));
-    assert!(store.api_keys().await.unwrap().is_empty());
+    assert!(matches!(store.call(CreateApiKey { key }).await, Err(StoreError::Conflict(_))));
+    assert_eq!(store.call(ListApiKeys).await.unwrap(), std::slice::from_ref(&kept));
+    store.call(RevokeApiKey { id: kept.id.clone() }).await.unwrap();
+    assert!(matches!(
+        store.call(RevokeApiKey { id: kept.id.clone() }).await,
+        Err(StoreError::NotFound { .. })
+    ));
+    assert!(store.call(ListApiKeys).await.unwrap().is_empty());
 }

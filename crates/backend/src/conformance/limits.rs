@@ -1,6 +1,8 @@
 //! Limits, and when they are in force.
 
-use interlock_model::admission::{Admission, Usage};
+use crate::verbs::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
+use interlock_model::TenantId;
+use interlock_model::admission::{StartOutcome, Usage};
 use interlock_model::limit::{Limits, RUNS_MAX_DEFAULT};
 
 use super::Subject;
@@ -10,10 +12,10 @@ use crate::tenants::{LimitScope, WrittenLimits};
 
 pub async fn a_limit_is_in_force_with_its_answer(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 0).await;
-    assert!(matches!(scene.start(&acme(), None).await, Admission::AtCapacity { .. }));
+    assert!(matches!(scene.start(&acme(), None).await, StartOutcome::AtCapacity { .. }));
     scene.limit(&acme(), 1).await;
-    assert!(matches!(scene.start(&acme(), None).await, Admission::Admitted { .. }));
-    assert!(matches!(scene.start(&acme(), None).await, Admission::AtCapacity { .. }));
+    assert!(matches!(scene.start(&acme(), None).await, StartOutcome::Admitted { .. }));
+    assert!(matches!(scene.start(&acme(), None).await, StartOutcome::AtCapacity { .. }));
 }
 
 pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mut dyn Subject) {
@@ -22,7 +24,7 @@ pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mu
         scene.started(&acme()).await;
     }
     scene.limit(&acme(), 1).await;
-    let Admission::AtCapacity { usage, .. } = scene.start(&acme(), None).await else {
+    let StartOutcome::AtCapacity { usage, .. } = scene.start(&acme(), None).await else {
         panic!("the tenant is over its limit")
     };
     assert_eq!((usage, usage.free()), (Usage { runs_active: 3, runs_max: 1 }, 0));
@@ -31,24 +33,32 @@ pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mu
 pub async fn the_systems_limit_holds_for_tenants_that_say_nothing(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let limit = |runs_max| Limits { runs_max, key_retention: None };
-    let initech = name("initech");
-    assert_eq!(scene.store.effective_limits(&initech).await.unwrap().runs_max, RUNS_MAX_DEFAULT);
-    let before = scene.store.limits(&LimitScope::System).await.unwrap();
-    let revision = scene.store.set_limits(&LimitScope::System, limit(Some(7))).await.unwrap();
+    let initech: TenantId = name("initech");
+    assert_eq!(
+        scene.store.call(ReadEffectiveLimits { tenant: initech.clone() }).await.unwrap().runs_max,
+        RUNS_MAX_DEFAULT
+    );
+    let before = scene.store.call(ReadLimits { scope: LimitScope::System.clone() }).await.unwrap();
+    let revision = scene
+        .store
+        .call(SetLimits { scope: LimitScope::System.clone(), limits: limit(Some(7)) })
+        .await
+        .unwrap();
     assert_eq!(revision, before.revision + 1);
-    assert_eq!(scene.store.effective_limits(&initech).await.unwrap().runs_max, 7);
-    assert_eq!(scene.store.effective_limits(&acme()).await.unwrap().runs_max, 3);
+    assert_eq!(scene.store.call(ReadEffectiveLimits { tenant: initech.clone() }).await.unwrap().runs_max, 7);
+    assert_eq!(scene.store.call(ReadEffectiveLimits { tenant: acme() }).await.unwrap().runs_max, 3);
     let scope = LimitScope::Tenant(acme());
-    let revision = scene.store.set_limits(&scope, limit(None)).await.unwrap();
-    assert_eq!(scene.store.effective_limits(&acme()).await.unwrap().runs_max, 7);
-    let written = scene.store.limits(&scope).await.unwrap();
+    let revision = scene.store.call(SetLimits { scope: scope.clone(), limits: limit(None) }).await.unwrap();
+    assert_eq!(scene.store.call(ReadEffectiveLimits { tenant: acme() }).await.unwrap().runs_max, 7);
+    let written = scene.store.call(ReadLimits { scope: scope.clone() }).await.unwrap();
     assert_eq!(written, WrittenLimits { limits: limit(None), revision });
 }
 
 pub async fn every_tenant_that_was_used_is_listed(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    let first = scene.store.tenants(&PageRequest { limit: 1, after: None }).await.unwrap();
+    let first = scene.store.call(ListTenants { page: PageRequest { limit: 1, after: None } }).await.unwrap();
     assert_eq!(first.items, [acme()]);
-    let second = scene.store.tenants(&PageRequest { limit: 1, after: first.next }).await.unwrap();
+    let second =
+        scene.store.call(ListTenants { page: PageRequest { limit: 1, after: first.next } }).await.unwrap();
     assert_eq!((second.items, second.next), (vec![globex()], None));
 }

@@ -1,13 +1,13 @@
 //! What the rules about locks act with.
 
-use std::sync::Arc;
+use crate::verbs::ListLockHistory;
 use std::time::Duration;
 
 use interlock_model::LockRequest;
 use interlock_model::lock::{Grant, LockEvent, LockLimits, LockMode, LockName};
 
 use super::scene::{acme, name};
-use crate::locks::{Acquire, Acquired, Busy, Turn};
+use crate::locks::{AcquireLock, Acquired, Busy, Turn};
 use crate::{PageRequest, Store};
 
 pub(super) const TTL: Duration = Duration::from_millis(400);
@@ -18,8 +18,8 @@ pub(super) fn door() -> LockName {
 }
 
 /// A request by the owner of the same name; each call of a request has its own number.
-pub(super) fn ask(lock: &LockName, who: &str) -> Acquire {
-    Acquire {
+pub(super) fn ask(lock: &LockName, who: &str) -> AcquireLock {
+    AcquireLock {
         lock: lock.clone(),
         owner: name(who),
         mode: LockMode::Exclusive,
@@ -32,42 +32,46 @@ pub(super) fn ask(lock: &LockName, who: &str) -> Acquire {
     }
 }
 
-pub(super) fn shared(lock: &LockName, who: &str) -> Acquire {
-    Acquire { mode: LockMode::Shared, ..ask(lock, who) }
+pub(super) fn shared(lock: &LockName, who: &str) -> AcquireLock {
+    AcquireLock { mode: LockMode::Shared, ..ask(lock, who) }
 }
 
-pub(super) fn waiting(acquire: Acquire) -> Acquire {
-    Acquire { stay: Some(SILENCE), ..acquire }
+pub(super) fn waiting(acquire: AcquireLock) -> AcquireLock {
+    AcquireLock { stay: Some(SILENCE), ..acquire }
 }
 
-pub(super) async fn acquire(store: &Arc<dyn Store>, acquire: &Acquire) -> Turn<Acquired> {
-    store.acquire(acquire).await.expect("the store is up")
+pub(super) async fn acquire(store: &Store, acquire: &AcquireLock) -> Turn<Acquired> {
+    store.call(acquire.clone()).await.expect("the store is up")
 }
 
-pub(super) async fn granted(store: &Arc<dyn Store>, asked: &Acquire) -> Grant {
+pub(super) async fn granted(store: &Store, asked: &AcquireLock) -> Grant {
     match acquire(store, asked).await.answer {
         Acquired::Granted(grant) => grant,
         other => panic!("expected a grant, got {other:?}"),
     }
 }
 
-pub(super) async fn refused(store: &Arc<dyn Store>, asked: &Acquire) -> Busy {
+pub(super) async fn refused(store: &Store, asked: &AcquireLock) -> Busy {
     match acquire(store, asked).await.answer {
         Acquired::Refused(busy) => busy,
         other => panic!("expected a refusal, got {other:?}"),
     }
 }
 
-pub(super) async fn in_line(store: &Arc<dyn Store>, asked: &Acquire) -> Busy {
+pub(super) async fn in_line(store: &Store, asked: &AcquireLock) -> Busy {
     match acquire(store, asked).await.answer {
         Acquired::Waiting(busy) => busy,
         other => panic!("expected a place in line, got {other:?}"),
     }
 }
 
-pub(super) async fn history(store: &Arc<dyn Store>, lock: &LockName) -> Vec<LockEvent> {
+pub(super) async fn history(store: &Store, lock: &LockName) -> Vec<LockEvent> {
     let page = PageRequest { limit: 500, after: None };
-    store.lock_history(lock, &page).await.expect("the store is up").items
+    store
+        .call(ListLockHistory { lock: lock.clone(), page: page.clone() })
+        .await
+        .expect("the store is up")
+        .items
 }
 
 /// Whose turn it is said to be, if it is the turn of the owner of this name.

@@ -1,5 +1,8 @@
 //! Locks: one holder at a time or sharers only, and a fence that only grows.
 
+use crate::verbs::{
+    ListLockHistory, ListLocks, ReadLock, ReadSnapshot, ReleaseLock, RenewLock, SaveSnapshot,
+};
 use std::time::Duration;
 
 use interlock_model::lock::{LockEnd, LockEvent, LockMode, LockName, StageLock};
@@ -10,7 +13,7 @@ use super::lock_scene::{
     SILENCE, TTL, acquire, ask, door, granted, history, in_line, refused, shared, waiting, whose,
 };
 use super::scene::{acme, globex, name};
-use crate::locks::{Acquire, Acquired, ForcedRelease, Turn};
+use crate::locks::{AcquireLock, Acquired, ForceReleaseLock, Turn};
 use crate::{PageRequest, StoreError};
 
 pub async fn a_free_lock_is_granted_and_nobody_else_gets_it(subject: &mut dyn Subject) {
@@ -31,14 +34,14 @@ pub async fn a_free_lock_is_granted_and_nobody_else_gets_it(subject: &mut dyn Su
 pub async fn the_same_request_gives_the_same_grant_and_the_owners_name_does_not(subject: &mut dyn Subject) {
     let store = subject.store();
     let first = granted(&store, &ask(&door(), "ann")).await;
-    let again = Acquire { call: name("another-call"), ..ask(&door(), "ann") };
+    let again = AcquireLock { call: name("another-call"), ..ask(&door(), "ann") };
     let second = granted(&store, &again).await;
     assert_eq!((&second.token, second.fence), (&first.token, first.fence));
     assert_eq!(second.expires_at, first.expires_at);
-    let other_request = Acquire { request: name("other"), ..again.clone() };
+    let other_request = AcquireLock { request: name("other"), ..again.clone() };
     assert_eq!(refused(&store, &other_request).await.holder, Some(name("ann")));
-    let other_mode = Acquire { mode: LockMode::Shared, ..again };
-    assert!(matches!(store.acquire(&other_mode).await, Err(StoreError::Conflict(_))));
+    let other_mode = AcquireLock { mode: LockMode::Shared, ..again };
+    assert!(matches!(store.call(other_mode.clone()).await, Err(StoreError::Conflict(_))));
     assert_eq!(history(&store, &door()).await.len(), 1, "it was granted once");
 }
 
@@ -46,14 +49,14 @@ pub async fn the_token_re_enters_under_the_same_fence_and_a_stale_one_does_not(s
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
     subject.elapse(Duration::from_millis(100)).await;
-    let inner = Acquire { held: Some(held.token.clone()), request: name("inner"), ..ask(&door(), "ann") };
-    let inner = granted(&store, &Acquire { call: name("inner-call"), ..inner }).await;
+    let inner = AcquireLock { held: Some(held.token.clone()), request: name("inner"), ..ask(&door(), "ann") };
+    let inner = granted(&store, &AcquireLock { call: name("inner-call"), ..inner }).await;
     assert_eq!((&inner.token, inner.fence), (&held.token, held.fence));
     assert!(inner.expires_at > held.expires_at, "re-entering is another word from the holder");
-    let upgrade = Acquire { held: Some(held.token.clone()), ..shared(&door(), "ann") };
-    assert!(matches!(store.acquire(&upgrade).await, Err(StoreError::Conflict(_))), "not in silence");
-    let stranger = Acquire { held: Some(name("guessed")), ..ask(&door(), "ann") };
-    let refused = store.acquire(&stranger).await;
+    let upgrade = AcquireLock { held: Some(held.token.clone()), ..shared(&door(), "ann") };
+    assert!(matches!(store.call(upgrade.clone()).await, Err(StoreError::Conflict(_))), "not in silence");
+    let stranger = AcquireLock { held: Some(name("guessed")), ..ask(&door(), "ann") };
+    let refused = store.call(stranger.clone()).await;
     assert!(
         matches!(refused, Err(StoreError::Fenced { current, .. }) if current == held.fence),
         "{refused:?}"
@@ -70,7 +73,7 @@ pub async fn fences_of_a_lock_only_grow(subject: &mut dyn Subject) {
         if round == 1 {
             subject.elapse(TTL).await;
         } else {
-            let _ = store.release(&door(), &held.token).await.unwrap();
+            let _ = store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.unwrap();
         }
     }
     drop(store);
@@ -83,35 +86,49 @@ pub async fn a_renewal_extends_from_now_and_cannot_revive(subject: &mut dyn Subj
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
     subject.elapse(Duration::from_millis(300)).await;
-    let renewed = store.renew(&door(), &held.token, TTL).await.unwrap().answer;
+    let renewed =
+        store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: TTL }).await.unwrap().answer;
     assert_eq!((renewed.fence, &renewed.token), (held.fence, &held.token));
     assert_eq!(renewed.expires_at, held.expires_at + Duration::from_millis(300));
     subject.elapse(Duration::from_millis(399)).await;
-    assert!(store.renew(&door(), &held.token, Duration::from_millis(10)).await.is_ok());
+    assert!(
+        store
+            .call(RenewLock { lock: door(), token: held.token.clone(), ttl: Duration::from_millis(10) })
+            .await
+            .is_ok()
+    );
     subject.elapse(Duration::from_millis(10)).await;
     // Nobody else has it, and still it is gone: the holder may have been told so.
-    let late = store.renew(&door(), &held.token, TTL).await;
+    let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: TTL }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: held.fence }));
     let next = granted(&store, &ask(&door(), "bob")).await;
-    let late = store.renew(&door(), &held.token, TTL).await;
+    let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: TTL }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: next.fence }));
 }
 
 pub async fn a_release_is_done_once_and_may_be_said_again(subject: &mut dyn Subject) {
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
-    let unknown = store.release(&door(), &name("guessed")).await;
+    let unknown = store.call(ReleaseLock { lock: door(), token: name("guessed") }).await;
     assert!(matches!(unknown, Err(StoreError::Fenced { .. })), "{unknown:?}");
-    let nothing = store.release(&LockName::Of(acme(), name("never")), &held.token).await;
+    let nothing = store
+        .call(ReleaseLock { lock: LockName::Of(acme(), name("never")), token: held.token.clone() })
+        .await;
     assert!(matches!(nothing, Err(StoreError::NotFound { .. })), "{nothing:?}");
     for _ in 0..2 {
-        assert_eq!(store.release(&door(), &held.token).await, Ok(Turn { answer: (), next: None }));
+        assert_eq!(
+            store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await,
+            Ok(Turn { answer: (), next: None })
+        );
     }
     let next = granted(&store, &ask(&door(), "bob")).await;
-    assert!(store.release(&door(), &held.token).await.is_ok(), "it was released, whoever holds it now");
+    assert!(
+        store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.is_ok(),
+        "it was released, whoever holds it now"
+    );
     assert_eq!(refused(&store, &ask(&door(), "cid")).await.holder, Some(name("bob")));
     subject.elapse(TTL).await;
-    let late = store.release(&door(), &next.token).await;
+    let late = store.call(ReleaseLock { lock: door(), token: next.token.clone() }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: next.fence, current: next.fence }), "it ran out before");
 }
 
@@ -121,12 +138,12 @@ pub async fn sharers_hold_together_and_exclude_the_others(subject: &mut dyn Subj
     let bob = granted(&store, &shared(&door(), "bob")).await;
     assert!(bob.fence > ann.fence, "each hold has a fence of its own");
     refused(&store, &ask(&door(), "cid")).await;
-    let detail = store.lock(&door()).await.unwrap().unwrap();
+    let detail = store.call(ReadLock { lock: door() }).await.unwrap().unwrap();
     let owners: Vec<_> = detail.view.holders.iter().map(|grant| grant.owner.to_string()).collect();
     assert_eq!(owners, ["ann", "bob"]);
-    let _ = store.release(&door(), &ann.token).await.unwrap();
+    let _ = store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap();
     refused(&store, &ask(&door(), "cid")).await;
-    let _ = store.release(&door(), &bob.token).await.unwrap();
+    let _ = store.call(ReleaseLock { lock: door(), token: bob.token.clone() }).await.unwrap();
     granted(&store, &ask(&door(), "cid")).await;
     refused(&store, &shared(&door(), "ann")).await;
 }
@@ -134,25 +151,25 @@ pub async fn sharers_hold_together_and_exclude_the_others(subject: &mut dyn Subj
 pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut dyn Subject) {
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
-    let forced = |expected: &LockToken| ForcedRelease {
+    let forced = |expected: &LockToken| ForceReleaseLock {
         lock: door(),
         expected: expected.clone(),
         by: "on call \"ops\"".to_owned(),
         reason: "stuck since 2:17\nafter all".to_owned(),
     };
-    let moved = store.force_release(&forced(&name("guessed"))).await;
+    let moved = store.call(forced(&name("guessed"))).await;
     assert!(matches!(moved, Err(StoreError::Fenced { .. })), "{moved:?}");
     in_line(&store, &waiting(ask(&door(), "bob"))).await;
-    assert_eq!(store.force_release(&forced(&held.token)).await.unwrap().next, Some(whose("bob")));
-    assert!(store.force_release(&forced(&held.token)).await.is_ok(), "the answer may have been lost");
-    let other_words = ForcedRelease { reason: "again".to_owned(), ..forced(&held.token) };
-    assert!(store.force_release(&other_words).await.is_ok(), "it was ended by force");
-    let late = store.renew(&door(), &held.token, TTL).await;
+    assert_eq!(store.call(forced(&held.token)).await.unwrap().next, Some(whose("bob")));
+    assert!(store.call(forced(&held.token)).await.is_ok(), "the answer may have been lost");
+    let other_words = ForceReleaseLock { reason: "again".to_owned(), ..forced(&held.token) };
+    assert!(store.call(other_words.clone()).await.is_ok(), "it was ended by force");
+    let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: TTL }).await;
     assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
-    let late = store.release(&door(), &held.token).await;
+    let late = store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await;
     assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
     let bob = granted(&store, &waiting(ask(&door(), "bob"))).await;
-    let moved = store.force_release(&forced(&name("guessed"))).await;
+    let moved = store.call(forced(&name("guessed"))).await;
     let none = Fence::NONE;
     assert_eq!(moved, Err(StoreError::Fenced { held: none, current: bob.fence }));
     let end = LockEnd::ForceReleased {
@@ -164,10 +181,10 @@ pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut 
 
 pub async fn the_history_tells_every_hold_and_its_end(subject: &mut dyn Subject) {
     let store = subject.store();
-    let odd = Acquire { owner: name("ann \"Ü\" \\ / 5"), ..ask(&door(), "ann") };
+    let odd = AcquireLock { owner: name("ann \"Ü\" \\ / 5"), ..ask(&door(), "ann") };
     let ann = granted(&store, &odd).await;
     subject.elapse(Duration::from_millis(50)).await;
-    let _ = store.release(&door(), &ann.token).await.unwrap();
+    let _ = store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap();
     let bob = granted(&store, &ask(&door(), "bob")).await;
     subject.elapse(TTL * 2).await;
     // Nobody has touched it since, and still it has ended.
@@ -181,9 +198,9 @@ pub async fn the_history_tells_every_hold_and_its_end(subject: &mut dyn Subject)
     assert_eq!(events, expected);
     granted(&store, &ask(&door(), "cid")).await;
     let page = PageRequest { limit: 2, after: None };
-    let first = store.lock_history(&door(), &page).await.unwrap();
+    let first = store.call(ListLockHistory { lock: door(), page: page.clone() }).await.unwrap();
     let second = PageRequest { after: first.next.clone(), ..page };
-    let second = store.lock_history(&door(), &second).await.unwrap();
+    let second = store.call(ListLockHistory { lock: door(), page: second.clone() }).await.unwrap();
     assert_eq!(first.items[1..], expected[..1]);
     assert_eq!(second.items, expected[1..3]);
     drop(store);
@@ -201,20 +218,25 @@ pub async fn held_locks_are_listed_newest_first_page_by_page(subject: &mut dyn S
     }
     granted(&store, &ask(&LockName::Of(globex(), name("theirs")), "eve")).await;
     in_line(&store, &waiting(ask(&locks[4].0, "bob"))).await;
-    let _ = store.release(&locks[2].0, &locks[2].1.token).await.unwrap();
+    let _ =
+        store.call(ReleaseLock { lock: locks[2].0.clone(), token: locks[2].1.token.clone() }).await.unwrap();
     let mut page = PageRequest { limit: 3, after: None };
-    let first = store.locks(&acme(), &page).await.unwrap();
+    let first = store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap();
     let told: Vec<_> = first.items.iter().map(|view| (view.resource.as_str(), view.waiting)).collect();
     assert_eq!(told, [("a/b4", 1), ("a/b3", 0), ("a/b1", 0)]);
     assert_eq!(first.items[0].holders, [locks[4].1.clone()]);
     page.after = first.next;
-    let second = store.locks(&acme(), &page).await.unwrap();
+    let second = store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap();
     assert_eq!((second.items[0].resource.as_str(), second.items.len()), ("a/b0", 1));
     assert_eq!(second.next, None);
     subject.elapse(TTL).await;
     let page = PageRequest { limit: 3, after: None };
-    assert_eq!(store.locks(&acme(), &page).await.unwrap().items, [], "what ran out is not held");
-    assert_eq!(store.lock(&locks[0].0).await.unwrap(), None);
+    assert_eq!(
+        store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap().items,
+        [],
+        "what ran out is not held"
+    );
+    assert_eq!(store.call(ReadLock { lock: locks[0].0.clone() }).await.unwrap(), None);
 }
 
 pub async fn a_lock_is_shown_with_its_line(subject: &mut dyn Subject) {
@@ -224,7 +246,7 @@ pub async fn a_lock_is_shown_with_its_line(subject: &mut dyn Subject) {
     in_line(&store, &bob).await;
     subject.elapse(Duration::from_millis(5)).await;
     in_line(&store, &waiting(ask(&door(), "cid"))).await;
-    let detail = store.lock(&door()).await.unwrap().unwrap();
+    let detail = store.call(ReadLock { lock: door() }).await.unwrap().unwrap();
     assert_eq!(detail.view.resource, name("deploy/prod:eu%1"));
     assert_eq!(detail.view.holders, std::slice::from_ref(&ann));
     assert_eq!(detail.view.waiting, 2);
@@ -251,7 +273,11 @@ pub async fn a_stages_lock_is_one_for_all_and_survives_a_reopening(subject: &mut
     let lock = LockName::Stage(StageLock::Reconciler);
     let held = granted(&store, &ask(&lock, "replica-1")).await;
     refused(&store, &ask(&lock, "replica-2")).await;
-    let renewed = store.renew(&lock, &held.token, TTL).await.unwrap().answer;
+    let renewed = store
+        .call(RenewLock { lock: lock.clone(), token: held.token.clone(), ttl: TTL })
+        .await
+        .unwrap()
+        .answer;
     assert_eq!(renewed.fence, held.fence, "the same holder ticks again");
     drop(store);
     subject.reopen().await;
@@ -267,17 +293,17 @@ pub async fn only_the_live_snapshot_writer_writes_the_snapshot(subject: &mut dyn
     let store = subject.store();
     let lock = LockName::Stage(StageLock::SnapshotWriter);
     let none = Fence::NONE;
-    let nobody = store.save_snapshot(none, "{}").await;
+    let nobody = store.call(SaveSnapshot { fence: none, snapshot: "{}".to_owned() }).await;
     assert!(matches!(nobody, Err(StoreError::Fenced { .. })), "{nobody:?}");
-    assert_eq!(store.snapshot().await, Ok(None));
+    assert_eq!(store.call(ReadSnapshot).await, Ok(None));
     let first = granted(&store, &ask(&lock, "replica-1")).await;
-    store.save_snapshot(first.fence, r#"{"workers":[]}"#).await.unwrap();
+    store.call(SaveSnapshot { fence: first.fence, snapshot: r#"{"workers":[]}"#.to_owned() }).await.unwrap();
     subject.elapse(TTL).await;
-    let late = store.save_snapshot(first.fence, "late").await;
+    let late = store.call(SaveSnapshot { fence: first.fence, snapshot: "late".to_owned() }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: first.fence, current: first.fence }));
     let second = granted(&store, &ask(&lock, "replica-2")).await;
-    store.save_snapshot(second.fence, "second").await.unwrap();
-    let late = store.save_snapshot(first.fence, "late").await;
+    store.call(SaveSnapshot { fence: second.fence, snapshot: "second".to_owned() }).await.unwrap();
+    let late = store.call(SaveSnapshot { fence: first.fence, snapshot: "late".to_owned() }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: first.fence, current: second.fence }));
-    assert_eq!(store.snapshot().await, Ok(Some("second".to_owned())));
+    assert_eq!(store.call(ReadSnapshot).await, Ok(Some("second".to_owned())));
 }

@@ -5,12 +5,14 @@
 pub mod admission;
 pub mod approvals;
 pub mod dead_letters;
+pub mod deferred_results;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
 pub mod held_questions;
 pub mod holds;
 pub mod inspection;
+pub mod job_leases;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
@@ -41,7 +43,7 @@ use crate::clock::ManualClock;
 /// What a backend brings to the suite: a fresh store, and a way to let time pass on the clock that it trusts.
 #[async_trait]
 pub trait Subject: Send + Sync {
-    fn store(&self) -> Arc<dyn Store>;
+    fn store(&self) -> Store;
     async fn elapse(&self, time: Duration);
     /// Closes the store and opens what it kept. A store that keeps nothing comes back as it is.
     async fn reopen(&mut self);
@@ -57,7 +59,10 @@ pub struct OnManualClock<F> {
 impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> OnManualClock<F> {
     /// `open` opens the store, again after it was closed.
     pub fn new(open: F) -> Self {
-        let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
+        Self::on(Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000))), open)
+    }
+
+    fn on(clock: Arc<ManualClock>, open: F) -> Self {
         Self { store: Some(open(clock.clone())), clock, open }
     }
 
@@ -72,8 +77,8 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> OnManualClock<F>
 
 #[async_trait]
 impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Subject for OnManualClock<F> {
-    fn store(&self) -> Arc<dyn Store> {
-        self.local_rows()
+    fn store(&self) -> Store {
+        Store::new(self.local_rows())
     }
 
     async fn elapse(&self, time: Duration) {
@@ -105,6 +110,7 @@ macro_rules! conformance_suite {
                 a_replay_of_a_deleted_run_says_that_it_is_gone,
                 a_start_with_an_old_definition_is_sent_back,
                 asking_again_with_the_same_run_id_starts_once,
+                another_start_with_the_id_of_a_run_is_a_conflict,
                 a_start_with_its_first_turn_is_one_write,
                 a_run_that_ends_with_its_first_turn_leaves_no_slot_taken,
                 a_repeat_is_answered_before_the_definition_and_the_cap,
@@ -154,11 +160,7 @@ macro_rules! conformance_suite {
                 the_timeline_has_no_gaps,
                 what_was_acknowledged_survives_a_reopening,
             }
-            jobs::{
-                jobs_are_claimed_oldest_first_and_once,
-                jobs_are_listed_newest_first_page_by_page,
-                claims_at_once_never_share_a_job,
-                fences_only_grow,
+            job_leases::{
                 a_heartbeat_extends_the_lease,
                 a_lease_that_ran_out_cannot_be_revived,
                 a_lost_job_is_told_to_its_run,
@@ -166,6 +168,12 @@ macro_rules! conformance_suite {
                 a_worker_that_is_gone_loses_its_jobs,
                 a_lease_until_the_deadline_ends_with_the_step,
                 a_held_job_may_be_held_for_another_term,
+            }
+            jobs::{
+                jobs_are_claimed_oldest_first_and_once,
+                jobs_are_listed_newest_first_page_by_page,
+                claims_at_once_never_share_a_job,
+                fences_only_grow,
                 a_result_is_recorded_once,
                 a_guessed_fence_is_refused,
                 a_cancelled_job_is_told_to_stop,
@@ -184,13 +192,7 @@ macro_rules! conformance_suite {
                 kinds_and_places_survive_a_reopening,
                 a_waiting_job_knows_how_many_go_before_it,
             }
-            deliveries::{
-                a_result_of_a_free_run_is_recorded_and_brings_the_run,
-                a_result_comes_behind_what_waits_already,
-                a_result_of_a_held_run_changes_nothing,
-                a_hold_that_ran_out_keeps_no_result_waiting,
-                a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not,
-                results_at_once_get_the_run_one_at_a_time,
+            deferred_results::{
                 a_result_that_was_put_off_comes_due_once_and_not_before_its_time,
                 due_results_are_taken_oldest_first_and_no_more_than_asked_for,
                 putting_off_again_goes_on_from_the_first_time_and_repeating_changes_nothing,
@@ -201,6 +203,14 @@ macro_rules! conformance_suite {
                 a_result_that_was_put_off_is_not_lost_with_its_lease,
                 a_result_that_was_put_off_goes_with_its_job,
                 a_result_that_was_put_off_survives_a_reopening,
+            }
+            deliveries::{
+                a_result_of_a_free_run_is_recorded_and_brings_the_run,
+                a_result_comes_behind_what_waits_already,
+                a_result_of_a_held_run_changes_nothing,
+                a_hold_that_ran_out_keeps_no_result_waiting,
+                a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not,
+                results_at_once_get_the_run_one_at_a_time,
             }
             holds::{
                 a_held_job_is_open_in_no_queue_and_shown_with_its_reason,

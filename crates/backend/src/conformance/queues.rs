@@ -1,5 +1,6 @@
 //! Who goes next: queues by topic and by what a job requires, in the order of time and priority.
 
+use crate::verbs::{CancelJob, CountJobsBefore, DeleteRun};
 use std::time::Duration;
 
 use interlock_model::JobId;
@@ -39,7 +40,7 @@ async fn dispatched(scene: &Scene, subject: &dyn Subject, metas: &[JobMeta]) -> 
 async fn claimed(scene: &Scene, capabilities: &[&str], jobs_max: usize) -> Vec<JobId> {
     let capabilities = capabilities.iter().map(|&name| name.to_owned()).collect();
     let request = Claim { capabilities, ..claim(&acme(), jobs_max) };
-    let claimed = scene.store.claim(request).await.expect("the store is up");
+    let claimed = scene.store.call(request).await.expect("the store is up");
     claimed.into_iter().map(|it| it.job.id).collect()
 }
 
@@ -51,7 +52,7 @@ pub async fn a_job_goes_only_to_a_worker_that_is_capable_of_all_it_requires(subj
         assert_eq!(claimed(&scene, capabilities, 5).await, [], "{capabilities:?}");
     }
     let other = Claim { tenant: globex(), capabilities: vec!["gpu".to_owned()], ..claim(&acme(), 5) };
-    assert!(scene.store.claim(other).await.expect("the store is up").is_empty());
+    assert!(scene.store.call(other).await.expect("the store is up").is_empty());
     assert_eq!(claimed(&scene, &["gpu"], 5).await, jobs[1..2]);
     assert_eq!(claimed(&scene, &["linux", "gpu", "arm:64"], 5).await, jobs[..1]);
     assert_eq!(claimed(&scene, &["gpu.2"], 5).await, jobs[2..]);
@@ -105,13 +106,17 @@ pub async fn a_job_of_any_kind_and_priority_leaves_its_queue_with_its_end(subjec
     let able = ["gpu", "linux"];
     let jobs = dispatched(&scene, subject, &metas).await;
     for job in &jobs {
-        let state = scene.store.cancel_job(&acme(), job, "a rule").await.expect("the store is up");
+        let state = scene
+            .store
+            .call(CancelJob { tenant: acme(), job: job.clone(), by: "a rule".to_owned() })
+            .await
+            .expect("the store is up");
         assert_eq!(state, JobState::Cancelled);
     }
     assert_eq!(claimed(&scene, &able, 5).await, []);
     let jobs = dispatched(&scene, subject, &metas).await;
     for job in &jobs {
-        scene.store.delete_run(&acme(), job.run).await.expect("the store is up");
+        scene.store.call(DeleteRun { tenant: acme(), run: job.run }).await.expect("the store is up");
     }
     assert_eq!(claimed(&scene, &able, 5).await, [], "they went with their run");
     let jobs = dispatched(&scene, subject, &metas[1..2]).await;
@@ -133,7 +138,9 @@ pub async fn a_waiting_job_knows_how_many_go_before_it(subject: &mut dyn Subject
     let metas =
         [urgent(Priority::Batch), requiring(&["gpu"]), urgent(Priority::Interactive), requiring(&["gpu"])];
     let jobs = dispatched(&scene, subject, &metas).await;
-    let before = async |job: &JobId| scene.store.jobs_before(&acme(), job).await.expect("the store is up");
+    let before = async |job: &JobId| {
+        scene.store.call(CountJobsBefore { tenant: acme(), job: job.clone() }).await.expect("the store is up")
+    };
     let mut counted = Vec::new();
     for job in &jobs {
         counted.push(before(job).await);
@@ -141,5 +148,5 @@ pub async fn a_waiting_job_knows_how_many_go_before_it(subject: &mut dyn Subject
     assert_eq!(counted, [Some(1), Some(0), Some(0), Some(1)]);
     assert_eq!(claimed(&scene, &[], 1).await, jobs[2..3]);
     assert_eq!((before(&jobs[0]).await, before(&jobs[2]).await), (Some(0), None));
-    assert_eq!(scene.store.jobs_before(&globex(), &jobs[0]).await, Ok(None));
+    assert_eq!(scene.store.call(CountJobsBefore { tenant: globex(), job: jobs[0].clone() }).await, Ok(None));
 }

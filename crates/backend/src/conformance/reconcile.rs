@@ -1,9 +1,13 @@
 //! What the slow loops do to a tenant that is well, and to what its time has passed over.
 
+use crate::verbs::{
+    CancelJob, DeleteRun, ExpireLeases, ExtendJobLease, ListExpiredLeases, ReadRun, ReadWorker, RepairSlots,
+    RequestCancel, RequeueJobs, SetLimits,
+};
 use std::time::Duration;
 
 use interlock_model::RunId;
-use interlock_model::admission::Admission;
+use interlock_model::admission::StartOutcome;
 use interlock_model::job::StaleState;
 use interlock_model::limit::Limits;
 use interlock_model::run::Ending;
@@ -11,13 +15,13 @@ use serde_json::json;
 
 use super::Subject;
 use super::scene::{LEASE, Scene, acme, ending, globex, name, topic};
-use crate::reconcile::{Replayed, Retire, Retired, SlotDrift};
+use crate::reconcile::{RequeuedJobs, Retire, Retired, SlotDrift};
 use crate::tenants::LimitScope;
 
 const A_DAY: Duration = Duration::from_hours(24);
 
 fn retire(limit: usize) -> Retire {
-    Retire { unused_for: A_DAY, after: None, limit }
+    Retire { tenant: acme(), unused_for: A_DAY, after: None, limit }
 }
 
 pub async fn leases_that_ran_out_are_told_until_their_jobs_are_ended(subject: &mut dyn Subject) {
@@ -25,33 +29,49 @@ pub async fn leases_that_ran_out_are_told_until_their_jobs_are_ended(subject: &m
     let (_, silent) = scene.working(&acme()).await;
     let (_, heard) = scene.working(&acme()).await;
     subject.elapse(LEASE / 2).await;
-    let _ = scene.store.heartbeat(&acme(), &heard.job.id, heard.lease.fence).await.unwrap();
-    assert_eq!(scene.store.leases_run_out(&acme(), 10).await, Ok(Vec::new()));
+    let _ = scene
+        .store
+        .call(ExtendJobLease {
+            tenant: acme(),
+            job: heard.job.id.clone(),
+            fence: heard.lease.fence,
+            term: None,
+        })
+        .await
+        .unwrap();
+    assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
     subject.elapse(LEASE * 2).await;
-    let found = scene.store.leases_run_out(&acme(), 10).await.unwrap();
+    let found = scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await.unwrap();
     let told: Vec<_> = found.iter().map(|(job, lease)| (job.clone(), lease.stale_state())).collect();
     assert_eq!(told, [(silent.job.id, StaleState::Dispatched), (heard.job.id, StaleState::Running)]);
     assert_eq!(found[0].1, silent.lease);
-    assert_eq!(scene.store.leases_run_out(&acme(), 1).await.unwrap().len(), 1);
-    assert_eq!(scene.store.leases_run_out(&globex(), 10).await, Ok(Vec::new()));
-    assert_eq!(scene.store.expire(&acme(), 10).await.unwrap().len(), 2);
-    assert_eq!(scene.store.leases_run_out(&acme(), 10).await, Ok(Vec::new()));
+    assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 1 }).await.unwrap().len(), 1);
+    assert_eq!(scene.store.call(ListExpiredLeases { tenant: globex(), limit: 10 }).await, Ok(Vec::new()));
+    assert_eq!(scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap().len(), 2);
+    assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
 }
 
 pub async fn replaying_tells_what_waits_and_leaves_the_rest_alone(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 4).await;
-    assert_eq!(scene.store.replay(&acme(), 10).await, Ok(Replayed::default()));
+    assert_eq!(
+        scene.store.call(RequeueJobs { tenant: acme(), limit: 10 }).await,
+        Ok(RequeuedJobs::default())
+    );
     let (_, ended) = scene.working(&acme()).await;
-    let _ = scene.store.cancel_job(&acme(), &ended.job.id, "a test").await.unwrap();
+    let _ = scene
+        .store
+        .call(CancelJob { tenant: acme(), job: ended.job.id.clone(), by: "a test".to_owned() })
+        .await
+        .unwrap();
     scene.working(&acme()).await;
     for _ in 0..2 {
         let run = scene.started(&acme()).await;
         scene.begin(&acme(), run).await;
     }
-    let well = Replayed { waiting: vec![topic(); 2], put_back: Vec::new() };
-    assert_eq!(scene.store.replay(&acme(), 10).await.as_ref(), Ok(&well));
-    assert_eq!(scene.store.replay(&acme(), 10).await, Ok(well));
-    assert_eq!(scene.store.replay(&acme(), 1).await.unwrap().waiting.len(), 1);
+    let well = RequeuedJobs { waiting: vec![topic(); 2], put_back: Vec::new() };
+    assert_eq!(scene.store.call(RequeueJobs { tenant: acme(), limit: 10 }).await.as_ref(), Ok(&well));
+    assert_eq!(scene.store.call(RequeueJobs { tenant: acme(), limit: 10 }).await, Ok(well));
+    assert_eq!(scene.store.call(RequeueJobs { tenant: acme(), limit: 1 }).await.unwrap().waiting.len(), 1);
     assert_eq!(scene.claim(&acme(), 10).await.len(), 2, "each waits once");
 }
 
@@ -62,21 +82,25 @@ pub async fn slots_that_agree_with_their_runs_are_left_alone(subject: &mut dyn S
         runs.push(scene.started(&acme()).await);
     }
     scene.begin(&acme(), runs[1]).await;
-    let _ = scene.store.request_cancel(&acme(), runs[1], "a test").await.unwrap();
+    let _ = scene
+        .store
+        .call(RequestCancel { tenant: acme(), run: runs[1], by: "a test".to_owned() })
+        .await
+        .unwrap();
     let taken = scene.taken(&acme(), runs[1]).await;
     let _ = scene.commit(ending(&taken, Ending::Cancelled)).await.unwrap();
-    scene.store.delete_run(&acme(), runs[3]).await.unwrap();
+    scene.store.call(DeleteRun { tenant: acme(), run: runs[3] }).await.unwrap();
     let mut pages: Vec<SlotDrift> = Vec::new();
     let mut after: Option<RunId> = None;
     loop {
-        let page = scene.store.mend_slots(&acme(), after, 2).await.unwrap();
+        let page = scene.store.call(RepairSlots { tenant: acme(), after, limit: 2 }).await.unwrap();
         after = page.next;
         pages.push(page);
         if after.is_none() {
             break;
         }
     }
-    let page = |next: Option<RunId>| SlotDrift { found: 0, mended: 0, next };
+    let page = |next: Option<RunId>| SlotDrift { found: 0, repaired: 0, next };
     assert_eq!(pages, [page(Some(runs[2])), page(None)]);
     assert_eq!(scene.active(&acme()).await, 3);
 }
@@ -85,39 +109,43 @@ pub async fn workers_and_marks_of_deleted_runs_are_retired_after_their_time(subj
     let scene = Scene::with_cap(subject, 2).await;
     scene.claim(&acme(), 1).await;
     let (old, kept) = (scene.started(&acme()).await, scene.started(&acme()).await);
-    scene.store.delete_run(&acme(), old).await.unwrap();
-    assert_eq!(scene.store.retire(&acme(), &retire(10)).await, Ok(Retired::default()));
+    scene.store.call(DeleteRun { tenant: acme(), run: old }).await.unwrap();
+    assert_eq!(scene.store.call(retire(10)).await, Ok(Retired::default()));
     subject.elapse(A_DAY + Duration::from_secs(1)).await;
     let day = Retired { workers: 1, deleted_runs: 1, ..Retired::default() };
-    assert_eq!(scene.store.retire(&acme(), &retire(10)).await, Ok(day));
-    assert_eq!(scene.store.retire(&acme(), &retire(10)).await, Ok(Retired::default()));
-    assert_eq!(scene.store.worker(&acme(), &name("worker-1")).await, Ok(None));
-    assert!(scene.store.run(&acme(), kept).await.unwrap().is_some());
+    assert_eq!(scene.store.call(retire(10)).await, Ok(day));
+    assert_eq!(scene.store.call(retire(10)).await, Ok(Retired::default()));
+    assert_eq!(scene.store.call(ReadWorker { tenant: acme(), worker: name("worker-1") }).await, Ok(None));
+    assert!(scene.store.call(ReadRun { tenant: acme(), run: kept }).await.unwrap().is_some());
 }
 
 pub async fn a_key_is_retired_only_when_its_time_is_over(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 4).await;
     let retention = |time| Limits { runs_max: Some(4), key_retention: time };
     let scope = LimitScope::Tenant(acme());
-    scene.store.set_limits(&scope, retention(Some(Duration::from_secs(10)))).await.unwrap();
+    scene
+        .store
+        .call(SetLimits { scope: scope.clone(), limits: retention(Some(Duration::from_secs(10))) })
+        .await
+        .unwrap();
     let _ = scene.admit(scene.request(&acme(), Some("short"), json!({"n": 1}))).await;
-    scene.store.set_limits(&scope, retention(None)).await.unwrap();
+    scene.store.call(SetLimits { scope: scope.clone(), limits: retention(None) }).await.unwrap();
     let kept = scene.admit(scene.request(&acme(), Some("kept"), json!({"n": 1}))).await;
-    let Admission::Admitted { run: kept, .. } = kept else { panic!("not admitted: {kept:?}") };
+    let StartOutcome::Admitted { run: kept, .. } = kept else { panic!("not admitted: {kept:?}") };
     subject.elapse(Duration::from_secs(11)).await;
     // On Redis a key ends by itself, so that there is nothing to be removed.
     let mut after = None;
     loop {
         let asked = Retire { after, ..retire(1) };
-        let retired = scene.store.retire(&acme(), &asked).await.unwrap();
+        let retired = scene.store.call(asked).await.unwrap();
         after = retired.next;
         if after.is_none() {
             break;
         }
     }
-    assert_eq!(scene.store.retire(&acme(), &retire(10)).await.unwrap().keys, 0);
+    assert_eq!(scene.store.call(retire(10)).await.unwrap().keys, 0);
     let again = scene.admit(scene.request(&acme(), Some("kept"), json!({"n": 1}))).await;
-    assert!(matches!(again, Admission::Replayed { run, .. } if run == kept), "{again:?}");
+    assert!(matches!(again, StartOutcome::Replayed { run, .. } if run == kept), "{again:?}");
     let fresh = scene.admit(scene.request(&acme(), Some("short"), json!({"n": 2}))).await;
-    assert!(matches!(fresh, Admission::Admitted { .. }), "{fresh:?}");
+    assert!(matches!(fresh, StartOutcome::Admitted { .. }), "{fresh:?}");
 }

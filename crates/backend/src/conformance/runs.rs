@@ -1,8 +1,12 @@
 //! Who may advance a run, and what a commit does.
 
+use crate::verbs::{
+    AcquireReadyRuns, AcquireRun, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, FireTimers,
+    ListActiveRuns, ListRuns, ReadJob, ReadRun, ReadRunOwnership, ReadTimeline, RecordResult, ReleaseRun,
+    RequestCancel,
+};
 use std::time::Duration;
 
-use interlock_model::admission::StartRun;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::run::{Ending, InboxEvent, RunStatus};
 use interlock_model::trace::TraceParent;
@@ -10,9 +14,9 @@ use interlock_model::{Fence, RunId};
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, new_job, running};
+use super::scene::{LEASE, Scene, acme, ending, globex, holder, idle, new_job, running, with_request};
 use crate::jobs::Heartbeat;
-use crate::runs::{CancelRequest, RunFilter, RunHold};
+use crate::runs::{CancelOutcome, RunFilter, RunHolder};
 use crate::{PageRequest, StoreError};
 
 fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>, held: Fence) -> bool {
@@ -22,10 +26,21 @@ fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>, held: Fence) ->
 pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
-    let first = scene.store.take_ready(&acme(), &holder(), LEASE, 10).await.unwrap();
+    let first = scene
+        .store
+        .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
+        .await
+        .unwrap();
     assert_eq!(first.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
     assert_eq!(scene.take(&acme(), run).await, None);
-    assert!(scene.store.take_ready(&acme(), &holder(), LEASE, 10).await.unwrap().is_empty());
+    assert!(
+        scene
+            .store
+            .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
+            .await
+            .unwrap()
+            .is_empty()
+    );
     subject.elapse(LEASE * 2).await;
     let second = scene.taken(&acme(), run).await;
     assert!(second.fence > first[0].fence);
@@ -34,30 +49,31 @@ pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn 
 pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
-    let standing = async || scene.store.run_standing(&acme(), run).await.unwrap();
+    let standing = async || scene.store.call(ReadRunOwnership { tenant: acme(), run }).await.unwrap();
     let before = standing().await;
-    assert!(before.is_ready && before.hold.is_none(), "{before:?}");
+    assert!(before.is_ready && before.holder.is_none(), "{before:?}");
     let taken = scene.taken(&acme(), run).await;
     let during = standing().await;
-    let expected = RunHold { holder: Some(holder()), until: Some(taken.now + LEASE) };
-    assert_eq!((during.is_ready, during.hold), (true, Some(expected)));
+    let expected = RunHolder { instance: Some(holder()), until: Some(taken.now + LEASE) };
+    assert_eq!((during.is_ready, during.holder), (true, Some(expected)));
     let _ = scene.commit(running(&taken)).await.unwrap();
     let after = standing().await;
-    assert!(!after.is_ready && after.hold.is_none(), "{after:?}");
-    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    assert!(!after.is_ready && after.holder.is_none(), "{after:?}");
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     scene.taken(&acme(), run).await;
     subject.elapse(LEASE).await;
     let late = standing().await;
-    assert!(late.is_ready && late.hold.is_none(), "what has run out is nobody's: {late:?}");
-    let nothing = scene.store.run_standing(&acme(), scene.fresh_run()).await.unwrap();
-    assert!(!nothing.is_ready && nothing.hold.is_none());
+    assert!(late.is_ready && late.holder.is_none(), "what has run out is nobody's: {late:?}");
+    let nothing =
+        scene.store.call(ReadRunOwnership { tenant: acme(), run: scene.fresh_run() }).await.unwrap();
+    assert!(!nothing.is_ready && nothing.holder.is_none());
 }
 
 pub async fn the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let told = Some(TraceParent { trace: u128::MAX, span: 7, is_sampled: true });
-    let start = StartRun { trace: told, ..scene.request(&acme(), None, json!({})) };
-    let run = start.run;
+    let start = with_request(scene.request(&acme(), None, json!({})), |request| request.trace = told);
+    let run = start.request.run;
     let _ = scene.admit(start).await;
     let taken = scene.taken(&acme(), run).await;
     assert_eq!(taken.start.trace, told);
@@ -93,7 +109,7 @@ pub async fn a_commit_at_an_old_version_is_refused(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     scene.begin(&acme(), run).await;
-    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     let mut turn = idle(&scene.taken(&acme(), run).await);
     turn.version = 0;
     assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
@@ -106,9 +122,9 @@ pub async fn a_run_that_ends_gives_its_slot_back_once(subject: &mut dyn Subject)
     let _ = scene.commit(turn.clone()).await.unwrap();
     assert_eq!(scene.active(&acme()).await, 1);
     assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
-    scene.store.delete_run(&acme(), run).await.unwrap();
+    scene.store.call(DeleteRun { tenant: acme(), run }).await.unwrap();
     assert_eq!(scene.active(&acme()).await, 1);
-    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap(), [other]);
+    assert_eq!(scene.store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap(), [other]);
 }
 
 pub async fn what_comes_during_a_turn_is_left_for_the_next(subject: &mut dyn Subject) {
@@ -116,7 +132,7 @@ pub async fn what_comes_during_a_turn_is_left_for_the_next(subject: &mut dyn Sub
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
     assert!(taken.inbox.is_empty());
-    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     assert!(scene.commit(running(&taken)).await.unwrap().has_more);
     let next = scene.taken(&acme(), run).await;
     assert_eq!(next.inbox, [InboxEvent::Cancel { by: "a test".to_owned() }]);
@@ -129,19 +145,25 @@ pub async fn a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept(subject: &mut 
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
     subject.elapse(LEASE.saturating_sub(Duration::from_millis(1))).await;
-    scene.store.keep_run(&acme(), run, taken.fence, LEASE).await.unwrap();
+    scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await.unwrap();
     subject.elapse(LEASE.saturating_sub(Duration::from_millis(1))).await;
     assert!(scene.take(&acme(), run).await.is_none(), "it is kept");
     subject.elapse(Duration::from_millis(1)).await;
-    let late = scene.store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    let late =
+        scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
     let next = scene.taken(&acme(), run).await;
-    let late = scene.store.keep_run(&acme(), run, taken.fence, LEASE).await;
+    let late =
+        scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: next.fence }));
     let _ = scene.commit(idle(&next)).await.unwrap();
-    let done = scene.store.keep_run(&acme(), run, next.fence, LEASE).await;
+    let done =
+        scene.store.call(ExtendRunLease { tenant: acme(), run, fence: next.fence, lease: LEASE }).await;
     assert_eq!(done, Err(StoreError::Fenced { held: next.fence, current: next.fence }), "it was let go of");
-    let nowhere = scene.store.keep_run(&acme(), scene.fresh_run(), next.fence, LEASE).await;
+    let nowhere = scene
+        .store
+        .call(ExtendRunLease { tenant: acme(), run: scene.fresh_run(), fence: next.fence, lease: LEASE })
+        .await;
     assert!(matches!(nowhere, Err(StoreError::NotFound { .. })), "{nowhere:?}");
 }
 
@@ -150,9 +172,9 @@ pub async fn letting_go_leaves_the_run_to_others(subject: &mut dyn Subject) {
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
     // Another holder's fence ends nothing.
-    scene.store.let_go(&acme(), run, Fence::new(1)).await.unwrap();
+    scene.store.call(ReleaseRun { tenant: acme(), run, fence: Fence::new(1) }).await.unwrap();
     assert_eq!(scene.take(&acme(), run).await, None);
-    scene.store.let_go(&acme(), run, taken.fence).await.unwrap();
+    scene.store.call(ReleaseRun { tenant: acme(), run, fence: taken.fence }).await.unwrap();
     let next = scene.taken(&acme(), run).await;
     assert!(next.fence > taken.fence);
     assert!(is_fenced(&scene.commit(running(&taken)).await, taken.fence));
@@ -165,46 +187,60 @@ pub async fn a_due_run_ripens_and_not_before_its_time(subject: &mut dyn Subject)
     let mut turn = running(&taken);
     turn.head.due_at = Some(taken.now + Duration::from_millis(600));
     let _ = scene.commit(turn).await.unwrap();
-    let due = scene.store.due(10).await.unwrap();
+    let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert!(due.ready.is_empty() && due.timers.is_empty() && due.next_in.is_some(), "{due:?}");
-    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(0));
+    assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(0));
     assert_eq!(scene.take(&acme(), run).await, None);
     subject.elapse(Duration::from_millis(700)).await;
-    assert_eq!(scene.store.due(10).await.unwrap().timers, [acme()]);
-    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(1));
-    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(0));
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().timers, [acme()]);
+    assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(1));
+    assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(0));
     let ripe = scene.taken(&acme(), run).await;
     // A turn that leaves the same time in place keeps its timer.
     let _ = scene.commit(idle(&ripe)).await.unwrap();
-    assert_eq!(scene.store.ripen(&acme(), 10).await, Ok(1));
+    assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(1));
 }
 
 pub async fn a_run_that_ends_raises_the_fence_of_its_open_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-    let _ = scene.store.request_cancel(&acme(), run, "a test").await.unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
     let _ = scene.commit(turn).await.unwrap();
     let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
-    let refused = scene.store.report(&acme(), job, fence, outcome).await;
+    let refused = scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome }).await;
     assert!(matches!(refused, Err(StoreError::Fenced { current, .. }) if current > fence), "{refused:?}");
-    assert_eq!(scene.store.heartbeat(&acme(), job, fence).await, Ok(Heartbeat::CancelRequested));
-    assert!(scene.store.due(10).await.unwrap().ready.is_empty());
+    assert_eq!(
+        scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await,
+        Ok(Heartbeat::CancelRequested)
+    );
+    assert!(scene.store.call(FindDue { limit: 10 }).await.unwrap().ready.is_empty());
 }
 
 pub async fn deleting_a_live_run_frees_its_slot_and_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
-    scene.store.delete_run(&acme(), run).await.unwrap();
+    scene.store.call(DeleteRun { tenant: acme(), run }).await.unwrap();
     assert_eq!(scene.active(&acme()).await, 0);
-    assert_eq!(scene.store.run(&acme(), run).await, Ok(None));
-    let answer = scene.store.heartbeat(&acme(), &claimed.job.id, claimed.lease.fence).await;
+    assert_eq!(scene.store.call(ReadRun { tenant: acme(), run }).await, Ok(None));
+    let answer = scene
+        .store
+        .call(ExtendJobLease {
+            tenant: acme(),
+            job: claimed.job.id.clone(),
+            fence: claimed.lease.fence,
+            term: None,
+        })
+        .await;
     assert!(matches!(answer, Err(StoreError::NotFound { .. })), "{answer:?}");
     subject.elapse(LEASE * 2).await;
-    let due = scene.store.due(10).await.unwrap();
+    let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert!(due.ready.is_empty() && due.leases.is_empty(), "{due:?}");
-    assert!(matches!(scene.store.delete_run(&acme(), run).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        scene.store.call(DeleteRun { tenant: acme(), run }).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 pub async fn deleting_a_run_names_its_jobs(subject: &mut dyn Subject) {
@@ -219,37 +255,51 @@ pub async fn deleting_a_run_names_its_jobs(subject: &mut dyn Subject) {
     let claimed = scene.claim(&acme(), 2).await;
     let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
     let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
-    let _ = scene.store.report(&acme(), job, fence, outcome).await.unwrap();
-    let mut named = scene.store.delete_run(&acme(), run).await.unwrap();
+    let _ =
+        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome }).await.unwrap();
+    let mut named = scene.store.call(DeleteRun { tenant: acme(), run }).await.unwrap();
     named.sort();
     jobs.sort();
     assert_eq!(named, jobs);
     for job in &jobs {
-        assert_eq!(scene.store.job(&acme(), job).await, Ok(None));
+        assert_eq!(scene.store.call(ReadJob { tenant: acme(), job: job.clone() }).await, Ok(None));
     }
     let without_jobs = scene.started(&acme()).await;
-    assert_eq!(scene.store.delete_run(&acme(), without_jobs).await, Ok(Vec::new()));
+    assert_eq!(scene.store.call(DeleteRun { tenant: acme(), run: without_jobs }).await, Ok(Vec::new()));
 }
 
 pub async fn cancelling_is_posted_once_and_refused_for_nothing(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
-    assert_eq!(scene.store.request_cancel(&acme(), run, "a test").await, Ok(CancelRequest::Posted));
+    assert_eq!(
+        scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await,
+        Ok(CancelOutcome::Posted)
+    );
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
     let _ = scene.commit(turn).await.unwrap();
-    assert_eq!(scene.store.request_cancel(&acme(), run, "a test").await, Ok(CancelRequest::AlreadyEnded));
+    assert_eq!(
+        scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await,
+        Ok(CancelOutcome::AlreadyEnded)
+    );
     let unknown: RunId = scene.fresh_run();
-    let answer = scene.store.request_cancel(&acme(), unknown, "a test").await;
+    let answer =
+        scene.store.call(RequestCancel { tenant: acme(), run: unknown, by: "a test".to_owned() }).await;
     assert!(matches!(answer, Err(StoreError::NotFound { .. })));
 }
 
 pub async fn another_tenants_run_is_not_there(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
-    assert_eq!(scene.store.run(&globex(), run).await, Ok(None));
+    assert_eq!(scene.store.call(ReadRun { tenant: globex(), run }).await, Ok(None));
     assert_eq!(scene.take(&globex(), run).await, None);
-    assert!(matches!(scene.store.delete_run(&globex(), run).await, Err(StoreError::NotFound { .. })));
-    assert!(matches!(scene.store.timeline(&globex(), run, 0, 10).await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        scene.store.call(DeleteRun { tenant: globex(), run }).await,
+        Err(StoreError::NotFound { .. })
+    ));
+    assert!(matches!(
+        scene.store.call(ReadTimeline { tenant: globex(), run, after: 0, limit: 10 }).await,
+        Err(StoreError::NotFound { .. })
+    ));
 }
 
 pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject) {
@@ -265,7 +315,11 @@ pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject
     let mut listed = Vec::new();
     let mut after = None;
     loop {
-        let page = scene.store.runs(&acme(), &all, &PageRequest { limit: 2, after }).await.unwrap();
+        let page = scene
+            .store
+            .call(ListRuns { tenant: acme(), filter: all.clone(), page: PageRequest { limit: 2, after } })
+            .await
+            .unwrap();
         assert!(page.items.len() <= 2);
         listed.extend(page.items.iter().map(|run| run.start.run));
         after = page.next;
@@ -275,10 +329,26 @@ pub async fn runs_are_listed_newest_first_page_by_page(subject: &mut dyn Subject
     }
     assert_eq!(listed, runs);
     let failed = RunFilter { status: Some(RunStatus::Failed), workflow: None };
-    let page = scene.store.runs(&acme(), &failed, &PageRequest { limit: 10, after: None }).await.unwrap();
+    let page = scene
+        .store
+        .call(ListRuns {
+            tenant: acme(),
+            filter: failed.clone(),
+            page: PageRequest { limit: 10, after: None },
+        })
+        .await
+        .unwrap();
     assert_eq!(page.items.iter().map(|run| run.start.run).collect::<Vec<_>>(), [runs[3]]);
     let other = RunFilter { status: None, workflow: Some(super::scene::name("other")) };
-    let page = scene.store.runs(&acme(), &other, &PageRequest { limit: 10, after: None }).await.unwrap();
+    let page = scene
+        .store
+        .call(ListRuns {
+            tenant: acme(),
+            filter: other.clone(),
+            page: PageRequest { limit: 10, after: None },
+        })
+        .await
+        .unwrap();
     assert_eq!((page.items.len(), page.next), (0, None));
 }
 
@@ -289,9 +359,9 @@ pub async fn the_timeline_has_no_gaps(subject: &mut dyn Subject) {
     let mut turn = running(&taken);
     turn.events = vec![Event::new(taken.now, EventKind::StepDispatched); 12];
     let _ = scene.commit(turn).await.unwrap();
-    let events = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    let events = scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
     assert_eq!(events.iter().map(|event| event.sequence).collect::<Vec<_>>(), (1..=13).collect::<Vec<_>>());
-    let tail = scene.store.timeline(&acme(), run, 9, 2).await.unwrap();
+    let tail = scene.store.call(ReadTimeline { tenant: acme(), run, after: 9, limit: 2 }).await.unwrap();
     assert_eq!(tail.iter().map(|event| event.sequence).collect::<Vec<_>>(), [10, 11]);
 }
 
@@ -304,7 +374,11 @@ pub async fn what_was_acknowledged_survives_a_reopening(subject: &mut dyn Subjec
     subject.reopen().await;
     subject.elapse(LEASE * 2).await;
     let store = subject.store();
-    assert_eq!(store.active_runs(&acme(), 10).await.unwrap(), [run]);
-    let taken = store.take(&acme(), run, &holder(), LEASE).await.unwrap().expect("the run waits");
+    assert_eq!(store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap(), [run]);
+    let taken = store
+        .call(AcquireRun { tenant: acme(), run, holder: holder(), lease: LEASE })
+        .await
+        .unwrap()
+        .expect("the run waits");
     assert!(taken.fence > fence, "fences grow over a reopening");
 }

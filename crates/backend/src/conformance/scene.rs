@@ -1,10 +1,11 @@
 //! What the rules act with: short words for the verbs, on a store that is expected to be up.
 
+use crate::verbs::{AcquireRun, Admit, ListActiveRuns, ReadUsage, SaveWorkflow, SetLimits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use interlock_model::admission::{Admission, FirstTurn, IdempotentIntent, StartRun};
+use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::approval::{Approval, ApprovalState};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::Subject;
 use crate::jobs::{Claim, Claimed, LeaseTerm};
-use crate::runs::{Commit, Committed, Taken};
+use crate::runs::{AcquiredRun, Commit, Committed};
 use crate::tenants::LimitScope;
 use crate::{Store, StoreError};
 
@@ -31,7 +32,7 @@ pub(super) const LETTERS_MAX: u32 = 1_000;
 
 /// A store with one workflow for each of its tenants.
 pub(super) struct Scene {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Store,
     ids: AtomicU64,
 }
 
@@ -68,7 +69,11 @@ impl Scene {
     pub(super) async fn with_cap(subject: &dyn Subject, cap: u32) -> Self {
         let scene = Self { store: subject.store(), ids: AtomicU64::new(1) };
         for tenant in [acme(), globex()] {
-            scene.store.save_workflow(&tenant, &deploy(), &document()).await.expect("the store is up");
+            scene
+                .store
+                .call(SaveWorkflow { tenant: tenant.clone(), id: deploy(), document: document() })
+                .await
+                .expect("the store is up");
             scene.limit(&tenant, cap).await;
         }
         scene
@@ -77,7 +82,7 @@ impl Scene {
     pub(super) async fn limit(&self, tenant: &TenantId, cap: u32) {
         let limits = Limits { runs_max: Some(cap), key_retention: None };
         let scope = LimitScope::Tenant(tenant.clone());
-        self.store.set_limits(&scope, limits).await.expect("the store is up");
+        self.store.call(SetLimits { scope: scope.clone(), limits }).await.expect("the store is up");
     }
 
     pub(super) fn fresh_run(&self) -> RunId {
@@ -88,59 +93,65 @@ impl Scene {
     }
 
     /// A start of `deploy`, with a key and a payload or without.
-    pub(super) fn request(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> StartRun {
+    pub(super) fn request(&self, tenant: &TenantId, key: Option<&str>, input: Value) -> Admit {
         let intent = key.map(|key| IdempotentIntent {
             key: name(key),
             fingerprint: Fingerprint::of_start(&deploy(), &input),
         });
-        StartRun {
+        let request = RunRequest {
             run: self.fresh_run(),
             tenant: tenant.clone(),
             workflow: deploy(),
-            workflow_version: 1,
             input,
             intent,
             origin: StartedFrom::Request,
-            is_repeat: false,
-            copied_steps: Vec::new(),
-            first_turn: None,
-            hold: None,
             trace: None,
-        }
+        };
+        let plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
+        let (request, plan) = (Arc::new(request), Some(Arc::new(plan)));
+        Admit { request, plan, admission_fence: None, is_repeat: false }
     }
 
     /// A start of `document`, saved as `deploy`, that brings its first turn with it.
-    pub(super) async fn begun(&self, document: &WorkflowDocument, input: Value) -> StartRun {
-        let version = self.store.save_workflow(&acme(), &deploy(), document).await.expect("the store is up");
-        let mut start = self.request(&acme(), None, input);
-        start.workflow_version = version;
+    pub(super) async fn begun(&self, document: &WorkflowDocument, input: Value) -> Admit {
+        let version = self
+            .store
+            .call(SaveWorkflow { tenant: acme(), id: deploy(), document: document.clone() })
+            .await
+            .expect("the store is up");
+        let start = self.request(&acme(), None, input);
         let workflow = Workflow::compile(deploy(), version, document).expect("the document compiles");
         // Decided a moment before the store hears of it.
         let now = Timestamp::from_millis(1_794_700_799_990);
-        start.first_turn = FirstTurn::of(&workflow, &start, now).expect("the rules know how a run begins");
-        start
+        let mut plan = StartPlan { workflow_version: version, copied_steps: Vec::new(), first_turn: None };
+        let first_turn = FirstTurn::of(&workflow, &start.request, &plan, now);
+        plan.first_turn = first_turn.expect("the rules know how a run begins");
+        Admit { plan: Some(Arc::new(plan)), ..start }
     }
 
-    pub(super) async fn admit(&self, start: StartRun) -> Admission {
-        self.store.admit(&start).await.expect("the store is up")
+    pub(super) async fn admit(&self, admit: Admit) -> StartOutcome {
+        self.store.call(admit).await.expect("the store is up")
     }
 
-    pub(super) async fn start(&self, tenant: &TenantId, key: Option<&str>) -> Admission {
+    pub(super) async fn start(&self, tenant: &TenantId, key: Option<&str>) -> StartOutcome {
         self.admit(self.request(tenant, key, json!({"n": 1}))).await
     }
 
     pub(super) async fn started(&self, tenant: &TenantId) -> RunId {
         match self.start(tenant, None).await {
-            Admission::Admitted { run, .. } => run,
+            StartOutcome::Admitted { run, .. } => run,
             other => panic!("expected an admission, got {other:?}"),
         }
     }
 
-    pub(super) async fn take(&self, tenant: &TenantId, run: RunId) -> Option<Taken> {
-        self.store.take(tenant, run, &holder(), LEASE).await.expect("the store is up")
+    pub(super) async fn take(&self, tenant: &TenantId, run: RunId) -> Option<AcquiredRun> {
+        self.store
+            .call(AcquireRun { tenant: tenant.clone(), run, holder: holder(), lease: LEASE })
+            .await
+            .expect("the store is up")
     }
 
-    pub(super) async fn taken(&self, tenant: &TenantId, run: RunId) -> Taken {
+    pub(super) async fn taken(&self, tenant: &TenantId, run: RunId) -> AcquiredRun {
         self.take(tenant, run).await.expect("the run is free and ready")
     }
 
@@ -160,16 +171,21 @@ impl Scene {
     }
 
     pub(super) async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.store.commit(commit).await
+        self.store.call(commit).await
     }
 
     pub(super) async fn claim(&self, tenant: &TenantId, jobs_max: usize) -> Vec<Claimed> {
-        self.store.claim(claim(tenant, jobs_max)).await.expect("the store is up")
+        self.store.call(claim(tenant, jobs_max)).await.expect("the store is up")
     }
 
     pub(super) async fn active(&self, tenant: &TenantId) -> u32 {
-        let usage = self.store.usage(tenant).await.expect("the store is up");
-        let listed = self.store.active_runs(tenant, 1_000).await.expect("the store is up").len();
+        let usage = self.store.call(ReadUsage { tenant: tenant.clone() }).await.expect("the store is up");
+        let listed = self
+            .store
+            .call(ListActiveRuns { tenant: tenant.clone(), limit: 1_000 })
+            .await
+            .expect("the store is up")
+            .len();
         assert_eq!(usage.runs_active as usize, listed, "the count and the set of active runs agree");
         usage.runs_active
     }
@@ -188,7 +204,7 @@ pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
 }
 
 /// What a taken run is told about jobs, whenever the store heard of it.
-pub(super) fn outcomes(taken: &Taken) -> Vec<(JobId, JobOutcome)> {
+pub(super) fn outcomes(taken: &AcquiredRun) -> Vec<(JobId, JobOutcome)> {
     let told = |event: &InboxEvent| match event {
         InboxEvent::Job { at, job, outcome } => {
             assert!(*at <= taken.now && *at > Timestamp::ZERO, "{at} is not when the store heard of {job}");
@@ -204,7 +220,7 @@ pub(super) fn topic() -> Topic {
 }
 
 /// A turn that changes nothing.
-pub(super) fn idle(taken: &Taken) -> Commit {
+pub(super) fn idle(taken: &AcquiredRun) -> Commit {
     Commit {
         tenant: taken.start.tenant.clone(),
         run: taken.start.run,
@@ -220,12 +236,12 @@ pub(super) fn idle(taken: &Taken) -> Commit {
         approvals_opened: Vec::new(),
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
-        letters_max: LETTERS_MAX,
+        dead_letters_max: LETTERS_MAX,
     }
 }
 
 /// A turn that begins the run and dispatches its job.
-pub(super) fn running(taken: &Taken) -> Commit {
+pub(super) fn running(taken: &AcquiredRun) -> Commit {
     let mut turn = idle(taken);
     if turn.head.status == RunStatus::Pending {
         turn.head.status = turn.head.status.apply(RunEvent::Start).expect("a pending run starts");
@@ -235,7 +251,7 @@ pub(super) fn running(taken: &Taken) -> Commit {
 }
 
 /// A turn that ends the run and revokes its job.
-pub(super) fn ending(taken: &Taken, ending: Ending) -> Commit {
+pub(super) fn ending(taken: &AcquiredRun, ending: Ending) -> Commit {
     let mut turn = idle(taken);
     turn.head.status = turn.head.status.apply(RunEvent::End(ending)).expect("a live run ends");
     turn.revoked = vec![new_job(taken.start.run, 1).id];
@@ -275,4 +291,16 @@ pub(super) fn letter(job: &JobId) -> DeadLetter {
         buried_at: Timestamp::from_millis(1_794_700_800_123),
         result: Some(JobOutcome::Completed { output: json!({"kept": [1.50, {}]}) }),
     }
+}
+
+/// The start with another request.
+pub(super) fn with_request(mut start: Admit, change: impl FnOnce(&mut RunRequest)) -> Admit {
+    change(Arc::make_mut(&mut start.request));
+    start
+}
+
+/// The start as planned for another version.
+pub(super) fn with_version(mut start: Admit, workflow_version: u32) -> Admit {
+    start.plan = Some(Arc::new(StartPlan { workflow_version, copied_steps: Vec::new(), first_turn: None }));
+    start
 }

@@ -1,5 +1,9 @@
 //! Values belong to the tenant: whatever was given comes back byte for byte, through every row and every index.
 
+use crate::verbs::{
+    ListApprovals, ListRuns, ListWorkflows, ReadDeadLetter, ReadJob, ReadRun, ReadTimeline, ReadWorkflow,
+    ReadWorkflowVersion, RecordResult, RequestCancel, ResolveApproval, SaveWorkflow,
+};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::history::{Event, EventKind};
@@ -51,9 +55,9 @@ fn assert_same(found: &Value, given: &Value, place: &str) {
 
 async fn started_with(scene: &Scene, input: Value) -> RunId {
     let start = scene.request(&acme(), Some("k"), input);
-    let run = start.run;
+    let run = start.request.run;
     let answer = scene.admit(start).await;
-    assert!(matches!(answer, interlock_model::admission::Admission::Admitted { .. }), "{answer:?}");
+    assert!(matches!(answer, interlock_model::admission::StartOutcome::Admitted { .. }), "{answer:?}");
     run
 }
 
@@ -74,17 +78,21 @@ pub async fn values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     drop(scene);
     subject.reopen().await;
     let store = subject.store();
-    let found = store.run(&acme(), run).await.unwrap().expect("the run is there");
+    let found = store.call(ReadRun { tenant: acme(), run }).await.unwrap().expect("the run is there");
     assert_same(&found.start.input, &odd(), "a run's input");
     assert_same(found.head.output.as_ref().expect("it has an output"), &odd(), "a run's output");
     assert_same(found.steps[&key].output.as_ref().expect("it has an output"), &odd(), "a step's output");
     assert!(found.steps[&key] == step, "a step comes back whole");
     let page = PageRequest { limit: 10, after: None };
-    let runs = store.runs(&acme(), &RunFilter::default(), &page).await.unwrap().items;
+    let runs = store
+        .call(ListRuns { tenant: acme(), filter: RunFilter::default(), page: page.clone() })
+        .await
+        .unwrap()
+        .items;
     assert_same(&runs[0].start.input, &odd(), "a listed run's input");
-    let asked = store.approvals(&acme(), &page).await.unwrap().items;
+    let asked = store.call(ListApprovals { tenant: acme(), page: page.clone() }).await.unwrap().items;
     assert_same(&asked[0].input, &odd(), "an approval's input");
-    let timeline = store.timeline(&acme(), run, 0, 10).await.unwrap();
+    let timeline = store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 10 }).await.unwrap();
     let told = timeline.iter().find_map(|it| it.event.data.as_ref()).expect("the event is told");
     assert_same(told, &odd(), "an event's data");
 }
@@ -108,8 +116,17 @@ pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     for (it, input) in claimed.iter().zip(&given) {
         assert_same(&it.job.input, input, "a claimed job's input");
         let outcome = JobOutcome::Completed { output: input.clone() };
-        let _ = scene.store.report(&acme(), &it.job.id, it.lease.fence, outcome).await.unwrap();
-        let shown = scene.store.job(&acme(), &it.job.id).await.unwrap().expect("the job is there");
+        let _ = scene
+            .store
+            .call(RecordResult { tenant: acme(), job: it.job.id.clone(), fence: it.lease.fence, outcome })
+            .await
+            .unwrap();
+        let shown = scene
+            .store
+            .call(ReadJob { tenant: acme(), job: it.job.id.clone() })
+            .await
+            .unwrap()
+            .expect("the job is there");
         assert_same(&shown.job.new.input, input, "a job's input after its end");
     }
     let inbox = scene.taken(&acme(), run).await.inbox;
@@ -131,14 +148,22 @@ pub async fn a_documents_values_come_back_byte_for_byte(subject: &mut dyn Subjec
     step.input = odd().as_object().cloned();
     step.output_schema = Some(json!({}));
     step.timeout_sec = Some(1e300);
-    let version =
-        Scene::with_cap(subject, 1).await.store.save_workflow(&acme(), &deploy(), &given).await.unwrap();
+    let version = Scene::with_cap(subject, 1)
+        .await
+        .store
+        .call(SaveWorkflow { tenant: acme(), id: deploy(), document: given.clone() })
+        .await
+        .unwrap();
     subject.reopen().await;
     let store = subject.store();
-    let listed = store.workflows(&acme(), &PageRequest { limit: 1, after: None }).await.unwrap().items;
+    let listed = store
+        .call(ListWorkflows { tenant: acme(), page: PageRequest { limit: 1, after: None } })
+        .await
+        .unwrap()
+        .items;
     let found = [
-        store.workflow(&acme(), &deploy()).await.unwrap(),
-        store.workflow_version(&acme(), &deploy(), version).await.unwrap(),
+        store.call(ReadWorkflow { tenant: acme(), id: deploy() }).await.unwrap(),
+        store.call(ReadWorkflowVersion { tenant: acme(), id: deploy(), version }).await.unwrap(),
         listed.into_iter().next(),
     ];
     let given = serde_json::to_value(&given).unwrap();
@@ -153,7 +178,16 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let (run, claimed) = scene.working(&acme()).await;
     let failed = JobOutcome::Failed { error: odd.clone(), retryable: false };
     let job = claimed.job.id;
-    let _ = scene.store.report(&acme(), &job, claimed.lease.fence, failed.clone()).await.unwrap();
+    let _ = scene
+        .store
+        .call(RecordResult {
+            tenant: acme(),
+            job: job.clone(),
+            fence: claimed.lease.fence,
+            outcome: failed.clone(),
+        })
+        .await
+        .unwrap();
     let taken = scene.taken(&acme(), run).await;
     assert!(outcomes(&taken) == [(job.clone(), failed)]);
     let mut turn = idle(&taken);
@@ -164,12 +198,17 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
     turn.buried = vec![buried.clone()];
     let (asked, told) = (turn.approvals_opened[0].job.clone(), turn.events[0].clone());
     let _ = scene.commit(turn).await.unwrap();
-    assert!(scene.store.dead_letter(&acme(), &job).await == Ok(Some(buried)));
-    let timeline = scene.store.timeline(&acme(), run, 0, 100).await.unwrap();
+    assert!(scene.store.call(ReadDeadLetter { tenant: acme(), job: job.clone() }).await == Ok(Some(buried)));
+    let timeline =
+        scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
     assert!(timeline.last().is_some_and(|last| last.event == told));
     let decision = Decision { verdict: Verdict::Approved, by: odd.clone(), reason: Some(odd.clone()) };
-    let _ = scene.store.resolve(&acme(), &asked, decision.clone()).await.unwrap();
-    let _ = scene.store.request_cancel(&acme(), run, &odd).await.unwrap();
+    let _ = scene
+        .store
+        .call(ResolveApproval { tenant: acme(), job: asked.clone(), decision: decision.clone() })
+        .await
+        .unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: odd.clone() }).await.unwrap();
     let expected = [InboxEvent::Approval { job: asked, decision }, InboxEvent::Cancel { by: odd }];
     assert!(scene.taken(&acme(), run).await.inbox == expected);
 }

@@ -1,5 +1,6 @@
 //! Workers on HTTP, as they were last seen.
 
+use crate::verbs::{DrainWorker, ExtendJobLease, ForgetWorker, ReadWorker, RecordResult};
 use std::time::Duration;
 
 use interlock_model::WorkerId;
@@ -24,26 +25,32 @@ pub async fn a_draining_worker_is_given_nothing_and_keeps_what_it_has(subject: &
     let (_, held) = scene.working(&acme()).await;
     let run = scene.started(&acme()).await;
     let waiting = scene.begin(&acme(), run).await;
-    scene.store.drain_worker(&acme(), &worker(), true).await.unwrap();
+    scene.store.call(DrainWorker { tenant: acme(), worker: worker(), is_draining: true }).await.unwrap();
     assert!(scene.claim(&acme(), 5).await.is_empty());
     let (job, fence) = (&held.job.id, held.lease.fence);
-    assert!(matches!(scene.store.heartbeat(&acme(), job, fence).await, Ok(Heartbeat::Extended { .. })));
+    assert!(matches!(
+        scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await,
+        Ok(Heartbeat::Extended { .. })
+    ));
     let done = JobOutcome::Completed { output: json!(1) };
-    assert_eq!(scene.store.report(&acme(), job, fence, done).await, Ok(Report::Recorded));
+    assert_eq!(
+        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: done }).await,
+        Ok(Report::Recorded)
+    );
     let other = Claim { worker: name("worker-2"), jobs_max: 0, ..claim(&acme(), 1) };
-    scene.store.claim(other).await.unwrap();
-    scene.store.drain_worker(&acme(), &worker(), false).await.unwrap();
+    scene.store.call(other).await.unwrap();
+    scene.store.call(DrainWorker { tenant: acme(), worker: worker(), is_draining: false }).await.unwrap();
     assert_eq!(scene.claim(&acme(), 5).await[0].job.id, waiting);
 }
 
 pub async fn draining_is_its_tenants_own_and_stays_through_claims_and_reopenings(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
-    let unknown = scene.store.drain_worker(&acme(), &worker(), true).await;
+    let unknown = scene.store.call(DrainWorker { tenant: acme(), worker: worker(), is_draining: true }).await;
     assert!(matches!(unknown, Err(StoreError::NotFound { .. })), "{unknown:?}");
     for tenant in [acme(), globex()] {
         scene.claim(&tenant, 1).await;
     }
-    scene.store.drain_worker(&acme(), &worker(), true).await.unwrap();
+    scene.store.call(DrainWorker { tenant: acme(), worker: worker(), is_draining: true }).await.unwrap();
     subject.elapse(LATER).await;
     for tenant in [acme(), globex()] {
         scene.claim(&tenant, 1).await;
@@ -53,7 +60,13 @@ pub async fn draining_is_its_tenants_own_and_stays_through_claims_and_reopenings
     let store = subject.store();
     let mut draining = Vec::new();
     for tenant in [acme(), globex()] {
-        draining.push(store.worker(&tenant, &worker()).await.unwrap().map(|known| known.is_draining));
+        draining.push(
+            store
+                .call(ReadWorker { tenant: tenant.clone(), worker: worker() })
+                .await
+                .unwrap()
+                .map(|known| known.is_draining),
+        );
     }
     assert_eq!(draining, [Some(true), Some(false)]);
 }
@@ -61,18 +74,45 @@ pub async fn draining_is_its_tenants_own_and_stays_through_claims_and_reopenings
 pub async fn a_worker_that_was_not_seen_since_is_forgotten_with_its_draining(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     scene.claim(&acme(), 1).await;
-    let first = scene.store.worker(&acme(), &worker()).await.unwrap().expect("it has claimed");
-    scene.store.drain_worker(&acme(), &worker(), true).await.unwrap();
+    let first = scene
+        .store
+        .call(ReadWorker { tenant: acme(), worker: worker() })
+        .await
+        .unwrap()
+        .expect("it has claimed");
+    scene.store.call(DrainWorker { tenant: acme(), worker: worker(), is_draining: true }).await.unwrap();
     subject.elapse(LATER).await;
     scene.claim(&acme(), 1).await;
-    scene.store.forget_record(&acme(), &worker(), first.last_seen_at).await.unwrap();
-    let seen = scene.store.worker(&acme(), &worker()).await.unwrap().expect("it was seen since");
+    scene
+        .store
+        .call(ForgetWorker { tenant: acme(), worker: worker(), unless_after: first.last_seen_at })
+        .await
+        .unwrap();
+    let seen = scene
+        .store
+        .call(ReadWorker { tenant: acme(), worker: worker() })
+        .await
+        .unwrap()
+        .expect("it was seen since");
     assert!(seen.last_seen_at > first.last_seen_at && seen.is_draining);
-    scene.store.forget_record(&globex(), &worker(), seen.last_seen_at).await.unwrap();
-    scene.store.forget_record(&acme(), &worker(), seen.last_seen_at).await.unwrap();
-    assert_eq!(scene.store.worker(&acme(), &worker()).await, Ok(None));
+    scene
+        .store
+        .call(ForgetWorker { tenant: globex(), worker: worker(), unless_after: seen.last_seen_at })
+        .await
+        .unwrap();
+    scene
+        .store
+        .call(ForgetWorker { tenant: acme(), worker: worker(), unless_after: seen.last_seen_at })
+        .await
+        .unwrap();
+    assert_eq!(scene.store.call(ReadWorker { tenant: acme(), worker: worker() }).await, Ok(None));
     scene.claim(&acme(), 1).await;
-    let again = scene.store.worker(&acme(), &worker()).await.unwrap().expect("it has claimed");
+    let again = scene
+        .store
+        .call(ReadWorker { tenant: acme(), worker: worker() })
+        .await
+        .unwrap()
+        .expect("it has claimed");
     assert!(!again.is_draining && again.first_seen_at > first.first_seen_at);
 }
 
@@ -80,7 +120,7 @@ pub async fn a_claim_on_behalf_of_a_worker_on_the_bus_is_not_written_down(subjec
     let scene = Scene::with_cap(subject, 2).await;
     let run = scene.started(&acme()).await;
     let job = scene.begin(&acme(), run).await;
-    let claimed = scene.store.claim(Claim { edge: Edge::Nats, ..claim(&acme(), 1) }).await.unwrap();
+    let claimed = scene.store.call(Claim { edge: Edge::Nats, ..claim(&acme(), 1) }).await.unwrap();
     assert_eq!(claimed[0].job.id, job);
-    assert_eq!(scene.store.worker(&acme(), &worker()).await, Ok(None));
+    assert_eq!(scene.store.call(ReadWorker { tenant: acme(), worker: worker() }).await, Ok(None));
 }

@@ -1,82 +1,77 @@
-//! Verdicts.
+//! Approvals: opened and withdrawn by turns, resolved by people.
 
-use interlock_model::approval::{Approval, ApprovalState, Decision as Verdict, Resolution, Verdict as Said};
+use interlock_model::approval::{Approval, ApprovalState, Resolution, Verdict};
 use interlock_model::job::{EndCause, Job};
 use interlock_model::run::InboxEvent;
-use interlock_model::{JobId, TenantId, Timestamp};
+use interlock_model::{JobId, Timestamp};
 
-use super::tables::{Changes, Decision, Pick, Table, View, read};
-use super::{commit, holds, inbox, rows, runs, slots};
-use crate::{Page, PageRequest, StoreError};
+use super::draft::Draft;
+use super::rows;
+use super::store::{Decide, Look};
+use super::tables::{Decided, Decision, Table, View, newest_page, read};
+use crate::verbs::{ListApprovals, ResolveApproval};
+use crate::{Page, StoreError};
 
-pub(super) fn resolve(
-    view: &dyn View,
-    now: Timestamp,
-    (id, job): (&TenantId, &JobId),
-    verdict: Verdict,
-) -> Result<Decision<Resolution>, StoreError> {
-    let key = rows::job(id, job);
-    let approval: Option<Approval> = read(view, Table::Approvals, &key)?;
-    let approval = approval.ok_or_else(|| StoreError::not_found("approval", job))?;
-    let resolution = approval.state.resolve(verdict.verdict);
-    if resolution != Resolution::Recorded {
-        return Ok(Decision::unchanged(resolution));
+impl Draft<'_> {
+    pub(super) fn open_approval(&mut self, approval: &Approval) {
+        let key = rows::job(self.id, &approval.job);
+        self.put(Table::Approvals, key.clone(), approval);
+        self.mark(Table::OpenApprovals, key);
     }
-    let mut changes = Changes::default();
-    settle_dispatch(view, &mut changes, now, (id, job), verdict.verdict)?;
-    let state = ApprovalState::Resolved(verdict.clone());
-    changes.put(Table::Approvals, key.clone(), &Approval { state, ..approval });
-    changes.delete(Table::OpenApprovals, key);
-    let event = InboxEvent::Approval { job: job.clone(), decision: verdict };
-    inbox::post(view, &mut changes, (id, job.run), &[event])?;
-    Ok(Decision { answer: resolution, changes })
-}
 
-/// A dispatch that waits for this verdict goes to its queue, or ends, with it.
-fn settle_dispatch(
-    view: &dyn View,
-    changes: &mut Changes,
-    now: Timestamp,
-    (id, job): (&TenantId, &JobId),
-    verdict: Said,
-) -> Result<(), StoreError> {
-    let Some(open) = read::<Job>(view, Table::Jobs, &rows::job(id, job))? else { return Ok(()) };
-    if holds::of_job(view, id, job)?.is_none() {
-        return Ok(());
-    }
-    match verdict {
-        Said::Approved => {
-            holds::forget(view, changes, id, job)?;
-            commit::enqueue(changes, id, &open);
+    pub(super) fn withdraw_approval(&mut self, job: &JobId) -> Result<(), StoreError> {
+        let approval: Option<Approval> = self.read(Table::Approvals, &rows::job(self.id, job))?;
+        if let Some(open) = approval.filter(|approval| approval.state == ApprovalState::Open) {
+            self.close_approval(&Approval { state: ApprovalState::Withdrawn, ..open });
         }
-        Said::Rejected => {
-            let mut tenant = slots::tenant(view, id)?;
-            commit::end_job(view, changes, (id, &mut tenant), job, (EndCause::Denied, now))?;
-            changes.put(Table::Tenants, id.as_str(), &tenant);
-        }
+        Ok(())
     }
-    Ok(())
+
+    fn close_approval(&mut self, approval: &Approval) {
+        let key = rows::job(self.id, &approval.job);
+        self.put(Table::Approvals, key.clone(), approval);
+        self.delete(Table::OpenApprovals, key);
+    }
+
+    /// A dispatch that waits for this verdict goes to its queue, or ends, with it.
+    fn settle_dispatch(&mut self, job: &JobId, verdict: Verdict) -> Result<(), StoreError> {
+        let Some(open) = self.read::<Job>(Table::Jobs, &rows::job(self.id, job))? else { return Ok(()) };
+        if self.hold(job)?.is_none() {
+            return Ok(());
+        }
+        match verdict {
+            Verdict::Approved => {
+                self.forget_hold(job)?;
+                self.enqueue(&open);
+            }
+            Verdict::Rejected => self.end_job(job, EndCause::Denied)?,
+        }
+        Ok(())
+    }
 }
 
-pub(super) fn open(view: &dyn View, id: &TenantId, page: &PageRequest) -> Result<Page<Approval>, StoreError> {
-    let until = runs::page_end(id, page);
-    let rows = view.scan(
-        Table::OpenApprovals,
-        &rows::of_tenant(id),
-        &until,
-        Pick::Last(page.limit.saturating_add(1)),
-    )?;
-    let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
-    runs::fill_page(keys, page.limit, |key| read(view, Table::Approvals, key))
+impl Decide for ResolveApproval {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Resolution> {
+        let (job, decision) = (&self.job, self.decision.clone());
+        let mut draft = Draft::new(view, now, &self.tenant);
+        let approval: Option<Approval> = draft.read(Table::Approvals, &rows::job(&self.tenant, job))?;
+        let approval = approval.ok_or_else(|| StoreError::not_found("approval", job))?;
+        let resolution = approval.state.resolve(decision.verdict);
+        if resolution != Resolution::Recorded {
+            return Ok(Decision::unchanged(resolution));
+        }
+        draft.settle_dispatch(job, decision.verdict)?;
+        // Afterwards: the end of a dispatch withdraws the approval that it waits for.
+        draft.close_approval(&Approval { state: ApprovalState::Resolved(decision.clone()), ..approval });
+        draft.post(job.run, &[InboxEvent::Approval { job: job.clone(), decision }])?;
+        Ok(draft.answer(resolution))
+    }
 }
 
-/// Every approval of a run, for its deletion.
-pub(super) fn of_run(
-    view: &dyn View,
-    id: &TenantId,
-    run: interlock_model::RunId,
-) -> Result<Vec<String>, StoreError> {
-    let (from, until) = rows::jobs_of_run(id, run);
-    let rows = view.scan(Table::Approvals, &from, &until, Pick::First(usize::MAX))?;
-    Ok(rows.into_iter().map(|row| row.key).collect())
+impl Look for ListApprovals {
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<Approval>, StoreError> {
+        newest_page(view, Table::OpenApprovals, &self.tenant, &self.page, |key| {
+            read(view, Table::Approvals, key)
+        })
+    }
 }

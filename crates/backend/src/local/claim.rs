@@ -3,44 +3,39 @@
 use interlock_model::job::{Job, JobLease};
 use interlock_model::queue::{KINDS_MAX, Kind};
 use interlock_model::scheduling::Edge;
-use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, Timestamp, Topic};
 
+use super::draft::Draft;
 use super::rows;
-use super::tables::{Changes, Decision, Pick, Table, View, end_of, read, scan_prefix};
-use super::{slots, workers};
+use super::store::Decide;
+use super::tables::{Decided, Pick, Table, View, end_of, scan_prefix};
 use crate::StoreError;
-use crate::jobs::{Claim, Claimed};
+use crate::jobs::Claimed;
+use crate::verbs::Claim;
 
-pub(super) fn claim(
-    view: &dyn View,
-    now: Timestamp,
-    claim: &Claim,
-) -> Result<Decision<Vec<Claimed>>, StoreError> {
-    let mut changes = Changes::default();
-    if claim.edge == Edge::Http && workers::seen(view, &mut changes, claim, now)?.is_draining {
-        return Ok(Decision { answer: Vec::new(), changes });
-    }
-    let mut tenant = slots::tenant(view, &claim.tenant)?;
-    let mut claimed = Vec::new();
-    for (queued_key, job) in oldest_first(view, claim)? {
-        changes.delete(Table::Queue, queued_key);
-        // An entry for what is not to be had must neither be given out nor stand in the way.
-        if let Some(open) = waiting(view, claim, &job)? {
-            claimed.push(lease_out(&mut changes, &mut tenant, open, (claim, now)));
+impl Decide for Claim {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<Claimed>> {
+        let mut draft = Draft::new(view, now, &self.tenant);
+        if self.edge == Edge::Http && draft.see_worker(self)?.is_draining {
+            return Ok(draft.answer(Vec::new()));
         }
+        let mut claimed = Vec::new();
+        for (queued_key, job) in oldest_first(view, self)? {
+            draft.delete(Table::Queue, queued_key);
+            // An entry of a job that is not available must neither be given out nor block the queue.
+            if let Some(open) = available(&draft, &job)? {
+                claimed.push(lease_out(&mut draft, open, self)?);
+            }
+        }
+        Ok(draft.answer(claimed))
     }
-    if !claimed.is_empty() {
-        changes.put(Table::Tenants, claim.tenant.as_str(), &tenant);
-    }
-    Ok(Decision { answer: claimed, changes })
 }
 
 /// The job, if it is open, with no worker, and held by no policy.
-fn waiting(view: &dyn View, claim: &Claim, job: &JobId) -> Result<Option<Job>, StoreError> {
-    let key = rows::job(&claim.tenant, job);
-    let open: Option<Job> = read(view, Table::Jobs, &key)?;
-    let is_taken = view.get(Table::JobLeases, &key)?.is_some() || view.get(Table::Held, &key)?.is_some();
+fn available(draft: &Draft<'_>, job: &JobId) -> Result<Option<Job>, StoreError> {
+    let key = rows::job(draft.id, job);
+    let open: Option<Job> = draft.read(Table::Jobs, &key)?;
+    let is_taken = draft.has(Table::JobLeases, &key)? || draft.has(Table::Held, &key)?;
     Ok(open.filter(|open| open.end.is_none() && !is_taken))
 }
 
@@ -83,22 +78,17 @@ fn kinds(view: &dyn View, claim: &Claim, topic: &Topic) -> Result<Vec<Kind>, Sto
     Ok(fitting)
 }
 
-fn lease_out(
-    changes: &mut Changes,
-    tenant: &mut Tenant,
-    open: Job,
-    (claim, now): (&Claim, Timestamp),
-) -> Claimed {
-    let job = &open.new.id;
+fn lease_out(draft: &mut Draft<'_>, open: Job, claim: &Claim) -> Result<Claimed, StoreError> {
+    let (job, now) = (&open.new.id, draft.now);
     let ttl = claim.term.of(open.new.deadline_at, now);
     let lease = JobLease {
         worker: claim.worker.clone(),
-        fence: tenant.mint_fence(now),
+        fence: draft.mint_fence()?,
         ttl,
         expires_at: now + ttl,
         claimed_at: now,
     };
-    changes.put(Table::JobLeases, rows::job(&claim.tenant, job), &lease);
-    changes.mark(Table::JobExpiries, rows::expiry(&claim.tenant, lease.expires_at, job));
-    Claimed { job: open.new, lease, queued_at: open.created_at }
+    draft.put(Table::JobLeases, rows::job(draft.id, job), &lease);
+    draft.mark(Table::JobExpiries, rows::timed(draft.id, lease.expires_at, job));
+    Ok(Claimed { job: open.new, lease, queued_at: open.created_at })
 }

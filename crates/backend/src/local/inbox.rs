@@ -1,29 +1,44 @@
-//! Inboxes: what a run must take into account waits here until whoever holds the run drains it.
+//! Inboxes: what a run must take into account waits here until the run's holder drains it.
 
-use interlock_model::run::{InboxEvent, RunStatus};
+use interlock_model::run::{Head, InboxEvent, RunStatus};
 use interlock_model::{RunId, TenantId};
 
+use super::draft::Draft;
 use super::rows;
-use super::tables::{Changes, Pick, Table, View, parse, read, scan_prefix};
+use super::tables::{Pick, Table, View, last_number, parse, read, scan_prefix};
 use crate::StoreError;
 
 /// Events that one turn takes at most; the rest waits for the next.
 pub(super) const DRAIN_MAX: usize = 1_000;
 
-/// Puts `events` behind what waits already and marks the run as ready.
-pub(super) fn post(
-    view: &dyn View,
-    changes: &mut Changes,
-    (tenant, run): (&TenantId, RunId),
-    events: &[InboxEvent],
-) -> Result<(), StoreError> {
-    let last = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Pick::Last(1))?;
-    let last = last.first().and_then(|row| rows::last_part(&row.key).parse::<u64>().ok()).unwrap_or(0);
-    for (number, event) in (last + 1..).zip(events) {
-        changes.put(Table::Inbox, rows::numbered(tenant, run, number), event);
+impl Draft<'_> {
+    /// Puts `events` behind what waits already and marks the run as ready. It reads where the inbox ends, and does not see
+    /// another post of the same decision: post once per run.
+    pub(super) fn post(&mut self, run: RunId, events: &[InboxEvent]) -> Result<(), StoreError> {
+        let last = last_number(self.view, Table::Inbox, &rows::of_run(self.id, run))?;
+        for (number, event) in (last + 1..).zip(events) {
+            self.put(Table::Inbox, rows::numbered(self.id, run, number), event);
+        }
+        self.mark(Table::Ready, rows::run(self.id, run));
+        Ok(())
     }
-    changes.mark(Table::Ready, rows::run(tenant, run));
-    Ok(())
+
+    /// Removes what a turn took into account. Returns whether more has come since.
+    pub(super) fn drain(&mut self, run: RunId, end: u64) -> Result<bool, StoreError> {
+        let mut has_more = false;
+        for row in scan_prefix(self.view, Table::Inbox, &rows::of_run(self.id, run), Pick::First(usize::MAX))?
+        {
+            if rows::last_part(&row.key).parse::<u64>().is_ok_and(|number| number <= end) {
+                self.delete(Table::Inbox, row.key);
+            } else {
+                has_more = true;
+            }
+        }
+        if !has_more {
+            self.delete(Table::Ready, rows::run(self.id, run));
+        }
+        Ok(has_more)
+    }
 }
 
 /// What waits, in order, and the number of its last event.
@@ -38,12 +53,12 @@ pub(super) fn read_all(
     Ok((events.collect::<Result<_, _>>()?, end))
 }
 
-/// Where the run stands; none if there is no such run.
+/// The status of the run; none if there is no such run.
 pub(super) fn status(
     view: &dyn View,
     tenant: &TenantId,
     run: RunId,
 ) -> Result<Option<RunStatus>, StoreError> {
-    let head: Option<interlock_model::run::Head> = read(view, Table::Heads, &rows::run(tenant, run))?;
+    let head: Option<Head> = read(view, Table::Heads, &rows::run(tenant, run))?;
     Ok(head.map(|head| head.status))
 }

@@ -1,36 +1,37 @@
 //! The verbs of the contract as decisions over ordered tables: what the in-memory and the embedded backend share.
 //!
-//! A verb reads a [`View`] and returns its answer with the [`Changes`] that make it true. It never writes: whoever
-//! executes it applies all of the changes or none, so that a verb cannot be half done. The two backends differ only
+//! A verb reads a [`View`] and returns its answer with the [`Changes`] that make it true. It never writes: the
+//! executor applies all of the changes or none, so that a verb cannot be half done. The two backends differ only
 //! in how they keep tables ([`Executor`]).
 
-mod admit;
+mod admission;
+mod api_keys;
 mod approvals;
 mod claim;
 mod commit;
 mod dead_letters;
 mod deliveries;
 mod documents;
+mod draft;
 mod expiry;
 mod history;
-mod holds;
 mod inbox;
 mod inspection;
 mod jobs;
-mod keys;
 mod locks;
+mod policy_holds;
 mod reconcile;
 mod registry;
 mod reservations;
 mod rows;
+mod run_leases;
 mod runs;
 mod slots;
 mod store;
 mod tables;
-mod take;
 mod tenants;
 mod workers;
 mod workflows;
 
-pub use store::LocalStore;
-pub use tables::{Changes, Decide, Decision, Executor, Pick, Row, Table, View};
+pub use store::{Decide, LocalStore, Look};
+pub use tables::{Changes, Decided, Decision, Executor, Pick, Row, Table, View};

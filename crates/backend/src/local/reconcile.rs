@@ -1,120 +1,106 @@
 //! What the slow loops do to one tenant at a time.
 
-use async_trait::async_trait;
 use interlock_model::admission::KeyRecord;
 use interlock_model::job::{Job, JobLease, OpenJob};
 use interlock_model::run::Head;
-use interlock_model::{JobId, RunId, TenantId, Timestamp};
+use interlock_model::{JobId, RunId, Timestamp};
 
-use super::store::LocalStore;
-use super::tables::{Changes, Decision, Executor, Pick, Table, View, end_of, parse, read, scan_prefix};
-use super::{rows, slots};
+use super::draft::Draft;
+use super::rows;
+use super::store::{Decide, Look};
+use super::tables::{Decided, Pick, Row, Table, View, end_of, parse};
 use crate::StoreError;
-use crate::reconcile::{LOOKED_AT_MAX, ReconcileStore, Replayed, Retire, Retired, SlotDrift};
+use crate::reconcile::{LOOKED_AT_MAX, RequeuedJobs, Retired, SlotDrift};
+use crate::verbs::{ListExpiredLeases, RepairSlots, RequeueJobs, Retire};
 use crate::workers::WorkerRecord;
 
-fn leases_run_out(
-    view: &dyn View,
-    now: Timestamp,
-    id: &TenantId,
-    limit: usize,
-) -> Result<Vec<(JobId, JobLease)>, StoreError> {
-    let due =
-        view.scan(Table::JobExpiries, &rows::of_tenant(id), &rows::after(id, now), Pick::First(limit))?;
-    let mut found = Vec::with_capacity(due.len());
-    for row in due {
-        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-        if let Some(lease) = read::<JobLease>(view, Table::JobLeases, &rows::job(id, &job))? {
-            found.push((job, lease));
+impl Look for ListExpiredLeases {
+    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Vec<(JobId, JobLease)>, StoreError> {
+        let draft = Draft::new(view, now, &self.tenant);
+        let mut found = Vec::new();
+        for row in draft.due(Table::JobExpiries, now, self.limit)? {
+            let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+            if let Some(lease) = draft.read(Table::JobLeases, &rows::job(&self.tenant, &job))? {
+                found.push((job, lease));
+            }
         }
+        Ok(found)
     }
-    Ok(found)
 }
 
-fn replay(view: &dyn View, id: &TenantId, limit: usize) -> Result<Decision<Replayed>, StoreError> {
-    let mut changes = Changes::default();
-    let mut answer = Replayed::default();
-    for row in scan_prefix(view, Table::JobListing, &rows::of_tenant(id), Pick::Last(limit))? {
-        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-        let key = rows::job(id, &job);
-        // One that cannot be read does not keep the others waiting.
-        let Ok(Some(found)) = read::<Job>(view, Table::Jobs, &key) else { continue };
-        let Ok(lease) = read::<JobLease>(view, Table::JobLeases, &key) else { continue };
-        if found.end.is_some() {
-            continue;
+impl Decide for RequeueJobs {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<RequeuedJobs> {
+        let mut draft = Draft::new(view, now, &self.tenant);
+        let mut requeued = RequeuedJobs::default();
+        for row in draft.scan_tenant(Table::JobListing, Pick::Last(self.limit))? {
+            let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+            let key = rows::job(&self.tenant, &job);
+            // One that cannot be read does not keep the others waiting.
+            let Ok(Some(found)) = draft.read::<Job>(Table::Jobs, &key) else { continue };
+            let Ok(lease) = draft.read::<JobLease>(Table::JobLeases, &key) else { continue };
+            if found.end.is_some() {
+                continue;
+            }
+            let open = OpenJob {
+                lease: lease.as_ref(),
+                is_in_queue: draft
+                    .has(Table::Queue, &rows::queued(&self.tenant, &found.new, found.created_at))?,
+                is_held: draft.has(Table::Held, &key)?,
+            };
+            if open.is_orphaned() {
+                draft.enqueue(&found);
+                requeued.put_back.push(job);
+            }
+            if open.is_queued() || open.is_orphaned() {
+                requeued.waiting.push(found.new.topic);
+            }
         }
-        let place = rows::queued(id, &found.new, found.created_at);
-        let open = OpenJob {
-            lease: lease.as_ref(),
-            is_in_queue: view.get(Table::Queue, &place)?.is_some(),
-            is_held: view.get(Table::Held, &key)?.is_some(),
-        };
-        if open.is_orphaned() {
-            changes.mark(Table::Queue, place);
-            answer.put_back.push(job);
-        }
-        if open.is_queued() || open.is_orphaned() {
-            answer.waiting.push(found.new.topic);
-        }
+        Ok(draft.answer(requeued))
     }
-    Ok(Decision { answer, changes })
 }
 
-fn mend_slots(
-    view: &dyn View,
-    id: &TenantId,
-    after: Option<RunId>,
-    limit: usize,
-) -> Result<Decision<SlotDrift>, StoreError> {
-    let mut changes = Changes::default();
-    let mut tenant = slots::tenant(view, id)?;
-    let mut drift = SlotDrift::default();
-    let mut held = None;
-    if after.is_none() {
-        held = take_back(view, &mut changes, id, &mut drift)?;
-    }
-    let until = after.map_or_else(|| end_of(&rows::of_tenant(id)), |run| rows::run(id, run));
-    let page = Pick::Last(limit.saturating_add(1));
-    let runs = view.scan(Table::Heads, &rows::of_tenant(id), &until, page)?;
-    let given = give(view, &mut changes, &runs[..runs.len().min(limit)], &mut drift)?;
-    if runs.len() > limit {
-        drift.next = runs.get(limit.saturating_sub(1)).and_then(|row| rows::last_part(&row.key).parse().ok());
-    }
-    let active = match held {
-        Some(held) => held + given,
-        None => tenant.runs_active + given,
-    };
-    if active != tenant.runs_active {
-        if drift.found == 0 {
-            // Every run has its slot, and only their number was wrong.
-            (drift.found, drift.mended) = (1, 1);
+impl Decide for RepairSlots {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<SlotDrift> {
+        let mut draft = Draft::new(view, now, &self.tenant);
+        let mut found = SlotDrift::default();
+        // Counted again at the beginning only: no later page sees all slots.
+        let counted = if self.after.is_none() { release_unused_slots(&mut draft, &mut found)? } else { None };
+        let all = rows::of_tenant(&self.tenant);
+        let until = self.after.map_or_else(|| end_of(&all), |run| rows::run(&self.tenant, run));
+        let runs = view.scan(Table::Heads, &all, &until, Pick::Last(self.limit.saturating_add(1)))?;
+        let given = give_missing_slots(&mut draft, &runs[..runs.len().min(self.limit)], &mut found)?;
+        if runs.len() > self.limit {
+            let last = runs.get(self.limit.saturating_sub(1));
+            found.next = last.and_then(|row| rows::last_part(&row.key).parse().ok());
         }
-        tenant.runs_active = active;
-        changes.put(Table::Tenants, id.as_str(), &tenant);
+        let written = draft.tenant()?.runs_active;
+        let active = counted.unwrap_or(written) + given;
+        if active != written {
+            if found.found == 0 {
+                // Every run has its slot, and only their number was wrong.
+                (found.found, found.repaired) = (1, 1);
+            }
+            draft.tenant()?.runs_active = active;
+        }
+        Ok(draft.answer(found))
     }
-    Ok(Decision { answer: drift, changes })
 }
 
-/// Takes the slots back whose runs have ended or are gone. How many are left, if that many can be counted in one step.
-fn take_back(
-    view: &dyn View,
-    changes: &mut Changes,
-    id: &TenantId,
-    drift: &mut SlotDrift,
-) -> Result<Option<u32>, StoreError> {
-    let held = scan_prefix(view, Table::Active, &rows::of_tenant(id), Pick::First(LOOKED_AT_MAX + 1))?;
-    if held.len() > LOOKED_AT_MAX {
+/// Releases the slots of runs that have ended or are missing. Returns how many are left, if one step can count them.
+fn release_unused_slots(draft: &mut Draft<'_>, found: &mut SlotDrift) -> Result<Option<u32>, StoreError> {
+    let slots = draft.scan_tenant(Table::Active, Pick::First(LOOKED_AT_MAX + 1))?;
+    if slots.len() > LOOKED_AT_MAX {
         return Ok(None);
     }
     let mut left = 0;
-    for row in held {
-        match read::<Head>(view, Table::Heads, &row.key) {
+    for row in slots {
+        match draft.read::<Head>(Table::Heads, &row.key) {
             Ok(run) if run.as_ref().is_none_or(|run| run.status.is_final()) => {
-                changes.delete(Table::Active, row.key);
-                drift.found += 1;
-                drift.mended += 1;
+                draft.delete(Table::Active, row.key);
+                found.found += 1;
+                found.repaired += 1;
             }
-            // What cannot be read may live.
+            // A run that cannot be read may be live.
             Ok(_) | Err(_) => left += 1,
         }
     }
@@ -122,107 +108,60 @@ fn take_back(
 }
 
 /// Gives slots to live runs that have none. Returns to how many.
-fn give(
-    view: &dyn View,
-    changes: &mut Changes,
-    runs: &[super::tables::Row],
-    drift: &mut SlotDrift,
-) -> Result<u32, StoreError> {
+fn give_missing_slots(draft: &mut Draft<'_>, runs: &[Row], found: &mut SlotDrift) -> Result<u32, StoreError> {
     let mut given = 0;
     for row in runs {
         let Ok(head) = parse::<Head>(Table::Heads, &row.key, &row.value) else {
-            drift.found += 1;
+            found.found += 1;
             continue;
         };
-        if !head.status.is_final() && view.get(Table::Active, &row.key)?.is_none() {
-            changes.mark(Table::Active, row.key.clone());
-            drift.found += 1;
-            drift.mended += 1;
+        if !head.status.is_final() && !draft.has(Table::Active, &row.key)? {
+            draft.mark(Table::Active, row.key.clone());
+            found.found += 1;
+            found.repaired += 1;
             given += 1;
         }
     }
     Ok(given)
 }
 
-fn retire(
-    view: &dyn View,
-    now: Timestamp,
-    id: &TenantId,
-    retire: &Retire,
-) -> Result<Decision<Retired>, StoreError> {
-    let mut changes = Changes::default();
-    let before = now - retire.unused_for;
-    let mut answer = Retired::default();
-    for row in scan_prefix(view, Table::Workers, &rows::of_tenant(id), Pick::First(LOOKED_AT_MAX))? {
-        let worker: Option<WorkerRecord> = parse(Table::Workers, &row.key, &row.value).ok();
-        let is_unused = worker.is_some_and(|worker| worker.last_seen_at < before);
-        if is_unused && answer.workers < retire.limit {
-            changes.delete(Table::Workers, row.key);
-            answer.workers += 1;
+impl Decide for Retire {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Retired> {
+        let mut draft = Draft::new(view, now, &self.tenant);
+        let before = now - self.unused_for;
+        let mut retired = Retired::default();
+        for row in draft.scan_tenant(Table::Workers, Pick::First(LOOKED_AT_MAX))? {
+            let worker: Option<WorkerRecord> = parse(Table::Workers, &row.key, &row.value).ok();
+            let is_unused = worker.is_some_and(|worker| worker.last_seen_at < before);
+            if is_unused && retired.workers < self.limit {
+                draft.delete(Table::Workers, row.key);
+                retired.workers += 1;
+            }
         }
+        // The ids of runs begin with when they were made.
+        let until = rows::run(&self.tenant, RunId::new(before, [0; 10]));
+        let all = rows::of_tenant(&self.tenant);
+        let marks = view.scan(Table::DeletedRuns, &all, &until, Pick::First(self.limit))?;
+        retired.deleted_runs = marks.len();
+        draft.delete_all(Table::DeletedRuns, marks.into_iter().map(|row| row.key));
+        retire_keys(&mut draft, self, &mut retired)?;
+        Ok(draft.answer(retired))
     }
-    // The ids of runs begin with when they were made.
-    let until = rows::run(id, RunId::new(before, [0; 10]));
-    let marks = view.scan(Table::DeletedRuns, &rows::of_tenant(id), &until, Pick::First(retire.limit))?;
-    answer.deleted_runs = marks.len();
-    for row in marks {
-        changes.delete(Table::DeletedRuns, row.key);
-    }
-    retire_keys(view, now, (id, retire), (&mut changes, &mut answer))?;
-    Ok(Decision { answer, changes })
 }
 
-fn retire_keys(
-    view: &dyn View,
-    now: Timestamp,
-    (id, retire): (&TenantId, &Retire),
-    (changes, answer): (&mut Changes, &mut Retired),
-) -> Result<(), StoreError> {
-    let all = rows::of_tenant(id);
+fn retire_keys(draft: &mut Draft<'_>, retire: &Retire, retired: &mut Retired) -> Result<(), StoreError> {
+    let all = rows::of_tenant(draft.id);
     let from = retire.after.as_ref().map_or_else(|| all.clone(), |after| format!("{all}{after}"));
     let page = Pick::First(retire.limit.saturating_add(1));
-    let mut keys = view.scan(Table::IdempotencyKeys, &from, &end_of(&all), page)?;
+    let mut keys = draft.view.scan(Table::IdempotencyKeys, &from, &end_of(&all), page)?;
     let next = keys.split_off(keys.len().min(retire.limit));
-    answer.next = next.first().and_then(|row| rows::after_tenant(&row.key)).map(str::to_owned);
+    retired.next = next.first().and_then(|row| rows::after_tenant(&row.key)).map(str::to_owned);
     for row in keys {
         let record: Option<KeyRecord> = parse(Table::IdempotencyKeys, &row.key, &row.value).ok();
-        if record.is_some_and(|record| !record.is_live(now)) {
-            changes.delete(Table::IdempotencyKeys, row.key);
-            answer.keys += 1;
+        if record.is_some_and(|record| !record.is_live(draft.now)) {
+            draft.delete(Table::IdempotencyKeys, row.key);
+            retired.keys += 1;
         }
     }
     Ok(())
-}
-
-#[async_trait]
-impl<E: Executor> ReconcileStore for LocalStore<E> {
-    async fn leases_run_out(
-        &self,
-        tenant: &TenantId,
-        limit: usize,
-    ) -> Result<Vec<(JobId, JobLease)>, StoreError> {
-        let tenant = tenant.clone();
-        let look = move |view: &dyn View, now| leases_run_out(view, now, &tenant, limit);
-        self.read("look for leases that have run out", look).await
-    }
-
-    async fn replay(&self, tenant: &TenantId, limit: usize) -> Result<Replayed, StoreError> {
-        let tenant = tenant.clone();
-        self.write("replay waiting jobs", move |view, _| replay(view, &tenant, limit)).await
-    }
-
-    async fn mend_slots(
-        &self,
-        tenant: &TenantId,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> Result<SlotDrift, StoreError> {
-        let tenant = tenant.clone();
-        self.write("compare slots with runs", move |view, _| mend_slots(view, &tenant, after, limit)).await
-    }
-
-    async fn retire(&self, tenant: &TenantId, asked: &Retire) -> Result<Retired, StoreError> {
-        let (tenant, asked) = (tenant.clone(), asked.clone());
-        self.write("remove what is unused", move |view, now| retire(view, now, &tenant, &asked)).await
-    }
 }

@@ -1,19 +1,18 @@
-//! Keys that are reserved under the admission lock, and what holding that lock means to an admission.
+//! Idempotency keys that are reserved under the admission lock, and what that lock means to an admission.
 
-use async_trait::async_trait;
-use interlock_model::admission::{IdempotentIntent, KeyRecord, KeyVerdict, Reservation, StartRun};
+use interlock_model::admission::{IdempotentIntent, KeyRecord, KeyVerdict, Reservation};
 use interlock_model::lock::LockName;
-use interlock_model::run::Head;
-use interlock_model::{Fence, IdempotencyKey, RunId, TenantId, Timestamp, WorkflowId};
+use interlock_model::{Fence, TenantId, Timestamp, WorkflowId};
 
-use super::slots::Gate;
-use super::store::LocalStore;
-use super::tables::{Changes, Decision, Executor, Table, View, read};
-use super::{locks, rows};
+use super::slots::LimitedTenant;
+use super::store::{Decide, Look};
+use super::tables::{Changes, Decided, Decision, Table, View, read};
+use super::{inbox, locks, rows};
 use crate::StoreError;
-use crate::reservations::{Count, ReservationStore, Reserve, Reserved};
+use crate::reservations::{Count, Reserved};
+use crate::verbs::{Admit, CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 
-/// What the key says about a start.
+/// What the key means for a start.
 pub(super) fn verdict(
     view: &dyn View,
     now: Timestamp,
@@ -25,9 +24,15 @@ pub(super) fn verdict(
     Ok(KeyVerdict::of(record.as_ref(), intent, now))
 }
 
-/// Refuses a start that says it is under the admission lock, unless it is, and its key is still reserved for it.
-pub(super) fn check_hold(view: &dyn View, now: Timestamp, start: &StartRun) -> Result<(), StoreError> {
-    let Some(held) = start.hold else { return Ok(()) };
+/// Refuses a start that presents a fence of the admission lock, unless the lock is held under it and the key is still
+/// reserved for the start.
+pub(super) fn check_admission_fence(
+    view: &dyn View,
+    now: Timestamp,
+    admit: &Admit,
+) -> Result<(), StoreError> {
+    let Some(held) = admit.admission_fence else { return Ok(()) };
+    let start = &*admit.request;
     let current = check_lock(view, now, &start.tenant, held)?;
     let Some(intent) = &start.intent else { return Ok(()) };
     match verdict(view, now, (&start.tenant, &start.workflow), intent)? {
@@ -49,68 +54,53 @@ fn check_lock(view: &dyn View, now: Timestamp, tenant: &TenantId, held: Fence) -
     }
 }
 
-fn reserve(view: &dyn View, now: Timestamp, asked: &Reserve) -> Result<Decision<Reserved>, StoreError> {
-    let Reserve { tenant, workflow, intent, run, fence, lease } = asked;
-    let usage = Gate::read(view, tenant)?.usage();
-    let taken_over = match verdict(view, now, (tenant, workflow), intent)? {
-        KeyVerdict::Fresh => Fence::NONE,
-        KeyVerdict::Reserved(_, fence) => fence,
-        KeyVerdict::Mismatch(run) => return Ok(Decision::unchanged(Reserved::KeyReused { run, usage })),
-        KeyVerdict::Replay(run) => {
-            let head: Option<Head> = read(view, Table::Heads, &rows::run(tenant, run))?;
-            let status = head.map(|head| head.status);
-            return Ok(Decision::unchanged(Reserved::Replayed { run, status, usage }));
-        }
-    };
-    check_lock(view, now, tenant, *fence)?;
-    if taken_over > *fence {
-        return Err(StoreError::Fenced { held: *fence, current: taken_over });
-    }
-    let record = KeyRecord {
-        run: *run,
-        fingerprint: intent.fingerprint.clone(),
-        expires_at: None,
-        reservation: Some(Reservation { fence: *fence, until: now + *lease }),
-    };
-    let mut changes = Changes::default();
-    changes.put(Table::IdempotencyKeys, rows::idempotency(tenant, workflow, &intent.key), &record);
-    Ok(Decision { answer: Reserved::Granted, changes })
-}
-
-fn release(view: &dyn View, key: &str, run: RunId) -> Result<Decision<bool>, StoreError> {
-    let record: Option<KeyRecord> = read(view, Table::IdempotencyKeys, key)?;
-    let mut changes = Changes::default();
-    let is_its_own = record.is_some_and(|record| record.reservation.is_some() && record.run == run);
-    if is_its_own {
-        changes.delete(Table::IdempotencyKeys, key);
-    }
-    Ok(Decision { answer: is_its_own, changes })
-}
-
-#[async_trait]
-impl<E: Executor> ReservationStore for LocalStore<E> {
-    async fn reserve_key(&self, asked: &Reserve) -> Result<Reserved, StoreError> {
-        let asked = asked.clone();
-        self.write("reserve a key", move |view, now| reserve(view, now, &asked)).await
-    }
-
-    async fn release_key(
-        &self,
-        tenant: &TenantId,
-        workflow: &WorkflowId,
-        key: &IdempotencyKey,
-        run: RunId,
-    ) -> Result<bool, StoreError> {
-        let key = rows::idempotency(tenant, workflow, key);
-        self.write("release a key", move |view, _| release(view, &key, run)).await
-    }
-
-    async fn count_runs(&self, tenant: &TenantId) -> Result<Count, StoreError> {
-        let tenant = tenant.clone();
-        let look = move |view: &dyn View, _| {
-            let gate = Gate::read(view, &tenant)?;
-            Ok(Count { usage: gate.usage(), slot_flow: gate.tenant.slot_flow })
+impl Decide for ReserveIdempotencyKey {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Reserved> {
+        let ReserveIdempotencyKey { tenant, workflow, intent, run, fence, lease } = self;
+        let usage = LimitedTenant::read(view, tenant)?.usage();
+        let taken_over = match verdict(view, now, (tenant, workflow), intent)? {
+            KeyVerdict::Fresh => Fence::NONE,
+            KeyVerdict::Reserved(_, fence) => fence,
+            KeyVerdict::Mismatch(run) => return Ok(Decision::unchanged(Reserved::KeyReused { run, usage })),
+            KeyVerdict::Replay(run) => {
+                let status = inbox::status(view, tenant, run)?;
+                return Ok(Decision::unchanged(Reserved::Replayed { run, status, usage }));
+            }
         };
-        self.read("count runs", look).await
+        check_lock(view, now, tenant, *fence)?;
+        if taken_over > *fence {
+            return Err(StoreError::Fenced { held: *fence, current: taken_over });
+        }
+        let record = KeyRecord {
+            run: *run,
+            fingerprint: intent.fingerprint.clone(),
+            expires_at: None,
+            reservation: Some(Reservation { fence: *fence, until: now + *lease }),
+        };
+        let mut changes = Changes::default();
+        changes.put(Table::IdempotencyKeys, rows::idempotency(tenant, workflow, &intent.key), &record);
+        Ok(Decision { answer: Reserved::Granted, changes })
+    }
+}
+
+impl Decide for ReleaseIdempotencyKey {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<bool> {
+        let key = rows::idempotency(&self.tenant, &self.workflow, &self.key);
+        let record: Option<KeyRecord> = read(view, Table::IdempotencyKeys, &key)?;
+        let mut changes = Changes::default();
+        let reservation =
+            record.filter(|record| record.run == self.run).and_then(|record| record.reservation);
+        if reservation.is_some() {
+            changes.delete(Table::IdempotencyKeys, key);
+        }
+        let answer = reservation.is_some_and(|reservation| now < reservation.until);
+        Ok(Decision { answer, changes })
+    }
+}
+
+impl Look for CountRuns {
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Count, StoreError> {
+        let limited = LimitedTenant::read(view, &self.tenant)?;
+        Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow })
     }
 }

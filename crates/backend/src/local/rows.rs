@@ -1,5 +1,7 @@
 //! Keys of rows, and the rows that only the store knows.
 
+use std::fmt::Display;
+
 use interlock_model::job::NewJob;
 use interlock_model::queue::Kind;
 use interlock_model::{
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The row of [`System`](super::Table::System) with the limits.
 pub(super) const SYSTEM_LIMITS: &str = "limits";
 
-/// The row of [`System`](super::Table::System) that says which workers are there.
+/// The row of [`System`](super::Table::System) with the snapshot of the online workers.
 pub(super) const WORKERS_SNAPSHOT: &str = "workers_snapshot";
 
 /// The system's limits as a row.
@@ -48,10 +50,6 @@ pub(super) fn workflow_version(tenant: &TenantId, id: &WorkflowId, version: u32)
     format!("{tenant}/{id}/{version:010}")
 }
 
-pub(super) fn listed(tenant: &TenantId, at: Timestamp, id: &WorkflowId) -> String {
-    format!("{tenant}/{:015}/{id}", at.as_millis())
-}
-
 pub(super) fn idempotency(
     tenant: &TenantId,
     workflow: &WorkflowId,
@@ -74,10 +72,6 @@ pub(super) fn step(tenant: &TenantId, run: RunId, step: &interlock_model::StepKe
 
 pub(super) fn numbered(tenant: &TenantId, run: RunId, number: u64) -> String {
     format!("{tenant}/{run}/{number:010}")
-}
-
-pub(super) fn timer(tenant: &TenantId, at: Timestamp, run: RunId) -> String {
-    format!("{tenant}/{:015}/{run}", at.as_millis())
 }
 
 pub(super) fn job(tenant: &TenantId, job: &JobId) -> String {
@@ -115,16 +109,13 @@ pub(super) fn kind_of(key: &str) -> Option<Kind> {
     Some(Kind::written(kind))
 }
 
-pub(super) fn expiry(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
-    format!("{tenant}/{:015}/{job}", at.as_millis())
+/// The key of a time-ordered table.
+pub(super) fn timed(tenant: &TenantId, at: Timestamp, what: &impl Display) -> String {
+    format!("{tenant}/{:015}/{what}", at.as_millis())
 }
 
 pub(super) fn throttle(tenant: &TenantId, rule: &interlock_model::Tag) -> String {
     format!("{tenant}/{rule}")
-}
-
-pub(super) fn listed_job(tenant: &TenantId, at: Timestamp, job: &JobId) -> String {
-    format!("{tenant}/{:015}/{job}", at.as_millis())
 }
 
 /// The first key of a time-ordered table that is later than `now`.

@@ -2,194 +2,124 @@
 
 use std::future::Future;
 
-use interlock_model::Timestamp;
+use interlock_model::{TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::StoreError;
+use super::rows;
+use super::store::Decide;
+use crate::{Page, PageRequest, StoreError};
 
-/// A table: keys in byte order, values in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// `tenant` → limits, live runs, last fence.
-    Tenants,
-    /// `limits` → the system's limits.
-    System,
-    /// `tenant/workflow` → its current version, or that it is deleted.
-    WorkflowHeads,
-    /// `tenant/time/workflow` for each workflow that is not deleted, by when it was last saved.
-    WorkflowListing,
-    /// `tenant/workflow/version` → the document.
-    WorkflowVersions,
-    /// `tenant/workflow/key` → the run that an idempotency key started.
-    IdempotencyKeys,
-    /// `tenant/run` → what was asked.
-    Starts,
-    /// `tenant/run` → where the run stands.
-    Heads,
-    /// `tenant/run/step` → where the step stands.
-    Steps,
-    /// `tenant/run` for each run that was deleted: a start whose reply was lost must not bring it back.
-    DeletedRuns,
-    /// `tenant/run` for each run that holds a slot.
-    Active,
-    /// `tenant/run` for each run that has something to take into account.
-    Ready,
-    /// `tenant/run/number` → what a run must take into account.
-    Inbox,
-    /// `tenant/run` → who advances the run now.
-    RunLeases,
-    /// `tenant/time/run` for each run to which something happens by itself.
-    Timers,
-    /// `tenant/run/number` → what happened.
-    Timeline,
-    /// `tenant/job` → the job.
-    Jobs,
-    /// `tenant/time/job` for each job, by when it was dispatched.
-    JobListing,
-    /// `tenant/topic/time/job`, or `tenant/topic+kind/time/job`, for each job that waits for a worker.
-    Queue,
-    /// `tenant/job` → the worker's hold on it.
-    JobLeases,
-    /// `tenant/time/job` for each lease, by when it runs out.
-    JobExpiries,
-    /// `tenant/job` → a result that waits for its next delivery.
-    PutOff,
-    /// `tenant/time/job` for each of them, by when it is due.
-    PutOffDue,
-    /// `tenant/job` → why a job is held that must not go to its queue yet.
-    Held,
-    /// `tenant/time/job` for each of them that no person is asked about, by when it is looked at.
-    HeldDue,
-    /// `tenant/rule` → how many jobs a rule of the dispatch policy has let go in its period.
-    Throttles,
-    /// `tenant/job` → the approval.
-    Approvals,
-    /// `tenant/job` for each approval that is open.
-    OpenApprovals,
-    /// `tenant/job` → a job that was given up.
-    DeadLetters,
-    /// `tenant/worker` → when and how it was last seen.
-    Workers,
-    /// `key` → the API key.
-    ApiKeys,
-    /// `worker` → a worker on the bus, as it last spoke.
-    Registry,
-    /// `home/lock` → who holds it. A home is a tenant; a lock of the control plane itself has one of its own.
-    Locks,
-    /// `home/lock/place` → who waits for it.
-    LockLine,
-    /// `home/lock/number` → what happened to it.
-    LockHistory,
-    /// `home/time/lock` for each lock that is held, by since when.
-    LockListing,
-    /// `home/time/lock` for each lock, by when nothing of it is alive any more, or all of it can be forgotten.
-    LockSweeps,
-    /// `home` → how many locks it holds and waits for.
-    LockTallies,
-    /// `name` → a document about the installation, with its version.
-    Documents,
-    /// `rollout/instance` → what a process has counted of a roll-out.
-    Figures,
+macro_rules! tables {
+    ($($(#[$doc:meta])* $table:ident = $name:literal,)*) => {
+        /// A table: keys in byte order, values in JSON.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Table {
+            $($(#[$doc])* $table,)*
+        }
+
+        impl Table {
+            pub const ALL: &[Self] = &[$(Self::$table),*];
+
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$table => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Table {
-    pub const ALL: [Self; 40] = [
-        Self::Tenants,
-        Self::System,
-        Self::WorkflowHeads,
-        Self::WorkflowListing,
-        Self::WorkflowVersions,
-        Self::IdempotencyKeys,
-        Self::Starts,
-        Self::Heads,
-        Self::Steps,
-        Self::DeletedRuns,
-        Self::Active,
-        Self::Ready,
-        Self::Inbox,
-        Self::RunLeases,
-        Self::Timers,
-        Self::Timeline,
-        Self::Jobs,
-        Self::JobListing,
-        Self::Queue,
-        Self::JobLeases,
-        Self::JobExpiries,
-        Self::PutOff,
-        Self::PutOffDue,
-        Self::Held,
-        Self::HeldDue,
-        Self::Throttles,
-        Self::Approvals,
-        Self::OpenApprovals,
-        Self::DeadLetters,
-        Self::Workers,
-        Self::ApiKeys,
-        Self::Registry,
-        Self::Locks,
-        Self::LockLine,
-        Self::LockHistory,
-        Self::LockListing,
-        Self::LockSweeps,
-        Self::LockTallies,
-        Self::Documents,
-        Self::Figures,
-    ];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tenants => "tenants",
-            Self::System => "system",
-            Self::WorkflowHeads => "workflow_heads",
-            Self::WorkflowListing => "workflow_listing",
-            Self::WorkflowVersions => "workflow_versions",
-            Self::IdempotencyKeys => "idempotency_keys",
-            Self::Starts => "starts",
-            Self::Heads => "heads",
-            Self::Steps => "steps",
-            Self::DeletedRuns => "deleted_runs",
-            Self::Active => "active",
-            Self::Ready => "ready",
-            Self::Inbox => "inbox",
-            Self::RunLeases => "run_leases",
-            Self::Timers => "timers",
-            Self::Timeline => "timeline",
-            Self::Jobs => "jobs",
-            Self::JobListing => "job_listing",
-            Self::Queue => "queue",
-            Self::JobLeases => "job_leases",
-            Self::JobExpiries => "job_expiries",
-            Self::PutOff => "put_off",
-            Self::PutOffDue => "put_off_due",
-            Self::Held => "held",
-            Self::HeldDue => "held_due",
-            Self::Throttles => "throttles",
-            Self::Approvals => "approvals",
-            Self::OpenApprovals => "open_approvals",
-            Self::DeadLetters => "dead_letters",
-            Self::Workers => "workers",
-            Self::ApiKeys => "api_keys",
-            Self::Registry => "registry",
-            Self::Locks => "locks",
-            Self::LockLine => "lock_line",
-            Self::LockHistory => "lock_history",
-            Self::LockListing => "lock_listing",
-            Self::LockSweeps => "lock_sweeps",
-            Self::LockTallies => "lock_tallies",
-            Self::Documents => "documents",
-            Self::Figures => "figures",
-        }
-    }
+tables! {
+    /// `tenant` → limits, live runs, last fence.
+    Tenants = "tenants",
+    /// `limits` → the system's limits.
+    System = "system",
+    /// `tenant/workflow` → its current version, or that it is deleted.
+    WorkflowHeads = "workflow_heads",
+    /// `tenant/time/workflow` for each workflow that is not deleted, by when it was last saved.
+    WorkflowListing = "workflow_listing",
+    /// `tenant/workflow/version` → the document.
+    WorkflowVersions = "workflow_versions",
+    /// `tenant/workflow/key` → the run that an idempotency key started.
+    IdempotencyKeys = "idempotency_keys",
+    /// `tenant/run` → what was asked.
+    Starts = "starts",
+    /// `tenant/run` → the state of the run.
+    Heads = "heads",
+    /// `tenant/run/step` → the state of the step.
+    Steps = "steps",
+    /// `tenant/run` for each run that was deleted: a start whose reply was lost must not bring it back.
+    DeletedRuns = "deleted_runs",
+    /// `tenant/run` for each run that holds a slot.
+    Active = "active",
+    /// `tenant/run` for each run that has something to take into account.
+    Ready = "ready",
+    /// `tenant/run/number` → what a run must take into account.
+    Inbox = "inbox",
+    /// `tenant/run` → who advances the run now.
+    RunLeases = "run_leases",
+    /// `tenant/time/run` for each run to which something happens by itself.
+    Timers = "timers",
+    /// `tenant/run/number` → what happened.
+    Timeline = "timeline",
+    /// `tenant/job` → the job.
+    Jobs = "jobs",
+    /// `tenant/time/job` for each job, by when it was dispatched.
+    JobListing = "job_listing",
+    /// `tenant/topic/time/job`, or `tenant/topic+kind/time/job`, for each job that waits for a worker.
+    Queue = "queue",
+    /// `tenant/job` → the worker's lease.
+    JobLeases = "job_leases",
+    /// `tenant/time/job` for each lease, by when it expires.
+    JobExpiries = "job_expiries",
+    /// `tenant/job` → a deferred result.
+    PutOff = "put_off",
+    /// `tenant/time/job` for each of them, by when it is due.
+    PutOffDue = "put_off_due",
+    /// `tenant/job` → why a policy holds the job.
+    Held = "held",
+    /// `tenant/time/job` for each of them that does not wait for an approval, by when it is due.
+    HeldDue = "held_due",
+    /// `tenant/rule` → how many jobs a rule of the dispatch policy has released in its period.
+    Throttles = "throttles",
+    /// `tenant/job` → the approval.
+    Approvals = "approvals",
+    /// `tenant/job` for each approval that is open.
+    OpenApprovals = "open_approvals",
+    /// `tenant/job` → the dead letter.
+    DeadLetters = "dead_letters",
+    /// `tenant/worker` → when and how it was last seen.
+    Workers = "workers",
+    /// `key` → the API key.
+    ApiKeys = "api_keys",
+    /// `worker` → a worker on NATS, as it was last heard.
+    Registry = "registry",
+    /// `home/lock` → its holders. A home is a tenant; a lock of the control plane itself has one of its own.
+    Locks = "locks",
+    /// `home/lock/place` → a waiter.
+    LockLine = "lock_line",
+    /// `home/lock/number` → what happened to it.
+    LockHistory = "lock_history",
+    /// `home/time/lock` for each lock that is held, by since when.
+    LockListing = "lock_listing",
+    /// `home/time/lock` for each lock, by when all of its leases and waiters have expired, or it can be forgotten.
+    LockSweeps = "lock_sweeps",
+    /// `home` → how many locks it holds and waits for.
+    LockTallies = "lock_tallies",
+    /// `name` → a document about the installation, with its version.
+    Documents = "documents",
+    /// `rollout/instance` → what a process has counted of a rollout.
+    Figures = "figures",
 }
 
 /// Which rows of a range, and from which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
-    /// At most so many from the beginning, in order.
+    /// At most this many from the beginning, in order.
     First(usize),
-    /// At most so many from the end, backwards.
+    /// At most this many from the end, backwards.
     Last(usize),
 }
 
@@ -220,7 +150,7 @@ impl Changes {
         self.writes.push((table, key.into(), Some(value)));
     }
 
-    /// Writes a row whose key says it all.
+    /// Writes a row without a value.
     pub fn mark(&mut self, table: Table, key: impl Into<String>) {
         self.writes.push((table, key.into(), Some(String::new())));
     }
@@ -254,15 +184,20 @@ pub struct Decision<R> {
     pub changes: Changes,
 }
 
+/// What comes of deciding a verb.
+pub type Decided<R> = Result<Decision<R>, StoreError>;
+
 impl<R> Decision<R> {
     /// An answer that changes nothing.
     pub fn unchanged(answer: R) -> Self {
         Self { answer, changes: Changes::default() }
     }
-}
 
-/// A verb that may be asked more than once.
-pub type Decide<'a, R> = dyn Fn(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + 'a;
+    /// The same decision with its answer turned into something else.
+    pub fn map<T>(self, turn: impl FnOnce(R) -> T) -> Decision<T> {
+        Decision { answer: turn(self.answer), changes: self.changes }
+    }
+}
 
 /// Keeps tables and runs decisions on them, one after the other.
 pub trait Executor: Send + Sync + 'static {
@@ -271,7 +206,7 @@ pub trait Executor: Send + Sync + 'static {
     fn write<R: Send + 'static>(
         &self,
         action: &'static str,
-        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Decided<R> + Send + 'static,
     ) -> impl Future<Output = Result<R, StoreError>> + Send;
 
     /// Looks at tables that are at least as new as every answer given before.
@@ -281,12 +216,12 @@ pub trait Executor: Send + Sync + 'static {
         look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
     ) -> impl Future<Output = Result<R, StoreError>> + Send;
 
-    /// Runs `decide` at once on what is held in memory. No answer if that is not enough, or if the decision would
+    /// Decides `verb` at once on what is held in memory. No answer if that is not enough, or if the decision would
     /// change something; then [`write`](Self::write) decides.
-    fn peek<R>(&self, decide: &Decide<'_, R>) -> Option<R>;
+    fn peek<V: Decide>(&self, verb: &V) -> Option<V::Answer>;
 }
 
-/// Reads one row as what it stands for.
+/// Reads and parses one row.
 pub(super) fn read<T: DeserializeOwned>(
     view: &dyn View,
     table: Table,
@@ -318,4 +253,36 @@ pub(super) fn end_of(prefix: &str) -> String {
     let stem = prefix.strip_suffix('/').expect("prefixes end in a separator");
     // '0' is the character after '/'.
     format!("{stem}0")
+}
+
+/// The number at the end of the last key that begins with `prefix`; 0 if there is none.
+pub(super) fn last_number(view: &dyn View, table: Table, prefix: &str) -> Result<u64, StoreError> {
+    let last = scan_prefix(view, table, prefix, Pick::Last(1))?;
+    Ok(last.first().and_then(|row| rows::last_part(&row.key).parse().ok()).unwrap_or(0))
+}
+
+/// Where a page of a list that goes backwards, newest first, begins: before the last item of the page before.
+pub(super) fn start_of_page(tenant: &TenantId, page: &PageRequest) -> String {
+    match &page.after {
+        Some(after) => format!("{tenant}/{after}"),
+        None => end_of(&rows::of_tenant(tenant)),
+    }
+}
+
+/// A page of the items that the keys of the tenant's rows name, from the last to the first.
+pub(super) fn newest_page<T>(
+    view: &dyn View,
+    table: Table,
+    tenant: &TenantId,
+    page: &PageRequest,
+    item: impl Fn(&str) -> Result<Option<T>, StoreError>,
+) -> Result<Page<T>, StoreError> {
+    let (from, until) = (rows::of_tenant(tenant), start_of_page(tenant, page));
+    let mut rows = view.scan(table, &from, &until, Pick::Last(page.limit.saturating_add(1)))?;
+    let has_more = rows.len() > page.limit;
+    rows.truncate(page.limit);
+    let next =
+        rows.last().filter(|_| has_more).and_then(|row| rows::after_tenant(&row.key)).map(str::to_owned);
+    let items = rows.iter().filter_map(|row| item(&row.key).transpose()).collect::<Result<_, _>>()?;
+    Ok(Page { items, next })
 }

@@ -1,36 +1,35 @@
 //! Workflow documents: versions are added, never changed.
 
-use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{TenantId, Timestamp, WorkflowId};
 
 use super::rows::{self, WorkflowHead};
-use super::runs::{fill_page, page_end};
-use super::tables::{Changes, Decision, Pick, Table, View, read};
+use super::store::{Decide, Look};
+use super::tables::{Changes, Decided, Decision, Table, View, newest_page, read};
+use crate::verbs::{DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow};
 use crate::workflows::WorkflowVersion;
-use crate::{Page, PageRequest, StoreError};
+use crate::{Page, StoreError};
 
-pub(super) fn save(
-    view: &dyn View,
-    now: Timestamp,
-    (tenant, id): (&TenantId, &WorkflowId),
-    document: WorkflowDocument,
-) -> Result<Decision<u32>, StoreError> {
-    let before: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &rows::workflow(tenant, id))?;
-    // A workflow that comes back after its deletion goes on counting: old runs keep their version.
-    let version = before.map_or(1, |head| head.version + 1);
-    let mut changes = Changes::default();
-    let kept = WorkflowVersion { id: id.clone(), version, document, created_at: now };
-    changes.put(Table::WorkflowVersions, rows::workflow_version(tenant, id, version), &kept);
-    if let Some(before) = before {
-        changes.delete(Table::WorkflowListing, rows::listed(tenant, before.saved_at, id));
+impl Decide for SaveWorkflow {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<u32> {
+        let (tenant, id) = (&self.tenant, &self.id);
+        let before: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &rows::workflow(tenant, id))?;
+        // A workflow that is saved again after its deletion continues to count: old runs keep their version.
+        let version = before.map_or(1, |head| head.version + 1);
+        let mut changes = Changes::default();
+        let kept =
+            WorkflowVersion { id: id.clone(), version, document: self.document.clone(), created_at: now };
+        changes.put(Table::WorkflowVersions, rows::workflow_version(tenant, id, version), &kept);
+        if let Some(before) = before {
+            changes.delete(Table::WorkflowListing, rows::timed(tenant, before.saved_at, id));
+        }
+        changes.mark(Table::WorkflowListing, rows::timed(tenant, now, id));
+        let head = WorkflowHead { version, is_deleted: false, saved_at: now };
+        changes.put(Table::WorkflowHeads, rows::workflow(tenant, id), &head);
+        Ok(Decision { answer: version, changes })
     }
-    changes.mark(Table::WorkflowListing, rows::listed(tenant, now, id));
-    let head = WorkflowHead { version, is_deleted: false, saved_at: now };
-    changes.put(Table::WorkflowHeads, rows::workflow(tenant, id), &head);
-    Ok(Decision { answer: version, changes })
 }
 
-pub(super) fn version(
+fn version(
     view: &dyn View,
     (tenant, id): (&TenantId, &WorkflowId),
     version: u32,
@@ -38,7 +37,7 @@ pub(super) fn version(
     read(view, Table::WorkflowVersions, &rows::workflow_version(tenant, id, version))
 }
 
-pub(super) fn current(
+fn current(
     view: &dyn View,
     tenant: &TenantId,
     id: &WorkflowId,
@@ -50,34 +49,38 @@ pub(super) fn current(
     }
 }
 
-pub(super) fn delete(
-    view: &dyn View,
-    tenant: &TenantId,
-    id: &WorkflowId,
-) -> Result<Decision<()>, StoreError> {
-    let key = rows::workflow(tenant, id);
-    let head: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &key)?;
-    let Some(head) = head.filter(|head| !head.is_deleted) else {
-        return Err(StoreError::not_found("workflow", id));
-    };
-    let mut changes = Changes::default();
-    changes.delete(Table::WorkflowListing, rows::listed(tenant, head.saved_at, id));
-    changes.put(Table::WorkflowHeads, key, &WorkflowHead { is_deleted: true, ..head });
-    Ok(Decision { answer: (), changes })
+impl Decide for DeleteWorkflow {
+    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
+        let id = &self.id;
+        let key = rows::workflow(&self.tenant, id);
+        let head: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &key)?;
+        let Some(head) = head.filter(|head| !head.is_deleted) else {
+            return Err(StoreError::not_found("workflow", id));
+        };
+        let mut changes = Changes::default();
+        changes.delete(Table::WorkflowListing, rows::timed(&self.tenant, head.saved_at, id));
+        changes.put(Table::WorkflowHeads, key, &WorkflowHead { is_deleted: true, ..head });
+        Ok(Decision { answer: (), changes })
+    }
 }
 
-/// The current versions, newest first.
-pub(super) fn list(
-    view: &dyn View,
-    tenant: &TenantId,
-    page: &PageRequest,
-) -> Result<Page<WorkflowVersion>, StoreError> {
-    let until = page_end(tenant, page);
-    let limit = page.limit.saturating_add(1);
-    let rows = view.scan(Table::WorkflowListing, &rows::of_tenant(tenant), &until, Pick::Last(limit))?;
-    let keys: Vec<String> = rows.into_iter().map(|row| row.key).collect();
-    fill_page(keys, page.limit, |key| match rows::last_part(key).parse() {
-        Ok(id) => current(view, tenant, &id),
-        Err(_) => Ok(None),
-    })
+impl Look for ListWorkflows {
+    /// The current versions, newest first.
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<WorkflowVersion>, StoreError> {
+        newest_page(view, Table::WorkflowListing, &self.tenant, &self.page, |key| {
+            rows::last_part(key).parse().map_or(Ok(None), |id| current(view, &self.tenant, &id))
+        })
+    }
+}
+
+impl Look for ReadWorkflow {
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<WorkflowVersion>, StoreError> {
+        current(view, &self.tenant, &self.id)
+    }
+}
+
+impl Look for ReadWorkflowVersion {
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<WorkflowVersion>, StoreError> {
+        version(view, (&self.tenant, &self.id), self.version)
+    }
 }

@@ -74,7 +74,7 @@ impl Executor for MemoryTables {
     }
 
     /// A write costs no more here than a look.
-    fn peek<R>(&self, _: &Decide<'_, R>) -> Option<R> {
+    fn peek<V: Decide>(&self, _: &V) -> Option<V::Answer> {
         None
     }
 }

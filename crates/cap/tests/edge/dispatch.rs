@@ -1,5 +1,6 @@
-//! Who gets which job.
+//! Which worker gets which job.
 
+use interlock_backend::verbs::ReadRun;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -9,104 +10,107 @@ use interlock_cap::CapSettings;
 use interlock_cap::wire::{self, BusPacket, Payload};
 use interlock_model::run::RunStatus;
 use interlock_model::scheduling::Edge;
+use interlock_poll::{LIMIT, until};
 use interlock_servers::NatsRelease;
 use prost::Message as _;
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::scene::{Scene, TOPIC, acme, eventually, fast, output, until};
-use crate::worker::{Manner, Worker};
+use crate::fixture::{Fixture, TOPIC, acme, fast, output};
+use crate::worker::{Worker, WorkerOptions};
 
 crate::on_both_releases!(
     a_burst_is_spread_over_the_workers,
     a_worker_gets_its_next_job_with_its_result_and_not_with_its_next_heartbeat,
-    jobs_that_wait_for_nobody_in_particular_go_to_whoever_joins,
+    waiting_jobs_go_to_a_worker_that_joins,
     a_labelled_worker_serves_its_tenant_only,
     a_job_that_no_worker_on_the_bus_serves_waits_for_a_claim,
-    a_job_that_could_not_be_pushed_is_pushed_again_and_costs_no_retry,
-    a_cancelled_run_is_told_to_its_worker,
-    every_run_ends_although_the_store_loses_requests_and_replies,
+    a_failed_push_is_repeated_and_uses_no_retry,
+    a_cancellation_is_sent_to_the_worker,
+    every_run_ends_while_the_store_loses_requests_and_replies,
 );
 
-/// So seldom that nothing in a test waits for it.
+/// Rarer than any test lasts.
 const SELDOM: Duration = Duration::from_mins(10);
 
 async fn a_burst_is_spread_over_the_workers(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut one = Worker::join(&scene, "one", Manner::default()).await;
-    let mut two = Worker::join(&scene, "two", Manner::default()).await;
-    until("both have spoken", async || spoken(&scene).await == 2).await;
-    scene.save(&acme(), json!({"for_each": "[1, 2, 3, 4]"})).await;
-    scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut one = Worker::join(&fixture, "one", WorkerOptions::default()).await;
+    let mut two = Worker::join(&fixture, "two", WorkerOptions::default()).await;
+    until("both heartbeats have arrived", async || heard(&fixture).await == 2).await;
+    fixture.save(&acme(), json!({"for_each": "[1, 2, 3, 4]"})).await;
+    fixture.start(&acme()).await;
     for worker in [&mut one, &mut two] {
         worker.next_job().await;
         worker.next_job().await;
     }
-    until("all are out", async || scene.tally.jobs_pushed.get() == 4).await;
-    assert_eq!((one.job_at_hand().await, two.job_at_hand().await), (None, None));
+    until("all jobs are pushed", async || fixture.tally.jobs_pushed.get() == 4).await;
+    assert_eq!((one.pushed_job().await, two.pushed_job().await), (None, None));
 }
 
-/// Workers that have introduced themselves and whose heartbeat has come.
-async fn spoken(scene: &Scene) -> usize {
-    let registry = scene.control.registry().await.unwrap();
+/// The number of workers whose handshake and heartbeat have arrived.
+async fn heard(fixture: &Fixture) -> usize {
+    let registry = fixture.control.workers.registry().await.unwrap();
     registry.workers.iter().filter(|known| known.handshake.is_some() && known.beat.is_some()).count()
 }
 
 async fn a_worker_gets_its_next_job_with_its_result_and_not_with_its_next_heartbeat(release: NatsRelease) {
     let settings = CapSettings { silence: SELDOM, default_capacity: 1, poll: SELDOM, ..fast() };
-    let scene = Scene::open(release, settings).await;
-    let mut worker = Worker::join(&scene, "w1", Manner { every: SELDOM, ..Manner::default() }).await;
-    eventually("it is known", async || scene.control.registry().await.unwrap().workers.pop()).await;
-    scene.save(&acme(), json!({})).await;
-    let runs = [scene.start(&acme()).await, scene.start(&acme()).await, scene.start(&acme()).await];
+    let fixture = Fixture::open(release, settings).await;
+    let mut worker =
+        Worker::join(&fixture, "w1", WorkerOptions { every: SELDOM, ..WorkerOptions::default() }).await;
+    until("the worker is known", async || fixture.control.workers.registry().await.unwrap().workers.pop())
+        .await;
+    fixture.save(&acme(), json!({})).await;
+    let runs = [fixture.start(&acme()).await, fixture.start(&acme()).await, fixture.start(&acme()).await];
     for _ in runs {
         let job = worker.next_job().await;
-        assert_eq!(worker.job_at_hand().await, None, "it takes one at a time");
-        worker.succeed(&scene, &job, &json!(1)).await;
+        assert_eq!(worker.pushed_job().await, None, "it gets one job at a time");
+        worker.succeed(&fixture, &job, &json!(1)).await;
     }
     for run in runs {
-        assert_eq!(scene.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
+        assert_eq!(fixture.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
     }
 }
 
-async fn jobs_that_wait_for_nobody_in_particular_go_to_whoever_joins(release: NatsRelease) {
-    let scene = Scene::open(release, CapSettings { poll: SELDOM, ..fast() }).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
+async fn waiting_jobs_go_to_a_worker_that_joins(release: NatsRelease) {
+    let fixture = Fixture::open(release, CapSettings { poll: SELDOM, ..fast() }).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
     let job = worker.next_job().await;
-    worker.succeed(&scene, &job, &json!("ok")).await;
-    assert_eq!(output(&scene.ended(&acme(), run).await), json!("ok"));
+    worker.succeed(&fixture, &job, &json!("ok")).await;
+    assert_eq!(output(&fixture.ended(&acme(), run).await), json!("ok"));
 }
 
 async fn a_labelled_worker_serves_its_tenant_only(release: NatsRelease) {
-    let scene = Scene::open(release, CapSettings { push_before_beat: false, ..fast() }).await;
-    let manner = Manner { tenant: Some("globex"), ..Manner::default() };
-    let mut worker = Worker::join(&scene, "w1", manner).await;
+    let fixture = Fixture::open(release, CapSettings { push_before_beat: false, ..fast() }).await;
+    let options = WorkerOptions { tenant: Some("globex"), ..WorkerOptions::default() };
+    let mut worker = Worker::join(&fixture, "w1", options).await;
     let globex = "globex".parse().unwrap();
     for tenant in [&acme(), &globex] {
-        scene.save(tenant, json!({})).await;
+        fixture.save(tenant, json!({})).await;
     }
-    // Not its tenant's, and asked for first.
-    let others = scene.start(&acme()).await;
-    let run = scene.start(&globex).await;
+    // A job of another tenant, started first.
+    let others = fixture.start(&acme()).await;
+    let run = fixture.start(&globex).await;
     let job = worker.next_job().await;
     assert_eq!(job.tenant_id, "globex");
-    worker.succeed(&scene, &job, &json!("ok")).await;
-    scene.ended(&globex, run).await;
-    assert_eq!(worker.job_at_hand().await, None);
-    // Somebody who serves everybody gets the other.
-    let mut everybody = Worker::join(&scene, "w2", Manner::default()).await;
-    assert_eq!(everybody.next_job().await.job_id, format!("{others}:work@1"));
+    worker.succeed(&fixture, &job, &json!("ok")).await;
+    fixture.ended(&globex, run).await;
+    assert_eq!(worker.pushed_job().await, None);
+    // A worker for all tenants gets the other job.
+    let mut general = Worker::join(&fixture, "w2", WorkerOptions::default()).await;
+    assert_eq!(general.next_job().await.job_id, format!("{others}:work@1"));
 }
 
 async fn a_job_that_no_worker_on_the_bus_serves_waits_for_a_claim(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({"topic": "job.other"})).await;
-    let run = scene.start(&acme()).await;
-    scene.save(&acme(), json!({})).await;
-    let served = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({"topic": "job.other"})).await;
+    let run = fixture.start(&acme()).await;
+    fixture.save(&acme(), json!({})).await;
+    let served = fixture.start(&acme()).await;
     assert_eq!(worker.next_job().await.job_id, format!("{served}:work@1"));
     let claim = Claim {
         tenant: acme(),
@@ -117,59 +121,71 @@ async fn a_job_that_no_worker_on_the_bus_serves_waits_for_a_claim(release: NatsR
         term: LeaseTerm::For(Duration::from_secs(15)),
         edge: Edge::Http,
     };
-    let claimed = scene.control.claim(claim, Duration::ZERO).await.unwrap();
+    let claimed = fixture
+        .control
+        .results
+        .claim(claim, Duration::ZERO, &tokio_util::sync::CancellationToken::new())
+        .await
+        .unwrap();
     let ids: Vec<String> = claimed.iter().map(|claimed| claimed.job.id.to_string()).collect();
-    assert_eq!(ids, [format!("{run}:work@1")], "each job has one holder, however it was taken");
+    assert_eq!(ids, [format!("{run}:work@1")], "each job has one holder");
 }
 
-async fn a_job_that_could_not_be_pushed_is_pushed_again_and_costs_no_retry(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    scene.mailbox.refuse_inputs(2);
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+async fn a_failed_push_is_repeated_and_uses_no_retry(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    fixture.mailbox.refuse_inputs(2);
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     assert_eq!(job.job_id, format!("{run}:work@3"));
-    worker.succeed(&scene, &job, &json!("ok")).await;
-    let run = scene.ended(&acme(), run).await;
+    worker.succeed(&fixture, &job, &json!("ok")).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, run.steps[&"work".parse().unwrap()].failures), (RunStatus::Succeeded, 0));
-    assert_eq!(scene.tally.jobs_given_back.get(), 2);
+    assert_eq!(fixture.tally.jobs_given_back.get(), 2);
 }
 
-async fn a_cancelled_run_is_told_to_its_worker(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut cancellations = scene.client.subscribe(wire::CANCEL).await.unwrap();
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+async fn a_cancellation_is_sent_to_the_worker(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    let mut cancellations = fixture.client.subscribe(wire::CANCEL).await.unwrap();
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
-    scene.control.cancel_run(&acme(), run, "a test").await.unwrap();
-    let message = timeout(Duration::from_secs(20), cancellations.next()).await.unwrap().unwrap();
+    fixture.control.runs.cancel(&acme(), run, "a test").await.unwrap();
+    let message = timeout(LIMIT, cancellations.next()).await.unwrap().unwrap();
     let Some(Payload::JobCancel(cancel)) = BusPacket::decode(&*message.payload).unwrap().payload else {
         panic!("not a cancellation");
     };
     assert_eq!((cancel.job_id, cancel.dispatch), (job.job_id.clone(), job.dispatch.clone()));
-    worker.succeed(&scene, &job, &json!("too late")).await;
-    until("its result is refused", async || scene.tally.results_refused.get() == 1).await;
+    worker.succeed(&fixture, &job, &json!("too late")).await;
+    until("the late result is refused", async || fixture.tally.results_refused.get() == 1).await;
 }
 
-async fn every_run_ends_although_the_store_loses_requests_and_replies(release: NatsRelease) {
-    let scene =
-        Scene::open(release, CapSettings { redelivery_delay: Duration::from_millis(20), ..fast() }).await;
-    let mut worker = Worker::join(&scene, "w1", Manner { capacity: 100, ..Manner::default() }).await;
-    scene.save(&acme(), json!({})).await;
-    until("it has spoken", async || spoken(&scene).await == 1).await;
+async fn every_run_ends_while_the_store_loses_requests_and_replies(release: NatsRelease) {
+    let fixture =
+        Fixture::open(release, CapSettings { redelivery_delay: Duration::from_millis(20), ..fast() }).await;
+    let mut worker =
+        Worker::join(&fixture, "w1", WorkerOptions { capacity: 100, ..WorkerOptions::default() }).await;
+    fixture.save(&acme(), json!({})).await;
+    until("its heartbeat has arrived", async || heard(&fixture).await == 1).await;
     let mut runs = Vec::new();
     for _ in 0..8 {
-        runs.push(scene.start(&acme()).await);
+        runs.push(fixture.start(&acme()).await);
     }
     let faults = Faults { requests_lost: 100, replies_lost: 250, ..Faults::NONE };
-    scene.store.set_faults(faults);
-    // A lease is for 15 minutes: a claim whose answer was lost would keep its job for longer than this test waits.
+    fixture.store.set_faults(faults);
+    // A claim whose answer was lost must not keep its job for its lease of 15 minutes.
     let all_ended = async {
         for run in &runs {
-            eventually("the run ends", async || {
-                let run = scene.control.store().run(&acme(), *run).await.ok()??;
+            until("the run ends", async || {
+                let run = fixture
+                    .control
+                    .process
+                    .reader()
+                    .call(ReadRun { tenant: acme(), run: *run })
+                    .await
+                    .ok()??;
                 run.head.status.is_final().then_some(())
             })
             .await;
@@ -178,16 +194,16 @@ async fn every_run_ends_although_the_store_loses_requests_and_replies(release: N
     let working = async {
         loop {
             let job = worker.next_job().await;
-            worker.succeed(&scene, &job, &json!(job.job_id)).await;
+            worker.succeed(&fixture, &job, &json!(job.job_id)).await;
         }
     };
     tokio::select! {
         () = all_ended => {}
-        () = working => unreachable!("it works for ever"),
+        () = working => unreachable!("the worker never ends"),
     }
-    scene.store.set_faults(Faults::NONE);
+    fixture.store.set_faults(Faults::NONE);
     for run in runs {
-        let ended = scene.ended(&acme(), run).await;
+        let ended = fixture.ended(&acme(), run).await;
         assert_eq!(
             (ended.head.status, ended.steps[&"work".parse().unwrap()].failures),
             (RunStatus::Succeeded, 0)

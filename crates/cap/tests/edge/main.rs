@@ -1,17 +1,17 @@
-//! The edge against real servers: every rule on the oldest NATS that is supported and on the newest.
+//! The NATS edge on real servers: every rule on the oldest supported NATS and on the newest.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dispatch;
+mod fixture;
 mod python;
 mod results;
-mod scene;
 mod scheduling;
 mod silence;
 mod streams;
 mod worker;
 
-/// Makes a test for each release of NATS out of each rule.
+/// Makes a test of each rule for each release of NATS.
 macro_rules! on_both_releases {
     ($($rule:ident),* $(,)?) => {
         mod debian {

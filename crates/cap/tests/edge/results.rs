@@ -1,5 +1,6 @@
-//! What workers say about their jobs.
+//! Results of workers.
 
+use interlock_backend::verbs::{ListDeadLetters, ReadTimeline};
 use std::time::Duration;
 
 use interlock_backend::PageRequest;
@@ -9,31 +10,32 @@ use interlock_cap::wire::{DispatchIdentity, JobResult, JobStatus};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::history::EventKind;
 use interlock_model::run::RunStatus;
+use interlock_poll::until;
 use interlock_servers::NatsRelease;
 use serde_json::json;
 
-use crate::scene::{Scene, acme, eventually, fast, output, until};
-use crate::worker::{Manner, Worker};
+use crate::fixture::{Fixture, acme, fast, output};
+use crate::worker::{Worker, WorkerOptions};
 
 crate::on_both_releases!(
     a_job_ends_with_its_output,
     a_job_without_an_output_ends_with_null,
-    an_unhandled_result_is_delivered_as_often_as_the_policy_says_and_then_is_a_dead_letter,
+    an_unhandled_result_becomes_a_dead_letter_after_the_configured_deliveries,
     an_unhandled_result_is_delivered_a_hundred_times_by_default,
     a_result_that_arrives_before_its_output_waits_for_it,
     a_result_of_an_older_attempt_is_refused,
     a_result_of_another_worker_is_refused,
     a_result_that_echoes_another_fence_is_refused,
     a_fatal_failure_is_not_retried,
-    what_is_no_result_is_acknowledged_and_counted,
-    progress_stands_in_the_timeline,
+    an_unreadable_result_is_acknowledged_and_counted,
+    progress_is_in_the_timeline,
 );
 
 async fn a_job_ends_with_its_output(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({"input": {"n": 20}, "timeout_sec": 60})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({"input": {"n": 20}, "timeout_sec": 60})).await;
+    let run = fixture.start(&acme()).await;
 
     let job = worker.next_job().await;
     assert_eq!(job.job_id, format!("{run}:work@1"));
@@ -41,66 +43,71 @@ async fn a_job_ends_with_its_output(release: NatsRelease) {
     assert_eq!((job.tenant_id.as_str(), job.workflow_id.as_str()), ("acme", "flow"));
     assert_eq!(job.labels["run_id"], run.to_string());
     assert!((1..=60_000).contains(&job.budget.unwrap().deadline_ms));
-    let input = scene.redis.command(&["GET", &format!("ctx:{}", job.job_id)]).await.unwrap();
+    let input = fixture.redis.command(&["GET", &format!("ctx:{}", job.job_id)]).await.unwrap();
     assert_eq!(input, r#"{"n":20}"#);
-    worker.succeed(&scene, &job, &json!({"answer": 42})).await;
+    worker.succeed(&fixture, &job, &json!({"answer": 42})).await;
 
-    let run = scene.ended(&acme(), run).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!({"answer": 42})));
-    until("the result is acknowledged", async || in_the_stream(&scene).await == 0).await;
-    assert_eq!(scene.tally.results_recorded.get(), 1);
+    until("the result is acknowledged", async || unacknowledged(&fixture).await == 0).await;
+    assert_eq!(fixture.tally.results_recorded.get(), 1);
 }
 
 async fn a_job_without_an_output_ends_with_null(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     worker.report(worker.result(&job, JobStatus::Running)).await;
     worker.report(worker.result(&job, JobStatus::Succeeded)).await;
-    let run = scene.ended(&acme(), run).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!(null)));
 }
 
-/// Results that were not acknowledged yet.
-async fn in_the_stream(scene: &Scene) -> u64 {
-    let context = async_nats::jetstream::new(scene.client.clone());
+/// The number of results that are not acknowledged.
+async fn unacknowledged(fixture: &Fixture) -> u64 {
+    let context = async_nats::jetstream::new(fixture.client.clone());
     let consumer: async_nats::jetstream::consumer::PullConsumer =
         context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
     let info = consumer.cached_info();
     info.num_pending + u64::try_from(info.num_ack_pending).unwrap()
 }
 
-async fn letters(scene: &Scene) -> Vec<DeadLetter> {
+async fn letters(fixture: &Fixture) -> Vec<DeadLetter> {
     let page = PageRequest { limit: 10, after: None };
-    scene.control.store().dead_letters(&acme(), &page).await.unwrap().items
+    fixture
+        .control
+        .process
+        .reader()
+        .call(ListDeadLetters { tenant: acme(), page: page.clone() })
+        .await
+        .unwrap()
+        .items
 }
 
-/// A result whose pointer leads to nothing, until it is given up. Returns the letter and the times between its tries.
+/// Reports a result without output until it is given up. Returns the dead letter and the times between deliveries.
 async fn give_up(release: NatsRelease, settings: CapSettings) -> (DeadLetter, Vec<Duration>) {
-    let scene = Scene::open(release, settings).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, settings).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     let result_ptr = format!("redis://res:{}", job.job_id);
     worker.report(JobResult { result_ptr, ..worker.result(&job, JobStatus::Succeeded) }).await;
 
-    let letter = eventually("a dead letter", async || letters(&scene).await.into_iter().next()).await;
-    // The step has no retries: its failure is the run's.
-    let run = scene.ended(&acme(), run).await;
+    let letter = until("a dead letter", async || letters(&fixture).await.into_iter().next()).await;
+    // The step has no retries, so the run fails.
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!(run.head.status, RunStatus::Failed);
     assert_eq!(letter.job.to_string(), job.job_id);
-    until("the result is acknowledged", async || in_the_stream(&scene).await == 0).await;
-    assert_eq!((letters(&scene).await.len(), scene.tally.results_buried.get()), (1, 1));
-    let readings = scene.mailbox.readings();
+    until("the result is acknowledged", async || unacknowledged(&fixture).await == 0).await;
+    assert_eq!((letters(&fixture).await.len(), fixture.tally.results_buried.get()), (1, 1));
+    let readings = fixture.mailbox.readings();
     (letter, readings.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
 
-async fn an_unhandled_result_is_delivered_as_often_as_the_policy_says_and_then_is_a_dead_letter(
-    release: NatsRelease,
-) {
+async fn an_unhandled_result_becomes_a_dead_letter_after_the_configured_deliveries(release: NatsRelease) {
     let redelivery_delay = Duration::from_millis(200);
     let (letter, between) =
         give_up(release, CapSettings { max_deliver: 5, redelivery_delay, ..fast() }).await;
@@ -117,60 +124,60 @@ async fn an_unhandled_result_is_delivered_a_hundred_times_by_default(release: Na
 }
 
 async fn a_result_that_arrives_before_its_output_waits_for_it(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     let key = format!("res:{}", job.job_id);
-    scene.redis.command(&["SET", &key, "{half"]).await.unwrap();
+    fixture.redis.command(&["SET", &key, "{half"]).await.unwrap();
     let result_ptr = format!("redis://{key}");
     worker.report(JobResult { result_ptr, ..worker.result(&job, JobStatus::Succeeded) }).await;
-    until("it is put off", async || scene.tally.results_put_off.get() > 1).await;
-    scene.redis.command(&["SET", &key, "[1]"]).await.unwrap();
-    let run = scene.ended(&acme(), run).await;
+    until("the result is deferred", async || fixture.tally.results_put_off.get() > 1).await;
+    fixture.redis.command(&["SET", &key, "[1]"]).await.unwrap();
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!([1])));
 }
 
 async fn a_result_of_an_older_attempt_is_refused(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({"retry": {"max_retries": 1, "initial_backoff_sec": 0}})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({"retry": {"max_retries": 1, "initial_backoff_sec": 0}})).await;
+    let run = fixture.start(&acme()).await;
     let first = worker.next_job().await;
     worker.fail(&first, JobStatus::Failed).await;
     let second = worker.next_job().await;
     assert_eq!(second.job_id, format!("{run}:work@2"));
 
-    worker.succeed(&scene, &first, &json!("late")).await;
-    until("the late result is refused", async || scene.tally.results_refused.get() == 1).await;
-    assert!(!scene.run(&acme(), run).await.head.status.is_final());
+    worker.succeed(&fixture, &first, &json!("late")).await;
+    until("the late result is refused", async || fixture.tally.results_refused.get() == 1).await;
+    assert!(!fixture.run(&acme(), run).await.head.status.is_final());
 
-    worker.succeed(&scene, &second, &json!("right")).await;
-    let run = scene.ended(&acme(), run).await;
+    worker.succeed(&fixture, &second, &json!("right")).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!("right")));
 }
 
 async fn a_result_of_another_worker_is_refused(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "holder", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "holder", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
-    let other = Worker::join(&scene, "other", Manner::default()).await;
-    other.succeed(&scene, &job, &json!("stolen")).await;
-    until("the other's result is refused", async || scene.tally.results_refused.get() == 1).await;
+    let other = Worker::join(&fixture, "other", WorkerOptions::default()).await;
+    other.succeed(&fixture, &job, &json!("stolen")).await;
+    until("the other's result is refused", async || fixture.tally.results_refused.get() == 1).await;
 
-    worker.succeed(&scene, &job, &json!("mine")).await;
-    let run = scene.ended(&acme(), run).await;
+    worker.succeed(&fixture, &job, &json!("mine")).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!(output(&run), json!("mine"));
 }
 
 async fn a_result_that_echoes_another_fence_is_refused(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     let dispatch = job.dispatch.clone().unwrap();
     assert_eq!((dispatch.dispatch_id.as_str(), dispatch.assigned_worker_id.as_str()), (&*job.job_id, "w1"));
@@ -178,51 +185,57 @@ async fn a_result_that_echoes_another_fence_is_refused(release: NatsRelease) {
     let stale = DispatchIdentity { attempt: dispatch.attempt - 1, ..dispatch.clone() };
     let result = worker.result(&job, JobStatus::Succeeded);
     worker.report(JobResult { dispatch: Some(stale), ..result.clone() }).await;
-    until("the stale echo is refused", async || scene.tally.results_refused.get() == 1).await;
-    assert!(!scene.run(&acme(), run).await.head.status.is_final());
+    until("the stale echo is refused", async || fixture.tally.results_refused.get() == 1).await;
+    assert!(!fixture.run(&acme(), run).await.head.status.is_final());
 
     worker.report(JobResult { dispatch: Some(dispatch), ..result }).await;
-    assert_eq!(scene.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
+    assert_eq!(fixture.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
 }
 
 async fn a_fatal_failure_is_not_retried(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({"retry": {"max_retries": 3, "initial_backoff_sec": 0}})).await;
-    let run = scene.start(&acme()).await;
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({"retry": {"max_retries": 3, "initial_backoff_sec": 0}})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     worker.fail(&job, JobStatus::FailedFatal).await;
-    let run = scene.ended(&acme(), run).await;
+    let run = fixture.ended(&acme(), run).await;
     assert_eq!(run.head.status, RunStatus::Failed);
     assert_eq!(run.steps[&"work".parse().unwrap()].attempts, 1);
 }
 
-async fn what_is_no_result_is_acknowledged_and_counted(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.client.publish(interlock_cap::wire::RESULT, "\u{ff}nonsense".into()).await.unwrap();
+async fn an_unreadable_result_is_acknowledged_and_counted(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    let worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.client.publish(interlock_cap::wire::RESULT, "\u{ff}nonsense".into()).await.unwrap();
     let nameless =
         JobResult { worker_id: "w1".to_owned(), job_id: "no job".to_owned(), ..JobResult::default() };
     worker.report(JobResult { status: JobStatus::Succeeded.into(), ..nameless }).await;
-    until("both are passed over", async || scene.tally.packets_dropped.get() == 2).await;
-    until("both are acknowledged", async || in_the_stream(&scene).await == 0).await;
+    until("both are dropped", async || fixture.tally.packets_dropped.get() == 2).await;
+    until("both are acknowledged", async || unacknowledged(&fixture).await == 0).await;
 }
 
-async fn progress_stands_in_the_timeline(release: NatsRelease) {
-    let scene = Scene::open(release, fast()).await;
-    let mut worker = Worker::join(&scene, "w1", Manner::default()).await;
-    scene.save(&acme(), json!({})).await;
-    let run = scene.start(&acme()).await;
+async fn progress_is_in_the_timeline(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     worker.progress(&job, 101).await;
     worker.progress(&job, 40).await;
-    let told = eventually("progress in the timeline", async || {
-        let timeline = scene.control.store().timeline(&acme(), run, 0, 100).await.unwrap();
+    let progress = until("progress in the timeline", async || {
+        let timeline = fixture
+            .control
+            .process
+            .reader()
+            .call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 })
+            .await
+            .unwrap();
         timeline.into_iter().find(|recorded| recorded.event.kind == EventKind::StepProgress)
     })
     .await;
     assert_eq!(
-        (told.event.data, told.event.message.as_deref()),
-        (Some(json!({"percent": 40})), Some("on it"))
+        (progress.event.data, progress.event.message.as_deref()),
+        (Some(json!({"percent": 40})), Some("half way"))
     );
 }

@@ -1,4 +1,4 @@
-//! Streams and consumer: as asked, or a sentence.
+//! Streams and the consumer are as configured, or the error says why not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, Stor
 use async_nats::jetstream::{self, Context};
 use interlock_backend::clock::SystemClock;
 use interlock_backend::inspection::{Probe as _, Probed};
-use interlock_backend::{InProcessBus, memory};
+use interlock_backend::{InProcessBus, Store, memory};
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_cap::streams::{JOBS_STREAM, RESULTS_CONSUMER, SYSTEM_STREAM};
@@ -16,32 +16,31 @@ use interlock_cap::{CapSettings, Edge, Parts, PrepareError, StreamProbe};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
-use interlock_model::doctor::{Invariant, Mending};
-use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
+use interlock_model::doctor::{Invariant, RepairOutcome};
+use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis};
 
 crate::on_both_releases!(
-    streams_are_as_asked,
+    streams_are_created_as_configured,
     streams_and_a_consumer_that_differ_are_changed,
-    a_stream_that_stores_more_is_somebody_elses,
-    a_stream_that_overlaps_is_told_of,
-    what_nats_cannot_change_is_told_of,
-    a_server_without_jetstream_is_told_what_to_do,
-    a_consumer_that_is_gone_is_found_and_made_again,
+    a_stream_with_other_subjects_is_refused_and_left_alone,
+    an_overlapping_stream_is_refused,
+    a_change_that_nats_refuses_is_reported,
+    a_server_without_jetstream_is_refused_with_advice,
+    a_missing_consumer_is_found_and_repaired,
 );
 
-struct Bench {
+struct StreamFixture {
     nats: Nats,
-    _redis: Redis,
     mailbox: Arc<RedisMailbox>,
 }
 
-impl Bench {
-    async fn set_up(release: NatsRelease, jet_stream: bool) -> Self {
+impl StreamFixture {
+    async fn start(release: NatsRelease, jet_stream: bool) -> Self {
         let nats = Nats::start(NatsOptions { release, jet_stream, ..NatsOptions::default() }).await.unwrap();
-        let redis = Redis::start(RedisOptions::default()).await.unwrap();
+        let redis = Redis::shared().await.unwrap();
         let connection = Connection::open(ConnectSettings::new(redis.url().parse().unwrap())).await.unwrap();
         let mailbox = Arc::new(RedisMailbox::new(connection.clone(), connection));
-        Self { nats, _redis: redis, mailbox }
+        Self { nats, mailbox }
     }
 
     async fn context(&self) -> Context {
@@ -51,7 +50,7 @@ impl Bench {
     async fn prepare(&self, settings: CapSettings) -> Result<Edge, PrepareError> {
         let (clock, bus) = (Arc::new(SystemClock), Arc::new(InProcessBus::default()));
         let foundation = Foundation {
-            store: Arc::new(memory::store(clock.clone())),
+            store: Store::new(Arc::new(memory::store(clock.clone()))),
             bus: bus.clone(),
             clock,
             identity: Identity::from_seed(1),
@@ -70,12 +69,12 @@ impl Bench {
     }
 }
 
-async fn streams_are_as_asked(release: NatsRelease) {
-    let bench = Bench::set_up(release, true).await;
-    drop(bench.prepare(CapSettings::default()).await.unwrap());
-    // Again, when all is there.
-    drop(bench.prepare(CapSettings::default()).await.unwrap());
-    let context = bench.context().await;
+async fn streams_are_created_as_configured(release: NatsRelease) {
+    let fixture = StreamFixture::start(release, true).await;
+    drop(fixture.prepare(CapSettings::default()).await.unwrap());
+    // Again, when everything exists.
+    drop(fixture.prepare(CapSettings::default()).await.unwrap());
+    let context = fixture.context().await;
     for (name, subjects) in [(SYSTEM_STREAM, &["sys.job.*"][..]), (JOBS_STREAM, &["job.>", "worker.*.jobs"])]
     {
         let stream = context.get_stream(name).await.unwrap();
@@ -95,8 +94,8 @@ async fn streams_are_as_asked(release: NatsRelease) {
 }
 
 async fn streams_and_a_consumer_that_differ_are_changed(release: NatsRelease) {
-    let bench = Bench::set_up(release, true).await;
-    let context = bench.context().await;
+    let fixture = StreamFixture::start(release, true).await;
+    let context = fixture.context().await;
     let planted = Config {
         name: SYSTEM_STREAM.to_owned(),
         subjects: vec!["sys.job.*".to_owned()],
@@ -111,7 +110,7 @@ async fn streams_and_a_consumer_that_differ_are_changed(release: NatsRelease) {
         ..pull::Config::default()
     };
     stream.create_consumer(planted).await.unwrap();
-    drop(bench.prepare(CapSettings::default()).await.unwrap());
+    drop(fixture.prepare(CapSettings::default()).await.unwrap());
     let consumer: PullConsumer =
         context.get_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
     assert_eq!(consumer.cached_info().config.max_deliver, 100);
@@ -119,82 +118,82 @@ async fn streams_and_a_consumer_that_differ_are_changed(release: NatsRelease) {
     assert_eq!(stream.cached_info().config.max_bytes, 1 << 30);
 }
 
-async fn a_stream_that_stores_more_is_somebody_elses(release: NatsRelease) {
-    let bench = Bench::set_up(release, true).await;
+async fn a_stream_with_other_subjects_is_refused_and_left_alone(release: NatsRelease) {
+    let fixture = StreamFixture::start(release, true).await;
     let planted =
         Config { name: SYSTEM_STREAM.to_owned(), subjects: vec!["sys.>".to_owned()], ..Config::default() };
-    bench.context().await.create_stream(planted).await.unwrap();
-    let refusal = bench.refusal().await;
+    fixture.context().await.create_stream(planted).await.unwrap();
+    let refusal = fixture.refusal().await;
     assert!(refusal.contains("the stream CORDUM_SYS already stores sys.>, as Cordum's does"), "{refusal}");
     assert!(refusal.contains("nats stream rm CORDUM_SYS"), "{refusal}");
-    let stream = bench.context().await.get_stream(SYSTEM_STREAM).await.unwrap();
-    assert_eq!(stream.cached_info().config.subjects, ["sys.>"], "it is left as it was");
+    let stream = fixture.context().await.get_stream(SYSTEM_STREAM).await.unwrap();
+    assert_eq!(stream.cached_info().config.subjects, ["sys.>"], "the stream was changed");
 }
 
-async fn a_stream_that_overlaps_is_told_of(release: NatsRelease) {
-    let bench = Bench::set_up(release, true).await;
+async fn an_overlapping_stream_is_refused(release: NatsRelease) {
+    let fixture = StreamFixture::start(release, true).await;
     let planted =
         Config { name: "OTHER".to_owned(), subjects: vec!["sys.>".to_owned()], ..Config::default() };
-    bench.context().await.create_stream(planted).await.unwrap();
-    let refusal = bench.refusal().await;
+    fixture.context().await.create_stream(planted).await.unwrap();
+    let refusal = fixture.refusal().await;
     assert!(refusal.contains("another stream stores subjects of CORDUM_SYS already"), "{refusal}");
 }
 
-async fn what_nats_cannot_change_is_told_of(release: NatsRelease) {
-    let bench = Bench::set_up(release, true).await;
+async fn a_change_that_nats_refuses_is_reported(release: NatsRelease) {
+    let fixture = StreamFixture::start(release, true).await;
     let planted = Config {
         name: JOBS_STREAM.to_owned(),
         subjects: vec!["job.>".to_owned()],
         storage: StorageType::Memory,
         ..Config::default()
     };
-    bench.context().await.create_stream(planted).await.unwrap();
-    let refusal = bench.refusal().await;
+    fixture.context().await.create_stream(planted).await.unwrap();
+    let refusal = fixture.refusal().await;
     assert!(refusal.starts_with("NATS refused the stream CORDUM_JOBS:"), "{refusal}");
 }
 
-async fn a_server_without_jetstream_is_told_what_to_do(release: NatsRelease) {
-    let bench = Bench::set_up(release, false).await;
-    let refusal = bench.refusal().await;
+async fn a_server_without_jetstream_is_refused_with_advice(release: NatsRelease) {
+    let fixture = StreamFixture::start(release, false).await;
+    let refusal = fixture.refusal().await;
     assert!(refusal.contains("start nats-server with -js"), "{refusal}");
 }
 
-async fn a_consumer_that_is_gone_is_found_and_made_again(release: NatsRelease) {
-    let mut bench = Bench::set_up(release, true).await;
-    let client = async_nats::connect(bench.nats.url()).await.unwrap();
+async fn a_missing_consumer_is_found_and_repaired(release: NatsRelease) {
+    let mut fixture = StreamFixture::start(release, true).await;
+    let client = async_nats::connect(fixture.nats.url()).await.unwrap();
     let probe = StreamProbe::new(client, CapSettings::default());
     let (gone, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
-    // First there is no stream, then no consumer of it.
+    // First the stream is missing, then its consumer.
     for _ in 0..2 {
         let probed = probe.probe().await;
         let [Probed::Found(finding), Probed::Unseen { invariant, .. }] = probed.as_slice() else {
-            panic!("nobody takes results, but: {probed:?}")
+            panic!("unexpected: {probed:?}")
         };
         assert_eq!((finding.invariant, finding.subject.as_str()), (gone, RESULTS_CONSUMER));
         assert!(finding.is_repairable && *invariant == lag, "{finding:?}");
-        assert_eq!(probe.mend(gone, "another").await, Ok(Mending::NothingToDo));
-        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::Mended));
+        assert_eq!(probe.mend(gone, "another").await, Ok(RepairOutcome::NothingToDo));
+        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
         assert_eq!(probe.probe().await, [Probed::Sound(gone), Probed::Sound(lag)]);
-        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::NothingToDo));
-        let context = bench.context().await;
+        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::NothingToDo));
+        let context = fixture.context().await;
         context.delete_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
     }
-    assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(Mending::Mended));
-    wait_on_the_stream(&bench.context().await, 5_001).await;
+    assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
+    publish_results(&fixture.context().await, 5_001).await;
     let probed = probe.probe().await;
     let [Probed::Sound(_), Probed::Found(finding)] = probed.as_slice() else { panic!("{probed:?}") };
     assert_eq!((finding.invariant, finding.is_repairable), (lag, false));
     assert!(finding.detail.starts_with("5001 results"), "{finding:?}");
-    bench.nats.kill().await.unwrap();
+    fixture.nats.kill().await.unwrap();
     let probed = probe.probe().await;
     assert!(matches!(probed[..], [Probed::Unseen { .. }, Probed::Unseen { .. }]), "{probed:?}");
 }
 
-/// So many results that nobody takes.
-async fn wait_on_the_stream(context: &Context, results: usize) {
+/// Publishes results that no consumer reads.
+async fn publish_results(context: &Context, results: usize) {
     let mut last = None;
     for _ in 0..results {
         last = Some(context.publish("sys.job.result", "x".into()).await.unwrap());
     }
-    last.expect("there is at least one").await.unwrap();
+    last.expect("at least one was published").await.unwrap();
 }

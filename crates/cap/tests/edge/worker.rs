@@ -1,4 +1,4 @@
-//! A worker of the protocol, written by hand.
+//! A scripted worker of the protocol.
 
 use std::time::Duration;
 
@@ -8,27 +8,26 @@ use interlock_cap::wire::{
     self, BusPacket, ComponentRole, Handshake, Heartbeat, JobProgress, JobRequest, JobResult, JobStatus,
     Payload,
 };
+use interlock_poll::LIMIT;
 use prost::Message as _;
 use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::scene::{Scene, TOPIC};
-
-const LIMIT: Duration = Duration::from_secs(20);
+use crate::fixture::{Fixture, TOPIC};
 
 /// How a worker behaves.
 #[derive(Debug, Clone)]
-pub(crate) struct Manner {
+pub(crate) struct WorkerOptions {
     pub(crate) capacity: i32,
     pub(crate) tenant: Option<&'static str>,
     pub(crate) every: Duration,
     pub(crate) capabilities: &'static [&'static str],
-    /// None if empty.
+    /// Empty for no pool.
     pub(crate) pool: &'static str,
 }
 
-impl Default for Manner {
+impl Default for WorkerOptions {
     fn default() -> Self {
         Self { capacity: 4, tenant: None, every: Duration::from_millis(100), capabilities: &[], pool: "" }
     }
@@ -42,9 +41,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// A worker that has introduced itself. Dropping it ends its heartbeats.
-    pub(crate) async fn join(scene: &Scene, id: &str, manner: Manner) -> Self {
-        let client = async_nats::connect(scene.nats.url()).await.unwrap();
+    /// Sends the handshake and begins to send heartbeats. Dropping the worker ends them.
+    pub(crate) async fn join(fixture: &Fixture, id: &str, options: WorkerOptions) -> Self {
+        let client = async_nats::connect(fixture.nats.url()).await.unwrap();
         let jobs = client.subscribe(format!("worker.{id}.jobs")).await.unwrap();
         let handshake = Handshake {
             component_id: id.to_owned(),
@@ -53,20 +52,21 @@ impl Worker {
             ready_topics: vec![TOPIC.to_owned()],
             ..Handshake::default()
         };
-        say(&client, wire::HANDSHAKE, id, Payload::Handshake(handshake)).await;
-        let heartbeat = heartbeat(id, &manner);
-        let beating = tokio::spawn(beat(client.clone(), heartbeat, manner.every));
+        publish(&client, wire::HANDSHAKE, id, Payload::Handshake(handshake)).await;
+        let heartbeat = heartbeat(id, &options);
+        let beating = tokio::spawn(beat(client.clone(), heartbeat, options.every));
         Self { id: id.to_owned(), client, jobs, _beating: AbortOnDropHandle::new(beating) }
     }
 
     pub(crate) async fn beat_once(&self) {
         let heartbeat = Heartbeat { worker_id: self.id.clone(), ..Heartbeat::default() };
-        say(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
+        publish(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
     }
 
-    /// Says once that it behaves so.
-    pub(crate) async fn beat_as(&self, manner: &Manner) {
-        say(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat(&self.id, manner))).await;
+    /// Sends one heartbeat with these options.
+    pub(crate) async fn beat_as(&self, options: &WorkerOptions) {
+        publish(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat(&self.id, options)))
+            .await;
     }
 
     pub(crate) async fn next_job(&mut self) -> JobRequest {
@@ -74,17 +74,17 @@ impl Worker {
         request(&message)
     }
 
-    /// The next job, if one has been pushed already.
-    pub(crate) async fn job_at_hand(&mut self) -> Option<JobRequest> {
+    /// The next job, if one was already pushed.
+    pub(crate) async fn pushed_job(&mut self) -> Option<JobRequest> {
         self.client.flush().await.unwrap();
         let message = timeout(Duration::from_millis(1), self.jobs.next()).await.ok()??;
         Some(request(&message))
     }
 
-    /// Lays the output down and says that the job is done, as the SDK does.
-    pub(crate) async fn succeed(&self, scene: &Scene, job: &JobRequest, output: &Value) {
+    /// Stores the output and reports success, as the SDK does.
+    pub(crate) async fn succeed(&self, fixture: &Fixture, job: &JobRequest, output: &Value) {
         let key = format!("res:{}", job.job_id);
-        scene.redis.command(&["SET", &key, &output.to_string()]).await.unwrap();
+        fixture.redis.command(&["SET", &key, &output.to_string()]).await.unwrap();
         self.report(JobResult {
             result_ptr: format!("redis://{key}"),
             ..self.result(job, JobStatus::Succeeded)
@@ -107,28 +107,28 @@ impl Worker {
     }
 
     pub(crate) async fn report(&self, result: JobResult) {
-        say(&self.client, wire::RESULT, &self.id, Payload::JobResult(result)).await;
+        publish(&self.client, wire::RESULT, &self.id, Payload::JobResult(result)).await;
     }
 
     pub(crate) async fn progress(&self, job: &JobRequest, percent: i32) {
         let progress = JobProgress {
             job_id: job.job_id.clone(),
             percent,
-            message: "on it".to_owned(),
+            message: "half way".to_owned(),
             ..JobProgress::default()
         };
-        say(&self.client, wire::PROGRESS, &self.id, Payload::JobProgress(progress)).await;
+        publish(&self.client, wire::PROGRESS, &self.id, Payload::JobProgress(progress)).await;
     }
 }
 
-fn heartbeat(id: &str, manner: &Manner) -> Heartbeat {
-    let labels = manner.tenant.map(|tenant| ("tenant".to_owned(), tenant.to_owned()));
+fn heartbeat(id: &str, options: &WorkerOptions) -> Heartbeat {
+    let labels = options.tenant.map(|tenant| ("tenant".to_owned(), tenant.to_owned()));
     Heartbeat {
         worker_id: id.to_owned(),
-        max_parallel_jobs: manner.capacity,
+        max_parallel_jobs: options.capacity,
         labels: labels.into_iter().collect(),
-        capabilities: manner.capabilities.iter().map(|&name| name.to_owned()).collect(),
-        pool: manner.pool.to_owned(),
+        capabilities: options.capabilities.iter().map(|&name| name.to_owned()).collect(),
+        pool: options.pool.to_owned(),
         ..Heartbeat::default()
     }
 }
@@ -142,15 +142,15 @@ fn request(message: &async_nats::Message) -> JobRequest {
 async fn beat(client: Client, heartbeat: Heartbeat, every: Duration) {
     let id = heartbeat.worker_id.clone();
     let mut ticks = tokio::time::interval(every);
-    // The SDK, too, begins with a pause.
+    // The SDK also begins with a pause.
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        say(&client, wire::HEARTBEAT, &id, Payload::Heartbeat(heartbeat.clone())).await;
+        publish(&client, wire::HEARTBEAT, &id, Payload::Heartbeat(heartbeat.clone())).await;
     }
 }
 
-pub(crate) async fn say(client: &Client, subject: &'static str, sender: &str, payload: Payload) {
+pub(crate) async fn publish(client: &Client, subject: &'static str, sender: &str, payload: Payload) {
     let packet = BusPacket {
         trace_id: "trace".to_owned(),
         sender_id: sender.to_owned(),
@@ -160,6 +160,6 @@ pub(crate) async fn say(client: &Client, subject: &'static str, sender: &str, pa
         ..BusPacket::default()
     };
     client.publish(subject, packet.encode_to_vec().into()).await.unwrap();
-    // While NATS is away it waits; that is the client's business.
+    // While NATS is unreachable, the client keeps the packet.
     let _ = timeout(Duration::from_secs(1), client.flush()).await;
 }

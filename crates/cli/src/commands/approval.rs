@@ -1,4 +1,4 @@
-//! `interlock approval`: the questions that runs wait for, and their answers.
+//! `interlock approval`: approve or reject pending steps.
 
 use clap::{Args, Subcommand};
 use interlock_api::Page;
@@ -6,35 +6,36 @@ use interlock_api::approvals::ApprovalView;
 use interlock_model::approval::Verdict;
 
 use super::{Session, pages};
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 use crate::exit::Result;
 use crate::output::table;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Approval {
-    /// The open questions
-    List(Listing),
-    /// Answer one
+pub(crate) enum ApprovalCommand {
+    /// List steps that wait for an approval
+    List(ListFlags),
+    /// Approve or reject one of them
     #[command(
         after_help = "Example: interlock approval job 0192f0c1-…:release@1 --approve --reason 'looks good'"
     )]
-    Job(Answer),
+    Job(VerdictFlags),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Answer {
+pub(crate) struct VerdictFlags {
+    /// Job id, as `approval list` prints it
     job: String,
     #[command(flatten)]
-    choice: Choice,
-    /// Why, for the timeline
+    choice: VerdictChoice,
+    /// Reason, recorded in the timeline
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Choice {
-    /// Let the run go on
+struct VerdictChoice {
+    /// Let the run continue
     #[arg(long)]
     approve: bool,
     /// End the run as denied
@@ -42,14 +43,14 @@ struct Choice {
     reject: bool,
 }
 
-pub(super) async fn run(approval: Approval, session: &Session) -> Result<()> {
+pub(super) async fn run(command: ApprovalCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
-    match approval {
-        Approval::List(listing) => {
+    match command {
+        ApprovalCommand::List(listing) => {
             let page = pages::collect(listing, async |query| client.approvals(&query).await).await?;
             output.result(&page, overview)
         }
-        Approval::Job(Answer { job, choice, reason }) => {
+        ApprovalCommand::Job(VerdictFlags { job, choice, reason }) => {
             let verdict = if choice.reject { Verdict::Rejected } else { Verdict::Approved };
             let resolved = client.resolve_approval(&job, verdict, reason).await?;
             output.result(&resolved, |resolved| resolved.job_id.to_string())

@@ -1,4 +1,4 @@
-//! `interlock completions`: a script for the shell.
+//! `interlock completions`: generate shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use crate::exit::Result;
 use crate::output::raw;
 
 pub(super) fn run(shell: Shell) -> Result<()> {
-    // Made in memory first: the generator panics when the pipe it writes to is closed.
+    // Generated in memory first: the generator panics when the pipe that it writes to is closed.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "interlock", &mut script);
     raw(&script)

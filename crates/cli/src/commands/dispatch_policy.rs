@@ -1,8 +1,8 @@
-//! `interlock dispatch-policy`: what must be decided before a job may go to a worker.
+//! `interlock dispatch-policy`: show and test the policy that decides which jobs may go to a worker.
 
 use clap::{Args, Subcommand};
 use interlock_api::dispatch_policy::{
-    CheckRequest, CheckView, DispatchPolicyView, PolicyServiceView, RuleLook,
+    CheckRequest, CheckView, DispatchPolicyView, PolicyServiceView, RuleCheck,
 };
 use interlock_model::dispatch_policy::{FailureMode, Rule};
 use interlock_model::{JobId, Tag, Topic};
@@ -18,37 +18,37 @@ Examples:
   interlock dispatch-policy check --job 0192f0c1-…:deploy@1";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum DispatchPolicy {
-    /// What is in force: the rules in their order, and the service
+pub(crate) enum DispatchPolicyCommand {
+    /// Show the rules in force, in their order, and the policy service
     Show,
-    /// What would be decided of a job, and why; nothing is changed
-    Check(Check),
+    /// Show what the policy would decide for a job, and why; changes nothing
+    Check(PolicyCheckFlags),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Check {
-    /// A job that is there
+pub(crate) struct PolicyCheckFlags {
+    /// Id of an existing job
     #[arg(long, required_unless_present = "topic", conflicts_with_all = ["topic", "capability", "risk_tags", "requires"])]
     job: Option<JobId>,
-    /// The topic of a job that could be
+    /// Topic of a hypothetical job
     #[arg(long)]
     topic: Option<Topic>,
-    /// What the job is about to use
+    /// Capability that the job uses
     #[arg(long)]
     capability: Option<Tag>,
-    /// What makes it risky; may be given several times
+    /// Risk tag of the job; repeatable
     #[arg(long = "risk-tag", value_name = "TAG")]
     risk_tags: Vec<Tag>,
-    /// What its worker must be capable of; may be given several times
+    /// Capability that its worker must have; repeatable
     #[arg(long, value_name = "TAG")]
     requires: Vec<Tag>,
 }
 
-pub(super) async fn run(command: DispatchPolicy, session: &Session) -> Result<()> {
+pub(super) async fn run(command: DispatchPolicyCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
     match command {
-        DispatchPolicy::Show => output.result(&client.dispatch_policy().await?, show),
-        DispatchPolicy::Check(Check { job, topic, capability, risk_tags, requires }) => {
+        DispatchPolicyCommand::Show => output.result(&client.dispatch_policy().await?, show),
+        DispatchPolicyCommand::Check(PolicyCheckFlags { job, topic, capability, risk_tags, requires }) => {
             let request = CheckRequest { job_id: job, topic, capability, risk_tags, requires };
             output.result(&client.check_dispatch(&request).await?, explain)
         }
@@ -58,40 +58,39 @@ pub(super) async fn run(command: DispatchPolicy, session: &Session) -> Result<()
 fn show(policy: &DispatchPolicyView) -> String {
     let row = |rule: &Rule| [rule.name.to_string(), rule.words()];
     let rules = if policy.rules.is_empty() {
-        "no rules: what no service judges may go".to_owned()
+        "no rules: every job may go unless the service decides otherwise".to_owned()
     } else {
         table(["RULE", "DECISION"], policy.rules.iter().map(row))
     };
     let rest = fields(&[
         ("service", Some(policy.service.as_ref().map_or_else(|| "none".to_owned(), service))),
-        ("let go while it was away", Some(policy.fail_open_total.to_string())),
+        ("allowed while it was unreachable", Some(policy.fail_open_total.to_string())),
     ]);
     format!("{rules}\n{rest}")
 }
 
 fn explain(check: &CheckView) -> String {
-    let row = |look: &RuleLook| {
-        let why = look.mismatch.clone().unwrap_or_else(|| "matches, and decides".to_owned());
-        [look.name.clone(), look.decision.clone(), why]
+    let row = |check: &RuleCheck| {
+        let why = check.mismatch.clone().unwrap_or_else(|| "matches and decides".to_owned());
+        [check.name.clone(), check.decision.clone(), why]
     };
-    let mut words = String::new();
+    let mut text = String::new();
     if !check.rules.is_empty() {
-        words = table(["RULE", "SAYS", "WHY"], check.rules.iter().map(row)) + "\n";
+        text = table(["RULE", "DECISION", "WHY"], check.rules.iter().map(row)) + "\n";
     }
-    words
-        + &fields(&[
-            ("tenant", Some(check.tenant.to_string())),
-            ("decision", Some(check.decision.clone())),
-            ("because", Some(check.reason.clone())),
-            ("service", check.service.as_ref().map(service)),
-        ])
+    text + &fields(&[
+        ("tenant", Some(check.tenant.to_string())),
+        ("decision", Some(check.decision.clone())),
+        ("because", Some(check.reason.clone())),
+        ("service", check.service.as_ref().map(service)),
+    ])
 }
 
 fn service(service: &PolicyServiceView) -> String {
     let then = match service.failure {
-        FailureMode::Open => "jobs go on and are counted",
+        FailureMode::Open => "jobs may go and are counted",
         FailureMode::Closed => "jobs wait",
     };
-    let away = service.away_since.map_or_else(String::new, |since| format!(", away since {since}"));
-    format!("{} (breaker {}{away}; while it is away {then})", service.url, service.state)
+    let since = service.away_since.map_or_else(String::new, |since| format!(", unreachable since {since}"));
+    format!("{} (breaker {}{since}; while it is unreachable {then})", service.url, service.state)
 }

@@ -1,29 +1,32 @@
-//! `interlock dlq`: jobs that were given up on.
+//! `interlock dlq`: inspect, retry and delete dead letters.
 
 use clap::{ArgGroup, Args, Subcommand};
 use interlock_api::Page;
-use interlock_api::dead_letters::{DeadLetterView, LettersAnswer, LettersRequest};
+use interlock_api::dead_letters::{DeadLetterView, DeadLettersAnswer, DeadLettersRequest};
 use interlock_model::{RunId, Timestamp, Topic};
 use serde_json::json;
 
 use super::{Session, pages};
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 use crate::exit::{Exit, Result};
 use crate::output::{Output, fields, or_dash, say, table};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Dlq {
-    /// The dead letters, those of the newest runs first
-    List(Listing),
-    /// One dead letter
+pub(crate) enum DlqCommand {
+    /// List dead letters, those of the newest runs first
+    List(ListFlags),
+    /// Show one dead letter
     #[command(after_help = "Example: interlock dlq show 0192f0c1-…:build@10")]
-    Show { job: String },
-    /// Give the step of a dead letter, or of all that fit, another attempt in its run
+    Show {
+        /// Job id
+        job: String,
+    },
+    /// Retry the step of one dead letter, or of all that match, in its run
     #[command(after_help = RETRY_EXAMPLES)]
-    Retry(Chosen),
-    /// Forget a dead letter, or all that fit; their jobs and runs stay as they are
+    Retry(DeadLetterFilter),
+    /// Delete one dead letter, or all that match; jobs and runs stay as they are
     #[command(after_help = DELETE_EXAMPLES)]
-    Delete(Chosen),
+    Delete(DeadLetterFilter),
 }
 
 const RETRY_EXAMPLES: &str = "\
@@ -36,38 +39,40 @@ Examples:
   interlock dlq delete '0192f0c1-…:build@10'
   interlock dlq delete --before 2026-11-01T00:00:00Z";
 
-/// One letter by its job, or all that fit.
+/// One dead letter by its job, or all that match.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("which").required(true).multiple(true)
     .args(["job", "all", "reason_code", "topic", "run", "before"])))]
-pub(crate) struct Chosen {
-    /// The letter of this job
+pub(crate) struct DeadLetterFilter {
+    /// Job id of one dead letter
     #[arg(conflicts_with_all = ["all", "reason_code", "topic", "run", "before", "dry_run", "limit"])]
     job: Option<String>,
-    /// Every letter
+    /// All dead letters
     #[arg(long, conflicts_with_all = ["reason_code", "topic", "run", "before"])]
     all: bool,
-    /// `worker_lost` or `result_unhandled`
+    /// Only those with this code: `worker_lost` or `result_unhandled`
     #[arg(long, value_name = "CODE")]
     reason_code: Option<String>,
+    /// Only those of this topic
     #[arg(long)]
     topic: Option<Topic>,
+    /// Only those of this run
     #[arg(long)]
     run: Option<RunId>,
-    /// Given up before then, as in 2026-11-01T00:00:00Z
+    /// Only those created before this time, such as 2026-11-01T00:00:00Z
     #[arg(long, value_name = "TIME")]
     before: Option<Timestamp>,
-    /// Change nothing, and show what would be done
+    /// Show what would be done without doing it
     #[arg(long)]
     dry_run: bool,
-    /// At most so many at once
+    /// Handle at most N dead letters
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=500))]
     limit: u32,
 }
 
-impl Chosen {
-    fn many(self) -> LettersRequest {
-        LettersRequest {
+impl DeadLetterFilter {
+    fn request(self) -> DeadLettersRequest {
+        DeadLettersRequest {
             reason_code: self.reason_code,
             topic: self.topic,
             run_id: self.run,
@@ -79,43 +84,43 @@ impl Chosen {
     }
 }
 
-pub(super) async fn run(dlq: Dlq, session: &Session) -> Result<Exit> {
+pub(super) async fn run(command: DlqCommand, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
-    match dlq {
-        Dlq::List(listing) => {
+    match command {
+        DlqCommand::List(listing) => {
             let page = pages::collect(listing, async |query| client.dead_letters(&query).await).await?;
             output.result(&page, overview)?;
         }
-        Dlq::Show { job } => output.result(&client.dead_letter(&job).await?, describe)?,
-        Dlq::Retry(Chosen { job: Some(job), .. }) => {
+        DlqCommand::Show { job } => output.result(&client.dead_letter(&job).await?, describe)?,
+        DlqCommand::Retry(DeadLetterFilter { job: Some(job), .. }) => {
             let retried = client.retry_dead_letter(&job).await?;
-            output.done(&json!(retried), &format!("{job} was handed to its run for another attempt"))?;
+            output.done(&json!(retried), &format!("{job} is retried by its run"))?;
         }
-        Dlq::Retry(chosen) => {
-            return told(*output, &client.retry_dead_letters(&chosen.many()).await?, "retried");
+        DlqCommand::Retry(filter) => {
+            return show_outcomes(*output, &client.retry_dead_letters(&filter.request()).await?, "retried");
         }
-        Dlq::Delete(Chosen { job: Some(job), .. }) => {
+        DlqCommand::Delete(DeadLetterFilter { job: Some(job), .. }) => {
             client.delete_dead_letter(&job).await?;
-            let sentence = format!("the dead letter of {job} is deleted");
+            let sentence = format!("dead letter of {job} deleted");
             output.done(&json!({"job_id": job, "deleted": true}), &sentence)?;
         }
-        Dlq::Delete(chosen) => {
-            return told(*output, &client.delete_dead_letters(&chosen.many()).await?, "deleted");
+        DlqCommand::Delete(filter) => {
+            return show_outcomes(*output, &client.delete_dead_letters(&filter.request()).await?, "deleted");
         }
     }
     Ok(Exit::Done)
 }
 
-/// Shows what became of many letters. One that was refused is a refusal.
-fn told(output: Output, answer: &LettersAnswer, done: &str) -> Result<Exit> {
+/// One that was refused makes the whole command a refusal.
+fn show_outcomes(output: Output, answer: &DeadLettersAnswer, done: &str) -> Result<Exit> {
     output.result(answer, |answer| outcomes(answer, done))?;
     if answer.more && !output.is_json() {
-        say("there are more: ask again");
+        say("more dead letters match: repeat the command");
     }
     Ok(if answer.refused.is_empty() { Exit::Done } else { Exit::Refused })
 }
 
-fn outcomes(answer: &LettersAnswer, done: &str) -> String {
+fn outcomes(answer: &DeadLettersAnswer, done: &str) -> String {
     let done = if answer.dry_run { format!("would be {done}") } else { done.to_owned() };
     let done = answer.done.iter().map(|job| [job.to_string(), done.clone()]);
     let refused = answer.refused.iter().map(|letter| [letter.job_id.to_string(), letter.reason.clone()]);

@@ -1,4 +1,4 @@
-//! `interlock doctor`: what must be true and is not, and mending it.
+//! `interlock doctor`: check invariants and repair violations.
 
 mod declared;
 
@@ -14,64 +14,64 @@ use crate::exit::{Exit, Result};
 use crate::output::{Output, or_dash, table};
 
 pub(crate) const EXAMPLES: &str = "\
-It looks at the rows of every tenant that the key covers, or of the one that --tenant names, and at
-the installation itself. What it cannot look at, it says. A repair mends each finding on its own,
-in one step of the store that looks at it once more, and then looks at everything again.
+Checks the data of every tenant that the key covers, or of the one that --tenant names, and the
+installation itself, and reports what it could not check. A repair handles each finding in one step
+of the store, which checks it once more, and then checks everything again.
 
-Exit codes: 0 all is well; 1 something was found (with --repair: and is left); 3 nothing was found,
-but not all could be seen.
+Exit codes: 0 no findings; 1 findings (with --repair: some are left); 3 no findings, but not
+everything could be checked.
 
 Examples:
   interlock doctor
   interlock doctor --repair
   interlock doctor --only slot_without_run,run_without_slot --tenant acme
-  interlock doctor --explain lock_debt       # what it means; needs no server";
+  interlock doctor --explain lock_debt       # needs no server";
 
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {
-    /// Mend what can be mended, and look again
+pub(crate) struct DoctorFlags {
+    /// Repair the findings that can be repaired, and check again
     #[arg(long, conflicts_with_all = ["list", "explain"])]
     repair: bool,
-    /// Look for these alone; --list shows the names
+    /// Check only these invariants; --list shows the names
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1..)]
     only: Vec<Invariant>,
-    /// Look at every tenant, although one is named
+    /// Check every tenant, even if `INTERLOCK_TENANT_ID` names one
     #[arg(long)]
     all_tenants: bool,
     #[command(flatten)]
-    declared: declared::Declared,
+    declared: declared::DeclaredFlags,
 }
 
 pub(super) async fn run(
-    doctor: Doctor,
+    flags: DoctorFlags,
     output: Output,
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<Exit> {
-    if let Some(printed) = doctor.declared.print(output) {
+    if let Some(printed) = flags.declared.print(output) {
         return printed.map(|()| Exit::Done);
     }
     let Session { client, tenant, .. } = session()?;
-    let names: Vec<_> = doctor.only.iter().map(|invariant| invariant.name()).collect();
+    let names: Vec<_> = flags.only.iter().map(|invariant| invariant.name()).collect();
     let query = DoctorQuery {
-        tenant: tenant.filter(|_| !doctor.all_tenants),
+        tenant: tenant.filter(|_| !flags.all_tenants),
         only: Some(names.join(",")).filter(|names| !names.is_empty()),
     };
     let meter = Meter::spinner();
-    if doctor.repair {
-        meter.tell("looking, mending, and looking again");
+    if flags.repair {
+        meter.tell("checking, repairing, and checking again");
         let view = client.repair(&query, &RepairRequest::default()).await?;
         drop(meter);
         output.result(&view, describe_repair)?;
-        return Ok(verdict(&view.after));
+        return Ok(exit_of(&view.after));
     }
-    meter.tell("looking");
+    meter.tell("checking");
     let view = client.doctor(&query).await?;
     drop(meter);
     output.result(&view, describe)?;
-    Ok(verdict(&view))
+    Ok(exit_of(&view))
 }
 
-fn verdict(view: &DoctorView) -> Exit {
+fn exit_of(view: &DoctorView) -> Exit {
     if !view.findings.is_empty() {
         Exit::Refused
     } else if view.unseen.is_empty() {
@@ -104,34 +104,34 @@ fn findings(view: &DoctorView) -> String {
             plan,
         ]
     };
-    table(["INVARIANT", "TENANT", "SUBJECT", "WHAT", "PLAN"], view.findings.iter().map(row))
+    table(["INVARIANT", "TENANT", "SUBJECT", "FINDING", "REPAIR"], view.findings.iter().map(row))
 }
 
 fn unseen(view: &DoctorView) -> String {
     let row = |unseen: &UnseenView| [unseen.what.clone(), unseen.why.clone()];
-    table(["NOT SEEN", "WHY"], view.unseen.iter().map(row))
+    table(["NOT CHECKED", "WHY"], view.unseen.iter().map(row))
 }
 
 fn summary(view: &DoctorView) -> String {
     let tenants = view.looked_at.iter().map(|looked| looked.tenants).max().unwrap_or(0);
-    let looked = format!("{} invariants were looked for, in {tenants} tenants", view.looked_at.len());
+    let checked = format!("{} invariants checked in {tenants} tenants", view.looked_at.len());
     let unseen = match view.unseen.len() {
         0 => String::new(),
-        count => format!("; {count} things could not be seen"),
+        count => format!("; {count} not checked"),
     };
     let found = match view.findings.len() as u64 + view.findings_untold {
-        0 if view.unseen.is_empty() => "all is well".to_owned(),
-        0 => "nothing was found".to_owned(),
+        0 if view.unseen.is_empty() => "no violations".to_owned(),
+        0 => "no violations in what could be checked".to_owned(),
         count => {
             let repairable = view.findings.iter().filter(|finding| finding.repairable).count();
-            let untold = match view.findings_untold {
+            let omitted = match view.findings_untold {
                 0 => String::new(),
-                untold => format!(", {untold} of them not shown"),
+                omitted => format!(" ({omitted} not shown)"),
             };
-            format!("{count} found{untold}; {repairable} can be mended: interlock doctor --repair")
+            format!("{count} violations{omitted}; {repairable} can be repaired: interlock doctor --repair")
         }
     };
-    format!("{found} ({looked}{unseen})")
+    format!("{found} ({checked}{unseen})")
 }
 
 fn describe_repair(view: &RepairView) -> String {
@@ -146,10 +146,10 @@ fn describe_repair(view: &RepairView) -> String {
                 or_dash(one.reason.as_ref()),
             ]
         };
-        let titles = ["INVARIANT", "TENANT", "SUBJECT", "BECAME", "WHY"];
+        let titles = ["INVARIANT", "TENANT", "SUBJECT", "OUTCOME", "WHY"];
         parts.push(table(titles, view.repaired.iter().map(row)));
     }
-    parts.push(format!("the second look:\n{}", describe(&view.after)));
+    parts.push(format!("after the repair:\n{}", describe(&view.after)));
     parts.join("\n\n")
 }
 
@@ -162,25 +162,26 @@ mod tests {
             invariant: "slot_without_run".to_owned(),
             tenant: Some("acme".to_owned()),
             subject: "a run".to_owned(),
-            detail: "a slot is taken".to_owned(),
-            plan: "give the slot back".to_owned(),
+            detail: "its slot is taken".to_owned(),
+            plan: "release the slot".to_owned(),
             repairable,
         }
     }
 
     #[test]
-    fn clean_is_nought_findings_are_one_and_not_having_seen_all_is_three() {
+    fn the_exit_code_is_0_if_clean_1_with_findings_and_3_if_not_all_could_be_checked() {
         let mut view = DoctorView::default();
-        assert_eq!(verdict(&view).code(), 0);
-        assert!(describe(&view).starts_with("all is well"));
-        view.unseen = vec![UnseenView { what: "the store".to_owned(), why: "it is away".to_owned() }];
-        assert_eq!(verdict(&view).code(), 3);
-        assert!(describe(&view).contains("it is away"), "{}", describe(&view));
-        assert!(!describe(&view).contains("all is well"));
+        assert_eq!(exit_of(&view).code(), 0);
+        assert!(describe(&view).starts_with("no violations ("));
+        view.unseen =
+            vec![UnseenView { what: "the store".to_owned(), why: "Redis is unreachable".to_owned() }];
+        assert_eq!(exit_of(&view).code(), 3);
+        assert!(describe(&view).contains("Redis is unreachable"), "{}", describe(&view));
+        assert!(!describe(&view).contains("no violations ("));
         view.findings = vec![found(true), found(false)];
-        assert_eq!(verdict(&view).code(), 1);
+        assert_eq!(exit_of(&view).code(), 1);
         let text = describe(&view);
-        assert!(text.contains("2 found; 1 can be mended"), "{text}");
-        assert!(text.contains("by hand: give"), "{text}");
+        assert!(text.contains("2 violations; 1 can be repaired"), "{text}");
+        assert!(text.contains("by hand: release"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! `interlock jobs`: single dispatches of steps.
+//! `interlock jobs`: inspect and cancel jobs.
 
 use clap::{Args, Subcommand};
 use interlock_api::jobs::{JobQuery, JobView};
@@ -7,42 +7,48 @@ use interlock_model::job::JobState;
 use serde_json::json;
 
 use super::{Session, pages};
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 use crate::exit::Result;
 use crate::output::{fields, or_dash, table};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Jobs {
-    /// The jobs, newest first
-    List(List),
-    /// One job
-    Get { id: String },
-    /// End an open job; its step fails as cancelled
-    Cancel { id: String },
+pub(crate) enum JobsCommand {
+    /// List jobs, newest first
+    List(JobListFlags),
+    /// Show one job
+    Get {
+        /// Job id
+        id: String,
+    },
+    /// Cancel an open job; its step fails as cancelled
+    Cancel {
+        /// Job id
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    /// held, queued, running, succeeded, failed, lost, cancelled or denied
+pub(crate) struct JobListFlags {
+    /// Only jobs in this state: held, queued, running, succeeded, failed, lost, cancelled or denied
     #[arg(long, value_parser = job_state)]
     state: Option<JobState>,
     #[command(flatten)]
-    listing: Listing,
+    listing: ListFlags,
 }
 
-pub(super) async fn run(jobs: Jobs, session: &Session) -> Result<()> {
+pub(super) async fn run(command: JobsCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
-    match jobs {
-        Jobs::List(List { state, listing }) => {
+    match command {
+        JobsCommand::List(JobListFlags { state, listing }) => {
             let page = pages::collect(listing, async |page| {
                 client.jobs(&JobQuery { state, limit: page.limit, cursor: page.cursor }).await
             });
             output.result(&page.await?, overview)
         }
-        Jobs::Get { id } => output.result(&client.job(&id).await?, describe),
-        Jobs::Cancel { id } => {
+        JobsCommand::Get { id } => output.result(&client.job(&id).await?, describe),
+        JobsCommand::Cancel { id } => {
             client.cancel_job(&id).await?;
-            output.done(&json!({"job_id": id, "cancelled": true}), &format!("job {id} is cancelled"))
+            output.done(&json!({"job_id": id, "cancelled": true}), &format!("job {id} cancelled"))
         }
     }
 }
@@ -82,6 +88,6 @@ fn job_state(text: &str) -> std::result::Result<JobState, String> {
     let found = schema::JOB_STATES.into_iter().find(|state| schema::name(state) == text);
     found.ok_or_else(|| {
         let names: Vec<String> = schema::JOB_STATES.iter().map(schema::name).collect();
-        format!("it must be one of: {}", names.join(", "))
+        format!("expected one of: {}", names.join(", "))
     })
 }

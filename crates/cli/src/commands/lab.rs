@@ -1,4 +1,4 @@
-//! `interlock lab`: the same load on different strategies and retry policies, measured side by side.
+//! `interlock lab`: compares strategies and retry policies under the same load.
 
 mod launch;
 
@@ -6,11 +6,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use interlock_lab::contention::ground::Ground;
-use interlock_lab::contention::plan::{Plan, Scenario, Size};
-use interlock_lab::contention::report::{Report, ScenarioReport, Table};
-use interlock_lab::contention::{self, Error, Progress, paper};
+use interlock_lab::contention::plan::{LabPlan, LabScenario, LabSize};
+use interlock_lab::contention::report::{LabReport, ScenarioReport, TextTable};
+use interlock_lab::contention::target::{LabTarget, LaunchError};
+use interlock_lab::contention::{self, LabError, LabProgress, files};
 use rand::RngExt as _;
 use rustix::process::{Resource, Rlimit};
 
@@ -22,90 +23,76 @@ use crate::output::{Output, grid, say};
 use launch::OwnServers;
 
 pub(crate) const EXAMPLES: &str = "\
-Without --gateway or --redis it starts servers of its own in a temporary folder, one for each
-strategy. On a server that is there, what that server was started with is measured: only what
-clients can choose is compared. It makes tenants of its own, and removes their runs, workflows and
-limits; on a server with keys it needs an admin's key for all tenants. docs/operating/lab.md tells
-how to read the columns.
+Without --gateway or --redis, the lab starts its own servers in a temporary folder, one per
+strategy. On an existing server it measures the configuration of that server and compares only
+what clients can choose. The lab creates its own tenants and deletes their runs, workflows and
+limits afterwards. On a server with API keys it needs an admin key for all tenants.
+docs/operating/lab.md explains the columns.
 
-Exit codes: 0 measured; 1 a step of a runbook was not as it must be; 3 there was nothing to measure.
+Exit codes: 0 measured; 1 a step of the runbook failed; 3 no server, or interrupted.
 
 Examples:
   interlock lab                                      # everything, in less than a minute
-  interlock lab --scenario admission --out ./lab     # with JSON, CSV, pictures and a page
+  interlock lab --scenario admission --out ./lab     # also write JSON, CSV, SVG charts and a page
   interlock lab --redis redis://127.0.0.1:6379 --nats nats://127.0.0.1:4222
   interlock lab --gateway http://127.0.0.1:8081 --scenario locks,fairness
-  interlock lab --scenario run-lock --seed 42        # the same clients as the last time";
+  interlock lab --scenario run-lock --seed 42        # repeat the clients of an earlier lab";
 
-/// Where a lab on Redis keeps its own, apart from every installation.
+/// Separates a lab on Redis from other installations.
 const PREFIX: &str = "interlock-lab";
 
-/// Seeds that people can remember.
+/// The scenario choice that stands for all of them.
+const ALL: &str = "all";
+
+/// Random seeds stay short enough to retype.
 const SEED_MAX: u64 = 999_999;
 
 #[derive(Debug, Args)]
 pub(crate) struct Lab {
-    /// What to measure [default: all of it]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    /// Scenarios to measure
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = ALL, value_parser = scenario_parser())]
     scenario: Vec<ScenarioChoice>,
-    /// How much load
+    /// Amount of load
     #[arg(long, value_enum, default_value = "small")]
     size: SizeChoice,
-    /// How long everything together may take; arms that find no time left say so [default: by size, 40 or 600]
+    /// Time limit of the whole lab in seconds; later arms may be skipped [default: 40, or 600 for full]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     limit_s: Option<u64>,
-    /// Of everything random in the load: the same seed gives the same clients and delays
+    /// Seed of all randomness in the load: the same seed gives the same clients and delays
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..1 << 53))]
     seed: Option<u64>,
-    /// Write JSON, CSV, pictures and a page into this folder
+    /// Write JSON, CSV, SVG charts and an HTML page into this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     #[command(flatten)]
     standing: Standing,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ScenarioChoice {
-    /// Starts of one tenant at its cap, by strategy and by what clients do
-    Admission,
-    /// Results for one run, by strategy
-    RunLock,
-    /// Contenders for one lock, in line or polling
-    Locks,
-    /// One tenant beside another that storms
-    Fairness,
-    /// The runbook of idempotent starts
-    Idempotency,
-    /// The server's waiting against the client's retries
-    Budget,
-    All,
-}
+/// A scenario, or all of them.
+#[derive(Debug, Clone)]
+struct ScenarioChoice(Vec<LabScenario>);
 
-impl ScenarioChoice {
-    fn scenarios(self) -> Vec<Scenario> {
-        match self {
-            Self::Admission => vec![Scenario::Admission],
-            Self::RunLock => vec![Scenario::RunLock],
-            Self::Locks => vec![Scenario::Locks],
-            Self::Fairness => vec![Scenario::Fairness],
-            Self::Idempotency => vec![Scenario::Idempotency],
-            Self::Budget => vec![Scenario::Budget],
-            Self::All => Scenario::ALL.to_vec(),
-        }
-    }
+fn scenario_parser() -> impl TypedValueParser<Value = ScenarioChoice> {
+    let value = |scenario: LabScenario| PossibleValue::new(scenario.name()).help(scenario.sentence());
+    let all = PossibleValue::new(ALL).help("All scenarios");
+    let values = LabScenario::ALL.into_iter().map(value).chain([all]);
+    PossibleValuesParser::new(values).map(|name| {
+        let is_chosen = |scenario: &LabScenario| name == ALL || name == scenario.name();
+        ScenarioChoice(LabScenario::ALL.into_iter().filter(is_chosen).collect())
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum SizeChoice {
-    /// As little as shows the shape
+    /// A few seconds, enough to see the shape
     Tiny,
-    /// Within a minute
+    /// Less than a minute
     Small,
-    /// Up to a thousand contenders, some minutes
+    /// Up to 1,000 contenders, several minutes
     Full,
 }
 
-impl From<SizeChoice> for Size {
+impl From<SizeChoice> for LabSize {
     fn from(chosen: SizeChoice) -> Self {
         match chosen {
             SizeChoice::Tiny => Self::Tiny,
@@ -116,15 +103,13 @@ impl From<SizeChoice> for Size {
 }
 
 impl Lab {
-    fn plan(&self) -> Plan {
-        let mut scenarios: Vec<_> = self.scenario.iter().flat_map(|choice| choice.scenarios()).collect();
-        if scenarios.is_empty() {
-            scenarios = Scenario::ALL.to_vec();
-        }
+    fn plan(&self) -> LabPlan {
+        let mut scenarios: Vec<_> =
+            self.scenario.iter().flat_map(|choice| choice.0.iter().copied()).collect();
         scenarios.sort_unstable();
         scenarios.dedup();
-        let size = Size::from(self.size);
-        Plan {
+        let size = LabSize::from(self.size);
+        LabPlan {
             seed: self.seed.unwrap_or_else(|| rand::rng().random_range(1..=SEED_MAX)),
             size,
             scenarios,
@@ -136,31 +121,31 @@ impl Lab {
 pub(super) async fn run(lab: Lab, way: Way, tenant: Option<String>, output: Output) -> Result<Exit> {
     let needs_server = way.needs_server(&lab.standing)?;
     if tenant.is_some() {
-        let sentence = "the lab makes tenants of its own, so that it disturbs no other: leave out --tenant";
+        let sentence = "The lab creates its own tenants. Remove --tenant";
         return Err(Failure::Usage(sentence.to_owned()));
     }
-    // Before anything is measured that could not be written down.
+    // Fails before the measurement if the results could not be written.
     if let Some(folder) = &lab.out {
-        fs::create_dir_all(folder).map_err(Failure::local("make the folder for the results"))?;
+        fs::create_dir_all(folder).map_err(Failure::local("create the folder for the results"))?;
     }
     let mut stops = Stops::listen()?;
     allow_connections();
     let report = match measure(&lab, way, needs_server, &mut stops).await {
         Ok(report) => report,
-        Err(Error::Api(error)) => return Err(error.into()),
-        Err(Error::Launch(error)) => return not_begun(error),
+        Err(LabError::Api(error)) => return Err(error.into()),
+        Err(LabError::Launch(error)) => return not_started(error),
     };
     if let Some(folder) = &lab.out {
-        let written = paper::write(&report, folder).map_err(Failure::local("write the results"))?;
-        say(&format!("{} files are in {}; open {}", written.len(), folder.display(), paper::PAGE));
+        let count = files::write(&report, folder).map_err(Failure::local("write the results"))?;
+        say(&format!("Wrote {count} files to {}; open {}", folder.display(), files::PAGE));
     }
     show(&report, output)
 }
 
-/// A thousand clients and their server, all in this process, want more files than most shells allow at first.
+/// 1,000 clients and their server share this process and need more open files than the default limit of most shells.
 fn allow_connections() {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    // If not, whoever finds no connection is counted among the other answers.
+    // If this fails, the lab counts failed connections as other responses.
     let _raised = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -169,50 +154,47 @@ async fn measure(
     way: Way,
     needs_server: bool,
     stops: &mut Stops,
-) -> std::result::Result<Report, Error> {
+) -> std::result::Result<LabReport, LabError> {
     let plan = lab.plan();
     let meter = Meter::bar();
-    let progress = |progress: Progress<'_>| {
+    let progress = |progress: LabProgress<'_>| {
         meter.advance(progress.done, progress.arms);
-        meter.tell(progress.doing);
+        meter.tell(progress.activity);
     };
     if !needs_server {
-        let ground = Ground::There(way.connection);
-        return Box::pin(contention::run(&plan, &ground, &progress, stops.next())).await;
+        let target = LabTarget::Existing(way.connection);
+        return Box::pin(contention::run(&plan, &target, &progress, stops.next())).await;
     }
     let prefix = lab.standing.prefix.clone().unwrap_or_else(|| PREFIX.to_owned());
-    let is_lasting = lab.standing.redis.is_some();
-    let standing = Standing { prefix: is_lasting.then_some(prefix), ..lab.standing.clone() };
+    let is_persistent = lab.standing.redis.is_some();
+    let standing = Standing { prefix: is_persistent.then_some(prefix), ..lab.standing.clone() };
     let servers =
-        OwnServers::new(standing, way.connection).map_err(|failure| Error::Launch(failure.into()))?;
-    let ground = Ground::Own { launch: &servers, is_lasting };
-    Box::pin(contention::run(&plan, &ground, &progress, stops.next())).await
+        OwnServers::new(standing, way.connection).map_err(|failure| LabError::Launch(failure.into()))?;
+    let target = LabTarget::Own { launcher: &servers, is_persistent };
+    Box::pin(contention::run(&plan, &target, &progress, stops.next())).await
 }
 
-/// There is no server to measure on: wrong usage if it was asked for wrongly, else out of reach.
-fn not_begun(error: contention::ground::LaunchError) -> Result<Exit> {
+/// Wrong flags for the lab's own server are wrong usage; every other failure to start it means unreachable.
+fn not_started(error: LaunchError) -> Result<Exit> {
+    let message = format!("interlock: {error}");
     match error.downcast::<Failure>() {
         Ok(failure) if failure.exit() == Exit::Usage => Err(*failure),
-        Ok(failure) => {
-            say(&format!("interlock: {failure}"));
-            Ok(Exit::Unreachable)
-        }
-        Err(other) => {
-            say(&format!("interlock: {other}"));
+        Ok(_) | Err(_) => {
+            say(&message);
             Ok(Exit::Unreachable)
         }
     }
 }
 
-fn show(report: &Report, output: Output) -> Result<Exit> {
+fn show(report: &LabReport, output: Output) -> Result<Exit> {
     for left in &report.left_behind {
         say(&format!("interlock: could not remove {left}"));
     }
     if let Some(reason) = &report.reason {
-        say(&format!("interlock: the lab did not come to its end: {reason}"));
+        say(&format!("interlock: the lab is incomplete: {reason}"));
     }
     match output.result(report, describe) {
-        // Nobody reads it, but the exit code is a result, too.
+        // A closed standard output does not change the exit code.
         Ok(()) | Err(Failure::Unread) => {}
         Err(failure) => return Err(failure),
     }
@@ -225,7 +207,7 @@ fn show(report: &Report, output: Output) -> Result<Exit> {
     })
 }
 
-fn describe(report: &Report) -> String {
+fn describe(report: &LabReport) -> String {
     let backend = report.backend.as_deref().unwrap_or("nothing");
     let seconds = Duration::from_millis(report.elapsed_ms).as_secs_f64();
     let head = format!("on {backend}, seed {}, {seconds:.1} s", report.seed);
@@ -234,8 +216,8 @@ fn describe(report: &Report) -> String {
 }
 
 fn describe_scenario(scenario: &ScenarioReport) -> String {
-    let Table { titles, rows } = scenario.steps().unwrap_or_else(|| scenario.table());
-    format!("{}: {}\n{}", scenario.scenario, scenario.sentence, grid(titles, rows))
+    let TextTable { titles, rows } = scenario.steps().unwrap_or_else(|| scenario.table());
+    format!("{}\n{}\n{}", scenario.scenario, scenario.sentence, grid(titles, rows))
 }
 
 #[cfg(test)]
@@ -245,23 +227,23 @@ mod tests {
     use super::*;
     use crate::arguments::{Arguments, Command};
 
-    fn plan(line: &str) -> Plan {
+    fn plan(line: &str) -> LabPlan {
         let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
-        let Command::Lab(lab) = arguments.command else { panic!("{line} is no lab") };
+        let Command::Lab(lab) = arguments.command else { panic!("{line} is not a lab") };
         lab.plan()
     }
 
     #[test]
-    fn several_scenarios_may_be_named_and_none_means_all() {
-        assert_eq!(plan("interlock lab").scenarios, Scenario::ALL);
-        assert_eq!(plan("interlock lab --scenario all --scenario locks").scenarios, Scenario::ALL);
-        let two = [Scenario::Admission, Scenario::Locks];
+    fn scenarios_can_be_combined_and_the_default_is_all() {
+        assert_eq!(plan("interlock lab").scenarios, LabScenario::ALL);
+        assert_eq!(plan("interlock lab --scenario all --scenario locks").scenarios, LabScenario::ALL);
+        let two = [LabScenario::Admission, LabScenario::Locks];
         assert_eq!(plan("interlock lab --scenario locks,admission").scenarios, two);
         assert_eq!(plan("interlock lab --scenario locks --scenario admission").scenarios, two);
     }
 
     #[test]
-    fn without_a_word_it_ends_within_the_promised_time() {
+    fn the_default_limit_keeps_the_promised_time() {
         assert!(plan("interlock lab").limit < Duration::from_secs(45));
         assert_eq!(plan("interlock lab --limit-s 7 --seed 3").limit, Duration::from_secs(7));
         assert_eq!(plan("interlock lab --seed 3").seed, 3);

@@ -1,4 +1,4 @@
-//! `interlock limits`: how many runs a tenant may have at once.
+//! `interlock limits`: show and set the limits of a tenant.
 
 use clap::{Args, Subcommand};
 use interlock_api::limits::{ConfigData, ConfigQuery, ConfigRequest, ConfigScope, LimitsData};
@@ -10,53 +10,53 @@ use crate::exit::{Failure, Result};
 use crate::output::{fields, or_dash};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Limits {
-    /// What is in force for a tenant
-    Get(Whose),
-    /// Write down limits, in force at once; what is not named stays as it is
+pub(crate) enum LimitsCommand {
+    /// Show the limits in force for a tenant
+    Get(LimitsScope),
+    /// Set limits, effective at once; limits that are not named stay as they are
     #[command(after_help = "Example: interlock limits set --max-concurrent-runs 2 acme")]
     Set {
         #[command(flatten)]
-        change: Change,
+        change: LimitsChange,
         #[command(flatten)]
-        whose: Whose,
+        scope: LimitsScope,
     },
 }
 
 #[derive(Debug, Clone, Copy, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Change {
-    /// Runs that may be live at once; 0 admits none
+pub(crate) struct LimitsChange {
+    /// Allow at most N runs at once; 0 rejects all starts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(RUNS_MAX_BOUND)))]
     max_concurrent_runs: Option<u32>,
-    /// How long an idempotency key is kept
+    /// Keep idempotency keys for SEC seconds
     #[arg(long, value_name = "SEC", value_parser = clap::value_parser!(u64).range(1..))]
     idempotency_retention_sec: Option<u64>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Whose {
-    /// The tenant; your own if absent
+pub(crate) struct LimitsScope {
+    /// Tenant [default: your own]
     #[arg(value_name = "TENANT")]
     organisation: Option<TenantId>,
-    /// The default of all tenants that have no limit of their own
+    /// The default of tenants without limits of their own
     #[arg(long, conflicts_with = "organisation")]
     system: bool,
 }
 
-pub(super) async fn run(limits: Limits, session: &Session) -> Result<()> {
+pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
-    match limits {
-        Limits::Get(Whose { system: true, .. }) => {
+    match command {
+        LimitsCommand::Get(LimitsScope { system: true, .. }) => {
             let query = ConfigQuery { scope: ConfigScope::System, scope_id: None };
             output.result(&client.config(&query).await?, |view| describe(&view.data))
         }
-        Limits::Get(Whose { organisation, system: false }) => {
+        LimitsCommand::Get(LimitsScope { organisation, system: false }) => {
             output.result(&client.effective_config(organisation).await?, |view| describe(&view.data))
         }
-        Limits::Set { change, whose } => {
-            let (scope, scope_id) = scope_of(whose, session)?;
-            // Writing replaces everything, so that what is not to change must be read first.
+        LimitsCommand::Set { change, scope } => {
+            let (scope, scope_id) = config_scope(scope, session)?;
+            // A write replaces all limits, so those that stay are read first.
             let query = ConfigQuery { scope, scope_id };
             let data = ConfigData { limits: change.over(client.config(&query).await?.data.limits) };
             let ConfigQuery { scope, scope_id } = query;
@@ -67,7 +67,7 @@ pub(super) async fn run(limits: Limits, session: &Session) -> Result<()> {
     }
 }
 
-impl Change {
+impl LimitsChange {
     fn over(self, written: LimitsData) -> LimitsData {
         LimitsData {
             max_concurrent_runs: self.max_concurrent_runs.or(written.max_concurrent_runs),
@@ -76,11 +76,11 @@ impl Change {
     }
 }
 
-fn scope_of(whose: Whose, session: &Session) -> Result<(ConfigScope, Option<String>)> {
-    if whose.system {
+fn config_scope(scope: LimitsScope, session: &Session) -> Result<(ConfigScope, Option<String>)> {
+    if scope.system {
         return Ok((ConfigScope::System, None));
     }
-    let named = match (whose.organisation, &session.tenant) {
+    let named = match (scope.organisation, &session.tenant) {
         (Some(tenant), _) => Some(tenant),
         (None, Some(tenant)) => {
             Some(tenant.parse::<TenantId>().map_err(|error| Failure::Usage(error.to_string()))?)

@@ -1,4 +1,4 @@
-//! `interlock locks`: take, keep and give back locks; see who holds and who waits; take one away.
+//! `interlock locks`: acquire, renew and release locks, and see who holds them and who waits.
 
 mod inventory;
 mod run;
@@ -14,54 +14,59 @@ use interlock_model::time::millis;
 use interlock_model::{LockOwner, LockRequest, LockToken, Resource};
 use serde_json::json;
 
-use super::{Session, pages};
-use crate::arguments::Listing;
+use super::{Session, host_name, pages};
+use crate::arguments::ListFlags;
 use crate::exit::{Exit, Result};
 use crate::output::{Output, fields, or_dash, say, table};
 
 const ACQUIRE_EXAMPLES: &str = "\
 Prints the token, which renews and releases the lock; --json also shows the fence.
-Ends with 1 if somebody else holds the lock, after waiting for it as long as was asked.
+Exits with 1 if the lock is still held by another owner after --wait-ms.
 
 Examples:
   TOKEN=$(interlock locks acquire deploy --ttl-ms 60000 --wait-ms 10000)
   interlock locks acquire deploy --request-id build-17   # safe to repeat";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Locks {
-    /// The held locks, newest first
-    List(Listing),
-    /// Who holds a lock, and who waits for it
-    Show { resource: Resource },
-    /// What happened to a lock, newest first
+pub(crate) enum LocksCommand {
+    /// List held locks, newest first
+    List(ListFlags),
+    /// Show who holds a lock and who waits for it
+    Show {
+        /// Name of the lock
+        resource: Resource,
+    },
+    /// List the events of a lock, newest first
     History {
+        /// Name of the lock
         resource: Resource,
         #[command(flatten)]
-        listing: Listing,
+        listing: ListFlags,
     },
-    /// Take a lock, and print its token
+    /// Acquire a lock and print its token
     #[command(after_help = ACQUIRE_EXAMPLES)]
-    Acquire(Acquire),
-    /// Keep a lock for longer
-    Renew(Renew),
-    /// Give a lock back; again is fine
+    Acquire(AcquireFlags),
+    /// Renew the lease of a lock
+    Renew(RenewFlags),
+    /// Release a lock; releasing it again does nothing
     Release {
+        /// Name of the lock
         resource: Resource,
-        /// As `acquire` printed it
+        /// Token that `acquire` printed
         #[arg(long)]
         token: LockToken,
     },
-    /// Take a lock away from its holder, and write down why
+    /// Release a lock of another owner and record why
     #[command(
-        after_help = "Example: interlock locks force-release deploy --expect-token t-… --reason 'the machine is gone'"
+        after_help = "Example: interlock locks force-release deploy --expect-token t-… --reason 'machine lost'"
     )]
-    ForceRelease(ForceRelease),
+    ForceRelease(ForceReleaseFlags),
     /// Run a command while holding a lock
     #[command(after_help = run::EXAMPLES)]
-    Run(run::Run),
-    /// Every lock that there is, with its default numbers; needs no server
+    Run(run::LockRunFlags),
+    /// List every kind of lock with its default lease; needs no server
     Inventory {
-        /// As a table in Markdown, as the documentation has it
+        /// Print a Markdown table, as in the documentation
         #[arg(long, conflicts_with = "json")]
         markdown: bool,
     },
@@ -69,82 +74,85 @@ pub(crate) enum Locks {
 
 /// Which lock, for whom and for how long.
 #[derive(Debug, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct LockRequestFlags {
+    /// Name of the lock
     resource: Resource,
-    /// Who takes it, for people to read [default: this machine and process]
+    /// Owner, for people to read [default: this machine and process]
     #[arg(long)]
     owner: Option<LockOwner>,
-    /// exclusive or shared
+    /// Mode: exclusive or shared
     #[arg(long, default_value = "exclusive", value_parser = mode)]
     mode: LockMode,
-    /// How long it is held without another word
+    /// Lease duration unless renewed
     #[arg(long, value_name = "MS", default_value_t = ttl_default(), value_parser = ttl())]
     ttl_ms: u64,
-    /// How long to stand in line for it
+    /// Wait for the lock for up to MS milliseconds
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=WAIT_MS_MAX))]
     wait_ms: u64,
-    /// The name of this request: asked again under it, the answer is the same
+    /// Id of this request: repeated with the same id, it gets the same grant
     #[arg(long, value_name = "ID")]
     request_id: Option<LockRequest>,
 }
 
-impl Wanted {
+impl LockRequestFlags {
     fn owner(&self) -> LockOwner {
         self.owner.clone().unwrap_or_else(this_process)
     }
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Acquire {
+pub(crate) struct AcquireFlags {
     #[command(flatten)]
-    wanted: Wanted,
-    /// Of a hold that is yours: gives the same one again, for longer
+    wanted: LockRequestFlags,
+    /// Token of a lease that you hold: extends it under the same fence
     #[arg(long)]
     token: Option<LockToken>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Renew {
+pub(crate) struct RenewFlags {
+    /// Name of the lock
     resource: Resource,
-    /// As `acquire` printed it
+    /// Token that `acquire` printed
     #[arg(long)]
     token: LockToken,
-    /// How long it is held from now
+    /// Lease duration from now
     #[arg(long, value_name = "MS", default_value_t = ttl_default(), value_parser = ttl())]
     ttl_ms: u64,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ForceRelease {
+pub(crate) struct ForceReleaseFlags {
+    /// Name of the lock
     resource: Resource,
-    /// Of the hold that is meant, as `show` prints it; if it is another by now, nothing happens
+    /// Token of the lease to end, as `show` prints it; any other lease stays
     #[arg(long, value_name = "TOKEN")]
     expect_token: LockToken,
-    /// For whoever reads the history
+    /// Reason, recorded in the lock's history
     #[arg(long)]
     reason: String,
 }
 
 pub(super) async fn run(
-    locks: Locks,
+    command: LocksCommand,
     output: Output,
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<Exit> {
-    if let Locks::Inventory { markdown } = locks {
+    if let LocksCommand::Inventory { markdown } = command {
         return inventory::print(output, markdown).map(|()| Exit::Done);
     }
-    talk(locks, session()?).await
+    call(command, session()?).await
 }
 
-async fn talk(locks: Locks, session: Session) -> Result<Exit> {
+async fn call(command: LocksCommand, session: Session) -> Result<Exit> {
     let Session { client, output, .. } = &session;
-    match locks {
-        Locks::List(listing) => {
+    match command {
+        LocksCommand::List(listing) => {
             let page = pages::collect(listing, async |query| client.locks(&query).await).await?;
             output.result(&page, overview)?;
         }
-        Locks::Show { resource } => output.result(&client.lock(resource).await?, describe)?,
-        Locks::History { resource, listing } => {
+        LocksCommand::Show { resource } => output.result(&client.lock(resource).await?, describe)?,
+        LocksCommand::History { resource, listing } => {
             let page = pages::collect(listing, async |query| {
                 let resource = resource.clone();
                 let query = LockHistoryQuery { resource, limit: query.limit, cursor: query.cursor };
@@ -152,26 +160,28 @@ async fn talk(locks: Locks, session: Session) -> Result<Exit> {
             });
             output.result(&page.await?, events)?;
         }
-        Locks::Acquire(acquire) => told(*output, &client.acquire_lock(&acquire.request()).await?)?,
-        Locks::Renew(Renew { resource, token, ttl_ms }) => {
-            told(*output, &client.renew_lock(&RenewRequest { resource, token, ttl_ms }).await?)?;
+        LocksCommand::Acquire(acquire) => {
+            show_grant(*output, &client.acquire_lock(&acquire.request()).await?)?;
         }
-        Locks::Release { resource, token } => {
+        LocksCommand::Renew(RenewFlags { resource, token, ttl_ms }) => {
+            show_grant(*output, &client.renew_lock(&RenewRequest { resource, token, ttl_ms }).await?)?;
+        }
+        LocksCommand::Release { resource, token } => {
             client.release_lock(&ReleaseRequest { resource: resource.clone(), token }).await?;
             released(*output, &resource)?;
         }
-        Locks::ForceRelease(ForceRelease { resource, expect_token, reason }) => {
+        LocksCommand::ForceRelease(ForceReleaseFlags { resource, expect_token, reason }) => {
             let request = ForceReleaseRequest { resource: resource.clone(), expect_token, reason };
             client.force_release_lock(&request).await?;
             released(*output, &resource)?;
         }
-        Locks::Run(run) => return Box::pin(run::run(run, session)).await,
-        Locks::Inventory { .. } => unreachable!("it needs no session"),
+        LocksCommand::Run(run) => return Box::pin(run::run(run, session)).await,
+        LocksCommand::Inventory { .. } => unreachable!("it needs no session"),
     }
     Ok(Exit::Done)
 }
 
-impl Acquire {
+impl AcquireFlags {
     fn request(self) -> AcquireRequest {
         AcquireRequest {
             owner: self.wanted.owner(),
@@ -185,17 +195,17 @@ impl Acquire {
     }
 }
 
-/// The token goes where a script takes it from; the rest is for people.
-fn told(output: Output, grant: &LockGrant) -> Result<()> {
+/// The token goes to standard output, for scripts; the rest to standard error, for people.
+fn show_grant(output: Output, grant: &LockGrant) -> Result<()> {
     if !output.is_json() {
         let LockGrant { resource, owner, fence, expires_at, .. } = grant;
-        say(&format!("{resource} is held by {owner} until {expires_at}, fence {fence}"));
+        say(&format!("{owner} holds {resource} until {expires_at} with fence {fence}"));
     }
     output.result(grant, |grant| grant.token.to_string())
 }
 
 fn released(output: Output, resource: &Resource) -> Result<()> {
-    output.done(&json!({"resource": resource, "released": true}), &format!("{resource} is released"))
+    output.done(&json!({"resource": resource, "released": true}), &format!("{resource} released"))
 }
 
 fn overview(page: &Page<LockView>) -> String {
@@ -238,7 +248,7 @@ fn describe(lock: &LockDetail) -> String {
         let waited = format!("{} ms", waiter.waiting_ms);
         [waiter.position.to_string(), waiter.owner.to_string(), schema::name(&waiter.mode), waited]
     });
-    format!("{facts}\n\n{holders}\n\n{}", table(["PLACE", "OWNER", "MODE", "WAITING"], line))
+    format!("{facts}\n\n{holders}\n\n{}", table(["POSITION", "OWNER", "MODE", "WAITED"], line))
 }
 
 fn events(page: &Page<LockEventView>) -> String {
@@ -264,7 +274,7 @@ fn events(page: &Page<LockEventView>) -> String {
 fn mode(text: &str) -> std::result::Result<LockMode, String> {
     let modes = [LockMode::Exclusive, LockMode::Shared];
     let found = modes.into_iter().find(|mode| schema::name(mode) == text);
-    found.ok_or_else(|| "it must be exclusive or shared".to_owned())
+    found.ok_or_else(|| "expected exclusive or shared".to_owned())
 }
 
 fn ttl_default() -> u64 {
@@ -275,12 +285,9 @@ fn ttl() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(TTL_MS_MIN..=TTL_MS_MAX)
 }
 
-/// Words by which people find the process that holds a lock.
+/// By which people find the process that holds a lock.
 fn this_process() -> LockOwner {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host: String = host.trim().chars().filter(|letter| !letter.is_control()).take(60).collect();
-    let host = if host.is_empty() { "interlock" } else { &host };
-    format!("{host}:{}", std::process::id()).parse().expect("a name and a number make an owner")
+    format!("{}:{}", host_name(), std::process::id()).parse().expect("a name and a number make an owner")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How far a command has come, for whoever sits at a terminal.
+//! The progress of a command, on a terminal.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const TICK: Duration = Duration::from_millis(120);
 
-/// Gone with its guard, and never seen where no terminal is.
+/// Cleared when dropped; draws nothing where standard error is not a terminal.
 pub(super) struct Meter(ProgressBar);
 
 impl Meter {
-    /// Of something whose end is not known.
+    /// For work of unknown length.
     pub(super) fn spinner() -> Self {
         Self::of(ProgressBar::new_spinner(), "{spinner} {elapsed} {msg}")
     }
 
-    /// Of something that comes in parts.
+    /// For work in parts.
     pub(super) fn bar() -> Self {
         Self::of(ProgressBar::new(0), "{elapsed} [{bar:30}] {pos}/{len} {msg}")
     }
@@ -31,10 +31,15 @@ impl Meter {
         self.0.set_message(sentence.to_owned());
     }
 
-    /// So many of so many parts are done.
+    /// `done` of `all` parts are done.
     pub(super) fn advance(&self, done: usize, all: usize) {
         self.0.set_length(all as u64);
         self.0.set_position(done as u64);
+    }
+
+    /// Lets `write` print lines above the meter.
+    pub(super) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.0.suspend(write)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What each command does. A file for each noun.
+//! What each command does. One file per noun.
 
 pub(crate) mod approval;
 mod completions;
@@ -29,14 +29,14 @@ pub(crate) mod workflow;
 use interlock_api::client::Client;
 
 use crate::arguments::{Arguments, Command};
-use crate::config::{self, Environment, ServeConfig};
+use crate::config::{self, Environment};
 use crate::exit::{Exit, Result};
 use crate::output::Output;
 
-/// What every command that talks to a gateway needs.
+/// What every command that calls a gateway needs.
 pub(crate) struct Session {
     pub(crate) client: Client,
-    /// The tenant that was named, if one was.
+    /// The tenant that flags or environment name, if any.
     pub(crate) tenant: Option<String>,
     pub(crate) output: Output,
 }
@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
     let tenant = settings.tenant.clone();
     let session = || -> Result<Session> { Ok(Session { client: Client::new(settings)?, tenant, output }) };
     match arguments.command {
-        Command::Serve(flags) => Box::pin(serve::run(ServeConfig::resolve(*flags, environment)?)).await,
+        Command::Serve(flags) => Box::pin(serve::run(&flags, environment)).await,
         Command::Completions { shell } => completions::run(shell).map(done),
         Command::Workflow(workflow) => workflow::run(workflow, &session()?).await.map(done),
         Command::Run(run) => run::run(run, &session()?).await,
@@ -74,6 +74,14 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Why(why) => why::run(why, &session()?).await.map(done),
         Command::Status => status::run(&session()?).await.map(done),
     }
+}
+
+/// The host's name, for ids that people recognize.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
+    let name: String = name.trim().chars().filter(is_plain).take(60).collect();
+    if name.is_empty() { "host".to_owned() } else { name }
 }
 
 fn done((): ()) -> Exit {

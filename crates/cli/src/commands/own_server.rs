@@ -1,11 +1,11 @@
-//! A server of a command's own, in the same process: whatever ends the command ends the server.
+//! A command's own server, in the same process: whatever ends the command ends the server.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Parser as _};
-use interlock_api::client::Settings;
+use interlock_api::client::ClientSettings;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Arguments, Command, ConnectionFlags};
@@ -13,26 +13,26 @@ use crate::config::{self, Environment, Secret, ServeConfig};
 use crate::exit::{Failure, Result};
 use crate::wiring::Server;
 
-/// The server comes to its end without the command's help after this.
+/// How long the command waits for its server to stop.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// On what the server stands; in a folder, if nothing is said.
+/// The backend of the command's own server; embedded by default.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Standing {
-    /// Start a server of its own on this Redis; as for `serve`
+    /// Start its own server on this Redis, as `serve --redis`
     #[arg(long, value_name = "URL", requires = "nats")]
     pub(super) redis: Option<Secret>,
-    /// Start a server of its own on this NATS; as for `serve`
+    /// Start its own server on this NATS, as `serve --nats`
     #[arg(long, value_name = "URL", requires = "redis")]
     pub(super) nats: Option<Secret>,
-    /// What the names of that installation's locks begin with; as for `serve`
+    /// Prefix of its lock keys, as `serve --prefix`
     #[arg(long, value_name = "NAME", requires = "redis")]
     pub(super) prefix: Option<String>,
 }
 
-/// The way to a server that is there, if one was named.
+/// The gateway that flags or environment name, if any.
 pub(crate) struct Way {
-    pub(super) connection: Settings,
+    pub(super) connection: ClientSettings,
     is_typed: bool,
     is_named: bool,
 }
@@ -46,10 +46,10 @@ impl Way {
         }
     }
 
-    /// Whether a server has to be started. What was typed wins over what the environment says.
+    /// Whether a server has to be started. Flags override the environment.
     pub(super) fn needs_server(&self, standing: &Standing) -> Result<bool> {
         if standing.redis.is_some() && self.is_typed {
-            let sentence = "--gateway takes a server that is there, and --redis starts one: name one of them";
+            let sentence = "--gateway uses a running server and --redis starts one: give only one of them";
             return Err(Failure::Usage(sentence.to_owned()));
         }
         Ok(standing.redis.is_some() || !self.is_named)
@@ -59,12 +59,12 @@ impl Way {
 pub(super) struct OwnServer {
     server: Server,
     gateway: String,
-    /// Whether it stands on a store that may have keys.
+    /// Whether its store outlives it, and may have API keys.
     is_shared: bool,
 }
 
 impl OwnServer {
-    /// As `serve` with these flags, and with nothing of the environment: its variables may be for another server.
+    /// As `serve` with these flags, without the environment: its variables may be for another server.
     pub(super) async fn build(standing: &Standing, data: &Path, flags: &[String]) -> Result<Self> {
         let mut line: Vec<OsString> =
             ["interlock", "serve", "--listen", "127.0.0.1:0"].map(Into::into).into();
@@ -75,20 +75,20 @@ impl OwnServer {
         line.extend(standing.prefix.iter().flat_map(|prefix| ["--prefix".into(), prefix.into()]));
         line.extend(flags.iter().map(Into::into));
         let parsed = Arguments::try_parse_from(line).map_err(|error| Failure::Usage(error.to_string()))?;
-        let Command::Serve(flags) = parsed.command else { unreachable!("serve was typed") };
-        let config = ServeConfig::resolve(*flags, &Environment::default())?;
+        let Command::Serve(flags) = parsed.command else { unreachable!("the line begins with serve") };
+        let config = ServeConfig::resolve(&flags, &Environment::default())?;
         let server = Server::build(&config).await?;
-        let address = server.address().expect("without --roles it has all of them");
-        Ok(Self { server, gateway: format!("http://{address}"), is_shared: config.machines.is_some() })
+        let address = server.address().expect("without --roles it has a gateway");
+        Ok(Self { server, gateway: format!("http://{address}"), is_shared: config.redis.is_some() })
     }
 
-    /// The way to this server, with the key of `given` where there may be a lock for it.
-    pub(super) fn connection(&self, given: Settings) -> Settings {
+    /// How to reach this server, with the key of `given` if the server may have keys.
+    pub(super) fn connection(&self, given: ClientSettings) -> ClientSettings {
         let api_key = given.api_key.clone().filter(|_| self.is_shared);
-        Settings { gateway: self.gateway.clone(), api_key, ..given }
+        ClientSettings { gateway: self.gateway.clone(), api_key, ..given }
     }
 
-    /// Serves until it is told to stop, then stops in order.
+    /// Serves until `stop`, then shuts down.
     pub(super) async fn serve(self, stop: CancellationToken) {
         let stopped = async {
             stop.cancelled().await;
@@ -100,7 +100,7 @@ impl OwnServer {
         }
     }
 
-    /// Serves until `work` is done, then stops in order.
+    /// Serves until `work` is done, then shuts down.
     pub(super) async fn serve_while<T>(self, work: impl Future<Output = T>) -> T {
         let stop = CancellationToken::new();
         let work = async {

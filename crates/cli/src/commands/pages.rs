@@ -1,14 +1,14 @@
-//! Lists longer than one page of the server's.
+//! Lists longer than one page of the server.
 
 use interlock_api::client::Result;
 use interlock_api::page::LIMIT_MAX;
 use interlock_api::{Page, PageQuery};
 
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 
-/// Asks for page after page until the list ends or is long enough.
+/// Fetches page after page until the list ends or is long enough.
 pub(super) async fn collect<T>(
-    listing: Listing,
+    listing: ListFlags,
     fetch: impl AsyncFn(PageQuery) -> Result<Page<T>>,
 ) -> Result<Page<T>> {
     let wanted = usize::try_from(listing.limit).unwrap_or(usize::MAX);
@@ -17,7 +17,7 @@ pub(super) async fn collect<T>(
         let missing = u32::try_from(wanted - whole.items.len()).unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
         let query = PageQuery { limit: Some(missing), cursor: whole.next_cursor.clone() };
         let page = fetch(query).await?;
-        // A server that gives the same cursor again would keep us here for ever.
+        // A server that repeats a cursor must not keep us here forever.
         let stuck = page.next_cursor == whole.next_cursor;
         whole.items.extend(page.items);
         whole.items.truncate(wanted);
@@ -34,10 +34,10 @@ mod tests {
 
     use super::*;
 
-    /// A list of 1,200 numbers that gives at most 400 at once.
+    /// A list of 1,200 numbers in pages of at most 400.
     async fn numbers(limit: u32) -> (Page<u32>, Vec<u32>) {
         let asked = RefCell::new(Vec::new());
-        let page = collect(Listing { limit }, async |query| {
+        let page = collect(ListFlags { limit }, async |query| {
             let limit = query.limit.unwrap();
             asked.borrow_mut().push(limit);
             let from: u32 = query.cursor.map_or(0, |cursor| cursor.parse().unwrap());

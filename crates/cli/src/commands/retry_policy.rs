@@ -1,4 +1,4 @@
-//! `interlock retry-policy`: how contenders wait, what it was before, and what one contender's schedule is.
+//! `interlock retry-policy`: show, change and explain the retry policies of contended locks.
 
 mod explain;
 
@@ -17,30 +17,30 @@ use crate::output::{Output, fields, or_dash, table};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   interlock retry-policy get
-  interlock retry-policy set lock-busy bounded_jitter:500ms:30% --reason 'waves of retries'
+  interlock retry-policy set lock-busy bounded_jitter:500ms:30% --reason 'retries come in waves'
   interlock retry-policy rollback lock-busy
   interlock retry-policy explain --job '0192f0c1-…:build@1' --policy full_jitter:500ms:5s";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RetryPolicyCommand {
-    /// What is in force; with a scope, also what was before
+    /// Show the policies in force; with a scope, also its history
     Get {
-        /// admission or lock-busy
+        /// Scope: admission or lock-busy
         scope: Option<Scope>,
     },
-    /// Put a policy in force on every replica; what is not named stays as it is
+    /// Set a policy on every replica; settings that are not named stay as they are
     #[command(after_help = FORMS)]
-    Set(Set),
-    /// Put what was in force before back in force; again goes one further back
+    Set(SetPolicyFlags),
+    /// Restore the previous version; repeated, it goes one further back
     Rollback {
-        /// admission or lock-busy
+        /// Scope: admission or lock-busy
         scope: Scope,
         #[command(flatten)]
         change: ChangeFlags,
     },
-    /// Every delay of one contender, computed again from its seed
+    /// Print every delay of one contender, computed from its seed
     #[command(after_help = explain::EXAMPLES)]
-    Explain(explain::Explain),
+    Explain(explain::ExplainFlags),
 }
 
 const FORMS: &str = "\
@@ -48,27 +48,27 @@ Policies: fixed:500ms, bounded_jitter:500ms:30%, full_jitter:10ms:2s, equal_jitt
 decorrelated_jitter:10ms:2s, exponential:100ms:2:30s";
 
 #[derive(Debug, Args)]
-pub(crate) struct Set {
-    /// admission or lock-busy
+pub(crate) struct SetPolicyFlags {
+    /// Scope: admission or lock-busy
     scope: Scope,
+    /// Policy, such as `full_jitter:10ms:2s`
     policy: RetryPolicy,
-    /// How long to wait for the lock before giving up, or for a result before putting it off
+    /// How long a start waits for the lock, or a result for its run
     #[arg(long, value_name = "MS")]
     max_wait_ms: Option<u64>,
-    /// How long the lock stays with a holder that is not heard of
+    /// Lease of the lock
     #[arg(long, value_name = "MS")]
     lock_ttl_ms: Option<u64>,
     #[command(flatten)]
     change: ChangeFlags,
 }
 
-/// What goes with every change.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeFlags {
-    /// Refuse if another version is in force by now
+    /// Refuse unless this version is in force
     #[arg(long, value_name = "N")]
     expected_version: Option<u64>,
-    /// Written down in the history
+    /// Reason, recorded in the history
     #[arg(long)]
     reason: Option<String>,
 }
@@ -85,7 +85,7 @@ pub(super) async fn run(
         RetryPolicyCommand::Get { scope: Some(scope) } => {
             output.result(&session()?.client.retry_policy(scope).await?, describe)
         }
-        RetryPolicyCommand::Set(Set { scope, policy, max_wait_ms, lock_ttl_ms, change }) => {
+        RetryPolicyCommand::Set(SetPolicyFlags { scope, policy, max_wait_ms, lock_ttl_ms, change }) => {
             let ChangeFlags { expected_version, reason } = change;
             let request = SetPolicyRequest { policy, max_wait_ms, lock_ttl_ms, expected_version, reason };
             output.result(&session()?.client.set_retry_policy(scope, &request).await?, in_force)
@@ -95,7 +95,7 @@ pub(super) async fn run(
             let request = RollbackRequest { expected_version, reason };
             output.result(&session()?.client.roll_back_retry_policy(scope, &request).await?, in_force)
         }
-        RetryPolicyCommand::Explain(asked) => explain::run(asked, output, session).await,
+        RetryPolicyCommand::Explain(flags) => explain::run(flags, output, session).await,
     }
 }
 
@@ -147,7 +147,7 @@ fn describe(detail: &RetryPolicyDetail) -> String {
         ]
     };
     let history = match detail.versions.as_slice() {
-        [] => "nobody has changed it".to_owned(),
+        [] => "never changed".to_owned(),
         versions => table(titles, versions.iter().map(row)),
     };
     format!("{}\n\n{history}", in_force(&detail.in_force))

@@ -1,4 +1,4 @@
-//! `interlock run`: start, show, watch and end runs.
+//! `interlock run`: start, show, watch and cancel runs.
 
 use clap::{Args, Subcommand};
 use interlock_api::client::Error;
@@ -10,7 +10,7 @@ use interlock_model::{StepId, WorkflowId};
 use serde_json::{Value, json};
 
 use super::{Session, pages, watch};
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 use crate::exit::{Exit, Result};
 use crate::input;
 use crate::output::{fields, or_dash, say, table};
@@ -23,93 +23,113 @@ Examples:
   make-input | interlock run start build --input -";
 
 const WATCH_EXAMPLES: &str = "\
-Ends with 0 if the run succeeded, and with 1 otherwise.
+Exits with 0 if the run succeeded, and with 1 otherwise.
 
 Example: interlock run watch $(interlock run start build)";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Run {
-    /// Start a run, and print its id
+pub(crate) enum RunCommand {
+    /// Start a run and print its id
     #[command(after_help = START_EXAMPLES)]
-    Start(Start),
-    /// One run with its steps
-    Get { id: String },
-    /// The runs, newest first
-    List(List),
+    Start(RunStartFlags),
+    /// Show a run with its steps
+    Get {
+        /// Run id
+        id: String,
+    },
+    /// List runs, newest first
+    List(RunListFlags),
     /// Follow a run until it ends
     #[command(after_help = WATCH_EXAMPLES)]
-    Watch { id: String },
-    /// What happened to a run, oldest first
+    Watch {
+        /// Run id
+        id: String,
+    },
+    /// List the events of a run, oldest first
     Timeline {
+        /// Run id
         id: String,
         #[command(flatten)]
-        listing: Listing,
+        listing: ListFlags,
     },
-    /// End a run
-    Cancel { id: String },
-    /// Start a run's workflow again with the same input, and print the new run's id
-    Rerun(Rerun),
-    /// Remove a run with all that belongs to it; a live one ends
-    Delete { id: String },
+    /// Cancel a run
+    Cancel {
+        /// Run id
+        id: String,
+    },
+    /// Start the workflow of a run again with the same input, and print the new run's id
+    Rerun(RerunFlags),
+    /// Delete a run with its jobs and events; a live run is cancelled first
+    Delete {
+        /// Run id
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Start {
+pub(crate) struct RunStartFlags {
+    /// Workflow id
     workflow: String,
-    /// The run's input: JSON, `@FILE`, or `-` for standard input
+    /// Input of the run: JSON, `@FILE`, or `-` for standard input
     #[arg(long, short, value_name = "JSON")]
     input: Option<String>,
-    /// The same key with the same input starts one run, however often it is sent
+    /// Start one run only, however often this key is sent with the same input
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct List {
-    #[arg(long, value_parser = run_status, help = format!("One of: {}", statuses()))]
+pub(crate) struct RunListFlags {
+    #[arg(long, value_parser = run_status, help = format!("Only runs with this status: {}", statuses()))]
     status: Option<RunStatus>,
+    /// Only runs of this workflow
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<WorkflowId>,
     #[command(flatten)]
-    listing: Listing,
+    listing: ListFlags,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Rerun {
+pub(crate) struct RerunFlags {
+    /// Run id
     id: String,
-    /// Keep what the steps before this one gave
+    /// Begin at this step and keep the outputs of the steps before it
     #[arg(long, value_name = "STEP")]
     from_step: Option<StepId>,
+    /// Start one run only, however often this key is sent for the same rerun
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
 }
 
-pub(super) async fn run(run: Run, session: &Session) -> Result<Exit> {
+pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
-    match run {
-        Run::Start(start) => {
+    match command {
+        RunCommand::Start(start) => {
             let input = start.input.as_deref().map_or_else(|| Ok(json!({})), input::json_argument)?;
             let started = client.start_run(&start.workflow, &input, start.idempotency_key.as_deref()).await?;
             show_started(&started, session)?;
         }
-        Run::Rerun(rerun) => {
+        RunCommand::Rerun(rerun) => {
             let started = client.rerun(&rerun.id, rerun.from_step, rerun.idempotency_key.as_deref()).await?;
             show_started(&started, session)?;
         }
-        Run::Get { id } => output.result(&client.run(&id).await?, describe)?,
-        Run::List(list) => output.result(&collect(list, session).await?, overview)?,
-        Run::Watch { id } => return watch::run(&id, session).await,
-        Run::Timeline { id, listing } => {
+        RunCommand::Get { id } => output.result(&client.run(&id).await?, describe)?,
+        RunCommand::List(list) => output.result(&collect(list, session).await?, overview)?,
+        RunCommand::Watch { id } => return watch::run(&id, session).await,
+        RunCommand::Timeline { id, listing } => {
             let page = pages::collect(listing, async |query| client.timeline(&id, &query).await).await?;
-            output.result(&page, story)?;
+            output.result(&page, timeline)?;
         }
-        Run::Cancel { id } => {
+        RunCommand::Cancel { id } => {
             client.cancel_run(&id).await?;
-            output.done(&json!({"id": id, "cancelled": true}), &format!("run {id} is asked to end"))?;
+            output.done(
+                &json!({"id": id, "cancelled": true}),
+                &format!("cancellation of run {id} requested"),
+            )?;
         }
-        Run::Delete { id } => {
+        RunCommand::Delete { id } => {
             client.delete_run(&id).await?;
-            output.done(&json!({"id": id, "deleted": true}), &format!("run {id} is deleted"))?;
+            output.done(&json!({"id": id, "deleted": true}), &format!("run {id} deleted"))?;
         }
     }
     Ok(Exit::Done)
@@ -117,15 +137,15 @@ pub(super) async fn run(run: Run, session: &Session) -> Result<Exit> {
 
 fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
     if started.replayed {
-        say(&format!("this key started the run before; it is {} now", started.status));
+        say(&format!("this idempotency key already started the run; its status is {}", started.status));
     } else if let Some(position) = started.position {
-        say(&format!("queued at place {position}"));
+        say(&format!("queued at position {position}"));
     }
     session.output.result(started, |started| started.run_id.to_string())
 }
 
-async fn collect(list: List, session: &Session) -> std::result::Result<Page<RunSummary>, Error> {
-    let List { status, workflow, listing } = list;
+async fn collect(list: RunListFlags, session: &Session) -> std::result::Result<Page<RunSummary>, Error> {
+    let RunListFlags { status, workflow, listing } = list;
     pages::collect(listing, async |page| {
         let query =
             RunQuery { status, workflow_id: workflow.clone(), limit: page.limit, cursor: page.cursor };
@@ -176,7 +196,7 @@ fn step_row(id: &StepId, step: &StepView) -> [String; 5] {
     ]
 }
 
-fn story(page: &Page<TimelineItem>) -> String {
+fn timeline(page: &Page<TimelineItem>) -> String {
     let row = |item: &TimelineItem| {
         [
             item.seq.to_string(),
@@ -191,7 +211,7 @@ fn story(page: &Page<TimelineItem>) -> String {
 }
 
 fn run_status(text: &str) -> std::result::Result<RunStatus, String> {
-    RunStatus::named(text).ok_or_else(|| format!("it must be one of: {}", statuses()))
+    RunStatus::named(text).ok_or_else(|| format!("expected one of: {}", statuses()))
 }
 
 fn statuses() -> String {

@@ -1,15 +1,19 @@
-//! `interlock serve`: the server, until it is told to stop.
+//! `interlock serve`: the server, until a signal stops it.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ServeConfig;
+use crate::config::{Environment, ServeConfig, ServeFlags};
 use crate::exit::{Exit, Failure, Result};
 use crate::output;
 use crate::telemetry::Telemetry;
 use crate::wiring::Server;
 
-pub(crate) async fn run(config: ServeConfig) -> Result<Exit> {
+pub(crate) async fn run(flags: &ServeFlags, environment: &Environment) -> Result<Exit> {
+    if flags.print_config {
+        return output::raw(ServeConfig::template().as_bytes()).map(|()| Exit::Done);
+    }
+    let config = ServeConfig::resolve(flags, environment)?;
     let telemetry = Telemetry::begin(&config)?;
     let ended = serve(&config).await;
     telemetry.end().await;
@@ -33,8 +37,8 @@ async fn serve(config: &ServeConfig) -> Result<Exit> {
     }
 }
 
-/// Everything that was answered is on the disk; whatever is not is for the next start to find.
-#[expect(clippy::exit, reason = "whoever asks twice does not want to wait for threads to end")]
+/// Everything that was acknowledged is in the store; the next start continues from there.
+#[expect(clippy::exit, reason = "a second signal must not wait for threads to end")]
 fn abandon() -> ! {
     std::process::exit(Exit::Refused.code().into())
 }

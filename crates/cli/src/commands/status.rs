@@ -1,4 +1,4 @@
-//! `interlock status`: what the server says of itself.
+//! `interlock status`: show server status.
 
 use std::time::Duration;
 
@@ -21,20 +21,20 @@ fn describe(status: &StatusView, gateway: &str) -> String {
         ("gateway", Some(gateway.to_owned())),
         ("version", Some(status.version.clone())),
         ("instance", Some(status.instance_id.clone())),
-        ("up for", Some(format!("{} s", uptime.as_secs()))),
+        ("uptime", Some(format!("{} s", uptime.as_secs()))),
         ("roles", Some(status.roles.join(", "))),
         ("backend", Some(format!("{} ({})", status.backend.kind, status.backend.durability))),
         ("admission", Some(status.strategies.admission.clone())),
         ("results", Some(status.strategies.run.clone())),
-        ("waits", Some(waits(status))),
-        ("roll-out", status.rollout.as_ref().map(rollout)),
+        ("retry policies", Some(retry_policies(status))),
+        ("rollout", status.rollout.as_ref().map(rollout)),
         ("store commands", Some(status.store.commands_sent.to_string())),
         ("bus", Some(format!("{} ({bus})", status.bus.kind))),
         ("tenants", status.tenants.map(|tenants| tenants.to_string())),
     ])
 }
 
-fn waits(status: &StatusView) -> String {
+fn retry_policies(status: &StatusView) -> String {
     let one = |policy: &RetryPolicyView| {
         let by = policy.by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         format!("{} {} (version {}{by})", policy.scope.name(), policy.policy, policy.version)
@@ -44,5 +44,5 @@ fn waits(status: &StatusView) -> String {
 
 fn rollout(rollout: &RolloutStatus) -> String {
     let RolloutStatus { id, share_percent, candidate, by, ends_at } = rollout;
-    format!("{id}: {share_percent} % of the runs try {candidate} until {ends_at} (begun by {by})")
+    format!("{id}: {share_percent} % of the runs try {candidate} until {ends_at} (started by {by})")
 }

@@ -1,15 +1,14 @@
-//! `interlock run watch`: a run's events as they happen; on a terminal with a line below that says where it stands.
+//! `interlock run watch`: a run's events as they happen; on a terminal with a status line below.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use interlock_api::events::RunEvents;
 use interlock_api::history::TimelineItem;
 use interlock_api::runs::RunView;
 use interlock_model::run::RunStatus;
 
 use super::Session;
+use super::meter::Meter;
 use crate::exit::{Exit, Result};
 use crate::output::{json_line, line, say};
 
@@ -21,7 +20,7 @@ pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
         match &mut view {
             Some(view) => {
                 view.take(&item);
-                view.bar.suspend(|| line(&sentence(&item)))?;
+                view.meter.suspend(|| line(&sentence(&item)))?;
             }
             None if output.is_json() => json_line(&item)?,
             None => line(&sentence(&item))?,
@@ -33,20 +32,17 @@ pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
     Ok(if run.status == RunStatus::Succeeded { Exit::Done } else { Exit::Refused })
 }
 
-/// Where the run stands, redrawn in place.
+/// The status of the run, redrawn in place.
 struct LiveView {
-    bar: ProgressBar,
+    meter: Meter,
     status: String,
-    /// Steps and items that were heard of, and whether they are still going.
+    /// Steps and items with an event, and whether they are still in progress.
     going: BTreeMap<String, bool>,
 }
 
 impl LiveView {
     fn new() -> Self {
-        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
-        let bar = ProgressBar::new_spinner().with_style(style.expect("the template is fixed and valid"));
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Self { bar, status: "pending".to_owned(), going: BTreeMap::new() }
+        Self { meter: Meter::spinner(), status: "pending".to_owned(), going: BTreeMap::new() }
     }
 
     fn take(&mut self, item: &TimelineItem) {
@@ -56,7 +52,7 @@ impl LiveView {
         if let Some(step) = &item.step_id {
             self.going.insert(step.to_string(), !ends_a_step(&item.r#type));
         }
-        self.bar.set_message(self.line());
+        self.meter.tell(&self.line());
     }
 
     fn line(&self) -> String {
@@ -70,12 +66,6 @@ impl LiveView {
             line = format!("{line}, now {named}{more}");
         }
         line
-    }
-}
-
-impl Drop for LiveView {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 
@@ -97,10 +87,10 @@ fn ends_a_step(kind: &str) -> bool {
     )
 }
 
-/// One event for people: when, where, what.
+/// One event as a line for people.
 fn sentence(item: &TimelineItem) -> String {
     let time = item.time.to_string();
-    // The day is the same for nearly all lines of nearly all runs.
+    // Only the time of day: few runs last for days.
     let clock = time.get(11..23).unwrap_or(&time);
     let what = item.r#type.replace('_', " ");
     let mut line = format!("{clock}  {what}");
@@ -139,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_live_view_names_what_is_going_on() {
+    fn the_live_view_names_steps_in_progress() {
         let mut view = LiveView::new();
         view.take(&item("run_status", None, Some("running")));
         view.take(&item("step_dispatched", Some("a"), None));

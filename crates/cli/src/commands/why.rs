@@ -1,4 +1,4 @@
-//! `interlock why`: what something waits for, who has that, and for how long about.
+//! `interlock why`: explain what something waits for, who holds that, and for about how long.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use crate::exit::{Failure, Result};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  interlock why 0192f0c1-…                    # a run: each of its steps that waits
+  interlock why 0192f0c1-…                    # a run: each of its waiting steps
   interlock why 0192f0c1-…:build@1            # a job: its queue, its worker, its policy
-  interlock why invoices/42                   # a lock: who holds it, who stands in line
+  interlock why invoices/42                   # a lock: who holds it, who waits for it
   interlock why cordum:reconciler:default     # a lock of the control plane itself
-  interlock why --workflow build              # a start: who has the tenant's slots";
+  interlock why --workflow build              # a start: which runs use the tenant's slots";
 
 #[derive(Debug, Args)]
-pub(crate) struct Why {
-    /// A run, a job or a lock
+pub(crate) struct WhyFlags {
+    /// Run id, job id or name of a lock
     #[arg(required_unless_present = "workflow", conflicts_with = "workflow")]
     subject: Option<String>,
-    /// What a start of this workflow would wait for
+    /// Explain what a start of this workflow would wait for
     #[arg(long, value_name = "ID")]
     workflow: Option<String>,
 }
 
-pub(super) async fn run(why: Why, session: &Session) -> Result<()> {
-    let answer = session.client.why(&query(why)?).await?;
+pub(super) async fn run(flags: WhyFlags, session: &Session) -> Result<()> {
+    let answer = session.client.why(&query(flags)?).await?;
     session.output.result(&answer, describe)
 }
 
-fn query(Why { subject, workflow }: Why) -> Result<WhyQuery> {
+fn query(WhyFlags { subject, workflow }: WhyFlags) -> Result<WhyQuery> {
     let wrong = |what: &str, error: &dyn std::fmt::Display| Failure::Usage(format!("{what}: {error}"));
     if let Some(workflow) = workflow {
         let id = workflow.parse().map_err(|error| wrong("--workflow", &error))?;
@@ -47,7 +47,7 @@ fn query(Why { subject, workflow }: Why) -> Result<WhyQuery> {
     if let Ok(job) = subject.parse::<JobId>() {
         return Ok(WhyQuery { job_id: Some(job), ..WhyQuery::default() });
     }
-    let resource = subject.parse().map_err(|error| wrong("the subject", &error))?;
+    let resource = subject.parse().map_err(|error| wrong("neither a run, a job nor a lock", &error))?;
     Ok(WhyQuery { resource: Some(resource), ..WhyQuery::default() })
 }
 
@@ -87,7 +87,6 @@ fn push(text: &mut String, cause: &CauseView, now: Time) {
     line("what to do", cause.what_to_do.clone());
 }
 
-/// Rounded, for people.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),

@@ -1,4 +1,4 @@
-//! `interlock workflow`: save, show and delete workflows.
+//! `interlock workflow`: create, show and delete workflows.
 
 use clap::Subcommand;
 use interlock_api::Page;
@@ -6,7 +6,7 @@ use interlock_api::workflows::WorkflowView;
 use serde_json::json;
 
 use super::{Session, pages};
-use crate::arguments::Listing;
+use crate::arguments::ListFlags;
 use crate::exit::Result;
 use crate::input;
 use crate::output::table;
@@ -18,41 +18,47 @@ Example, with build.json:
   interlock workflow create --file build.json";
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Workflow {
-    /// Save a document as the next version of its workflow, and print the id
+pub(crate) enum WorkflowCommand {
+    /// Save a workflow, or a new version of it, and print its id
     #[command(after_help = CREATE_EXAMPLES)]
     Create {
-        /// A JSON file; `-` for standard input
+        /// JSON file; `-` reads standard input
         #[arg(long, short, value_name = "FILE")]
         file: String,
     },
-    /// The workflows, newest first
-    List(Listing),
-    /// The current version, as JSON
-    Get { id: String },
-    /// Refuse new starts; runs that have begun go on
-    Delete { id: String },
+    /// List workflows, newest first
+    List(ListFlags),
+    /// Print the current version of a workflow as JSON
+    Get {
+        /// Workflow id
+        id: String,
+    },
+    /// Delete a workflow; its runs continue
+    Delete {
+        /// Workflow id
+        id: String,
+    },
 }
 
-pub(super) async fn run(workflow: Workflow, session: &Session) -> Result<()> {
+pub(super) async fn run(command: WorkflowCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
-    match workflow {
-        Workflow::Create { file } => {
+    match command {
+        WorkflowCommand::Create { file } => {
             let document = input::json_file(&file)?;
-            let created = client.create_workflow_as_written(&document).await?;
+            let created = client.create_workflow(&document).await?;
             output.result(&created, |created| created.id.to_string())
         }
-        Workflow::List(listing) => {
+        WorkflowCommand::List(listing) => {
             let page = pages::collect(listing, async |query| client.workflows(&query).await).await?;
             output.result(&page, overview)
         }
-        Workflow::Get { id } => {
+        WorkflowCommand::Get { id } => {
             let view = client.workflow(&id).await?;
             output.result(&view, |view| serde_json::to_string_pretty(view).expect("wire types are JSON"))
         }
-        Workflow::Delete { id } => {
+        WorkflowCommand::Delete { id } => {
             client.delete_workflow(&id).await?;
-            output.done(&json!({"id": id, "deleted": true}), &format!("workflow {id} is deleted"))
+            output.done(&json!({"id": id, "deleted": true}), &format!("workflow {id} deleted"))
         }
     }
 }

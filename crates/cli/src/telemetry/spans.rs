@@ -1,5 +1,5 @@
-//! Spans, on their way to a collector of OpenTelemetry. They are gathered, and sent from a thread of their own: a collector
-//! that is slow or away costs spans and nothing else.
+//! Spans for an OpenTelemetry collector, sent in batches by a thread of their own: a collector that is slow or
+//! unreachable costs spans and nothing else.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,35 +16,34 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use crate::config::TraceChoices;
 use crate::exit::{Failure, Result};
 
 const SERVICE: &str = "interlock";
 
-/// Where the standard has traces, behind the address of a collector.
+/// The path of traces, as the OTLP standard defines it.
 const PATH: &str = "/v1/traces";
 
-/// How long spans are gathered, how long one sending may take, and how long the last one at the end.
+/// The period of batches, and how long one may take, the last one included.
 const GATHER: Duration = Duration::from_secs(1);
 const SEND_WITHIN: Duration = Duration::from_secs(5);
 
-/// Spans that wait at most; more are dropped.
+/// Spans that may wait; more are dropped.
 const WAITING_MAX: usize = 8_192;
 
-pub(super) struct Sender {
+pub(super) struct SpanSender {
     processor: Arc<BatchSpanProcessor>,
 }
 
-impl Sender {
-    pub(super) fn begin(choices: &TraceChoices) -> Result<Self> {
-        // Its client is made even where the address has no TLS.
-        let _already_there = rustls::crypto::ring::default_provider().install_default();
-        let base = choices.endpoint.trim_end_matches('/');
+impl SpanSender {
+    pub(super) fn begin(endpoint: &str) -> Result<Self> {
+        // The exporter makes a TLS client even for an address without TLS.
+        interlock_api::client::install_tls();
+        let base = endpoint.trim_end_matches('/');
         let address = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
         let exporter = SpanExporter::builder().with_http().with_endpoint(address);
         let exporter = exporter.with_protocol(Protocol::HttpBinary).with_timeout(SEND_WITHIN).build();
-        let exporter = exporter
-            .map_err(|error| Failure::Usage(format!("--otlp-endpoint {}: {error}", choices.endpoint)))?;
+        let exporter =
+            exporter.map_err(|error| Failure::Usage(format!("--otlp-endpoint {endpoint}: {error}")))?;
         let gathering =
             BatchConfigBuilder::default().with_scheduled_delay(GATHER).with_max_queue_size(WAITING_MAX);
         let mut processor =
@@ -58,16 +57,16 @@ impl Sender {
         Spans { processor: self.processor.clone(), scope }
     }
 
-    /// Sends what is left. It blocks, and is no work for a thread that others need.
+    /// Sends what is left, on a thread that may block.
     pub(super) async fn end(self) {
         let last = tokio::task::spawn_blocking(move || self.processor.shutdown_with_timeout(SEND_WITHIN));
         if let Ok(Err(error)) = last.await {
-            tracing::warn!(%error, "the last spans were not sent");
+            tracing::warn!(%error, "last spans not sent");
         }
     }
 }
 
-/// Makes a span of each event that tells of one.
+/// Turns each event of the target into a span.
 pub(super) struct Spans {
     processor: Arc<BatchSpanProcessor>,
     scope: InstrumentationScope,
@@ -75,15 +74,15 @@ pub(super) struct Spans {
 
 impl<S: Subscriber> Layer<S> for Spans {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let mut told = Told::default();
-        event.record(&mut told);
-        self.processor.on_end(told.span(self.scope.clone()));
+        let mut fields = SpanFields::default();
+        event.record(&mut fields);
+        self.processor.on_end(fields.span(self.scope.clone()));
     }
 }
 
-/// What an event says of a span.
+/// The fields of an event that describe a span.
 #[derive(Default)]
-struct Told {
+struct SpanFields {
     name: String,
     trace: u128,
     span: u64,
@@ -92,8 +91,8 @@ struct Told {
     attributes: Vec<KeyValue>,
 }
 
-impl Told {
-    #[expect(clippy::disallowed_methods, reason = "spans are told when they end, for people to read")]
+impl SpanFields {
+    #[expect(clippy::disallowed_methods, reason = "spans are recorded when they end, for people to read")]
     fn span(self, scope: InstrumentationScope) -> SpanData {
         let (end_time, trace) = (SystemTime::now(), TraceId::from(self.trace));
         let kind = if self.name == "start" { SpanKind::Server } else { SpanKind::Internal };
@@ -116,7 +115,7 @@ impl Told {
     }
 }
 
-impl Visit for Told {
+impl Visit for SpanFields {
     fn record_u64(&mut self, field: &Field, value: u64) {
         match field.name() {
             "span_id" => self.span = value,
@@ -138,7 +137,6 @@ impl Visit for Told {
         }
     }
 
-    /// Whom and what it is about.
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if matches!(field.name(), "tenant" | "run" | "job") {
             self.attributes.push(KeyValue::new(format!("interlock.{}", field.name()), format!("{value:?}")));

@@ -1,63 +1,59 @@
-//! Many machines: Redis decides, NATS wakes and carries.
+//! The distributed backend: Redis decides, NATS wakes and carries.
 
 use std::sync::Arc;
 
-use interlock_backend::Bus;
 use interlock_backend::clock::SystemClock;
+use interlock_backend::{Bus, Store};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::bus::NatsBus;
-use interlock_backend_redis::connect::{Address, ConnectSettings, Connection, PREFIX_DEFAULT};
+use interlock_backend_redis::connect::{Address, ConnectSettings, Connection};
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
 use interlock_cap::{CapSettings, Edge, Parts, StreamProbe};
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles};
 use interlock_control::{Control, Settings};
+use interlock_gateway::Deployment;
 use interlock_model::contention::RunStrategy;
 
-use super::{Words, refused, stage_settings};
-use crate::config::{Machines, Secret, ServeConfig};
+use super::{Backend, ControlPlane, PREFIX_DEFAULT, refused, stage_settings};
+use crate::config::{Secret, ServeConfig};
 use crate::exit::{Failure, Result};
 
-/// Results that NATS may keep for later while it hands out others: one busy run's must not hold up everybody's.
-const PUT_OFF_MAX: i64 = 65_536;
-
-pub(super) struct Ground {
-    edge: Option<Edge>,
-}
-
-impl Ground {
-    pub(super) fn take_edge(&mut self) -> Option<Edge> {
-        self.edge.take()
-    }
-}
+/// Results that NATS may have deferred while it delivers others: those of one busy run must not block all others.
+const DEFERRED_MAX: i64 = 65_536;
 
 pub(super) async fn build(
     config: &ServeConfig,
-    machines: &Machines,
+    redis: &Secret,
+    nats: &Secret,
     roles: Roles,
-) -> Result<(Ground, Arc<Control>, Words)> {
-    let settings = connect_settings(machines, &machines.redis, "--redis")?;
-    let (prefix, redis_place) = (settings.prefix.clone(), settings.address.to_string());
+) -> Result<ControlPlane> {
+    let settings = connect_settings(config, redis, "--redis")?;
+    let redis_place = settings.address.to_string();
     let connection = Connection::open(settings).await.map_err(refused)?;
-    let blobs = open_blobs(machines, &connection).await?;
-    let nats_settings =
-        NatsSettings { ca_file: machines.nats_ca_file.clone(), ..NatsSettings::new(&machines.nats.0) };
+    let blobs = open_blobs(config, &connection).await?;
+    let nats_settings = NatsSettings { ca_file: config.nats_ca_file.clone(), ..NatsSettings::new(&nats.0) };
     let client = nats::connect(&nats_settings).await.map_err(refused)?;
 
     let identity = Identity::unpredictable();
     let instance = identity.instance_id();
-    let bus: Arc<dyn Bus> = Arc::new(
-        NatsBus::start(client.clone(), &prefix, instance.clone(), roles.engine).await.map_err(refused)?,
-    );
-    let durability = connection.durability_in_words();
+    let bus = NatsBus::start(client.clone(), &config.prefix, instance.clone(), roles.engine).await;
+    let bus: Arc<dyn Bus> = Arc::new(bus.map_err(refused)?);
+    let deployment = Deployment {
+        roles: config.role_names(),
+        backend: "redis".to_owned(),
+        durability: connection.durability_in_words(),
+        bus: "nats".to_owned(),
+        prefix: config.prefix.clone(),
+    };
     let store = Arc::new(RedisStore::open(connection.clone(), instance.clone()).await.map_err(refused)?);
     store.follow(&*bus);
     let mailbox = Arc::new(RedisMailbox::new(connection, blobs));
     let settings = stage_settings(config)?;
-    let cap_settings = cap_settings(machines, &prefix, &settings);
+    let cap_settings = cap_settings(config, &settings);
     let foundation = Foundation {
-        store: store.clone(),
+        store: Store::new(store.clone()),
         bus: bus.clone(),
         clock: Arc::new(SystemClock),
         identity,
@@ -66,71 +62,59 @@ pub(super) async fn build(
         probes: vec![store, Arc::new(StreamProbe::new(client.clone(), cap_settings.clone()))],
     };
     let control = Control::new(foundation, settings);
-    let edge = if roles.scheduler {
+    let mut edge = None;
+    if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
-        Some(Edge::prepare(client, parts, cap_settings).await.map_err(refused)?)
-    } else {
-        None
-    };
-    let words = Words {
-        backend: "redis".to_owned(),
-        durability,
-        bus: "nats".to_owned(),
-        place: format!("{redis_place}, nats {}", nats::shown(&machines.nats.0)),
-    };
-    Ok((Ground { edge }, control, words))
+        edge = Some(Box::new(Edge::prepare(client, parts, cap_settings).await.map_err(refused)?));
+    }
+    let place = format!("{redis_place}, nats {}", nats::shown(&nats.0));
+    Ok(ControlPlane { backend: Backend::Distributed(edge), control, deployment, place })
 }
 
 /// Where workers on NATS find their inputs: the same Redis, unless it is a Cluster, which their client cannot follow.
-async fn open_blobs(machines: &Machines, connection: &Connection) -> Result<Connection> {
-    match &machines.blob_redis {
+async fn open_blobs(config: &ServeConfig, connection: &Connection) -> Result<Connection> {
+    match &config.blob_redis {
         Some(url) => {
-            let settings = connect_settings(machines, url, "--blob-redis")?;
+            let settings = connect_settings(config, url, "--blob-redis")?;
             let blobs = Connection::open(settings).await.map_err(refused)?;
             if blobs.is_cluster() {
-                return Err(refused("--blob-redis must be a plain Redis, and this one is a Cluster"));
+                return Err(refused("--blob-redis is a Cluster; it must be a plain Redis"));
             }
             Ok(blobs)
         }
         None if connection.is_cluster() => Err(refused(
-            "workers on NATS read their inputs with a plain Redis client, which cannot follow a Cluster. Name a plain \
-             Redis for them with --blob-redis",
+            "--redis is a Cluster, which the Redis clients of workers on NATS cannot follow. Give them a plain Redis \
+             for their inputs and results: --blob-redis URL",
         )),
         None => Ok(connection.clone()),
     }
 }
 
-fn connect_settings(machines: &Machines, url: &Secret, flag: &str) -> Result<ConnectSettings> {
+fn connect_settings(config: &ServeConfig, url: &Secret, flag: &str) -> Result<ConnectSettings> {
     let address: Address = url.0.parse().map_err(|error| Failure::Usage(format!("{flag}: {error}")))?;
-    let default = ConnectSettings::new(address);
-    let durability = match &machines.durability {
-        None => default.durability,
-        Some(text) => text.parse().map_err(|error| Failure::Usage(format!("--durability: {error}")))?,
-    };
+    let durability = config.durability.parse();
     Ok(ConnectSettings {
-        prefix: machines.prefix.clone().unwrap_or_else(|| default.prefix.clone()),
-        durability,
-        response_timeout: machines.store_timeout.unwrap_or(default.response_timeout),
-        ca_file: machines.redis_ca_file.clone(),
-        ..default
+        prefix: config.prefix.clone(),
+        durability: durability.map_err(|error| Failure::Usage(format!("--durability: {error}")))?,
+        response_timeout: config.store_timeout_ms.0,
+        ca_file: config.redis_ca_file.clone(),
+        ..ConnectSettings::new(address)
     })
 }
 
-fn cap_settings(machines: &Machines, prefix: &str, stages: &Settings) -> CapSettings {
+pub(super) fn cap_settings(config: &ServeConfig, stages: &Settings) -> CapSettings {
     let default = CapSettings::default();
     CapSettings {
-        installation: if prefix == PREFIX_DEFAULT { String::new() } else { prefix.to_owned() },
+        installation: if config.prefix == PREFIX_DEFAULT { String::new() } else { config.prefix.clone() },
         silence: stages.worker_silence,
-        lease: machines.worker_lease.unwrap_or(default.lease),
-        redelivery_delay: machines.redelivery_delay.unwrap_or(default.redelivery_delay),
+        lease: config.worker_lease_ms.0,
+        redelivery_delay: config.redelivery_delay_ms.0,
         max_deliver: stages.deliveries_max.into(),
         max_ack_pending: match stages.run_strategy {
             RunStrategy::Inbox => default.max_ack_pending,
-            RunStrategy::Lock => PUT_OFF_MAX,
+            RunStrategy::Lock => DEFERRED_MAX,
         },
-        stream_replicas: machines
-            .stream_replicas
-            .map_or(default.stream_replicas, std::num::NonZeroUsize::get),
+        stream_replicas: config.stream_replicas.get(),
         ..default
     }
 }

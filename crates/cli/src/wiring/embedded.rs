@@ -1,34 +1,25 @@
-//! One machine: everything is in a folder.
+//! The embedded backend: one machine, everything in one folder.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use interlock_backend::InProcessBus;
 use interlock_backend::clock::SystemClock;
+use interlock_backend::{InProcessBus, Store};
 use interlock_backend_embedded::EmbeddedStore;
 use interlock_control::Control;
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
+use interlock_gateway::Deployment;
 
-use super::{Words, refused, stage_settings};
+use super::{Backend, ControlPlane, PREFIX_DEFAULT, refused, stage_settings};
 use crate::config::ServeConfig;
 use crate::exit::Result;
 
-pub(super) struct Ground {
-    store: Arc<EmbeddedStore>,
-}
-
-impl Ground {
-    pub(super) async fn close(self) {
-        self.store.tables().close().await;
-    }
-}
-
-pub(super) async fn build(config: &ServeConfig) -> Result<(Ground, Arc<Control>, Words)> {
+pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
     let store = Arc::new(open(&config.data).await?);
     let identity = Identity::unpredictable();
     let foundation = Foundation {
-        store: store.clone(),
+        store: Store::new(store.clone()),
         bus: Arc::new(InProcessBus::default()),
         clock: Arc::new(SystemClock),
         instance: identity.instance_id(),
@@ -36,13 +27,19 @@ pub(super) async fn build(config: &ServeConfig) -> Result<(Ground, Arc<Control>,
         mailbox: None,
         probes: Vec::new(),
     };
-    let words = Words {
+    let deployment = Deployment {
+        roles: config.role_names(),
         backend: "embedded".to_owned(),
         durability: "an answer outlives the process and the loss of power".to_owned(),
         bus: "in_process".to_owned(),
-        place: format!("embedded, {}", config.data.display()),
+        prefix: PREFIX_DEFAULT.to_owned(),
     };
-    Ok((Ground { store }, Control::new(foundation, stage_settings(config)?), words))
+    Ok(ControlPlane {
+        backend: Backend::Embedded(store),
+        control: Control::new(foundation, stage_settings(config)?),
+        deployment,
+        place: format!("embedded, {}", config.data.display()),
+    })
 }
 
 async fn open(folder: &Path) -> Result<EmbeddedStore> {

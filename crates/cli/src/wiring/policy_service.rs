@@ -1,10 +1,11 @@
-//! The policy service on HTTP: one question, one answer, bounded in size.
+//! The policy service over HTTP: one question, one answer of bounded size.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_control::dispatch_policy::{Configured, PolicyService, Service};
+use interlock_api::client::{innermost_cause, install_tls, is_loopback};
+use interlock_control::dispatch_policy::{DispatchPolicy, PolicyService, ServiceConfig};
 use interlock_model::dispatch_policy::{Answer, Question, ServiceTerms};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Url};
@@ -26,14 +27,14 @@ struct HttpService {
 #[async_trait]
 impl PolicyService for HttpService {
     async fn ask(&self, question: &Question) -> std::result::Result<Answer, String> {
-        // What went wrong may name the address, which may hold a secret.
-        let words = |error: reqwest::Error| innermost(&error.without_url());
-        let mut answer = self.client.post(self.url.clone()).json(question).send().await.map_err(words)?;
+        // The error may repeat the URL, which may contain a secret.
+        let failed = |error: reqwest::Error| innermost_cause(&error.without_url());
+        let mut answer = self.client.post(self.url.clone()).json(question).send().await.map_err(failed)?;
         if !answer.status().is_success() {
             return Err(format!("it answered {}", answer.status()));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(words)? {
+        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
             body.extend_from_slice(&chunk);
             if body.len() > ANSWER_BYTES_MAX {
                 return Err(format!("its answer is longer than {ANSWER_BYTES_MAX} bytes"));
@@ -43,43 +44,34 @@ impl PolicyService for HttpService {
     }
 }
 
-/// The cause at the bottom is what people want to read.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
-/// The policy as it was chosen, with the line to its service.
-pub(super) fn policy(choices: &DispatchPolicyChoices) -> Result<Configured> {
+/// The configured policy, with a client of its service.
+pub(super) fn policy(choices: &DispatchPolicyChoices) -> Result<DispatchPolicy> {
     let service = choices.service.as_ref().map(service).transpose()?;
-    Ok(Configured { rules: choices.rules.clone(), service })
+    Ok(DispatchPolicy { rules: choices.rules.clone(), service })
 }
 
-fn service(choices: &PolicyServiceChoices) -> Result<Service> {
+fn service(choices: &PolicyServiceChoices) -> Result<ServiceConfig> {
     let wrong = |what: String| Failure::Usage(format!("dispatch_policy.service: {what}"));
     let url = Url::parse(&choices.url).map_err(|error| wrong(format!("url: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("url: neither an http nor an https URL".to_owned()));
+        return Err(wrong("url: expected an http or https URL".to_owned()));
     }
     let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
-    let _already_there = rustls::crypto::ring::default_provider().install_default();
+    install_tls();
     let mut builder = Client::builder()
         .default_headers(headers(choices).map_err(wrong)?)
-        // A redirect would carry the token to another place.
+        // A redirect would send the token to another server.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")));
-    if is_here(&url) {
+    if is_loopback(&url) {
         builder = builder.no_proxy();
     }
     let client = builder.build().map_err(|error| wrong(error.to_string()))?;
     let time = |given: Option<std::num::NonZeroU64>, default| {
         given.map_or(default, |given| Duration::from_millis(given.get()))
     };
-    Ok(Service {
-        line: Arc::new(HttpService { client, url }),
+    Ok(ServiceConfig {
+        client: Arc::new(HttpService { client, url }),
         place,
         terms: ServiceTerms { failure: choices.failure, tenants: choices.tenants.clone() },
         timeout: time(choices.timeout_ms, TIMEOUT),
@@ -93,12 +85,14 @@ fn headers(choices: &PolicyServiceChoices) -> std::result::Result<HeaderMap, Str
     let mut headers = HeaderMap::new();
     let secret = |name: &str, text: &str| {
         let value = HeaderValue::from_str(text);
-        let mut value = value.map_err(|_| format!("{name} has characters that a header cannot hold"))?;
+        let mut value =
+            value.map_err(|_| format!("{name} has characters that are not allowed in a header"))?;
         value.set_sensitive(true);
         Ok::<_, String>(value)
     };
     for (name, value) in &choices.headers {
-        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no header"))?;
+        let key =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
         headers.insert(key, secret(name, &value.0)?);
     }
     let bearer = match &choices.bearer_file {
@@ -113,10 +107,4 @@ fn headers(choices: &PolicyServiceChoices) -> std::result::Result<HeaderMap, Str
         headers.insert(AUTHORIZATION, secret("the token", &format!("Bearer {bearer}"))?);
     }
     Ok(headers)
-}
-
-/// A proxy of the environment is for the world outside, not for this machine.
-fn is_here(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

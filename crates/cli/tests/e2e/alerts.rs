@@ -1,24 +1,24 @@
-//! What is written for Prometheus, checked by its own tool: the metrics that are served, and the rules for alerts.
+//! The metrics and the alert rules, checked by Prometheus' own tool.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use interlock_servers::promtool;
 use serde_json::json;
 
 use super::expressions::{assert_served, served};
 use super::machines::Machines;
-use super::server::{Caller, LIMIT, Server};
+use super::server::{Caller, Server};
 use super::walk_through::{blocks, read, root, run};
 
 const RULES: &str = "deploy/alerts/interlock.rules.yml";
 const UNIT_TESTS: &str = "deploy/alerts/interlock.rules.test.yml";
 const PAGE: &str = "docs/operating/alerts.md";
 
-/// The outside contract names these metrics against the tool's rules, and no others.
+/// The metrics whose documented names break the tool's rules.
 const DOCUMENTED: [&str; 4] =
     ["job_result_latency_ms", "lock_busy_retry_count", "lock_busy_retry_delay_ms", "run_lock_wait_ms"];
 
@@ -26,7 +26,7 @@ pub(crate) async fn scrape(server: &Server) -> String {
     reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap()
 }
 
-/// Does a little of everything that is counted by label.
+/// Causes an event of each kind that is counted by label.
 pub(crate) async fn use_it(caller: &Caller) {
     caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     caller.limit(1).await;
@@ -60,7 +60,7 @@ fn promtool_on(arguments: &[&str], file: &str) -> Output {
     Command::new(promtool().unwrap()).args(arguments).arg(root().join(file)).output().unwrap()
 }
 
-/// What stands behind `field:` of every rule, which is a line or a block.
+/// The value of `field:` in every rule, which is a line or a block.
 fn of_each_rule(field: &str) -> Vec<String> {
     let rules = read(RULES);
     let rules = rules.split("- alert: ").skip(1).filter_map(|rule| rule.split("\n\n").next());
@@ -81,7 +81,7 @@ fn alerts() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_metrics_but_the_documented_names() {
+async fn promtool_accepts_the_metrics_of_one_machine_except_documented_names() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     assert_only_documented(&scrape(&server).await);
@@ -90,14 +90,14 @@ async fn promtool_finds_nothing_wrong_with_the_metrics_but_the_documented_names(
 }
 
 #[tokio::test]
-async fn nor_with_those_of_a_replica() {
+async fn promtool_accepts_the_metrics_of_a_replica_except_documented_names() {
     let machines = Machines::start(1).await;
     use_it(&machines.callers("acme")[0]).await;
     assert_only_documented(&scrape(&machines.replicas[0]).await);
 }
 
 #[test]
-fn promtool_would_find_a_metric_that_breaks_its_rules() {
+fn promtool_finds_a_metric_that_breaks_its_rules() {
     let broken = "# HELP starts Starts\n# TYPE starts counter\nstarts 1\n";
     assert_eq!(findings(broken).len(), 1);
 }
@@ -112,7 +112,7 @@ fn the_rules_pass_promtool_and_their_unit_tests() {
 }
 
 #[test]
-fn every_alert_is_shown_to_fire_and_not_to_fire() {
+fn the_unit_tests_show_every_alert_firing_and_silent() {
     let tests = read(UNIT_TESTS);
     for alert in alerts() {
         let name = format!("alertname: {alert}\n");
@@ -124,17 +124,17 @@ fn every_alert_is_shown_to_fire_and_not_to_fire() {
 }
 
 #[tokio::test]
-async fn every_metric_that_an_alert_looks_at_is_served_from_the_start() {
+async fn every_metric_of_an_alert_is_served_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = scrape(&Server::start(folder.path())).await;
     for expression in of_each_rule("expr") {
-        // Of a block, the first line says how it is written.
+        // A block begins with `|`.
         assert_served(expression.trim_start_matches('|'), &served(&metrics));
     }
 }
 
 #[test]
-fn every_alert_says_what_it_is_and_has_a_section_on_what_to_do() {
+fn every_alert_has_a_summary_and_a_section_on_what_to_do() {
     let page = read(PAGE);
     let alerts = alerts();
     assert!(alerts.len() >= 17, "{alerts:?}");
@@ -161,20 +161,17 @@ async fn the_commands_of_the_page_work() {
     let commands = blocks(&read(PAGE), "sh alerts");
     assert!(commands.len() > 10, "{commands:?}");
     for command in commands {
-        let (worked, told) = run(&server, &format!("{path}{command}"));
-        assert!(worked && !told.trim().is_empty(), "{command}: {told}");
+        let (worked, printed) = run(&server, &format!("{path}{command}"));
+        assert!(worked && !printed.trim().is_empty(), "{command}: {printed}");
     }
 }
 
 #[tokio::test]
-async fn a_replica_tells_whether_it_reaches_store_and_bus() {
+async fn a_replica_reports_whether_it_reaches_redis_and_nats() {
     let mut machines = Machines::start(1).await;
     let shown = async |machines: &Machines, line: &str| {
-        let until = Instant::now() + LIMIT;
-        while !scrape(&machines.replicas[0]).await.lines().any(|shown| shown == line) {
-            assert!(Instant::now() < until, "no {line}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_shown = async || scrape(&machines.replicas[0]).await.lines().any(|shown| shown == line);
+        until(&format!("{line} is shown"), is_shown).await;
     };
     shown(&machines, "store_up 1").await;
     shown(&machines, "bus_up 1").await;
@@ -185,7 +182,7 @@ async fn a_replica_tells_whether_it_reaches_store_and_bus() {
     shown(&machines, "store_up 0").await;
 }
 
-/// The names of the labels in `{…}`, without those that only a scrape adds, or only a histogram has.
+/// The names of the labels in `{…}`, except those that a scrape or a histogram adds.
 fn labels_of(series: &str) -> BTreeSet<String> {
     let inside = series.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(it, _)| it);
     let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim());

@@ -1,4 +1,4 @@
-//! A cap holds, whoever asks and however many at once.
+//! A cap holds for any number of starts at once.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -69,7 +69,7 @@ async fn twenty_tenants_at_once_get_exactly_their_two_each() {
 }
 
 #[tokio::test]
-async fn a_slot_that_comes_free_is_there_for_the_next_start() {
+async fn a_freed_slot_admits_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = tenant(&server, "acme", 1).await;
@@ -83,7 +83,7 @@ async fn a_slot_that_comes_free_is_there_for_the_next_start() {
 }
 
 #[tokio::test]
-async fn under_the_admission_lock_the_cap_and_the_keys_hold_too() {
+async fn cap_and_keys_hold_under_the_admission_lock() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--admission-strategy", "lock"]);
     let caller = tenant(&server, "acme", 2).await;
@@ -96,7 +96,7 @@ async fn under_the_admission_lock_the_cap_and_the_keys_hold_too() {
     let again = caller.start("job", Some("k"), &json!({"other": true})).await.expect(200);
     assert_eq!((again.text("run_id"), &again.body["replayed"]), (run, &json!(true)));
     caller.start("job", Some("k"), &input).await.expect(422);
-    // What was started under the lock is there without it.
+    // A run that was started under the lock is known without it.
     assert_eq!(server.stop(), Some(0));
     let server = Server::start(folder.path());
     let again = server.caller("acme").start("job", Some("k"), &json!({"other": true})).await.expect(200);

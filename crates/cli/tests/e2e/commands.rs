@@ -1,8 +1,9 @@
-//! The command line: what it prints, and how it exits.
+//! The output and the exit codes of commands.
 
 use std::process::{Command, Output};
 
-use interlock_backend::dead_letters::DeadLetterStore as _;
+use interlock_backend::Store;
+use interlock_backend::verbs::AddDeadLetter;
 use serde_json::{Value, json};
 
 use super::server::{BINARY, Server};
@@ -19,7 +20,7 @@ impl Shell<'_> {
         command.output().expect("the binary runs")
     }
 
-    /// What it prints, when it does what it is told.
+    /// What it prints. Asserts that it succeeds.
     fn print(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -71,7 +72,7 @@ async fn a_workflow_is_created_started_approved_and_deleted() {
     assert_eq!(shell.exit(&["workflow", "get", "job"]), Some(1));
 }
 
-/// Leaves a dead letter of acme in the folder, as a server before this one did.
+/// Writes a dead letter of acme into the folder.
 async fn bury(data: &std::path::Path, job: &str) {
     let clock = std::sync::Arc::new(interlock_backend::clock::SystemClock);
     let store =
@@ -87,7 +88,8 @@ async fn bury(data: &std::path::Path, job: &str) {
         result: None,
     };
     let tenant = "acme".parse().unwrap();
-    store.expect("the folder is free").bury(&tenant, &letter, 10).await.unwrap();
+    let store = Store::new(std::sync::Arc::new(store.expect("the folder is free")));
+    store.call(AddDeadLetter { tenant, dead_letter: letter, dead_letters_max: 10 }).await.unwrap();
 }
 
 #[tokio::test]
@@ -111,7 +113,7 @@ async fn a_dead_letter_is_listed_shown_and_deleted() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_retried_and_deleted_by_filter_after_a_look_at_what_would_happen() {
+async fn dead_letters_are_retried_and_deleted_by_filter_after_a_dry_run() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = [1, 2].map(|run| format!("0192f0c1-0000-7000-8000-00000000000{run}:build@10"));
     for job in &jobs {
@@ -119,7 +121,7 @@ async fn dead_letters_are_retried_and_deleted_by_filter_after_a_look_at_what_wou
     }
     let server = Server::start(folder.path());
     let shell = Shell { server: &server, tenant: "acme" };
-    // Their runs were never here.
+    // Their runs do not exist.
     assert!(shell.print(&["dlq", "show", &jobs[0]]).contains("start another"));
     assert_eq!(shell.exit(&["dlq", "retry", &jobs[0]]), Some(1));
     assert_eq!(shell.exit(&["dlq", "retry", "--reason-code", "worker_lost"]), Some(1), "both were refused");
@@ -138,7 +140,7 @@ async fn dead_letters_are_retried_and_deleted_by_filter_after_a_look_at_what_wou
 }
 
 #[tokio::test]
-async fn the_exit_code_tells_refused_wrong_usage_and_unreachable_apart() {
+async fn refused_wrong_usage_and_unreachable_have_different_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"));
     let shell = Shell { server: &server, tenant: "acme" };
@@ -151,7 +153,7 @@ async fn the_exit_code_tells_refused_wrong_usage_and_unreachable_apart() {
 }
 
 #[tokio::test]
-async fn keys_lock_the_server_and_open_it_for_their_role_only() {
+async fn a_key_permits_what_its_role_permits() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(&folder.path().join("data"), &["--admin-key", "a-long-admin-key"]);
     let shell = Shell { server: &server, tenant: "acme" };

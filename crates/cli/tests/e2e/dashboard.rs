@@ -1,4 +1,4 @@
-//! The dashboard for Grafana: what it asks can be asked, and there is an answer.
+//! The Grafana dashboard: its expressions parse, and every metric in them is served.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::walk_through::read;
 
 const DASHBOARD: &str = "deploy/grafana/interlock.json";
 
-/// What operators look for, each by a metric that a panel must show.
+/// Metrics that a panel must show.
 const SHOWN: [&str; 16] = [
     "active_runs",
     "active_runs_max",
@@ -37,13 +37,13 @@ fn dashboard() -> Value {
     serde_json::from_str(&read(DASHBOARD)).unwrap()
 }
 
-/// The panels that ask something.
+/// The panels with expressions.
 fn panels(dashboard: &Value) -> Vec<&Value> {
     let panels = dashboard["panels"].as_array().unwrap();
     panels.iter().filter(|panel| panel["type"] != "row").collect()
 }
 
-/// What the panels ask, with values in the places of Grafana's variables.
+/// The expressions of the panels, with values for Grafana's variables.
 fn expressions(dashboard: &Value) -> Vec<String> {
     let targets = panels(dashboard).into_iter().flat_map(|panel| panel["targets"].as_array().unwrap());
     let filled = targets.map(|target| {
@@ -62,16 +62,16 @@ fn every_expression_parses() {
     let rules: Vec<_> = expressions.iter().enumerate().map(rules).collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules.yml");
-    // What is JSON is YAML, too.
+    // JSON is valid YAML.
     std::fs::write(&file, json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string()).unwrap();
     let output = Command::new(promtool().unwrap()).args(["check", "rules"]).arg(file).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(told.contains(&format!("SUCCESS: {} rules found", expressions.len())), "{told}");
+    assert!(printed.contains(&format!("SUCCESS: {} rules found", expressions.len())), "{printed}");
 }
 
 #[tokio::test]
-async fn every_metric_in_it_is_served() {
+async fn every_metric_of_the_dashboard_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     use_it(&server.caller("acme")).await;
@@ -82,16 +82,16 @@ async fn every_metric_in_it_is_served() {
 }
 
 #[test]
-fn it_shows_what_operators_look_for() {
-    let asked: BTreeSet<String> =
+fn the_panels_show_what_operators_need() {
+    let shown: BTreeSet<String> =
         expressions(&dashboard()).iter().flat_map(|expression| metrics_in(expression)).collect();
     for metric in SHOWN {
-        assert!(asked.contains(metric), "{metric} is on no panel");
+        assert!(shown.contains(metric), "{metric} is on no panel");
     }
 }
 
 #[test]
-fn its_panels_have_ids_of_their_own_and_lie_side_by_side() {
+fn panels_have_unique_ids_and_do_not_overlap() {
     let dashboard = dashboard();
     let all = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = all.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
@@ -109,7 +109,7 @@ fn its_panels_have_ids_of_their_own_and_lie_side_by_side() {
 }
 
 #[test]
-fn each_panel_says_what_it_shows_and_asks_the_chosen_data_source() {
+fn each_panel_has_a_description_and_uses_the_chosen_data_source() {
     let dashboard = dashboard();
     for panel in panels(&dashboard) {
         assert!(panel["description"].as_str().is_some_and(|text| text.ends_with('.')), "{}", panel["title"]);

@@ -1,4 +1,4 @@
-//! What is in `deploy/`: each file passes the checker of its kind, and what it asks of the binary is there.
+//! The files in `deploy/` pass the checkers of their kinds and use flags and variables that the binary has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ const DOCKERFILE: &str = "deploy/docker/Dockerfile";
 const UNIT: &str = "deploy/systemd/interlock.service";
 const PAGE: &str = "docs/operating/deploying.md";
 
-/// Variables that every command knows; `serve --help` names them without their values' flags.
+/// Variables of every command, which are no settings of `serve`.
 const OF_EVERY_COMMAND: [&str; 3] = ["INTERLOCK_API_KEY", "INTERLOCK_GATEWAY", "INTERLOCK_TENANT_ID"];
 
-/// A checker, and what it is told before the name of the file.
+/// A checker, and its arguments before the name of the file.
 const CHECKERS: [(&str, &[&str]); 3] = [
     ("kubernetes-validate", &["--strict"]),
     ("check-jsonschema", &["--builtin-schema", "vendor.compose-spec"]),
@@ -31,7 +31,7 @@ fn check(kind: usize, file: &Path) -> Output {
     Command::new(python_program(program).unwrap()).args(arguments).arg(file).output().unwrap()
 }
 
-/// The files of `deploy/`, whatever their kind.
+/// All files of `deploy/`.
 fn files() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root().join("deploy")];
@@ -44,7 +44,7 @@ fn files() -> Vec<PathBuf> {
     found
 }
 
-/// The checked file of each kind of checker.
+/// The files to check, each with the number of its checker.
 fn checked() -> Vec<(usize, PathBuf)> {
     let manifests = root().join(KUBERNETES).read_dir().unwrap().map(|entry| (0, entry.unwrap().path()));
     manifests.chain([(1, root().join(COMPOSE)), (2, root().join(DOCKERFILE))]).collect()
@@ -65,12 +65,19 @@ fn manifest(kind: &str) -> Value {
     found.next().unwrap_or_else(|| panic!("no {kind}"))
 }
 
-fn serve_help() -> String {
-    let output = Command::new(BINARY).args(["serve", "--help"]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
+/// The flags of `serve`: those that its help shows, and those of the file that it prints.
+fn serve_flags() -> BTreeSet<String> {
+    let print = |flag: &str| {
+        let output = Command::new(BINARY).args(["serve", flag]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let settings = print("--print-config");
+    let keys = settings.lines().filter_map(|line| line.strip_prefix('#')?.split_once(" = "));
+    let shown = words(&print("--help"), "--", |character| character.is_ascii_lowercase() || character == '-');
+    keys.map(|(key, _)| format!("--{}", key.replace('_', "-"))).chain(shown).collect()
 }
 
-/// The words of `text` that begin with `prefix` and go on with `more`.
+/// The words of `text` that begin with `prefix` and continue with `more`.
 fn words(text: &str, prefix: &str, more: fn(char) -> bool) -> BTreeSet<String> {
     let found = text.match_indices(prefix).map(|(begin, _)| {
         let end = text[begin + prefix.len()..].find(|character| !more(character));
@@ -90,7 +97,7 @@ fn every_file_passes_the_checker_of_its_kind() {
 }
 
 #[test]
-fn the_checkers_find_what_is_wrong() {
+fn the_checkers_find_planted_mistakes() {
     let folder = tempfile::tempdir().unwrap();
     let deployment = format!("{KUBERNETES}/deployment.yaml");
     let planted = [
@@ -107,7 +114,7 @@ fn the_checkers_find_what_is_wrong() {
     }
 }
 
-/// With our binary where the unit expects the installed one.
+/// Verifies the unit with the binary under test in place of the installed one.
 fn verify_unit(text: &str) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("interlock.service");
@@ -117,7 +124,7 @@ fn verify_unit(text: &str) -> Option<Output> {
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
+fn systemd_accepts_the_unit() {
     let unit = read(UNIT);
     for (text, is_right) in [(unit.clone(), true), (unit.replace("RestartSec", "RestartSecs"), false)] {
         if let Some(output) = verify_unit(&text) {
@@ -131,9 +138,7 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
 
 #[test]
 fn every_variable_and_flag_in_them_is_one_of_the_server() {
-    let help = serve_help();
-    let flags: BTreeSet<String> =
-        words(&help, "--", |character| character.is_ascii_lowercase() || character == '-');
+    let flags = serve_flags();
     let mut seen = 0;
     for file in files() {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -146,7 +151,7 @@ fn every_variable_and_flag_in_them_is_one_of_the_server() {
         }
         for line in text.lines().filter_map(|line| line.split_once("interlock serve").map(|(_, rest)| rest)) {
             for flag in words(line, "--", |character| character.is_ascii_lowercase() || character == '-') {
-                assert!(flags.contains(&flag) || flag == "--help", "{flag} in {}", file.display());
+                assert!(flags.contains(&flag), "{flag} in {}", file.display());
                 seen += 1;
             }
         }
@@ -155,7 +160,7 @@ fn every_variable_and_flag_in_them_is_one_of_the_server() {
 }
 
 #[test]
-fn the_manifests_belong_together() {
+fn the_manifests_agree_with_each_other() {
     let (deployment, service, budget) =
         (manifest("Deployment"), manifest("Service"), manifest("PodDisruptionBudget"));
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
@@ -175,7 +180,7 @@ fn the_manifests_belong_together() {
 }
 
 #[test]
-fn the_compose_file_has_three_replicas_and_a_redis_that_keeps_everything() {
+fn the_compose_file_has_three_replicas_and_a_durable_redis() {
     let compose = documents(&root().join(COMPOSE)).remove(0);
     let services = &compose["services"];
     assert_eq!(services["interlock"]["deploy"]["replicas"], 3);
@@ -187,13 +192,13 @@ fn the_compose_file_has_three_replicas_and_a_redis_that_keeps_everything() {
     assert!(command("nats").contains(&"--jetstream".to_owned()));
 }
 
-/// What the manifests put into the environment, with the addresses of this test and a port that is free.
+/// The environment of the manifests, with the addresses of this test and a free port.
 fn variables_of_the_manifests(redis: &Redis, nats: &Nats) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> =
         serde_json::from_value(manifest("ConfigMap")["data"].clone()).unwrap();
     assert_eq!(variables["INTERLOCK_LISTEN"], "0.0.0.0:8081");
     variables.insert("INTERLOCK_LISTEN".to_owned(), "0.0.0.0:0".to_owned());
-    // The secret is made by hand; the comment says how.
+    // A comment shows the command that creates the secret.
     let text = read(&format!("{KUBERNETES}/config.yaml"));
     for (name, value) in [
         ("INTERLOCK_REDIS", redis.url()),
@@ -207,7 +212,7 @@ fn variables_of_the_manifests(redis: &Redis, nats: &Nats) -> BTreeMap<String, St
 }
 
 #[tokio::test]
-async fn a_replica_starts_by_the_manifests_answers_its_probes_and_stops_by_itself() {
+async fn a_replica_with_the_settings_of_the_manifests_answers_its_probes_and_stops() {
     let redis = Redis::start(RedisOptions::default()).await.unwrap();
     let nats = Nats::start(NatsOptions::default()).await.unwrap();
     let container = manifest("Deployment")["spec"]["template"]["spec"]["containers"][0].clone();
@@ -225,7 +230,7 @@ async fn a_replica_starts_by_the_manifests_answers_its_probes_and_stops_by_itsel
 }
 
 #[tokio::test]
-async fn the_images_health_check_tells_a_server_that_answers_from_one_that_does_not() {
+async fn the_health_check_of_the_image_fails_when_the_server_does_not_answer() {
     let text = read(DOCKERFILE);
     let (_, check) = text.split_once("CMD [\"sh\", \"-c\", \"").unwrap();
     let (check, _) = check.split_once("\"]").unwrap();
@@ -236,7 +241,7 @@ async fn the_images_health_check_tells_a_server_that_answers_from_one_that_does_
         let run = Command::new("sh").args(["-c", &script]).env("INTERLOCK_GATEWAY", gateway).status();
         run.unwrap().success()
     };
-    // It has no key; to be told so is an answer.
+    // The check has no key; a refusal counts as an answer.
     assert!(healthy(&server.base));
     let base = server.base.clone();
     server.kill();
@@ -244,7 +249,7 @@ async fn the_images_health_check_tells_a_server_that_answers_from_one_that_does_
 }
 
 #[test]
-fn the_page_names_every_folder() {
+fn the_page_names_every_folder_of_deploy() {
     let page = read(PAGE);
     for file in files() {
         let folder = file.parent().unwrap().strip_prefix(root()).unwrap().display().to_string();

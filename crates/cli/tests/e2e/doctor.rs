@@ -1,22 +1,22 @@
-//! Faults planted one at a time straight into the file of a server that runs: each is named, mended, and gone.
+//! Faults are planted one at a time into the database of a running server: the doctor finds and repairs each.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use super::server::{BINARY, Caller, Server};
+use super::server::{BINARY, Caller, LIMIT, Server};
 
-/// What the command says, and how it exits.
+/// The report and the exit code of `interlock doctor`.
 pub(crate) fn doctor(base: &str, arguments: &[&str]) -> (Option<i32>, Value) {
     let Output { status, stdout, stderr } =
         Command::new(BINARY).args(["--gateway", base, "doctor", "--json"]).args(arguments).output().unwrap();
-    let told = serde_json::from_slice(&stdout)
+    let report = serde_json::from_slice(&stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&stderr)));
-    (status.code(), told)
+    (status.code(), report)
 }
 
-/// Invariant and subject of each.
+/// Invariant and subject of each finding.
 pub(crate) fn names(found: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let found = found.as_array().unwrap().iter();
@@ -24,13 +24,13 @@ pub(crate) fn names(found: &Value) -> Vec<(String, String)> {
 }
 
 /// A tenant with rows of every kind that a gateway can make without an engine.
-struct Scene {
+struct Patient {
     queued: String,
     leased: String,
     asking: String,
     delayed: String,
     ended: String,
-    told: String,
+    reported: String,
 }
 
 const WORK: &str = "work";
@@ -49,7 +49,7 @@ async fn leased(caller: &Caller, topic: &str) -> Value {
 async fn ended(data: &Path) -> String {
     let server = Server::start(data);
     let caller = server.caller("acme");
-    for topic in ["leased", "told", WORK] {
+    for topic in ["leased", "reported", WORK] {
         caller.workflow(topic, json!({"build": {"type": "worker", "topic": topic}})).await;
     }
     caller.workflow("asking", json!({"gate": {"type": "approval"}})).await;
@@ -62,13 +62,13 @@ async fn ended(data: &Path) -> String {
     run
 }
 
-impl Scene {
+impl Patient {
     async fn make(caller: &Caller, ended: String) -> Self {
         let queued = start(caller, WORK, None).await;
         let with_worker = start(caller, "leased", None).await;
         leased(caller, "leased").await;
-        let told = start(caller, "told", None).await;
-        let job = leased(caller, "told").await;
+        let reported = start(caller, "reported", None).await;
+        let job = leased(caller, "reported").await;
         caller.complete(&job, &json!({})).await.expect(200);
         let asking = start(caller, "asking", None).await;
         let delayed = start(caller, "delayed", None).await;
@@ -81,16 +81,16 @@ impl Scene {
             asking: job(asking, "gate"),
             ended: job(ended, "build"),
             delayed,
-            told,
+            reported,
         }
     }
 
-    /// A run that never was, made a moment ago by its id.
-    fn nobody(&self) -> String {
-        format!("{}ffff", &self.told[..32])
+    /// The id of a recent run that does not exist.
+    fn missing(&self) -> String {
+        format!("{}ffff", &self.reported[..32])
     }
 
-    /// A lease on the job of the run that has ended, and its place in the index.
+    /// Adds a lease on the job of the ended run, and its index entry.
     fn lease_of_ended(&self) -> String {
         let Self { leased, ended, .. } = self;
         format!(
@@ -100,24 +100,24 @@ impl Scene {
         )
     }
 
-    /// Every fault. Those that end something stand last among their kind.
+    /// Every fault. Those whose repair ends something come last of their kind.
     fn faults(&self) -> Vec<Fault> {
         [self.of_starts(), self.of_jobs(), self.of_turns(), self.of_others()].concat()
     }
 
     fn of_starts(&self) -> Vec<Fault> {
-        let (delayed, nobody) = (&self.delayed, &self.nobody());
-        let insert = format!("INSERT INTO active VALUES ('acme/{nobody}', ''); {}", count("+ 1"));
+        let (delayed, missing) = (&self.delayed, &self.missing());
+        let insert = format!("INSERT INTO active VALUES ('acme/{missing}', ''); {}", count("+ 1"));
         let delete = format!("DELETE FROM active WHERE key = 'acme/{delayed}'; {}", count("- 1"));
         let reserve = r#"INSERT INTO idempotency_keys SELECT 'acme/work/left',
             json_set(value, '$.reservation', json('{"fence": 1, "until": 1}'))
             FROM idempotency_keys WHERE key = 'acme/work/the-key'"#;
         let rename = format!(
-            "UPDATE idempotency_keys SET value = json_set(value, '$.run', '{nobody}')
+            "UPDATE idempotency_keys SET value = json_set(value, '$.run', '{missing}')
                 WHERE key = 'acme/work/the-key'"
         );
         vec![
-            fault("slot_without_run", nobody, &insert),
+            fault("slot_without_run", missing, &insert),
             fault("run_without_slot", delayed, &delete),
             fault("slot_count_drift", "acme", &count("+ 5")),
             fault("reservation_left_behind", "work/left", reserve),
@@ -156,9 +156,9 @@ impl Scene {
     }
 
     fn of_turns(&self) -> Vec<Fault> {
-        let (delayed, told, nobody) = (&self.delayed, &self.told, &self.nobody());
+        let (delayed, reported, missing) = (&self.delayed, &self.reported, &self.missing());
         let timer = format!(
-            "INSERT INTO timers SELECT replace(key, '{delayed}', '{nobody}'), '' FROM timers
+            "INSERT INTO timers SELECT replace(key, '{delayed}', '{missing}'), '' FROM timers
                 WHERE key LIKE '%{delayed}'"
         );
         let hold = json!({"holder": "i-gone", "fence": 1, "expires_at": 1});
@@ -168,13 +168,13 @@ impl Scene {
         );
         vec![
             fault("timer_missing", delayed, &format!("DELETE FROM timers WHERE key LIKE '%{delayed}'")),
-            fault("timer_without_run", nobody, &timer),
-            fault("inbox_not_drained", told, &format!("DELETE FROM ready WHERE key = 'acme/{told}'")),
-            fault("ready_without_run", nobody, &format!("INSERT INTO ready VALUES ('acme/{nobody}', '')")),
+            fault("timer_without_run", missing, &timer),
+            fault("inbox_not_drained", reported, &format!("DELETE FROM ready WHERE key = 'acme/{reported}'")),
+            fault("ready_without_run", missing, &format!("INSERT INTO ready VALUES ('acme/{missing}', '')")),
             fault(
                 "run_hold_without_holder",
-                told,
-                &format!("INSERT INTO run_leases VALUES ('acme/{told}', '{hold}')"),
+                reported,
+                &format!("INSERT INTO run_leases VALUES ('acme/{reported}', '{hold}')"),
             ),
             fault("timer_overdue", delayed, &due),
         ]
@@ -201,7 +201,7 @@ impl Scene {
     }
 }
 
-/// Something that is broken: its invariant, its subject, and the statements that break it.
+/// A broken invariant, its subject, and the statements that break it.
 #[derive(Debug, Clone)]
 struct Fault {
     invariant: &'static str,
@@ -213,7 +213,7 @@ fn fault(invariant: &'static str, subject: &str, statements: &str) -> Fault {
     Fault { invariant, subject: subject.to_owned(), statements: statements.to_owned() }
 }
 
-/// Changes the number of live runs that is written down.
+/// Changes the stored number of live runs.
 fn count(by: &str) -> String {
     format!(
         "UPDATE tenants SET value = json_set(value, '$.runs_active', (value ->> '$.runs_active') {by})
@@ -221,70 +221,69 @@ fn count(by: &str) -> String {
     )
 }
 
-/// Runs statements on the file, beside the server.
+/// Runs statements on the file while the server has it open.
 fn plant(data: &Path, statements: &str) {
-    let script = "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1], timeout=30)\nfile.executescript(sys.argv[2])";
-    let file = data.join("interlock.db");
-    let output = Command::new("python3").args(["-c", script]).arg(&file).arg(statements).output().unwrap();
-    assert!(output.status.success(), "{statements}: {}", String::from_utf8_lossy(&output.stderr));
+    let database = rusqlite::Connection::open(data.join("interlock.db")).unwrap();
+    database.busy_timeout(LIMIT).unwrap();
+    database.execute_batch(statements).unwrap_or_else(|error| panic!("{statements}: {error}"));
 }
 
 #[tokio::test]
-async fn every_fault_that_is_planted_is_named_and_mended_and_one_beyond_repair_stops_no_other() {
+async fn every_planted_fault_is_found_and_repaired_and_a_damaged_row_stops_no_other_repair() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let run = ended(&data).await;
-    // Without the roles that mend by themselves: what is planted stays until somebody looks.
+    // Without the roles that repair by themselves, a planted fault stays until the doctor looks.
     let server = Server::start_with(&data, &["--roles", "gateway"]);
-    let scene = Scene::make(&server.caller("acme"), run).await;
-    let (code, told) = doctor(&server.base, &["--tenant", "acme"]);
-    assert_eq!((code, names(&told["findings"])), (Some(0), Vec::new()));
-    let faults = scene.faults();
+    let patient = Patient::make(&server.caller("acme"), run).await;
+    let (code, report) = doctor(&server.base, &["--tenant", "acme"]);
+    assert_eq!((code, names(&report["findings"])), (Some(0), Vec::new()));
+    let faults = patient.faults();
     assert!(faults.len() >= 20);
     for Fault { invariant, subject, statements } in faults {
         plant(&data, &statements);
         let expected = vec![(invariant.to_owned(), subject)];
-        let (code, told) = doctor(&server.base, &["--tenant", "acme"]);
-        assert_eq!((code, names(&told["findings"])), (Some(1), expected.clone()));
-        let (code, told) = doctor(&server.base, &["--tenant", "acme", "--repair"]);
-        assert_eq!((code, names(&told["repaired"])), (Some(0), expected), "{told:#}");
-        assert_eq!(told["repaired"][0]["became"], "mended", "{told:#}");
-        let (code, told) = doctor(&server.base, &["--tenant", "acme"]);
-        assert_eq!((code, names(&told["findings"])), (Some(0), Vec::new()));
+        let (code, report) = doctor(&server.base, &["--tenant", "acme"]);
+        assert_eq!((code, names(&report["findings"])), (Some(1), expected.clone()));
+        let (code, report) = doctor(&server.base, &["--tenant", "acme", "--repair"]);
+        assert_eq!((code, names(&report["repaired"])), (Some(0), expected), "{report:#}");
+        assert_eq!(report["repaired"][0]["became"], "mended", "{report:#}");
+        let (code, report) = doctor(&server.base, &["--tenant", "acme"]);
+        assert_eq!((code, names(&report["findings"])), (Some(0), Vec::new()));
     }
-    let steps = format!("steps/acme/{}/build", &scene.leased[..36]);
+    let steps = format!("steps/acme/{}/build", &patient.leased[..36]);
     plant(&data, &format!("UPDATE steps SET value = '{{' WHERE 'steps/' || key = '{steps}'"));
     plant(&data, "INSERT INTO ready VALUES ('acme/01a1dc80-0000-7000-8000-000000000000', '')");
-    let (code, told) = doctor(&server.base, &["--tenant", "acme", "--repair"]);
-    assert_eq!(code, Some(1), "{told:#}");
+    let (code, report) = doctor(&server.base, &["--tenant", "acme", "--repair"]);
+    assert_eq!(code, Some(1), "{report:#}");
     let became: Vec<_> =
-        told["repaired"].as_array().unwrap().iter().map(|one| one["became"].clone()).collect();
-    assert_eq!(became, ["mended", "impossible"], "{told:#}");
-    assert_eq!(names(&told["after"]["findings"]), [("row_damaged".to_owned(), steps)]);
+        report["repaired"].as_array().unwrap().iter().map(|one| one["became"].clone()).collect();
+    assert_eq!(became, ["mended", "impossible"], "{report:#}");
+    assert_eq!(names(&report["after"]["findings"]), [("row_damaged".to_owned(), steps)]);
 }
 
 #[tokio::test]
-async fn a_fresh_server_without_workers_is_well() {
+async fn a_fresh_server_without_workers_has_no_findings() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"));
-    let (code, told) = doctor(&server.base, &[]);
-    assert_eq!(code, Some(0), "{told:#}");
-    assert!(told["looked_at"].as_array().unwrap().len() >= 5, "{told:#}");
+    let (code, report) = doctor(&server.base, &[]);
+    assert_eq!(code, Some(0), "{report:#}");
+    assert!(report["looked_at"].as_array().unwrap().len() >= 5, "{report:#}");
     let text = Command::new(BINARY).args(["--gateway", &server.base, "doctor"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&text.stdout).starts_with("all is well"), "{text:?}");
+    assert!(String::from_utf8_lossy(&text.stdout).starts_with("no violations ("), "{text:?}");
 }
 
 #[test]
-fn the_declared_invariants_are_told_without_a_server() {
+fn the_invariants_are_listed_and_explained_without_a_server() {
     let nowhere = "http://127.0.0.1:1";
-    let (code, told) = doctor(nowhere, &["--list"]);
+    let (code, report) = doctor(nowhere, &["--list"]);
     assert_eq!(code, Some(0));
-    assert!(told["items"].as_array().unwrap().len() >= 20);
-    let (code, told) = doctor(nowhere, &["--explain", "lock_debt"]);
-    assert_eq!((code, &told["invariant"]), (Some(0), &json!("lock_debt")));
-    assert_eq!(told["plan"], "end the hold that has run out");
+    assert!(report["items"].as_array().unwrap().len() >= 20);
+    let (code, report) = doctor(nowhere, &["--explain", "lock_debt"]);
+    assert_eq!((code, &report["invariant"]), (Some(0), &json!("lock_debt")));
+    assert_eq!(report["plan"], "end the expired lease");
     let looked = Command::new(BINARY).args(["--gateway", nowhere, "doctor"]).output().unwrap();
-    assert_eq!(looked.status.code(), Some(3), "a gateway that is away cannot look");
+    assert_eq!(looked.status.code(), Some(3), "the doctor needs a gateway");
     let wrong = Command::new(BINARY).args(["doctor", "--only", "no_such_thing"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
 }

@@ -1,6 +1,6 @@
-//! The drill: what it finds on a server that keeps its promise, and on one that does not; and that it removes what it made.
+//! The drill: its verdict on a correct and on a tampered server, and its cleanup.
 
-mod liar;
+mod tampering_proxy;
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 
 use super::server::{BINARY, Caller, LIMIT, Server, signal};
 use super::walk_through::{self, blocks, read};
-use liar::Liar;
+use tampering_proxy::{Tamper, TamperingProxy};
 
 pub(crate) const PAGE: &str = "docs/operating/drill.md";
 
-/// Where the commands of a page are found.
+/// Finds the binary for the commands of a page.
 const PATH: &str = "export PATH=\"$PWD/target/release:$PATH\"\n";
 
-/// Everything that is written late.
+/// All late writes.
 const LATE: [&str; 7] = [
     "lock_renew",
     "ledger_write",
@@ -30,8 +30,8 @@ const LATE: [&str; 7] = [
     "job_complete",
 ];
 
-/// Takes in the orphans of the drill, as the first process of a container does: without it, the kernel wakes those that
-/// are paused.
+/// Adopts the orphans of the drill, as the first process of a container does. Without it, the kernel resumes paused
+/// orphans.
 const REAPER: &str = "\
 import ctypes, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
@@ -46,7 +46,7 @@ struct Found {
     command: String,
 }
 
-/// A place for a drill, in which everything can be seen that it leaves behind.
+/// A temporary folder for a drill, which shows all processes and files that it leaves behind.
 pub(crate) struct Place(TempDir);
 
 impl Place {
@@ -68,7 +68,7 @@ impl Place {
         self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The processes that were started here.
+    /// The processes that have this folder in their environment.
     fn processes(&self) -> Vec<Found> {
         let mark = format!("TMPDIR={}\0", self.0.path().display());
         let found = |process: &Path| {
@@ -88,53 +88,53 @@ impl Place {
     }
 }
 
-/// The report of a drill, or of a lab, that must have ended with this code.
+/// The report of a drill or a lab, which must have exited with this code.
 pub(crate) fn report(output: &Output, code: i32) -> Value {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
-    assert_eq!(output.status.code(), Some(code), "{report:#} {told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    assert_eq!(output.status.code(), Some(code), "{report:#} {errors}");
     report
 }
 
-/// Who and what of the rows with this verdict.
+/// The actor and operation of each row with this verdict.
 fn rows(report: &Value, verdict: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["verdict"] == verdict);
     rows.map(|row| (text(&row["who"]), text(&row["what"]))).collect()
 }
 
-fn row(who: &str, what: &str) -> (String, String) {
-    (who.to_owned(), what.to_owned())
+fn row(actor: &str, operation: &str) -> (String, String) {
+    (actor.to_owned(), operation.to_owned())
 }
 
-/// Every late write was refused, and everything else is as it must be.
+/// Every check passed, including the refusal of every late write.
 pub(crate) fn expect_held(report: &Value) {
     assert_eq!(report["verdict"], "held", "{report:#}");
-    let fine = rows(report, "ok");
-    assert_eq!(fine.len(), report["rows"].as_array().unwrap().len());
-    for what in LATE {
-        assert!(fine.contains(&row("holder_late", what)), "{what}: {report:#}");
+    let passed = rows(report, "ok");
+    assert_eq!(passed.len(), report["rows"].as_array().unwrap().len());
+    for operation in LATE {
+        assert!(passed.contains(&row("holder_late", operation)), "{operation}: {report:#}");
     }
     assert!(report["paused_ms"].as_u64() >= report["ttl_ms"].as_u64(), "{report:#}");
 }
 
-/// The tenant has nothing that a drill makes.
+/// The tenant has no object that a drill creates.
 pub(crate) async fn expect_no_traces(caller: &Caller) {
     for list in ["/workflow-runs", "/workflows", "/locks", "/jobs"] {
         assert_eq!(caller.get(list).await.expect(200).body["items"], json!([]), "{list}");
     }
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+async fn until(condition: &str, mut is_met: impl AsyncFnMut() -> bool) {
     let limit = Instant::now() + LIMIT;
-    while !is_so().await {
-        assert!(Instant::now() < limit, "it did not come to that in time: {what}");
+    while !is_met().await {
+        assert!(Instant::now() < limit, "not in time: {condition}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[test]
-fn on_a_server_of_its_own_every_late_write_is_refused_and_nothing_is_left() {
+fn its_own_server_refuses_every_late_write_and_nothing_is_left() {
     let place = Place::new();
     let report = report(&place.drill(&["--json"]), 0);
     expect_held(&report);
@@ -143,24 +143,24 @@ fn on_a_server_of_its_own_every_late_write_is_refused_and_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_named_is_taken_and_left_as_it_was() {
+async fn an_existing_server_is_used_and_cleaned_up() {
     let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
     let server = Server::start(folder.path());
     let named = ["--gateway", &server.base, "--tenant", "acme"];
     let output = place.drill(&named);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("held: after a pause of"), "{told}");
-    let late: Vec<_> = told.lines().filter(|line| line.starts_with("holder, late")).collect();
-    assert_eq!(late.len(), LATE.len(), "{told}");
-    assert!(late.iter().all(|line| line.ends_with("  ok") && line.contains("refused")), "{told}");
-    assert!(!told.contains('\u{1b}') && output.stderr.is_empty(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("held: after a pause of"), "{printed}");
+    let late: Vec<_> = printed.lines().filter(|line| line.starts_with("holder late")).collect();
+    assert_eq!(late.len(), LATE.len(), "{printed}");
+    assert!(late.iter().all(|line| line.ends_with("  ok") && line.contains("refused")), "{printed}");
+    assert!(!printed.contains('\u{1b}') && output.stderr.is_empty(), "{output:?}");
     expect_no_traces(&server.caller("acme")).await;
     place.expect_empty();
 }
 
 #[test]
-fn without_a_comparison_of_fences_the_late_write_is_found_and_named() {
+fn an_unguarded_ledger_is_reported_as_broken() {
     let place = Place::new();
     let found = report(&place.drill(&["--unguarded", "--json"]), 1);
     assert_eq!(found["verdict"], "broken");
@@ -173,12 +173,12 @@ fn without_a_comparison_of_fences_the_late_write_is_found_and_named() {
     place.expect_empty();
 }
 
-/// What the drill finds on a server that lies about this, and on no other call.
-async fn found_of(lie: liar::Lie) -> Vec<(String, String)> {
+/// The broken rows of a drill behind a proxy that tampers with responses.
+async fn broken_rows(tamper: Tamper) -> Vec<(String, String)> {
     let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
     let server = Server::start(folder.path());
-    let liar = Liar::start(&server.base, lie).await;
-    let arguments = ["--gateway", &liar.base, "--json"].map(str::to_owned);
+    let proxy = TamperingProxy::start(&server.base, tamper).await;
+    let arguments = ["--gateway", &proxy.base, "--json"].map(str::to_owned);
     let drill = tokio::task::spawn_blocking(move || {
         let output = place.drill(&arguments.each_ref().map(String::as_str));
         place.expect_empty();
@@ -190,38 +190,41 @@ async fn found_of(lie: liar::Lie) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_late_completion_that_is_taken_is_found_and_named() {
-    let lie = |path: &str, _, code: &str| {
+async fn an_accepted_late_completion_is_reported() {
+    let tamper = |path: &str, _, code: &str| {
         (path.ends_with("/complete") && code == "stale_fence").then_some((200, json!({})))
     };
-    assert_eq!(found_of(lie).await, [row("holder_late", "job_complete")]);
+    assert_eq!(broken_rows(tamper).await, [row("holder_late", "job_complete")]);
 }
 
 #[tokio::test]
-async fn a_late_renewal_that_is_taken_is_found_and_named() {
-    let lie = |path: &str, _, code: &str| {
+async fn an_accepted_late_renewal_is_reported() {
+    let tamper = |path: &str, _, code: &str| {
         (path.ends_with("/locks/renew") && code == "stale_fence").then_some((200, json!({})))
     };
-    assert_eq!(found_of(lie).await, [row("holder_late", "lock_renew")]);
+    assert_eq!(broken_rows(tamper).await, [row("holder_late", "lock_renew")]);
 }
 
 #[tokio::test]
-async fn a_live_holder_who_is_refused_is_found_and_named() {
-    let lie = |path: &str, status: u16, _: &str| {
+async fn a_refused_live_holder_is_reported() {
+    let tamper = |path: &str, status: u16, _: &str| {
         let refusal = json!({"type": "urn:interlock:error:stale_fence", "title": "", "status": 409, "detail": "",
             "code": "stale_fence", "error": "stale"});
         (path.ends_with("/progress") && status == 200).then_some((409, refusal))
     };
-    assert_eq!(found_of(lie).await, [row("holder_live", "job_progress"), row("contender", "job_progress")]);
+    assert_eq!(
+        broken_rows(tamper).await,
+        [row("holder_live", "job_progress"), row("contender", "job_progress")]
+    );
 }
 
 #[tokio::test]
-async fn one_that_is_interrupted_ends_its_processes_and_removes_its_traces() {
+async fn an_interrupted_drill_ends_its_processes_and_cleans_up() {
     let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
     for name in ["INT", "TERM"] {
-        // A lease that outlasts the test: what is gone afterwards was given back.
+        // The lease outlasts the test, so a lock that is gone afterwards was released.
         let drill =
             place.begin(&["--gateway", &server.base, "--tenant", "acme", "--ttl-ms", "30000", "--json"]);
         until("the holder has the lock and the job", async || {
@@ -231,15 +234,15 @@ async fn one_that_is_interrupted_ends_its_processes_and_removes_its_traces() {
         })
         .await;
         signal(drill.id(), name);
-        let told = report(&drill.wait_with_output().unwrap(), 3);
-        assert_eq!((&told["verdict"], &told["reason"]), (&json!("unknown"), &json!("it was interrupted")));
+        let report = report(&drill.wait_with_output().unwrap(), 3);
+        assert_eq!((&report["verdict"], &report["reason"]), (&json!("unknown"), &json!("interrupted")));
         expect_no_traces(&caller).await;
         place.expect_empty();
     }
 }
 
 #[tokio::test]
-async fn one_that_is_killed_takes_its_processes_along_even_a_paused_one() {
+async fn the_participants_of_a_killed_drill_end_even_while_paused() {
     let place = Place::new();
     let mut reaper = Command::new("python3");
     reaper.args(["-c", REAPER, BINARY, "drill", "--ttl-ms", "30000"]).env("TMPDIR", place.0.path());
@@ -260,20 +263,20 @@ async fn one_that_is_killed_takes_its_processes_along_even_a_paused_one() {
 }
 
 #[test]
-fn where_it_cannot_look_it_does_not_judge() {
+fn without_a_server_the_verdict_is_unknown() {
     let place = Place::new();
-    let nowhere = ["--gateway", "http://127.0.0.1:1", "--json"];
-    let nobody = ["--redis", "redis://127.0.0.1:1", "--nats", "nats://127.0.0.1:1", "--json"];
-    for arguments in [&nowhere[..], &nobody[..]] {
-        let told = report(&place.drill(arguments), 3);
-        assert_eq!((&told["verdict"], &told["rows"]), (&json!("unknown"), &json!([])));
-        assert!(told["reason"].as_str().unwrap().contains("127.0.0.1:1"), "{told}");
+    let gateway = ["--gateway", "http://127.0.0.1:1", "--json"];
+    let machines = ["--redis", "redis://127.0.0.1:1", "--nats", "nats://127.0.0.1:1", "--json"];
+    for arguments in [&gateway[..], &machines[..]] {
+        let report = report(&place.drill(arguments), 3);
+        assert_eq!((&report["verdict"], &report["rows"]), (&json!("unknown"), &json!([])));
+        assert!(report["reason"].as_str().unwrap().contains("127.0.0.1:1"), "{report}");
     }
     place.expect_empty();
 }
 
 #[test]
-fn what_contradicts_itself_is_wrong_usage() {
+fn contradictory_and_invalid_flags_are_wrong_usage() {
     let place = Place::new();
     for line in [
         "--redis redis://127.0.0.1:1",
@@ -289,17 +292,17 @@ fn what_contradicts_itself_is_wrong_usage() {
     place.expect_empty();
 }
 
-/// A print without what differs from drill to drill.
+/// Output without the numbers that differ between drills.
 fn timeless(text: &str) -> Vec<String> {
-    let mask = |word: &str| {
-        if word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_digit()) { "#" } else { word }.to_owned()
+    let mask = |part: &str| {
+        if part.len() > 3 && part.bytes().all(|byte| byte.is_ascii_digit()) { "#" } else { part }.to_owned()
     };
     let line = |line: &str| line.split_whitespace().map(mask).collect::<Vec<_>>().join(" ");
     text.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
 #[tokio::test]
-async fn the_page_about_the_drill_shows_what_it_prints() {
+async fn the_drill_page_shows_the_real_output() {
     let (place, folder) = (Place::new(), tempfile::tempdir().unwrap());
     let server = Server::start(folder.path());
     let page = read(PAGE);
@@ -311,7 +314,7 @@ async fn the_page_about_the_drill_shows_what_it_prints() {
     for line in shown.iter().flat_map(|block| timeless(block)) {
         assert!(printed.contains(&line), "{line:?} is not in {printed:#?}");
     }
-    // Beside the head and the sentence, the page has every row.
+    // The page shows every row, plus the header and the summary.
     let rows = report(&place.drill(&["--json"]), 0)["rows"].as_array().unwrap().len();
     assert_eq!(timeless(&shown[0]).len(), rows + 2);
 }

@@ -1,8 +1,8 @@
-//! What an expression of Prometheus looks at.
+//! The metrics in a Prometheus expression.
 
 use std::collections::BTreeSet;
 
-/// Words of the language that stand where a metric could.
+/// Keywords that can stand where a metric can.
 const WORDS: [&str; 12] = [
     "and",
     "bool",
@@ -18,10 +18,10 @@ const WORDS: [&str; 12] = [
     "unless",
 ];
 
-/// Words that a list of labels follows.
+/// Keywords before a list of labels.
 const BEFORE_LABELS: [&str; 6] = ["by", "group_left", "group_right", "ignoring", "on", "without"];
 
-/// The metrics in an expression: names that are neither functions, nor labels, nor words of the language.
+/// The names in an expression that are neither functions, nor labels, nor keywords.
 pub(crate) fn metrics_in(expression: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut rest = without_brackets(expression);
@@ -47,7 +47,7 @@ fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | ':')
 }
 
-/// Without what stands in selectors, ranges and quotes.
+/// The expression without selectors, ranges and quoted text.
 fn without_brackets(expression: &str) -> String {
     let mut depth = 0;
     let mut quote = None;
@@ -65,13 +65,13 @@ fn without_brackets(expression: &str) -> String {
     kept
 }
 
-/// The metrics that a scrape shows, each under the names of its samples.
+/// The names of all samples in a scrape.
 pub(crate) fn served(scraped: &str) -> BTreeSet<&str> {
     let names = scraped.lines().filter_map(|line| line.split(['{', ' ']).next());
     names.filter(|name| *name != "#").collect()
 }
 
-/// That each metric in `expression`, which must have one, is served.
+/// Asserts that the expression has metrics and that each is served.
 pub(crate) fn assert_served(expression: &str, served: &BTreeSet<&str>) {
     let named = metrics_in(expression);
     assert!(!named.is_empty(), "{expression}");
@@ -81,7 +81,7 @@ pub(crate) fn assert_served(expression: &str, served: &BTreeSet<&str>) {
 }
 
 #[test]
-fn an_expressions_metrics_are_found_among_functions_labels_and_words() {
+fn metrics_are_found_among_functions_labels_and_keywords() {
     let expression = r#"max by (job) (sum by (job, instance) (a{b="c(d)"})) - e_total offset 1h
         / on (x) group_left (y) (f_max > 0) unless rate(g[5m] offset 10m) >= 0.8 or vector(1)"#;
     let found = metrics_in(expression);

@@ -1,4 +1,4 @@
-//! The data folder: one process at a time, and nothing of a newer version.
+//! The data folder: one process at a time.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::server::{BINARY, Server};
 
-/// How a server ends that cannot start, and what it says.
+/// The exit code and the error of a server that cannot start.
 fn serve(folder: &std::path::Path, address: &str) -> (Option<i32>, String) {
     let output = Command::new(BINARY)
         .args(["serve", "--listen", address, "--data"])
@@ -17,26 +17,26 @@ fn serve(folder: &std::path::Path, address: &str) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn a_second_server_on_the_same_folder_is_refused_with_a_sentence() {
+async fn a_second_server_on_the_same_folder_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let (code, told) = serve(folder.path(), "127.0.0.1:0");
+    let (code, error) = serve(folder.path(), "127.0.0.1:0");
     assert_eq!(code, Some(1));
-    assert!(told.contains("in use") || told.contains("another process"), "{told}");
+    assert!(error.contains("in use") || error.contains("another process"), "{error}");
     drop(server);
     drop(Server::start(folder.path()));
 }
 
 #[tokio::test]
-async fn without_keys_no_address_but_loopback_is_served() {
+async fn without_keys_a_server_listens_on_loopback_only() {
     let folder = tempfile::tempdir().unwrap();
-    let (code, told) = serve(folder.path(), "0.0.0.0:0");
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("loopback"), "{told}");
+    let (code, error) = serve(folder.path(), "0.0.0.0:0");
+    assert_eq!(code, Some(1), "{error}");
+    assert!(error.contains("loopback"), "{error}");
 }
 
 #[tokio::test]
-async fn a_server_that_is_asked_to_stop_exits_with_zero_and_keeps_everything() {
+async fn a_server_exits_with_zero_on_term_and_keeps_its_data() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = server.caller("acme");

@@ -44,7 +44,7 @@ async fn the_same_key_with_another_payload_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_refused_starts_when_a_slot_comes_free() {
+async fn a_refused_key_starts_when_a_slot_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = acme(&server, 1).await;
@@ -67,12 +67,12 @@ async fn two_tenants_with_the_same_key_have_two_runs() {
     globex.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     let second = globex.start("job", Some("k"), &json!({})).await.expect(200).text("run_id");
     assert_ne!(first, second);
-    // One does not see the other's.
+    // A tenant does not see the other's run.
     globex.get(&format!("/workflow-runs/{first}")).await.expect(404);
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_in_the_middle_gets_one_run_by_its_retry() {
+async fn a_retry_after_a_closed_connection_starts_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = acme(&server, 500).await;
@@ -86,7 +86,7 @@ async fn a_client_that_hangs_up_in_the_middle_gets_one_run_by_its_retry() {
     }
     let page = caller.get("/workflow-runs?limit=500").await.expect(200);
     let runs = page.body["items"].as_array().unwrap();
-    assert_eq!(runs.len(), 40, "one run a key: not none, and not two");
+    assert_eq!(runs.len(), 40, "each key starts exactly one run");
 }
 
 /// Sends a start, all of it or a part, and closes the connection without reading.
@@ -104,7 +104,7 @@ async fn send_and_hang_up(server: &Server, key: &str, number: usize) {
 }
 
 #[tokio::test]
-async fn a_replay_of_a_deleted_run_says_that_it_is_gone() {
+async fn a_replay_of_a_deleted_run_reports_the_deletion() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = acme(&server, 1).await;

@@ -1,33 +1,34 @@
-//! Clients and workers that go on whatever happens to the servers, and what must be true of them afterwards.
+//! Clients and workers that continue while servers fail, and checks of what they saw afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use interlock_poll::until_matches;
 use rand::seq::IndexedRandom as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::server::{Caller, LIMIT};
+use super::server::Caller;
 
 pub(crate) const CAP: usize = 3;
 const STARTERS: usize = 8;
 const WORKERS: usize = 4;
 
-/// What the clients know: keys that were sent, and which run each was acknowledged with.
+/// What the clients know: the keys that were sent, and the run that each was acknowledged with.
 #[derive(Default)]
-struct Ledger {
+struct StartLedger {
     sent: BTreeSet<String>,
     acknowledged: BTreeMap<String, String>,
     refused: BTreeMap<u16, u64>,
 }
 
-/// The load. It goes to whichever replicas are up.
+/// Starts and workers, directed to the replicas that run.
 pub(crate) struct Load {
     callers: Mutex<Vec<Caller>>,
-    ledger: Mutex<Ledger>,
+    ledger: Mutex<StartLedger>,
     stopped: AtomicBool,
     keys: AtomicU64,
     live_max: AtomicU64,
@@ -36,7 +37,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Begins to start runs of one step, to work on them, and to count the live ones.
+    /// Begins to start runs of one step, to complete their jobs, and to count the live ones.
     pub(crate) async fn begin(callers: Vec<Caller>) -> Arc<Self> {
         callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
         callers[0].limit(u32::try_from(CAP).unwrap()).await;
@@ -61,16 +62,16 @@ impl Load {
         load
     }
 
-    /// From now on the load goes to these.
+    /// Directs further requests to these replicas.
     pub(crate) fn direct_to(&self, callers: Vec<Caller>) {
         *self.callers.lock().unwrap() = callers;
     }
 
     fn caller(&self) -> Caller {
-        self.callers.lock().unwrap().choose(&mut rand::rng()).expect("somebody is up").clone()
+        self.callers.lock().unwrap().choose(&mut rand::rng()).expect("a replica runs").clone()
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stopped.load(Ordering::SeqCst)
     }
 
@@ -78,22 +79,19 @@ impl Load {
         self.ledger.lock().unwrap().acknowledged.len()
     }
 
-    /// How often a start was answered with this status.
+    /// How many starts were answered with this status.
     pub(crate) fn refused(&self, status: u16) -> u64 {
         self.ledger.lock().unwrap().refused.get(&status).copied().unwrap_or(0)
     }
 
-    /// Waits until `more` further starts were acknowledged. Returns how long that took.
-    pub(crate) async fn goes_on_by(&self, more: usize) -> Duration {
-        let (since, from) = (Instant::now(), self.acknowledged());
-        while self.acknowledged() < from + more {
-            assert!(since.elapsed() < LIMIT, "the load does not go on: {} acknowledged", self.acknowledged());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        since.elapsed()
+    /// Waits until this number of further starts is acknowledged.
+    pub(crate) async fn continues_by(&self, starts: usize) {
+        let wanted = self.acknowledged() + starts;
+        let condition = format!("{wanted} starts are acknowledged");
+        until_matches(&condition, async || self.acknowledged(), |acknowledged| *acknowledged >= wanted).await;
     }
 
-    /// Stops the load and checks that nothing acknowledged was lost, nothing was done twice, and no cap was exceeded.
+    /// Stops the load and asserts that no acknowledged start was lost, no result applied twice, and no cap exceeded.
     pub(crate) async fn check(self: &Arc<Self>) {
         self.stopped.store(true, Ordering::SeqCst);
         while let Some(ended) = self.tasks.lock().await.join_next().await {
@@ -101,11 +99,11 @@ impl Load {
         }
         let live_max = self.live_max.load(Ordering::SeqCst);
         assert!(live_max <= CAP as u64, "{live_max} live runs were seen under a cap of {CAP}");
-        assert!(self.samples.load(Ordering::SeqCst) > 10, "the cap was looked at");
+        assert!(self.samples.load(Ordering::SeqCst) > 10, "the live runs were counted too rarely");
         self.stopped.store(false, Ordering::SeqCst);
         let worker = tokio::spawn(keep_working(self.clone(), WORKERS));
         let ledger = std::mem::take(&mut *self.ledger.lock().unwrap());
-        assert!(ledger.acknowledged.len() > 20, "the load was real: {}", ledger.acknowledged.len());
+        assert!(ledger.acknowledged.len() > 20, "the load was too small: {}", ledger.acknowledged.len());
         for (key, run) in &ledger.acknowledged {
             self.check_run(key, run).await;
         }
@@ -128,7 +126,7 @@ impl Load {
         assert_eq!((replay.text("run_id"), &replay.body["replayed"]), (run.to_owned(), &json!(true)));
     }
 
-    /// A key whose answer was lost stands for a run that is there, or for none at all.
+    /// Asserts that a key whose answer was lost stands for one run or for none.
     async fn check_lost(&self, key: &str) {
         let answer = self.caller().start("job", Some(key), &json!({"key": key})).await;
         if answer.status == 200 {
@@ -140,11 +138,11 @@ impl Load {
 }
 
 async fn keep_starting(load: Arc<Load>) {
-    while load.goes_on() {
+    while load.is_running() {
         let key = format!("key-{}", load.keys.fetch_add(1, Ordering::SeqCst));
         load.ledger.lock().unwrap().sent.insert(key.clone());
-        // A blind retry, at any replica: the same key until somebody answers.
-        while load.goes_on() {
+        // Retries the same key at any replica until one answers.
+        while load.is_running() {
             let input = json!({"key": key});
             let sent = load.caller();
             let answer = sent.try_send(Method::POST, "/workflows/job/runs", Some(&key), &input).await;
@@ -167,7 +165,7 @@ async fn keep_starting(load: Arc<Load>) {
 
 async fn keep_working(load: Arc<Load>, number: usize) {
     let path = format!("/workers/w-{number}/claim");
-    while load.goes_on() {
+    while load.is_running() {
         let caller = load.caller();
         let claim = json!({"topics": ["work"], "max_jobs": 4, "wait_ms": 100, "lease_ms": 1000});
         let claimed = caller.try_send(Method::POST, &path, None, &claim).await;
@@ -178,15 +176,15 @@ async fn keep_working(load: Arc<Load>, number: usize) {
         for job in answer.body["jobs"].as_array().unwrap_or(&Vec::new()) {
             let id = job["job_id"].as_str().unwrap();
             let result = json!({"fence": job["fence"], "output": {}});
-            // A lost answer is the next worker's problem: the lease runs out, or the result was taken.
+            // If the answer is lost, either the result is recorded or the lease expires.
             load.caller().try_send(Method::POST, &format!("/jobs/{id}/complete"), None, &result).await;
         }
     }
 }
 
-/// Looks at the live runs all the time.
+/// Counts the live runs again and again.
 async fn keep_counting(load: Arc<Load>) {
-    while load.goes_on() {
+    while load.is_running() {
         let path = "/workflow-runs?limit=100";
         let answer = load.caller().try_send(Method::GET, path, None, &Value::Null).await;
         if let Some(answer) = answer.filter(|answer| answer.status == 200) {

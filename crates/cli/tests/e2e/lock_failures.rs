@@ -1,4 +1,4 @@
-//! The page about failures of locks names tests that are there.
+//! The page about failures of locks names tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;

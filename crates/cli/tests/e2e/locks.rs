@@ -1,18 +1,17 @@
-//! Locks through the binary: on the wire and on the command line.
+//! Locks over HTTP and on the command line.
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use interlock_poll::{until, until_matches};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::server::{Answer, BINARY, Caller, LIMIT, Server};
+use super::server::{Answer, BINARY, Caller, Server};
 
-/// What a person types, with what comes of it.
-struct Shell<'a>(&'a Server);
+/// The `interlock locks` command.
+struct LockShell<'a>(&'a Server);
 
-impl Shell<'_> {
+impl LockShell<'_> {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(BINARY);
         command.args(["--gateway", &self.0.base, "--tenant", "acme", "locks"]).args(arguments);
@@ -23,14 +22,14 @@ impl Shell<'_> {
         self.command(arguments).output().expect("the binary runs")
     }
 
-    /// What it prints, when it does what it is told.
+    /// What it prints. Asserts that it succeeds.
     fn print(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What it prints for programs, when it ends like this.
+    /// What it prints with `--json`. Asserts the exit code.
     fn json(&self, arguments: &[&str], exit: i32) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat());
         assert_eq!(output.status.code(), Some(exit), "{}", String::from_utf8_lossy(&output.stderr));
@@ -55,22 +54,16 @@ async fn release(caller: &Caller, grant: &Answer) -> Answer {
 }
 
 async fn until_waiting(caller: &Caller, resource: &str, count: u64) {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let found = caller.get(&format!("/locks?resource={resource}")).await.expect(200);
-        if found.number("waiting") == count {
-            return;
-        }
-        assert!(Instant::now() < until, "{found:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let path = format!("/locks?resource={resource}");
+    let lock = async || caller.get(&path).await.expect(200);
+    until_matches(&format!("{count} wait"), lock, |lock| lock.number("waiting") == count).await;
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_shown_renewed_and_released_by_commands() {
+async fn a_lock_is_acquired_shown_renewed_and_released_by_commands() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let shell = Shell(&server);
+    let shell = LockShell(&server);
     let token = shell.print(&["acquire", "db", "--owner", "ada", "--ttl-ms", "600000"]);
     let shown = shell.json(&["show", "db"], 0);
     assert_eq!((&shown["token"], &shown["owner"]), (&json!(token), &json!("ada")));
@@ -102,10 +95,10 @@ async fn a_lock_is_taken_shown_renewed_and_released_by_commands() {
 }
 
 #[tokio::test]
-async fn an_operator_takes_a_lock_away_and_the_history_tells() {
+async fn a_forced_release_is_in_the_history() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let shell = Shell(&server);
+    let shell = LockShell(&server);
     let token = shell.print(&["acquire", "db", "--owner", "ada", "--request-id", "r1"]);
     let force = |token: &str| {
         shell.json(
@@ -122,10 +115,10 @@ async fn an_operator_takes_a_lock_away_and_the_history_tells() {
 }
 
 #[tokio::test]
-async fn the_line_is_served_in_order_and_a_client_that_is_killed_leaves_it() {
+async fn waiters_are_served_in_order_and_a_killed_client_leaves_the_queue() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--lock-silence-ms", "600000"]);
-    let (shell, caller) = (Shell(&server), server.caller("acme"));
+    let (shell, caller) = (LockShell(&server), server.caller("acme"));
     let mut held = acquire(&caller, "db", "ada").await.expect(200);
     let mut killed = shell
         .command(&["acquire", "db", "--owner", "killed", "--wait-ms", "60000"])
@@ -134,17 +127,17 @@ async fn the_line_is_served_in_order_and_a_client_that_is_killed_leaves_it() {
         .spawn()
         .unwrap();
     until_waiting(&caller, "db", 1).await;
-    let mut line = Vec::new();
+    let mut queue = Vec::new();
     for number in 1..=3 {
-        line.push(wait_for(&caller, "db", &format!("w{number}")));
+        queue.push(wait_for(&caller, "db", &format!("w{number}")));
         until_waiting(&caller, "db", number + 1).await;
     }
     killed.kill().unwrap();
     killed.wait().unwrap();
-    // It is not waited for until it has been silent for ten minutes.
+    // The closed connection removes it at once, not after ten minutes of silence.
     until_waiting(&caller, "db", 3).await;
     let mut fence = held.number("fence");
-    for (number, waiting) in (1..).zip(line) {
+    for (number, waiting) in (1..).zip(queue) {
         release(&caller, &held).await.expect(204);
         held = waiting.await.unwrap().expect(200);
         assert_eq!(held.text("owner"), format!("w{number}"));
@@ -154,7 +147,7 @@ async fn the_line_is_served_in_order_and_a_client_that_is_killed_leaves_it() {
 }
 
 #[tokio::test]
-async fn holds_and_histories_survive_a_server_that_is_killed() {
+async fn leases_and_histories_survive_a_kill_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let held = acquire(&server.caller("acme"), "db", "ada").await.expect(200);
@@ -171,7 +164,7 @@ async fn holds_and_histories_survive_a_server_that_is_killed() {
 }
 
 #[tokio::test]
-async fn quotas_are_settings_and_a_tenants_own() {
+async fn lock_quotas_are_settings_and_count_per_tenant() {
     let folder = tempfile::tempdir().unwrap();
     let limits =
         ["--locks-per-tenant-max", "1", "--lock-line-max", "1", "--lock-waiters-per-tenant-max", "1"];
@@ -185,16 +178,16 @@ async fn quotas_are_settings_and_a_tenants_own() {
     let _waiting = wait_for(&caller, "one", "bob");
     until_waiting(&caller, "one", 1).await;
     let full = json!({"resource": "one", "owner": "cleo", "ttl_ms": 1_000, "wait_ms": 1_000});
-    assert!(caller.post("/locks/acquire", full).await.expect(409).text("error").contains("line is full"));
+    assert!(caller.post("/locks/acquire", full).await.expect(409).text("error").contains("queue is full"));
     let policies = caller.get("/status").await.expect(200).body["policies"]["lock_limits"].clone();
     assert_eq!(policies["lock_line_max"], 1);
 }
 
 #[tokio::test]
-async fn a_command_runs_under_a_lock_and_is_killed_when_it_is_lost() {
+async fn a_command_runs_under_a_lock_and_is_killed_when_the_lock_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"));
-    let (shell, caller) = (Shell(&server), server.caller("acme"));
+    let (shell, caller) = (LockShell(&server), server.caller("acme"));
     let script = "test \"$INTERLOCK_LOCK_TOKEN\" && echo $INTERLOCK_FENCE";
     let fence: u64 = shell.print(&["run", "db", "--", "sh", "-c", script]).parse().unwrap();
     let history = caller.get("/locks/history?resource=db").await.expect(200).body;
@@ -209,27 +202,19 @@ async fn a_command_runs_under_a_lock_and_is_killed_when_it_is_lost() {
     let endless = format!("touch {}; sleep 600; touch {}", began.display(), late.display());
     let mut running = shell.command(&["run", "db", "--ttl-ms", "1500", "--", "sh", "-c", &endless]);
     let running = running.stderr(Stdio::piped()).spawn().unwrap();
-    until_there(&began).await;
+    until("the command begins", async || began.exists()).await;
     let token = caller.get("/locks?resource=db").await.expect(200).text("token");
     let force = json!({"resource": "db", "expect_token": token, "reason": "a test"});
     caller.post("/locks/force-release", force).await.expect(204);
     let ended = tokio::task::spawn_blocking(|| running.wait_with_output()).await.unwrap().unwrap();
     assert_eq!(ended.status.code(), Some(1));
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert!(told.contains("the command was killed, because db was lost"), "{told}");
+    let printed = String::from_utf8(ended.stderr).unwrap();
+    assert!(printed.contains("db was lost, and the command was killed"), "{printed}");
     assert!(!late.exists());
 }
 
-async fn until_there(file: &Path) {
-    let until = Instant::now() + LIMIT;
-    while !file.exists() {
-        assert!(Instant::now() < until, "{} does not come", file.display());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test]
-async fn the_inventory_needs_no_server_and_is_the_servers_own() {
+async fn the_inventory_without_a_server_equals_that_of_the_server() {
     let inventory = |more: &[&str]| {
         let mut command = Command::new(BINARY);
         command.args(["--gateway", "nowhere", "locks", "inventory"]).args(more);
@@ -240,16 +225,16 @@ async fn the_inventory_needs_no_server_and_is_the_servers_own() {
     assert!(inventory(&[]).contains("cordum:scheduler:job:<job>"));
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--reconcile-ms", "1000"]);
-    let told = server.caller("acme").get("/locks/inventory").await.expect(200).body;
+    let of_server = server.caller("acme").get("/locks/inventory").await.expect(200).body;
     let printed: Value = serde_json::from_str(&inventory(&["--json"])).unwrap();
     let of = |list: &Value, key: &str| {
         let items = list["items"].as_array().unwrap();
         items.iter().find(|item| item["key"] == key).unwrap().clone()
     };
     for key in ["cordum:wf:run:lock:<run>", "cordum:lock:{<tenant>}:<resource>"] {
-        assert_eq!(of(&printed, key), of(&told, key));
+        assert_eq!(of(&printed, key), of(&of_server, key));
     }
-    // Its numbers are those of the installation.
-    let reconciler = of(&told, "cordum:reconciler:default");
+    // The server shows its own settings.
+    let reconciler = of(&of_server, "cordum:reconciler:default");
     assert_eq!((&reconciler["ttl_ms"], &reconciler["renew_ms"]), (&json!(2_000), &json!(1_000)));
 }

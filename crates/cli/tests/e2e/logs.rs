@@ -1,39 +1,39 @@
-//! The log as machines read it: who and what each line is about, under names that are always the same.
+//! The log as JSON: each line names its subjects in fields that are always the same.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use serde_json::{Value, json};
 
-use super::server::{BINARY, Caller, LIMIT, Server};
+use super::server::{BINARY, Caller, Server};
 use super::walk_through::read;
 
 const PAGE: &str = "docs/operating/logs-and-traces.md";
 
-/// Every message that the page promises, with the members that must be on its line.
+/// Every message on the page, with the fields of its line.
 const PROMISED: [(&str, &[&str]); 11] = [
-    ("a run was admitted", &["tenant", "run"]),
-    ("a start was refused: the cap is reached", &["tenant", "run"]),
-    ("a job was dispatched", &["tenant", "run", "job"]),
-    ("a job was claimed", &["tenant", "run", "job", "fence", "worker"]),
-    ("a stale write was refused", &["tenant", "run", "job", "fence", "current"]),
-    ("a result was recorded", &["tenant", "run", "job", "fence"]),
-    ("a lease ran out; the job goes to another worker", &["tenant", "run", "job"]),
-    ("a run has ended", &["tenant", "run", "fence", "status"]),
-    ("a lock was granted", &["tenant", "lock", "fence", "owner"]),
-    ("a lock was taken from its holder", &["tenant", "lock", "by", "reason"]),
-    ("a job was given up on: it is a dead letter", &["tenant", "run", "job", "attempts", "reason"]),
+    ("run admitted", &["tenant", "run"]),
+    ("start refused: cap reached", &["tenant", "run"]),
+    ("job dispatched", &["tenant", "run", "job"]),
+    ("job claimed", &["tenant", "run", "job", "fence", "worker"]),
+    ("stale write refused", &["tenant", "run", "job", "fence", "current"]),
+    ("result recorded", &["tenant", "run", "job", "fence"]),
+    ("lease expired; the job is dispatched again", &["tenant", "run", "job"]),
+    ("run ended", &["tenant", "run", "fence", "status"]),
+    ("lock granted", &["tenant", "lock", "fence", "owner"]),
+    ("lock force-released", &["tenant", "lock", "by", "reason"]),
+    ("job became a dead letter", &["tenant", "run", "job", "attempts", "reason"]),
 ];
 
 /// A server whose log goes into a file.
-struct Logged {
+struct LoggedServer {
     server: Server,
     file: PathBuf,
 }
 
-impl Logged {
+impl LoggedServer {
     fn start(folder: &Path, level: &str) -> Self {
         let file = folder.join("log");
         let mut command = Command::new(BINARY);
@@ -45,7 +45,7 @@ impl Logged {
 
     fn lines(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.file).unwrap();
-        // The last line may be half written.
+        // The last line may be incomplete.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         whole
             .lines()
@@ -54,20 +54,16 @@ impl Logged {
     }
 
     /// The first line with this message.
-    async fn told(&self, message: &str) -> Value {
-        let until = Instant::now() + LIMIT;
-        loop {
-            if let Some(line) = self.lines().into_iter().find(|line| line["message"] == message) {
-                return line;
-            }
-            assert!(Instant::now() < until, "nothing is told of it: {message}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    async fn line(&self, message: &str) -> Value {
+        until(&format!("the log has `{message}`"), async || {
+            self.lines().into_iter().find(|line| line["message"] == message)
+        })
+        .await
     }
 }
 
-/// One run with all that can happen to it: a stale heartbeat, a lost worker, a result.
-async fn live_through(caller: &Caller) -> (String, Value) {
+/// Runs a job with a stale heartbeat, a lost worker and a result.
+async fn run_through_failures(caller: &Caller) -> (String, Value) {
     caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     caller.limit(1).await;
     let run = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
@@ -83,48 +79,51 @@ async fn live_through(caller: &Caller) -> (String, Value) {
 }
 
 async fn use_a_lock(caller: &Caller) {
-    let asked = json!({"resource": "deploy/prod", "owner": "ci", "mode": "exclusive", "ttl_ms": 60_000});
-    let token = caller.post("/locks/acquire", asked).await.expect(200).text("token");
+    let request = json!({"resource": "deploy/prod", "owner": "ci", "mode": "exclusive", "ttl_ms": 60_000});
+    let token = caller.post("/locks/acquire", request).await.expect(200).text("token");
     let forced = json!({"resource": "deploy/prod", "expect_token": token, "reason": "a test"});
     caller.post("/locks/force-release", forced).await.expect(204);
 }
 
 #[tokio::test]
-async fn lines_about_runs_jobs_and_locks_name_them() {
+async fn each_line_names_its_run_job_and_lock() {
     let folder = tempfile::tempdir().unwrap();
-    let logged = Logged::start(folder.path(), "debug");
+    let logged = LoggedServer::start(folder.path(), "debug");
     let caller = logged.server.caller("acme");
-    let (run, job) = live_through(&caller).await;
+    let (run, job) = run_through_failures(&caller).await;
     use_a_lock(&caller).await;
-    // A dead letter takes ten lost workers; its line is like the others.
+    // A dead letter would take ten lost workers.
     for (message, members) in &PROMISED[..PROMISED.len() - 1] {
-        let line = logged.told(message).await;
+        let line = logged.line(message).await;
         for member in *members {
             assert!(!line[member].is_null(), "{member} is not in {line}");
         }
         assert_eq!(line["tenant"], "acme", "{line}");
     }
-    assert_eq!(logged.told("a run was admitted").await["run"], run);
-    let recorded = logged.told("a result was recorded").await;
+    assert_eq!(logged.line("run admitted").await["run"], run);
+    let recorded = logged.line("result recorded").await;
     assert_eq!((&recorded["job"], &recorded["fence"]), (&job["job_id"], &job["fence"]));
-    assert_eq!(logged.told("a run has ended").await["status"], "succeeded");
+    assert_eq!(logged.line("run ended").await["status"], "succeeded");
 }
 
 #[tokio::test]
-async fn what_happens_all_the_time_is_not_told_by_default() {
+async fn frequent_events_are_not_logged_by_default() {
     let folder = tempfile::tempdir().unwrap();
-    let logged = Logged::start(folder.path(), "info");
-    live_through(&logged.server.caller("acme")).await;
-    logged.told("a lease ran out; the job goes to another worker").await;
-    logged.told("a stale write was refused").await;
-    let quiet = ["a run was admitted", "a job was claimed", "a result was recorded", "a run has ended"];
-    let loud: Vec<Value> =
-        logged.lines().into_iter().filter(|line| quiet.iter().any(|told| line["message"] == *told)).collect();
+    let logged = LoggedServer::start(folder.path(), "info");
+    run_through_failures(&logged.server.caller("acme")).await;
+    logged.line("lease expired; the job is dispatched again").await;
+    logged.line("stale write refused").await;
+    let quiet = ["run admitted", "job claimed", "result recorded", "run ended"];
+    let loud: Vec<Value> = logged
+        .lines()
+        .into_iter()
+        .filter(|line| quiet.iter().any(|message| line["message"] == *message))
+        .collect();
     assert_eq!(loud, Vec::<Value>::new());
 }
 
 #[test]
-fn the_page_has_every_message_with_its_members() {
+fn the_page_has_every_message_with_its_fields() {
     let page = read(PAGE);
     for (message, members) in PROMISED {
         let row = page.lines().find(|line| line.contains(&format!("`{message}`")));

@@ -1,11 +1,11 @@
-//! A worker that is stopped past its lease: its job ends on another, and it can write no more.
+//! A worker is paused past its lease: another worker completes its job, and its late writes are refused.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
+use interlock_poll::until_matches;
 use serde_json::json;
 
-use super::server::{BINARY, Caller, LIMIT, Server, signal};
+use super::server::{Answer, BINARY, Caller, Server, signal};
 
 /// A worker process, ended with its guard.
 struct Worker(Child);
@@ -36,19 +36,13 @@ async fn rejections(server: &Server) -> u64 {
 }
 
 async fn job_when(caller: &Caller, job: &str, state: &str) -> serde_json::Value {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let found = caller.get(&format!("/jobs/{job}")).await;
-        if found.status == 200 && found.body["state"] == json!(state) {
-            return found.body;
-        }
-        assert!(Instant::now() < until, "{job} did not become {state}: {found:?}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let path = format!("/jobs/{job}");
+    let is_in_state = |found: &Answer| found.status == 200 && found.body["state"] == json!(state);
+    until_matches(&format!("{job} is {state}"), async || caller.get(&path).await, is_in_state).await.body
 }
 
 #[tokio::test]
-async fn a_worker_that_was_stopped_past_its_lease_can_write_no_more() {
+async fn late_writes_of_a_worker_that_was_paused_past_its_lease_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let flag = folder.path().join("go-on");
     let server = Server::start(&folder.path().join("data"));
@@ -67,7 +61,7 @@ async fn a_worker_that_was_stopped_past_its_lease_can_write_no_more() {
     assert_eq!((&ended["status"], &ended["output"]), (&json!("succeeded"), &json!({"work": "second"})));
     assert_eq!(ended["steps"]["work"]["job_id"], json!(format!("{run}:work@2")));
 
-    // The first goes on where it was stopped. Whatever it, or anybody with its fence, says comes too late.
+    // The first worker continues. Every call with its fence is refused.
     std::fs::write(&flag, "").unwrap();
     signal(first.0.id(), "CONT");
     let before = rejections(&server).await;
@@ -86,8 +80,8 @@ async fn a_worker_that_was_stopped_past_its_lease_can_write_no_more() {
         );
         assert!(refused.number("current") > fence);
     }
-    assert!(rejections(&server).await >= before + 4, "refusals are counted");
-    // The first knows that its time is over: it gives the job up and asks for the next one.
+    assert!(rejections(&server).await >= before + 4, "refusals are not counted");
+    // The first worker gives up its job and claims the next one.
     let next = caller.start("job", None, &json!({})).await.expect(200).text("run_id");
     assert_eq!(caller.ended(&next).await["status"], "succeeded");
     assert_eq!(caller.run(&run).await["output"], json!({"work": "second"}));

@@ -1,4 +1,4 @@
-//! Retry policies and roll-outs on the command line.
+//! Retry policies and rollouts on the command line.
 
 use std::process::{Command, Output};
 
@@ -12,7 +12,7 @@ fn interlock(arguments: &[&str]) -> Output {
     Command::new(BINARY).args(arguments).output().expect("the binary runs")
 }
 
-/// What it prints, when it does what it is told.
+/// What it prints. Asserts that it succeeds.
 fn print(server: &Server, arguments: &[&str]) -> String {
     let output = interlock(&[&["--gateway", &server.base], arguments].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -34,7 +34,7 @@ fn delays(explained: &Value) -> Vec<u64> {
 }
 
 #[test]
-fn a_schedule_is_computed_again_from_the_seed_without_a_server() {
+fn a_retry_schedule_is_computed_from_the_seed_without_a_server() {
     let job = "0192f0c1-0000-7000-8000-000000000001:build[3]@2";
     let run = "0192f0c1-0000-7000-8000-000000000001";
     let cases = [
@@ -46,7 +46,7 @@ fn a_schedule_is_computed_again_from_the_seed_without_a_server() {
         for policy in ["fixed:500ms", "bounded_jitter:500ms:30%", "decorrelated_jitter:10ms:2s"] {
             let mut command = Command::new(BINARY);
             command.args(["retry-policy", "explain", "--policy", policy, "--attempts", "5", "--json"]);
-            // A gateway that is not there: nobody must be asked.
+            // No gateway listens there: the command needs none.
             let output = command.args(["--gateway", "http://127.0.0.1:1"]).args(subject).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             let explained: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -61,7 +61,7 @@ fn a_schedule_is_computed_again_from_the_seed_without_a_server() {
 }
 
 #[tokio::test]
-async fn a_policy_is_set_taken_back_and_kept_over_a_kill() {
+async fn a_policy_is_set_rolled_back_and_kept_over_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--lock-busy-retry", "fixed:250ms"]);
     let lock_busy = |server: &Server| read(server, &["retry-policy", "get", "lock-busy"]);
@@ -92,10 +92,10 @@ async fn a_policy_is_set_taken_back_and_kept_over_a_kill() {
 }
 
 #[tokio::test]
-async fn a_roll_out_is_begun_shown_and_ended() {
+async fn a_rollout_is_started_shown_and_ended() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    assert_eq!(exit(&server, &["rollout", "status"]), Some(1), "there was none yet");
+    assert_eq!(exit(&server, &["rollout", "status"]), Some(1), "no rollout was started yet");
     let start =
         ["rollout", "start", "--candidate", "full_jitter:500ms:5s", "--share", "50%", "--duration", "7d"];
     let begun = read(&server, &[&start[..], &["--guard-ratio", "3", "--min-samples", "20"]].concat());
@@ -114,7 +114,7 @@ async fn a_roll_out_is_begun_shown_and_ended() {
         assert!(shown.contains(word), "{word} is not in {shown}");
     }
 
-    // The schedule of a contender follows its run's arm.
+    // The retry schedule follows the arm of the run.
     let arms: Vec<Value> = (1..=20)
         .map(|number| {
             let job = format!("0192f0c1-0000-7000-8000-0000000000{number:02}:build@1");

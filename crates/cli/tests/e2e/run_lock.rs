@@ -7,7 +7,7 @@ use super::server::{Caller, Server};
 
 const ITEMS: usize = 30;
 
-/// Many results of one run at once: each counts, and counts once.
+/// Reports many results of one run at once and asserts that each is recorded once.
 pub(crate) async fn fan_in(callers: &[Caller]) {
     let first = &callers[0];
     let each = json!({"type": "worker", "topic": "work", "for_each": "input.items"});
@@ -18,11 +18,11 @@ pub(crate) async fn fan_in(callers: &[Caller]) {
     while jobs.len() < ITEMS {
         jobs.extend(first.claim("w", "work", 100).await);
     }
-    let told = jobs.iter().enumerate().map(|(number, job)| {
+    let reports = jobs.iter().enumerate().map(|(number, job)| {
         let caller = &callers[number % callers.len()];
         async move { caller.complete(job, &job["job_id"]).await.expect(200) }
     });
-    join_all(told).await;
+    join_all(reports).await;
     let ended = first.ended(&run).await;
     assert_eq!(ended["status"], "succeeded", "{ended}");
     let children = &ended["steps"]["each"]["children"];
@@ -36,7 +36,7 @@ pub(crate) async fn fan_in(callers: &[Caller]) {
 }
 
 #[tokio::test]
-async fn results_that_come_all_at_once_all_count_once() {
+async fn results_at_once_are_each_recorded_once() {
     let folder = tempfile::tempdir().unwrap();
     let arguments =
         ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0", "--lock-busy-retry", "fixed:20ms"];

@@ -1,18 +1,16 @@
-//! A server of our own: the real binary on a free port, in a folder of its own, stopped with its guard.
+//! The real binary on a free port, in a folder of its own, stopped with its guard.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
+pub(crate) use interlock_poll::LIMIT;
+use interlock_poll::{until, until_matches};
 use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::{Value, json};
 
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_interlock");
-
-/// How long anything may take before a test gives up on it. Generous: machines are busy.
-pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 pub(crate) struct Server {
     child: Child,
@@ -20,7 +18,7 @@ pub(crate) struct Server {
     client: reqwest::Client,
 }
 
-/// An answer, read whole.
+/// A response with its whole body.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -37,7 +35,7 @@ impl Answer {
         self.body[member].as_u64().unwrap_or_else(|| panic!("no number {member} in {self:?}"))
     }
 
-    /// The answer, which must have this status.
+    /// Asserts the status.
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
         self
@@ -45,7 +43,7 @@ impl Answer {
 }
 
 impl Server {
-    /// A server on this folder, on a port that was free.
+    /// Starts a server on this folder and a free port.
     pub(crate) fn start(data: &Path) -> Self {
         Self::start_with(data, &[])
     }
@@ -56,7 +54,7 @@ impl Server {
         Self::of(command)
     }
 
-    /// A server that this command starts, once it is ready.
+    /// Starts a server by this command, and returns when it is ready.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
@@ -72,13 +70,13 @@ impl Server {
         self.child.id()
     }
 
-    /// As `kill -9` does it: no goodbye.
+    /// As `kill -9`: the server cannot clean up.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server was running");
         self.child.wait().expect("the server has ended");
     }
 
-    /// Asks it to stop and returns its exit code.
+    /// Sends `TERM` and returns the exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         signal(self.pid(), "TERM");
         self.child.wait().expect("the server has ended").code()
@@ -91,7 +89,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Ended already is fine.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -105,10 +103,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
 
 fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().timeout(LIMIT).build().expect("the client can be made")
+    // Longer than the longest wait that a request may ask for.
+    reqwest::Client::builder().timeout(2 * LIMIT).build().expect("the client can be made")
 }
 
-/// One tenant's way to a server.
+/// One tenant's client of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) base: String,
@@ -117,12 +116,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The same way, for another tenant.
+    /// The same client for another tenant.
     pub(crate) fn of(&self, tenant: &str) -> Self {
         Self { tenant: tenant.to_owned(), ..self.clone() }
     }
 
-    /// None: the server could not be reached, or died before it had answered.
+    /// None if the server is unreachable or dies before it answers.
     pub(crate) async fn try_send(
         &self,
         method: Method,
@@ -179,24 +178,20 @@ impl Caller {
         self.when(run, |run| !matches!(run["status"].as_str(), Some("pending" | "running" | "waiting"))).await
     }
 
-    /// The run, once `is_so` holds for it.
-    pub(crate) async fn when(&self, run: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + LIMIT;
-        loop {
-            let found = self.run(run).await;
-            if is_so(&found) {
-                return found;
-            }
-            assert!(Instant::now() < until, "it did not come to that in time: {found}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    /// The run, once it matches.
+    pub(crate) async fn when(&self, run: &str, matches: impl Fn(&Value) -> bool) -> Value {
+        until_matches("the run matches", async || self.run(run).await, matches).await
     }
 
-    /// Claims jobs of `topic`, waiting for the first.
+    /// Claims jobs of `topic` and waits until there is one.
     pub(crate) async fn claim(&self, worker: &str, topic: &str, jobs_max: u32) -> Vec<Value> {
         let claim = json!({"topics": [topic], "max_jobs": jobs_max, "wait_ms": 20_000});
-        let answer = self.post(&format!("/workers/{worker}/claim"), claim).await.expect(200);
-        answer.body["jobs"].as_array().expect("jobs are a list").clone()
+        until(&format!("there is a job of {topic}"), async || {
+            let answer = self.post(&format!("/workers/{worker}/claim"), claim.clone()).await.expect(200);
+            Some(answer.body["jobs"].as_array().expect("jobs are a list").clone())
+                .filter(|jobs| !jobs.is_empty())
+        })
+        .await
     }
 
     pub(crate) async fn complete(&self, job: &Value, output: &Value) -> Answer {

@@ -1,4 +1,4 @@
-//! A workflow with everything in it ends as its definition says, and its timeline tells the story in order.
+//! A workflow with every kind of step ends as defined, and its timeline has the events in order.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn steps() -> Value {
     let retry =
         json!({"max_retries": 3, "initial_backoff_sec": 0.01, "multiplier": 1, "max_backoff_sec": 0.05});
     json!({
-        "gate": {"type": "approval", "input": {"question": "may ${input.who} go on?"}},
+        "gate": {"type": "approval", "input": {"question": "may ${input.who} continue?"}},
         "pause": {"type": "delay", "delay_sec": 0.2, "depends_on": ["gate"]},
         "each": {
             "type": "worker", "topic": "square", "depends_on": ["pause"], "for_each": "input.numbers",
@@ -30,7 +30,7 @@ fn steps() -> Value {
     })
 }
 
-/// What a worker makes of a job.
+/// Completes or fails a job, by its topic.
 async fn answer(caller: &Caller, job: &Value) {
     let id = job["job_id"].as_str().unwrap();
     match job["topic"].as_str().unwrap() {
@@ -68,7 +68,7 @@ async fn work(caller: Caller, number: usize) {
 }
 
 #[tokio::test]
-async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
+async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
@@ -85,9 +85,12 @@ async fn a_workflow_with_everything_in_it_ends_as_its_definition_says() {
     }
     caller.when(&run, |run| run["status"] == "waiting").await;
     let open = caller.get("/approvals").await.expect(200);
-    let asked = &open.body["items"][0];
-    assert_eq!((&asked["run_id"], &asked["input"]["question"]), (&json!(run), &json!("may Ada go on?")));
-    let job = asked["job_id"].as_str().unwrap();
+    let approval = &open.body["items"][0];
+    assert_eq!(
+        (&approval["run_id"], &approval["input"]["question"]),
+        (&json!(run), &json!("may Ada continue?"))
+    );
+    let job = approval["job_id"].as_str().unwrap();
     assert_eq!(
         caller.post(&format!("/approvals/{job}/approve"), json!({})).await.expect(200).text("job_id"),
         job
@@ -125,7 +128,11 @@ async fn check_timeline(caller: &Caller, run: &str) {
         }
     }
     let numbers: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "no gap and no repetition");
+    assert_eq!(
+        numbers,
+        (1..=events.len() as u64).collect::<Vec<_>>(),
+        "the numbers have a gap or a repetition"
+    );
     let place = |kind: &str, step: &str| {
         let is_it = |event: &Value| event["type"] == kind && (step.is_empty() || event["step_id"] == step);
         events.iter().position(is_it).unwrap_or_else(|| panic!("no {kind} of {step:?} in the timeline"))

@@ -1,19 +1,19 @@
-//! One trace for each run, from the request that starts it to the result that ends it; and none unless asked for.
+//! One trace per run, from the start to the last result, and no trace unless it is configured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use prost::Message;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::machines::Machines;
-use super::server::{BINARY, Caller, LIMIT, Server};
+use super::server::{BINARY, Caller, Server};
 
-/// What a collector is sent, as far as it is looked at here.
+/// The parts of an export request that these tests read.
 #[derive(Clone, PartialEq, Message)]
 struct Export {
     #[prost(message, repeated, tag = "1")]
@@ -48,7 +48,7 @@ struct Span {
     ended: u64,
 }
 
-/// A collector that keeps all it is sent.
+/// A collector that keeps all spans.
 struct Collector {
     url: String,
     spans: Arc<Mutex<Vec<Span>>>,
@@ -62,7 +62,7 @@ impl Collector {
         let kept = spans.clone();
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
-                tokio::spawn(take(connection, kept.clone()));
+                tokio::spawn(receive(connection, kept.clone()));
             }
         });
         Self { url, spans }
@@ -72,23 +72,23 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The spans by their names, once each of `names` is among them.
+    /// The spans by name, once each of `names` is among them.
     async fn with(&self, names: &[&str]) -> BTreeMap<String, Span> {
-        let until = Instant::now() + LIMIT;
-        loop {
+        until(&format!("the spans {names:?} arrive"), async || {
             let spans: BTreeMap<_, _> =
                 self.spans().into_iter().map(|span| (span.name.clone(), span)).collect();
             if names.iter().all(|name| spans.contains_key(*name)) {
-                return spans;
+                Ok(spans)
+            } else {
+                Err(spans.into_keys())
             }
-            assert!(Instant::now() < until, "they were not sent: {names:?}; {:?}", spans.keys());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        })
+        .await
     }
 }
 
-/// Requests of one connection, one after the other.
-async fn take(connection: TcpStream, kept: Arc<Mutex<Vec<Span>>>) {
+/// Reads the requests of one connection.
+async fn receive(connection: TcpStream, kept: Arc<Mutex<Vec<Span>>>) {
     let mut connection = BufReader::new(connection);
     loop {
         let mut head = Vec::new();
@@ -111,14 +111,14 @@ async fn take(connection: TcpStream, kept: Arc<Mutex<Vec<Span>>>) {
 
 const NAMES: [&str; 5] = ["start", "admission", "dispatch", "claim", "result"];
 
-/// Starts a run within a span, if one is told, and does its work. The run, and what the worker was told.
-async fn one_run(starter: &Caller, worker: &Caller, within: Option<&str>) -> (String, Option<String>) {
+/// Starts a run under a parent span, if any, and completes its job. Returns the run and the job's `traceparent`.
+async fn one_run(starter: &Caller, worker: &Caller, parent: Option<&str>) -> (String, Option<String>) {
     starter.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
     let url = format!("{}/api/v1/workflows/job/runs", starter.base);
     let mut request =
         reqwest::Client::new().post(url).header("X-Tenant-ID", &starter.tenant).json(&json!({}));
-    if let Some(within) = within {
-        request = request.header("traceparent", within);
+    if let Some(parent) = parent {
+        request = request.header("traceparent", parent);
     }
     let answer: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
     let run = answer["run_id"].as_str().unwrap().to_owned();
@@ -128,8 +128,8 @@ async fn one_run(starter: &Caller, worker: &Caller, within: Option<&str>) -> (St
     (run, job["traceparent"].as_str().map(str::to_owned))
 }
 
-/// That the spans hang together: in one trace, each under the one that caused it.
-fn assert_together(spans: &BTreeMap<String, Span>, trace: &str, parent: &str) {
+/// Asserts that the spans are in one trace, each under its cause.
+fn assert_one_trace(spans: &BTreeMap<String, Span>, trace: &str, parent: &str) {
     let hexadecimal =
         |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     let traces: BTreeSet<String> = spans.values().map(|span| hexadecimal(&span.trace)).collect();
@@ -148,30 +148,30 @@ async fn a_run_is_one_trace_from_its_start_to_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--otlp-endpoint", &collector.url]);
     let caller = server.caller("acme");
-    let (run, told) = one_run(&caller, &caller, None).await;
+    let (run, traceparent) = one_run(&caller, &caller, None).await;
     let spans = collector.with(&NAMES).await;
     let trace = run.replace('-', "");
-    assert_together(&spans, &trace, "");
-    // Under the dispatch, a worker's own spans go on.
+    assert_one_trace(&spans, &trace, "");
+    // A worker's own spans belong under the dispatch.
     let dispatch = spans["dispatch"].id.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
-    assert_eq!(told, Some(format!("00-{trace}-{dispatch}-01")));
+    assert_eq!(traceparent, Some(format!("00-{trace}-{dispatch}-01")));
 }
 
 #[tokio::test]
-async fn a_run_that_is_started_within_a_span_goes_on_under_it_on_every_replica() {
+async fn a_run_that_is_started_under_a_span_stays_under_it_on_every_replica() {
     let collector = Collector::start().await;
     let machines = Machines::start_with(2, &["--otlp-endpoint", &collector.url]).await;
     let callers = machines.callers("acme");
     let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
     let within = format!("00-{trace}-{parent}-01");
-    let (_, told) = one_run(&callers[0], &callers[1], Some(&within)).await;
-    assert_together(&collector.with(&NAMES).await, trace, parent);
-    assert!(told.is_some_and(|told| told.contains(trace)));
+    let (_, traceparent) = one_run(&callers[0], &callers[1], Some(&within)).await;
+    assert_one_trace(&collector.with(&NAMES).await, trace, parent);
+    assert!(traceparent.is_some_and(|traceparent| traceparent.contains(trace)));
 }
 
-// The collector works on while this waits for the server to end.
+// The collector needs a thread while this one waits for the server to end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_starter_that_does_not_sample_and_a_ratio_of_zero_leave_nothing() {
+async fn an_unsampled_parent_and_a_ratio_of_zero_export_no_spans() {
     let collector = Collector::start().await;
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(BINARY);
@@ -183,11 +183,11 @@ async fn a_starter_that_does_not_sample_and_a_ratio_of_zero_leave_nothing() {
     let caller = server.caller("acme");
     let within = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7";
     for quiet in [None, Some(format!("{within}-00"))] {
-        let (_, told) = one_run(&caller, &caller, quiet.as_deref()).await;
-        assert_eq!(told, None);
+        let (_, traceparent) = one_run(&caller, &caller, quiet.as_deref()).await;
+        assert_eq!(traceparent, None);
     }
     one_run(&caller, &caller, Some(&format!("{within}-01"))).await;
-    // What is left is sent before it ends: only what was asked for.
+    // The server exports the remaining spans before it exits.
     assert_eq!(server.stop(), Some(0));
     let names: Vec<String> = collector.spans().into_iter().map(|span| span.name).collect();
     assert_eq!(names.len(), NAMES.len(), "{names:?}");
@@ -203,7 +203,7 @@ async fn by_default_nothing_is_traced() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_costs_spans_and_nothing_else() {
+async fn an_unreachable_collector_stops_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--otlp-endpoint", "http://127.0.0.1:9"]);
     let caller = server.caller("acme");

@@ -1,4 +1,4 @@
-//! The commands of the documentation, run as they stand there.
+//! The commands of the documentation, run as written.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use super::server::{BINARY, Server};
 
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout is there")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the checkout exists")
 }
 
 pub(crate) fn read(file: &str) -> String {
-    std::fs::read_to_string(root().join(file)).expect("the document is there")
+    std::fs::read_to_string(root().join(file)).expect("the document exists")
 }
 
-/// The blocks of `document` that are fenced as `kind`.
+/// The code blocks of `document` of this kind.
 pub(crate) fn blocks(document: &str, kind: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut open: Option<String> = None;
@@ -36,7 +36,7 @@ pub(crate) fn run(server: &Server, lines: &str) -> (bool, String) {
     let folder = Path::new(BINARY).parent().expect("the binary stands in a folder");
     let lines = lines.replace("$PWD/target/release", &folder.display().to_string());
     let lines = lines.replace("http://127.0.0.1:8081", &server.base);
-    // What was put into the background ends with the shell.
+    // Background processes end with the shell.
     let script = format!("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{lines}");
     let output = Command::new("bash")
         .args(["-c", &script])
@@ -44,20 +44,20 @@ pub(crate) fn run(server: &Server, lines: &str) -> (bool, String) {
         .env("INTERLOCK_GATEWAY", &server.base)
         .output()
         .expect("bash runs");
-    let told =
+    let printed =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    (output.status.success(), told)
+    (output.status.success(), printed)
 }
 
 #[tokio::test]
 async fn the_readmes_walk_through_works_by_copy_and_paste() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    let (worked, told) = run(&server, &blocks(&read("README.md"), "sh walk-through").join("\n"));
-    assert!(worked, "{told}");
-    assert!(told.contains("succeeded"), "{told}");
-    assert!(told.contains("Hello, Ada!"), "{told}");
-    assert!(told.contains("\"replayed\":false"), "{told}");
+    let (worked, printed) = run(&server, &blocks(&read("README.md"), "sh walk-through").join("\n"));
+    assert!(worked, "{printed}");
+    assert!(printed.contains("succeeded"), "{printed}");
+    assert!(printed.contains("Hello, Ada!"), "{printed}");
+    assert!(printed.contains("\"replayed\":false"), "{printed}");
 }
 
 #[tokio::test]
@@ -77,9 +77,9 @@ async fn the_commands_of_the_pages_work() {
         "docs/operating/why.md",
     ] {
         let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
-        let (worked, told) =
+        let (worked, printed) =
             run(&server, &format!("{path}{}", blocks(&read(document), "sh walk-through").join("\n")));
-        assert!(worked, "{document}: {told}");
+        assert!(worked, "{document}: {printed}");
     }
 }
 

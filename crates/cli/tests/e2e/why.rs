@@ -1,15 +1,15 @@
-//! `interlock why` names the true cause of each way to wait, on one machine and on many.
+//! `interlock why` names the cause of each kind of wait, on one machine and on many.
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use serde_json::{Value, json};
 
 use super::machines::Machines;
-use super::server::{BINARY, Caller, LIMIT, Server};
+use super::server::{BINARY, Caller, Server};
 
-/// A policy service that nobody serves: only this tenant waits for it.
+/// Configures an unreachable policy service, for which only one tenant waits.
 fn configured(folder: &Path) -> String {
     let policy = "[dispatch_policy.service]\nurl = \"http://127.0.0.1:9/\"\ntimeout_ms = 500\nfailures_max = 1\n\
                   pause_ms = 60000\nfailure = \"closed\"\n[dispatch_policy.service.tenants]\n";
@@ -19,7 +19,7 @@ fn configured(folder: &Path) -> String {
     file.display().to_string()
 }
 
-/// What the command prints, as JSON and for people.
+/// What the command prints, as JSON and as text.
 fn why(server: &Server, tenant: &str, subject: &[&str]) -> (Value, String) {
     let ask = |more: &[&str]| {
         let flags = ["--gateway", &server.base, "--tenant", tenant, "why"];
@@ -30,19 +30,15 @@ fn why(server: &Server, tenant: &str, subject: &[&str]) -> (Value, String) {
     (serde_json::from_str(&ask(&["--json"])).unwrap(), ask(&[]))
 }
 
-/// The cause with this code, as soon as there is one. People are told of it, too.
+/// The cause with this code, once the JSON and the text have it.
 async fn because(server: &Server, tenant: &str, subject: &[&str], code: &str) -> Value {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let (told, text) = why(server, tenant, subject);
-        let causes = told["causes"].as_array().unwrap();
-        let is_meant = |cause: &&Value| cause["code"] == code;
-        if let Some(cause) = causes.iter().find(is_meant).filter(|_| text.contains(code)) {
-            return cause.clone();
-        }
-        assert!(Instant::now() < until, "it never waits for {code}: {told:#} {text}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until(&format!("{subject:?} waits because of {code}"), async || {
+        let (answer, text) = why(server, tenant, subject);
+        let causes = answer["causes"].as_array().unwrap();
+        let cause = causes.iter().find(|cause| cause["code"] == code).filter(|_| text.contains(code));
+        cause.cloned().ok_or(text)
+    })
+    .await
 }
 
 async fn started(caller: &Caller, workflow: &str) -> String {
@@ -54,7 +50,7 @@ async fn each_cause_is_named(server: &Server) {
     let retry =
         json!({"max_retries": 1, "initial_backoff_sec": 600, "multiplier": 1, "max_backoff_sec": 600});
     for (id, step) in [
-        ("nobody", json!({"type": "worker", "topic": "nobody"})),
+        ("unserved", json!({"type": "worker", "topic": "unserved"})),
         ("busy", json!({"type": "worker", "topic": "busy"})),
         ("flaky", json!({"type": "worker", "topic": "flaky", "retry": retry})),
         ("ask", json!({"type": "approval"})),
@@ -62,7 +58,7 @@ async fn each_cause_is_named(server: &Server) {
     ] {
         caller.workflow(id, json!({"step": step})).await;
     }
-    let run = started(&caller, "nobody").await;
+    let run = started(&caller, "unserved").await;
     because(server, "acme", &[&run], "no_worker").await;
 
     let taken = started(&caller, "busy").await;
@@ -123,7 +119,7 @@ async fn each_cause_is_named_on_many() {
     let config = configured(folder.path());
     let machines = Machines::start_with(2, &["--config", &config]).await;
     each_cause_is_named(&machines.replicas[1]).await;
-    // An outsider's hand on a run: the run tells it.
+    // A foreign value in the lock of a run.
     let caller = machines.replicas[0].caller("acme");
     let run = started(&caller, "ask").await;
     because(&machines.replicas[0], "acme", &[&run], "approval_open").await;
@@ -134,15 +130,15 @@ async fn each_cause_is_named_on_many() {
 }
 
 #[tokio::test]
-async fn a_step_whose_time_out_passes_says_what_it_waited_for() {
+async fn a_step_that_times_out_says_what_it_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
-    let step = json!({"type": "worker", "topic": "nobody", "timeout_sec": 0.2});
+    let step = json!({"type": "worker", "topic": "unserved", "timeout_sec": 0.2});
     caller.workflow("wait", json!({"step": step})).await;
     let run = started(&caller, "wait").await;
     let ended = caller.ended(&run).await;
     let message = ended["steps"]["step"]["error"]["message"].as_str().unwrap();
-    assert!(message.starts_with("the step's time-out has passed"), "{message}");
-    assert!(message.contains("no worker that is there serves the topic nobody"), "{message}");
+    assert!(message.starts_with("the step timed out"), "{message}");
+    assert!(message.contains("no online worker serves topic `unserved`"), "{message}");
 }

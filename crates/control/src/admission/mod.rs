@@ -1,30 +1,28 @@
-//! Who may start.
+//! Decides which runs may start.
 
-mod atomic;
-mod lock;
-mod locked;
-mod reservation;
+mod rerun;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use interlock_backend::{StoreError, Wake};
-use interlock_model::admission::{Admission, IdempotentIntent, StartRun, Usage};
-use interlock_model::contention::AdmissionStrategy;
+use async_trait::async_trait;
+use interlock_backend::verbs::{Admit, ReadRun};
+use interlock_backend::{Effect, StoreError, Wake};
+use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
-use interlock_model::run::{RunStatus, StartedFrom};
+use interlock_model::run::StartedFrom;
 use interlock_model::step::StepRun;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
 use interlock_model::trace::TraceParent;
 use interlock_model::workflow::Workflow;
-use interlock_model::{IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
+use interlock_model::{Fence, IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::definitions::Definitions;
 use crate::journal;
-use crate::service::Control;
-use locked::Passage;
-pub(crate) use reservation::Cleanups;
+use crate::process::Process;
 
 /// A client that wants a run.
 #[derive(Debug, Clone)]
@@ -33,6 +31,8 @@ pub struct StartRequest {
     pub workflow: WorkflowId,
     pub input: Value,
     pub key: Option<IdempotencyKey>,
+    /// The client's span, if it sent one.
+    pub parent_span: Option<TraceParent>,
 }
 
 /// A client that wants an ended run again.
@@ -43,31 +43,8 @@ pub struct RerunRequest {
     /// Take over what this step depends on, instead of running all again.
     pub from_step: Option<StepId>,
     pub key: Option<IdempotencyKey>,
-}
-
-/// What became of a start. Every variant is a normal outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Started {
-    New {
-        run: RunId,
-        status: RunStatus,
-        usage: Usage,
-    },
-    /// Started before under the same key. No status: deleted since.
-    Replayed {
-        run: RunId,
-        status: Option<RunStatus>,
-        usage: Usage,
-    },
-    KeyReused {
-        run: RunId,
-        usage: Usage,
-    },
-    AtCapacity {
-        usage: Usage,
-        retry_after: Duration,
-    },
+    /// The client's span, if it sent one.
+    pub parent_span: Option<TraceParent>,
 }
 
 /// Why a start was not decided.
@@ -84,207 +61,278 @@ pub enum StartError {
     #[error("{0}")]
     NotRerunnable(String),
     /// Others had the tenant's admission lock for too long, or this start lost it.
-    #[error("the tenant's admission lock was not to be had in time ({because}); nothing was started")]
-    GateBusy { because: String, retry_after: Duration },
+    #[error("the tenant's admission lock was not available in time ({because}); nothing was started")]
+    LockBusy { because: String },
     /// The store did not do it.
     #[error("the store did not answer in time; nothing was started")]
-    NotDone { retry_after: Duration },
+    NotDone,
     /// The store may have done it.
     #[error("the store's answer was lost; the run may or may not have started")]
-    Unknown { retry_after: Duration },
+    Unknown,
     #[error(transparent)]
     Store(StoreError),
+}
+
+impl StartError {
+    pub(crate) fn lock_lost() -> Self {
+        Self::LockBusy { because: "it was lost on the way".to_owned() }
+    }
+}
+
+/// A strategy that lets one start of a tenant at a time be created.
+#[async_trait]
+pub trait AdmitUnderLock: Send + Sync {
+    /// Waits until the start may be created, or answers it. What cannot begin is never answered with a full tenant.
+    async fn enter(&self, request: &RunRequest, can_begin: bool) -> Result<Entry, StartError>;
+}
+
+/// What became of waiting for the lock.
+pub enum Entry {
+    Answered(StartOutcome),
+    Entered(Box<dyn Passage>),
+}
+
+/// A start's time under the lock. Dropped, it ends as if its client had gone.
+pub trait Passage: Send {
+    fn fence(&self) -> Fence;
+
+    /// Ends it with the decision about the start.
+    fn close(self: Box<Self>, decided: &Result<StartOutcome, StartError>);
 }
 
 /// How often a definition may change under one start before it gives up.
 const RELOADS_MAX: u32 = 5;
 
-impl Control {
-    pub async fn start(&self, request: StartRequest) -> Result<Started, StartError> {
-        self.start_within(request, None).await
+/// Decides starts and reruns. By default one step of the store decides, and nothing is waited for.
+pub struct Admission {
+    process: Arc<Process>,
+    definitions: Arc<Definitions>,
+    under_lock: Option<Arc<dyn AdmitUnderLock>>,
+}
+
+impl Admission {
+    #[must_use]
+    pub fn new(
+        process: Arc<Process>,
+        definitions: Arc<Definitions>,
+        under_lock: Option<Arc<dyn AdmitUnderLock>>,
+    ) -> Self {
+        Self { process, definitions, under_lock }
     }
 
-    /// The same, for a client that told which span it was in.
-    pub async fn start_within(
-        &self,
-        request: StartRequest,
-        told: Option<TraceParent>,
-    ) -> Result<Started, StartError> {
-        let intent = request.key.map(|key| IdempotentIntent {
-            fingerprint: Fingerprint::of_start(&request.workflow, &request.input),
-            key,
-        });
-        let run = self.identity.run_id(self.clock.now());
-        let start = StartRun {
-            run,
-            tenant: request.tenant,
-            workflow: request.workflow,
-            workflow_version: 0,
-            input: request.input,
-            intent,
-            origin: StartedFrom::Request,
-            is_repeat: false,
-            copied_steps: Vec::new(),
-            first_turn: None,
-            hold: None,
-            trace: told.filter(|_| self.settings.traces.is_some()),
-        };
-        self.admit_current(start, |_| Ok(Vec::new())).await
+    pub async fn start(&self, request: StartRequest) -> Result<StartOutcome, StartError> {
+        let StartRequest { tenant, workflow, input, key, parent_span } = request;
+        let fingerprint = || Fingerprint::of_start(&workflow, &input);
+        let intent = key.map(|key| IdempotentIntent { fingerprint: fingerprint(), key });
+        let (run, origin) = (self.fresh_run(), StartedFrom::Request);
+        let trace = self.process.traces.parent(parent_span);
+        let request = RunRequest { run, tenant, workflow, input, intent, origin, trace };
+        self.admit(request, |_| Ok(Vec::new())).await
     }
 
-    pub async fn rerun(&self, request: RerunRequest) -> Result<Started, StartError> {
-        self.rerun_within(request, None).await
-    }
-
-    /// The same, for a client that told which span it was in.
-    pub async fn rerun_within(
-        &self,
-        request: RerunRequest,
-        told: Option<TraceParent>,
-    ) -> Result<Started, StartError> {
-        let found = self.store.run(&request.tenant, request.run).await.map_err(StartError::Store)?;
-        let source = found.ok_or(StartError::RunNotFound(request.run))?;
+    pub async fn rerun(&self, request: RerunRequest) -> Result<StartOutcome, StartError> {
+        let RerunRequest { tenant, run, from_step, key, parent_span } = request;
+        let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await;
+        let source = found.map_err(StartError::Store)?.ok_or(StartError::RunNotFound(run))?;
         if !source.head.status.is_final() {
-            return Err(StartError::NotRerunnable(format!("run {} has not ended yet", request.run)));
+            return Err(StartError::NotRerunnable(format!("run {run} has not ended yet")));
         }
-        let from_step = request.from_step;
-        let intent = request.key.map(|key| IdempotentIntent {
-            fingerprint: Fingerprint::of_rerun(request.run, from_step.as_ref()),
-            key,
-        });
-        let start = StartRun {
-            run: self.identity.run_id(self.clock.now()),
-            tenant: request.tenant,
+        let fingerprint = || Fingerprint::of_rerun(run, from_step.as_ref());
+        let intent = key.map(|key| IdempotentIntent { fingerprint: fingerprint(), key });
+        let origin = StartedFrom::Rerun { of: run, from_step: from_step.clone() };
+        let request = RunRequest {
+            run: self.fresh_run(),
+            tenant,
             workflow: source.start.workflow.clone(),
-            workflow_version: 0,
             input: source.start.input.clone(),
             intent,
-            origin: StartedFrom::Rerun { of: request.run, from_step: from_step.clone() },
-            is_repeat: false,
-            copied_steps: Vec::new(),
-            first_turn: None,
-            hold: None,
-            trace: told.filter(|_| self.settings.traces.is_some()),
+            origin,
+            trace: self.process.traces.parent(parent_span),
         };
         let copied = move |workflow: &Workflow| match &from_step {
             None => Ok(Vec::new()),
             Some(step) if !workflow.steps.contains_key(step) => Err(StartError::UnknownStep(step.clone())),
-            Some(step) => {
-                crate::runs::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable)
-            }
+            Some(step) => rerun::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable),
         };
-        self.admit_current(start, copied).await
+        self.admit(request, copied).await
     }
 
-    async fn admit_current(
+    fn fresh_run(&self) -> RunId {
+        self.process.identity.run_id(self.process.now())
+    }
+
+    async fn admit(
         &self,
-        mut start: StartRun,
+        request: RunRequest,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
-    ) -> Result<Started, StartError> {
+    ) -> Result<StartOutcome, StartError> {
         let began = Instant::now();
+        let request = Arc::new(request);
+        let mut admit = Admit { request, plan: None, admission_fence: None, is_repeat: false };
         let mut passage = None;
-        let decided = self.decide_current(&mut start, copied, &mut passage).await;
+        let decided = self.decide(&mut admit, copied, &mut passage).await;
         if let Some(passage) = passage {
             passage.close(&decided);
         }
         match &decided {
             Ok(decided) => {
-                journal::decided(&start, decided);
-                self.trace_admission(&start, decided, began.elapsed());
+                journal::decided(&admit.request, decided);
+                self.process.traces.decided(&admit, decided, began.elapsed());
+                if let StartOutcome::Admitted { .. } = decided {
+                    self.announce(&admit);
+                }
             }
-            Err(error) => journal::undecided(&start, error),
+            Err(error) => journal::undecided(&admit.request, error),
         }
-        Ok(self.started(start, &decided?))
+        decided
     }
 
-    /// Asks for admission with the current definition, again if it has changed meanwhile.
-    async fn decide_current(
+    /// Asks the store with the current definition, again if it has changed meanwhile.
+    async fn decide(
         &self,
-        start: &mut StartRun,
+        admit: &mut Admit,
         copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
-        passage: &mut Option<Passage>,
-    ) -> Result<Admission, StartError> {
-        let mut workflow =
-            self.current_workflow(&start.tenant, &start.workflow).await.map_err(StartError::Store)?;
-        for _ in 0..RELOADS_MAX {
-            let refusal = prepare(start, workflow.as_deref(), &copied).err();
-            match refusal {
+        passage: &mut Option<Box<dyn Passage>>,
+    ) -> Result<StartOutcome, StartError> {
+        let request = admit.request.clone();
+        let found = self.definitions.current(&request.tenant, &request.workflow).await;
+        let mut workflow = found.map_err(StartError::Store)?;
+        let mut reloads = 0;
+        loop {
+            let planned = plan(&request, workflow.as_deref(), &copied);
+            let refusal = match planned {
+                Ok(plan) => {
+                    admit.plan = Some(Arc::new(plan));
+                    None
+                }
+                Err(refusal) if request.intent.is_none() => return Err(refusal),
                 // A retry of a start that worked is answered even if it would not pass today.
-                Some(refusal) if start.intent.is_none() => return Err(refusal),
-                Some(_) | None => {}
-            }
-            let begins = workflow.as_deref().filter(|_| refusal.is_none());
-            let decided = match self.contention.admission_strategy() {
-                AdmissionStrategy::Atomic => self.admit_atomically(start, begins).await?,
-                AdmissionStrategy::Lock => self.admit_locked(start, begins, passage).await?,
+                Err(refusal) => {
+                    admit.plan = None;
+                    Some(refusal)
+                }
             };
-            match (decided, refusal) {
-                (Admission::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
-                (Admission::DefinitionChanged { .. }, None) => {
+            let decided = match self.enter(admit, passage).await? {
+                Some(answer) => answer,
+                None => self.create(admit, workflow.as_deref()).await?,
+            };
+            match (&decided, refusal) {
+                (StartOutcome::DefinitionChanged { .. }, Some(refusal)) => return Err(refusal),
+                (StartOutcome::DefinitionChanged { .. }, None) if reloads < RELOADS_MAX => {
+                    reloads += 1;
                     // A try that got no answer may have been admitted, or be admitted yet.
-                    start.is_repeat = true;
-                    let found = self.reload_workflow(&start.tenant, &start.workflow).await;
+                    admit.is_repeat = true;
+                    let found = self.definitions.reload(&request.tenant, &request.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
                 }
-                (decided, _) => return Ok(decided),
+                _ => return Ok(decided),
             }
-        }
-        Err(StartError::NotDone { retry_after: self.retry_after(None) })
-    }
-
-    fn started(&self, start: StartRun, decided: &Admission) -> Started {
-        match *decided {
-            Admission::Admitted { run, usage } => {
-                Started::New { run, status: self.announce_start(start), usage }
-            }
-            Admission::Replayed { run, status, usage } => Started::Replayed { run, status, usage },
-            Admission::KeyReused { run, usage } => Started::KeyReused { run, usage },
-            Admission::AtCapacity { usage, slot_flow } => {
-                Started::AtCapacity { usage, retry_after: self.retry_after(Some(slot_flow)) }
-            }
-            Admission::DefinitionChanged { .. } => unreachable!("the caller reloads the definition"),
         }
     }
 
-    /// Wakes whoever has something to do for the new run. Returns where the run stands.
-    fn announce_start(&self, start: StartRun) -> RunStatus {
-        let Some(turn) = start.first_turn else {
-            self.wake(Wake::RunReady { tenant: start.tenant });
-            return RunStatus::Pending;
+    /// An answer, if there is nothing left to create.
+    async fn enter(
+        &self,
+        admit: &mut Admit,
+        passage: &mut Option<Box<dyn Passage>>,
+    ) -> Result<Option<StartOutcome>, StartError> {
+        let Some(under_lock) = &self.under_lock else {
+            return Ok(self.process.store.refusal(admit));
         };
-        journal::dispatched(&start.tenant, &turn.dispatched);
-        journal::ended(&start.tenant, start.run, None, turn.head.status);
-        self.announce_jobs(&start.tenant, turn.dispatched.into_iter().map(|job| job.topic).collect());
-        if !turn.held.is_empty() {
-            self.wake(Wake::JobsHeld { tenant: start.tenant });
+        if passage.is_some() {
+            return Ok(None);
         }
-        turn.head.status
+        match under_lock.enter(&admit.request, admit.plan.is_some()).await? {
+            Entry::Answered(answer) => Ok(Some(answer)),
+            Entry::Entered(entered) => {
+                admit.admission_fence = Some(entered.fence());
+                *passage = Some(entered);
+                Ok(None)
+            }
+        }
     }
 
-    /// When a refused client should come back: as slots really come free, spread by half on both sides so that the
-    /// refused do not return as one wave.
-    fn retry_after(&self, flow: Option<SlotFlow>) -> Duration {
+    /// Asks the store, again where its answer was lost: with the same run id, asking twice starts once.
+    async fn create(
+        &self,
+        admit: &mut Admit,
+        workflow: Option<&Workflow>,
+    ) -> Result<StartOutcome, StartError> {
+        if let (Some(plan), Some(workflow)) = (&mut admit.plan, workflow) {
+            let plan = Arc::make_mut(plan);
+            plan.first_turn = self.first_turn(&admit.request, plan, workflow)?;
+        }
+        let mut is_unknown = false;
+        for _ in 0..=self.process.settings.admission_repeats_max {
+            match self.process.store.call(admit.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(StoreError::Unavailable { effect, .. }) => {
+                    is_unknown |= effect == Effect::Unknown;
+                    admit.is_repeat = true;
+                }
+                // The lock was lost, or the key was taken over. Such a create can never happen any more.
+                Err(StoreError::Fenced { .. }) if admit.admission_fence.is_some() => {
+                    return Err(StartError::lock_lost());
+                }
+                Err(error) => return Err(StartError::Store(error)),
+            }
+        }
+        Err(if is_unknown { StartError::Unknown } else { StartError::NotDone })
+    }
+
+    fn first_turn(
+        &self,
+        request: &RunRequest,
+        plan: &StartPlan,
+        workflow: &Workflow,
+    ) -> Result<Option<FirstTurn>, StartError> {
+        let turn = FirstTurn::of(workflow, request, plan, self.process.now())
+            .map_err(|illegal| StartError::Store(StoreError::Conflict(illegal.to_string())))?;
+        Ok(turn.map(|mut turn| {
+            let policy = &self.process.settings.dispatch_policy;
+            turn.held = policy.hold_back(&request.tenant, &mut turn.dispatched);
+            turn
+        }))
+    }
+
+    /// Wakes the engine or the workers for the new run.
+    fn announce(&self, admit: &Admit) {
+        let RunRequest { tenant, run, .. } = &*admit.request;
+        let Some(turn) = admit.first_turn() else {
+            return self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+        };
+        journal::dispatched(tenant, &turn.dispatched);
+        journal::ended(tenant, *run, None, turn.head.status);
+        self.process.announce_jobs(tenant, turn.dispatched.iter().map(|job| job.topic.clone()).collect());
+        if !turn.held.is_empty() {
+            self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
+        }
+    }
+
+    /// When a refused client should come back: at the pace at which slots come free, with half of it as jitter on both
+    /// sides, so that the refused do not return as one wave.
+    #[must_use]
+    pub fn retry_after(&self, flow: Option<SlotFlow>) -> Duration {
         let expected = flow.and_then(SlotFlow::expected_wait).unwrap_or_default();
-        let (low, high) = (self.settings.retry_after_min, self.settings.retry_after_max);
+        let settings = &self.process.settings;
+        let (low, high) = (settings.retry_after_min, settings.retry_after_max);
         let middle = millis(expected.clamp(low, high));
         // The floor is part of the draw: cutting at it afterwards would gather a wave there.
-        let wait = self.identity.between(millis(low).max(middle / 2), middle + middle / 2);
+        let wait = self.process.identity.between(millis(low).max(middle / 2), middle + middle / 2);
         Duration::from_millis(wait)
     }
 }
 
-/// Gives the start the version, and the steps, that the definition asks for.
-fn prepare(
-    start: &mut StartRun,
+/// What the definition asks for, without the first turn: a start that is refused does not need one.
+fn plan(
+    request: &RunRequest,
     workflow: Option<&Workflow>,
     copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
-) -> Result<(), StartError> {
-    start.workflow_version = 0;
-    let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(start.workflow.clone()))?;
-    if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&start.input)) {
+) -> Result<StartPlan, StartError> {
+    let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(request.workflow.clone()))?;
+    if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&request.input)) {
         return Err(StartError::InvalidInput(violation.to_string()));
     }
-    start.copied_steps = copied(workflow)?;
-    start.workflow_version = workflow.version;
-    Ok(())
+    let copied_steps = copied(workflow)?;
+    Ok(StartPlan { workflow_version: workflow.version, copied_steps, first_turn: None })
 }

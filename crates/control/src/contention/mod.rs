@@ -1,22 +1,15 @@
-//! Where several want the same thing at once: which strategy and tuning is in force, and what is counted of it.
+//! Contention for runs and for admission: the strategies and tunings in force, and their measurements.
 
-mod follow;
-mod policies;
-mod rollouts;
 mod tally;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use interlock_backend::StoreError;
 use interlock_backend::documents::Document;
 use interlock_model::contention::{
-    AdmissionStrategy, Arm, Book, BookError, Rollout, RunStrategy, Scope, Tuning,
+    AdmissionStrategy, Arm, Book, Rollout, RunStrategy, Scope, Tuning, Version,
 };
 use interlock_model::{RunId, Timestamp};
 
-pub(crate) use follow::follow;
-pub use policies::{Change, InForceView};
-pub use rollouts::{RolloutDetail, StartRollout};
 pub use tally::{CleanupContext, Tallied, Tally};
 
 /// Strategies as the process began with them, tunings as they are in force, figures since the process began.
@@ -24,22 +17,19 @@ pub use tally::{CleanupContext, Tallied, Tally};
 pub struct Contention {
     admission_strategy: AdmissionStrategy,
     run_strategy: RunStrategy,
-    configured: Configured,
+    pub(crate) configured: ConfiguredTunings,
     in_force: RwLock<Arc<InForce>>,
-    /// Held from reading or changing what the store says until that is in force: what was read earlier must not replace
-    /// what was read later.
-    following: tokio::sync::Mutex<()>,
     tally: Arc<Tally>,
 }
 
 /// The tunings that the process was started with.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Configured {
+pub struct ConfiguredTunings {
     pub admission: Tuning,
     pub lock_busy: Tuning,
 }
 
-impl Configured {
+impl ConfiguredTunings {
     #[must_use]
     pub fn of(&self, scope: Scope) -> Tuning {
         match scope {
@@ -58,11 +48,26 @@ pub struct InForce {
     pub rollout: Option<Rollout>,
     /// What the store says, as it was read and as it was written.
     book: Book,
-    document: Option<Document>,
+    pub(crate) document: Option<Document>,
+}
+
+/// A tuning in force, with the change that put it there. None: as configured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InForceView {
+    pub scope: Scope,
+    pub tuning: Tuning,
+    pub version: Option<Version>,
 }
 
 impl InForce {
-    fn of(configured: Configured, document: Option<Document>, book: Book) -> Self {
+    /// What holds in this process.
+    #[must_use]
+    pub fn view(&self, scope: Scope) -> InForceView {
+        let version = self.book.versions(scope).last().cloned();
+        InForceView { scope, tuning: self.tuning(scope), version }
+    }
+
+    fn of(configured: ConfiguredTunings, document: Option<Document>, book: Book) -> Self {
         let tuning = |scope| book.versions(scope).tuning().unwrap_or(configured.of(scope));
         Self {
             admission: tuning(Scope::Admission),
@@ -87,27 +92,11 @@ impl InForce {
     }
 }
 
-/// Why a tuning or a roll-out stays as it is.
-#[derive(Debug, thiserror::Error)]
-pub enum TuningError {
-    #[error(transparent)]
-    Book(#[from] BookError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl Contention {
-    pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), configured: Configured) -> Self {
+    pub(crate) fn new(strategies: (AdmissionStrategy, RunStrategy), configured: ConfiguredTunings) -> Self {
         let (admission_strategy, run_strategy) = strategies;
         let in_force = RwLock::new(Arc::new(InForce::of(configured, None, Book::default())));
-        Self {
-            admission_strategy,
-            run_strategy,
-            configured,
-            in_force,
-            following: tokio::sync::Mutex::default(),
-            tally: Arc::default(),
-        }
+        Self { admission_strategy, run_strategy, configured, in_force, tally: Arc::default() }
     }
 
     #[must_use]
@@ -155,7 +144,7 @@ impl Contention {
     }
 
     /// Puts in force what the store says, be it newer, or older because the store has lost something.
-    fn put_in_force(&self, document: Option<Document>, book: Book, now: Timestamp) {
+    pub(crate) fn put_in_force(&self, document: Option<Document>, book: Book, now: Timestamp) {
         let new = InForce::of(self.configured, document, book);
         let running = new.rollout.as_ref().map(|rollout| (rollout.id.clone(), rollout.elapsed(now)));
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
@@ -163,14 +152,4 @@ impl Contention {
         self.tally.compare(running);
         *in_force = Arc::new(new);
     }
-}
-
-/// What the store keeps, as a book. What is not there is an empty one.
-fn read_book(document: Option<&Document>) -> Result<Book, StoreError> {
-    let Some(Document { text, .. }) = document else { return Ok(Book::default()) };
-    serde_json::from_str(text).map_err(|error| StoreError::Damaged {
-        table: "documents",
-        key: "contention".to_owned(),
-        reason: error.to_string(),
-    })
 }

@@ -64,7 +64,7 @@ impl Tallied {
     }
 }
 
-/// What was counted of one roll-out.
+/// What was counted of one rollout.
 #[derive(Debug)]
 struct Comparison {
     rollout: RolloutId,
@@ -78,7 +78,7 @@ struct Comparison {
 #[derive(Debug, Default)]
 pub struct Tally {
     counted: Mutex<Tallied>,
-    /// Counted since this process has known of the roll-out that runs.
+    /// Counted since this process has known of the rollout that runs.
     compared: Mutex<Option<Comparison>>,
 }
 
@@ -117,8 +117,8 @@ impl Tally {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on the arms are those of this roll-out, which is so old. One that is known already is counted further.
-    pub(super) fn compare(&self, rollout: Option<(RolloutId, Duration)>) {
+    /// From now on the arms are those of this rollout, which is so old. One that is known already is counted further.
+    pub(crate) fn compare(&self, rollout: Option<(RolloutId, Duration)>) {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if compared.as_ref().map(|comparison| &comparison.rollout) == rollout.as_ref().map(|(id, _)| id) {
             return;
@@ -131,21 +131,21 @@ impl Tally {
         });
     }
 
-    /// What was counted of the roll-out that runs, if more was since it was saved.
-    pub(super) fn unsaved(&self) -> Option<(RolloutId, Measured)> {
+    /// What was counted of the rollout that runs, if more was since it was saved.
+    pub(crate) fn unsaved(&self) -> Option<(RolloutId, Measured)> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let comparison = compared.as_ref().filter(|comparison| comparison.measured != comparison.saved)?;
         Some((comparison.rollout.clone(), comparison.measured.clone()))
     }
 
-    pub(super) fn saved(&self, rollout: &RolloutId, measured: &Measured) {
+    pub(crate) fn saved(&self, rollout: &RolloutId, measured: &Measured) {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(comparison) = compared.as_mut().filter(|comparison| comparison.rollout == *rollout) {
             comparison.saved.clone_from(measured);
         }
     }
 
-    /// In the arm's figures since the process began, and in those of the roll-out that runs. What came before that began
+    /// In the arm's figures since the process began, and in those of the rollout that runs. What came before that began
     /// has waited by another policy, and says nothing about its arms.
     fn count_in(&self, (arm, came_ago): (Arm, Duration), change: impl Fn(&mut Figures)) {
         self.count(|counted| change(counted.arm(arm)));

@@ -1,17 +1,15 @@
-//! What belongs to no tenant: the loops, the snapshot, the workers on the bus, the bus, and the servers beneath.
+//! What belongs to no tenant: the loops, the snapshot, the NATS workers, the bus, and the servers.
 
 use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::inspection::Probed;
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 use interlock_model::lock::StageLock;
 
 use super::notes::Notes;
-use super::{GRACE, loops, workers};
-use crate::locks::LoopLock;
-use crate::reconcile::ticking::{self, Tick};
-use crate::service::Control;
+use super::{Doctor, GRACE, loops, workers};
+use crate::reconcile::ticking::Tick;
 
 /// Those that the control plane judges by itself.
 const OWN: [Invariant; 5] = [
@@ -29,10 +27,10 @@ pub(super) fn finding(invariant: Invariant, subject: &str, detail: String, is_re
     Finding { invariant, tenant: None, subject: subject.to_owned(), detail, is_repairable }
 }
 
-pub(super) async fn look(control: &Control, wanted: &[Invariant]) -> Notes {
+pub(super) async fn look(doctor: &Doctor, wanted: &[Invariant]) -> Notes {
     let mut notes = Notes::default();
     for invariant in OWN.iter().filter(|own| wanted.contains(own)) {
-        let Ok(looked) = tokio::time::timeout(LOOK_MAX, own(control, *invariant)).await else {
+        let Ok(looked) = tokio::time::timeout(LOOK_MAX, own(doctor, *invariant)).await else {
             notes.unseen(invariant.name(), &"there was too much to look at in the time");
             continue;
         };
@@ -46,7 +44,7 @@ pub(super) async fn look(control: &Control, wanted: &[Invariant]) -> Notes {
             Err(error) => notes.unseen(invariant.name(), &error),
         }
     }
-    for probe in &control.probes {
+    for probe in &doctor.probes {
         for probed in probe.probe().await {
             note(&mut notes, probed, wanted);
         }
@@ -54,17 +52,17 @@ pub(super) async fn look(control: &Control, wanted: &[Invariant]) -> Notes {
     notes
 }
 
-async fn own(control: &Control, invariant: Invariant) -> Result<Vec<Finding>, StoreError> {
+async fn own(doctor: &Doctor, invariant: Invariant) -> Result<Vec<Finding>, StoreError> {
     if invariant == Invariant::SnapshotStale {
-        loops::snapshot(control).await
+        loops::snapshot(doctor).await
     } else if invariant == Invariant::LoopNotTicking {
-        loops::not_ticking(control).await
+        loops::not_ticking(doctor).await
     } else if invariant == Invariant::RenewalLag {
-        loops::renewal_lag(control).await
+        loops::renewal_lag(doctor).await
     } else if invariant == Invariant::WorkerSilent {
-        workers::silent(control).await
+        workers::silent(doctor).await
     } else {
-        Ok(bus(control))
+        Ok(bus(doctor))
     }
 }
 
@@ -82,51 +80,51 @@ fn note(notes: &mut Notes, probed: Probed, wanted: &[Invariant]) {
     }
 }
 
-fn bus(control: &Control) -> Vec<Finding> {
-    if control.bus.is_connected() {
+fn bus(doctor: &Doctor) -> Vec<Finding> {
+    if doctor.process.bus.is_connected() {
         return Vec::new();
     }
-    let detail = format!("{} is not connected to the bus: nobody hears it", control.instance);
-    vec![finding(Invariant::BusAway, control.instance.as_str(), detail, false)]
+    let detail = format!("{} is not connected to the bus: nobody hears it", doctor.process.instance);
+    vec![finding(Invariant::BusAway, doctor.process.instance.as_str(), detail, false)]
 }
 
-pub(super) async fn mend(
-    control: &Control,
+pub(super) async fn repair(
+    doctor: &Doctor,
     invariant: Invariant,
     subject: &str,
-) -> Result<Mending, StoreError> {
+) -> Result<RepairOutcome, StoreError> {
     if invariant == Invariant::SnapshotStale {
-        return write_snapshot(control).await;
+        return write_snapshot(doctor).await;
     }
     if invariant == Invariant::WorkerSilent {
-        return workers::end(control, subject).await;
+        return workers::end(doctor, subject).await;
     }
-    for probe in &control.probes {
-        let mending = probe.mend(invariant, subject).await?;
-        if mending != Mending::NothingToDo {
-            return Ok(mending);
+    for probe in &doctor.probes {
+        let repaired = probe.mend(invariant, subject).await?;
+        if repaired != RepairOutcome::NothingToDo {
+            return Ok(repaired);
         }
     }
-    Ok(Mending::NothingToDo)
+    Ok(RepairOutcome::NothingToDo)
 }
 
 /// Writes the snapshot, unless another replica is about to.
-async fn write_snapshot(control: &Control) -> Result<Mending, StoreError> {
-    if loops::snapshot(control).await?.is_empty() {
-        return Ok(Mending::NothingToDo);
+async fn write_snapshot(doctor: &Doctor) -> Result<RepairOutcome, StoreError> {
+    if loops::snapshot(doctor).await?.is_empty() {
+        return Ok(RepairOutcome::NothingToDo);
     }
     let stage = StageLock::SnapshotWriter;
-    let mut lock = LoopLock::new(control, stage);
-    Ok(match ticking::run_once(control, &mut lock, stage).await? {
-        Tick::Done(_) => Mending::Mended,
-        Tick::NotOurs => Mending::Impossible {
+    let mut lock = doctor.reconcilers.loop_lock(stage);
+    Ok(match doctor.reconcilers.tick(&mut lock, stage).await? {
+        Tick::Done(_) => RepairOutcome::Repaired,
+        Tick::NotOurs => RepairOutcome::Impossible {
             reason: format!("another replica holds {}; look at its log, or end it", stage.key()),
         },
-        Tick::Dropped(loss) => Mending::Impossible { reason: loss.to_string() },
+        Tick::Dropped(loss) => RepairOutcome::Impossible { reason: loss.to_string() },
     })
 }
 
-/// Whether this process has been there for as long as loops may take to come about.
-pub(super) fn is_settled(control: &Control) -> bool {
-    control.started_at.elapsed() >= GRACE
+/// Whether this process is old enough for every loop to have ticked.
+pub(super) fn is_settled(doctor: &Doctor) -> bool {
+    doctor.started_at.elapsed() >= GRACE
 }

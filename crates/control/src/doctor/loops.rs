@@ -1,5 +1,6 @@
 //! Loops that one replica at a time runs, and what they write.
 
+use interlock_backend::verbs::{ReadLock, ReadRegistry, ReadSnapshot};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
@@ -8,23 +9,22 @@ use interlock_model::doctor::{Finding, Invariant};
 use interlock_model::lock::{Grant, LockName, StageLock};
 use serde_json::Value;
 
-use super::GRACE;
 use super::installation::{finding, is_settled};
-use crate::service::Control;
+use super::{Doctor, GRACE};
 
 /// A holder that is late at one look has so long to be in time at the next.
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);
 
-async fn holder(control: &Control, stage: StageLock) -> Result<Option<Grant>, StoreError> {
-    let lock = control.store.lock(&LockName::Stage(stage)).await?;
+async fn holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
+    let lock = doctor.process.store.call(ReadLock { lock: LockName::Stage(stage) }).await?;
     Ok(lock.and_then(|lock| lock.view.holders.into_iter().next()))
 }
 
 /// Loops that nobody runs, after the time that a replica takes to come up.
-pub(super) async fn not_ticking(control: &Control) -> Result<Vec<Finding>, StoreError> {
+pub(super) async fn not_ticking(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
     let mut found = Vec::new();
     for stage in StageLock::ALL {
-        if holder(control, stage).await?.is_none() && is_settled(control) {
+        if holder(doctor, stage).await?.is_none() && is_settled(doctor) {
             let detail = "no replica holds the lock of this loop, so nobody runs it".to_owned();
             found.push(finding(Invariant::LoopNotTicking, stage.key(), detail, false));
         }
@@ -33,10 +33,10 @@ pub(super) async fn not_ticking(control: &Control) -> Result<Vec<Finding>, Store
 }
 
 /// Holders that have not renewed their lock when they should have, twice in a row.
-pub(super) async fn renewal_lag(control: &Control) -> Result<Vec<Finding>, StoreError> {
+pub(super) async fn renewal_lag(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
     let mut late = Vec::new();
     for stage in StageLock::ALL {
-        if let Some(grant) = late_holder(control, stage).await? {
+        if let Some(grant) = late_holder(doctor, stage).await? {
             late.push((stage, grant));
         }
     }
@@ -46,7 +46,7 @@ pub(super) async fn renewal_lag(control: &Control) -> Result<Vec<Finding>, Store
     tokio::time::sleep(SECOND_LOOK_AFTER).await;
     let mut found = Vec::new();
     for (stage, before) in late {
-        let Some(grant) = late_holder(control, stage).await? else { continue };
+        let Some(grant) = late_holder(doctor, stage).await? else { continue };
         if grant.token == before.token && grant.expires_at == before.expires_at {
             let detail =
                 format!("{} has not renewed its lock, which ends at {}", grant.owner, grant.expires_at);
@@ -57,18 +57,18 @@ pub(super) async fn renewal_lag(control: &Control) -> Result<Vec<Finding>, Store
 }
 
 /// The holder of the loop's lock, if less than a quarter of its time is left: it is renewed at half of it.
-async fn late_holder(control: &Control, stage: StageLock) -> Result<Option<Grant>, StoreError> {
-    let ttl = control.settings.locks.stage(stage).ttl;
-    let Some(grant) = holder(control, stage).await? else { return Ok(None) };
-    let now = control.store.registry().await?.now;
+async fn late_holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
+    let ttl = doctor.process.settings.locks.stage(stage).ttl;
+    let Some(grant) = holder(doctor, stage).await? else { return Ok(None) };
+    let now = doctor.process.store.call(ReadRegistry).await?.now;
     Ok(Some(grant).filter(|grant| grant.expires_at.since(now) < ttl / 4))
 }
 
 /// The snapshot of the workers, if it is older than its period allows.
-pub(super) async fn snapshot(control: &Control) -> Result<Vec<Finding>, StoreError> {
-    let old = control.settings.locks.timings().snapshot_every * 3;
-    let written = control.store.snapshot().await?;
-    let now = control.store.registry().await?.now;
+pub(super) async fn snapshot(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
+    let old = doctor.process.settings.locks.timings().snapshot_every * 3;
+    let written = doctor.process.store.call(ReadSnapshot).await?;
+    let now = doctor.process.store.call(ReadRegistry).await?.now;
     let captured_at = written.as_deref().and_then(captured_at);
     let detail = match captured_at {
         Some(at) if now.since(at) > old.max(GRACE) => format!("the last snapshot is of {at}"),
@@ -77,7 +77,7 @@ pub(super) async fn snapshot(control: &Control) -> Result<Vec<Finding>, StoreErr
         None => "there is no snapshot of the workers".to_owned(),
     };
     // A store that nobody has served for long has an old one, until the first loop ticks.
-    if !is_settled(control) {
+    if !is_settled(doctor) {
         return Ok(Vec::new());
     }
     Ok(vec![finding(Invariant::SnapshotStale, "workers", detail, true)])

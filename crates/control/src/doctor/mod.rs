@@ -1,6 +1,6 @@
-//! Looking for what must not be, over everything, and mending it.
+//! Checks invariants over everything, and repairs violations.
 //!
-//! What cannot be looked at is told, and does not stop the look at the rest: half of the system may be down.
+//! What cannot be checked is part of the report, and does not stop the rest: half of the system may be down.
 
 mod installation;
 mod loops;
@@ -9,15 +9,20 @@ mod repair;
 mod tenants;
 mod workers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_backend::inspection::Probe;
 use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant, Realm};
 use tokio::time::Instant;
 
-use crate::service::Control;
 use notes::Notes;
-pub use repair::{Became, Named, Repaired, Repairs};
+pub use repair::{FindingId, FindingOutcome, Repaired, Repairs};
+
+use crate::process::Process;
+use crate::reconcile::Reconcilers;
+use crate::workers::Workers;
 
 /// Findings that one report tells. The others are counted.
 pub const FINDINGS_MAX: usize = 1_000;
@@ -37,21 +42,21 @@ const BUDGET: Duration = Duration::from_mins(1);
 
 /// Where to look.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
-    pub tenants: Tenants,
+pub struct DoctorScope {
+    pub tenants: DoctorTenants,
     /// For these alone; for all, if there are none.
     pub only: Vec<Invariant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tenants {
+pub enum DoctorTenants {
     /// Every tenant, and the installation itself.
     All,
     /// The rows of one tenant, and nothing else.
     One(TenantId),
 }
 
-impl Scope {
+impl DoctorScope {
     fn invariants(&self, realm: Realm) -> Vec<Invariant> {
         let is_wanted = |invariant: &Invariant| {
             invariant.realm() == realm && (self.only.is_empty() || self.only.contains(invariant))
@@ -62,7 +67,7 @@ impl Scope {
 
 /// What a look has found, and how much of everything it has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct DoctorReport {
     /// By invariant, tenant and subject.
     pub findings: Vec<Finding>,
     /// Further ones that were found.
@@ -87,12 +92,33 @@ pub struct Unseen {
     pub why: String,
 }
 
-impl Control {
+/// Checks invariants, and repairs violations.
+pub struct Doctor {
+    process: Arc<Process>,
+    workers: Arc<Workers>,
+    reconcilers: Arc<Reconcilers>,
+    /// Of the servers; none where there are none.
+    probes: Vec<Arc<dyn Probe>>,
+    /// By the clock that waits go by.
+    started_at: Instant,
+}
+
+impl Doctor {
+    #[must_use]
+    pub fn new(
+        process: Arc<Process>,
+        workers: Arc<Workers>,
+        reconcilers: Arc<Reconcilers>,
+        probes: Vec<Arc<dyn Probe>>,
+    ) -> Self {
+        Self { process, workers, reconcilers, probes, started_at: Instant::now() }
+    }
+
     /// Looks for every violation within `scope`. It never fails: what it could not see is part of its report.
-    pub async fn examine(&self, scope: &Scope) -> Report {
+    pub async fn examine(&self, scope: &DoctorScope) -> DoctorReport {
         let mut notes = Notes::default();
         let ends_at = Instant::now() + BUDGET;
-        if scope.tenants == Tenants::All {
+        if scope.tenants == DoctorTenants::All {
             notes.merge(installation::look(self, &scope.invariants(Realm::Installation)).await);
         }
         notes.merge(tenants::look(self, scope, ends_at).await);

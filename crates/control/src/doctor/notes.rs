@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant};
 
-use super::{FINDINGS_MAX, LookedAt, Report, Unseen};
+use super::{DoctorReport, FINDINGS_MAX, LookedAt, Unseen};
 
 /// What names a finding.
 type Name = (Invariant, Option<TenantId>, String);
@@ -48,9 +48,9 @@ impl Notes {
         self.unseen.extend(other.unseen);
     }
 
-    pub(super) fn into_report(self) -> Report {
+    pub(super) fn into_report(self) -> DoctorReport {
         let looked_at = self.looked_at.into_iter();
-        Report {
+        DoctorReport {
             findings: self.findings.into_values().collect(),
             findings_untold: self.untold,
             looked_at: looked_at.map(|(invariant, tenants)| LookedAt { invariant, tenants }).collect(),

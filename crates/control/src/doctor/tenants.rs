@@ -2,16 +2,15 @@
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use interlock_backend::inspection::Inspection;
+use interlock_backend::inspection::Inspect;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::doctor::{Invariant, Realm};
 use tokio::time::{Instant, timeout_at};
 
 use super::notes::Notes;
-use super::{Scope, Tenants, grace};
-use crate::reconcile::EveryTenant;
-use crate::service::Control;
+use super::{Doctor, DoctorScope, DoctorTenants, grace};
+use crate::every_tenant::EveryTenant;
 
 /// Rows that one step looks at.
 const ROWS_A_PAGE: usize = 1_000;
@@ -22,19 +21,19 @@ const TENANTS_AT_ONCE: usize = 4;
 /// Tenants for which the store does not answer before the others are left out: each costs a time-out.
 const SILENCES_MAX: usize = 3;
 
-pub(super) async fn look(control: &Control, scope: &Scope, ends_at: Instant) -> Notes {
-    let mut walk = Walk { control, invariants: scope.invariants(Realm::Tenant), ends_at, silences: 0 };
+pub(super) async fn look(doctor: &Doctor, scope: &DoctorScope, ends_at: Instant) -> Notes {
+    let mut walk = Walk { doctor, invariants: scope.invariants(Realm::Tenant), ends_at, silences: 0 };
     let mut notes = Notes::default();
     if walk.invariants.is_empty() {
         return notes;
     }
-    if let Tenants::One(tenant) = &scope.tenants {
+    if let DoctorTenants::One(tenant) = &scope.tenants {
         notes.merge(walk.tenant(tenant.clone()).await.0);
         return notes;
     }
-    let mut all = EveryTenant::from_the_first();
+    let mut all = EveryTenant::new();
     loop {
-        let tenants = match all.next_page(control).await {
+        let tenants = match all.next_page(&doctor.process).await {
             Ok(Some(tenants)) => tenants,
             Ok(None) => return notes,
             Err(error) => {
@@ -50,7 +49,7 @@ pub(super) async fn look(control: &Control, scope: &Scope, ends_at: Instant) -> 
 }
 
 struct Walk<'a> {
-    control: &'a Control,
+    doctor: &'a Doctor,
     invariants: Vec<Invariant>,
     ends_at: Instant,
     /// Tenants for which the store did not answer.
@@ -110,9 +109,9 @@ impl Walk<'_> {
         notes: &mut Notes,
     ) -> Result<(), StoreError> {
         let page = PageRequest { limit: ROWS_A_PAGE, after: None };
-        let mut asked = Inspection { tenant: tenant.clone(), invariant, grace: grace(invariant), page };
+        let mut asked = Inspect { tenant: tenant.clone(), invariant, grace: grace(invariant), page };
         loop {
-            let page = self.control.store.inspect(&asked).await?;
+            let page = self.doctor.process.store.call(asked.clone()).await?;
             for finding in page.items {
                 notes.found(finding);
             }

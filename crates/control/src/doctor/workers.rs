@@ -1,33 +1,34 @@
-//! Workers on the bus that nobody hears of any more.
+//! NATS workers that have fallen silent.
 
+use interlock_backend::verbs::{ListJobs, ReadRegistry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use interlock_backend::{PageRequest, StoreError};
-use interlock_model::doctor::{Finding, Invariant, Mending};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 use interlock_model::job::JobState;
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
+use super::Doctor;
 use super::installation::finding;
-use crate::reconcile::EveryTenant;
-use crate::service::Control;
+use crate::every_tenant::EveryTenant;
 
-/// Whoever watches over workers on the bus has taken the jobs of one that was silent for so long.
+/// After this long the NATS edge has released the jobs of a silent worker.
 const SILENCE: Duration = Duration::from_mins(2);
 
 const JOBS_A_PAGE: usize = 500;
 
 /// Silent workers that hold jobs.
-pub(super) async fn silent(control: &Control) -> Result<Vec<Finding>, StoreError> {
-    let silent = silent_since(control).await?;
+pub(super) async fn silent(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
+    let silent = silent_since(doctor).await?;
     if silent.is_empty() {
         return Ok(Vec::new());
     }
     let mut holding = BTreeSet::new();
-    let mut all = EveryTenant::from_the_first();
-    while let Some(tenants) = all.next_page(control).await? {
+    let mut all = EveryTenant::new();
+    while let Some(tenants) = all.next_page(&doctor.process).await? {
         for tenant in &tenants {
-            holding.extend(holders(control, tenant).await?);
+            holding.extend(holders(doctor, tenant).await?);
         }
     }
     let late = silent.into_iter().filter(|(worker, _)| holding.contains(worker));
@@ -38,19 +39,23 @@ pub(super) async fn silent(control: &Control) -> Result<Vec<Finding>, StoreError
     Ok(told.collect())
 }
 
-async fn silent_since(control: &Control) -> Result<BTreeMap<WorkerId, Timestamp>, StoreError> {
-    let registry = control.store.registry().await?;
+async fn silent_since(doctor: &Doctor) -> Result<BTreeMap<WorkerId, Timestamp>, StoreError> {
+    let registry = doctor.process.store.call(ReadRegistry).await?;
     let silent =
         registry.workers.into_iter().filter(|known| registry.now.since(known.last_seen_at) > SILENCE);
     Ok(silent.map(|known| (known.worker, known.last_seen_at)).collect())
 }
 
 /// Who holds jobs of this tenant.
-async fn holders(control: &Control, tenant: &TenantId) -> Result<BTreeSet<WorkerId>, StoreError> {
+async fn holders(doctor: &Doctor, tenant: &TenantId) -> Result<BTreeSet<WorkerId>, StoreError> {
     let mut holders = BTreeSet::new();
     let mut page = PageRequest { limit: JOBS_A_PAGE, after: None };
     loop {
-        let found = control.store.jobs(tenant, Some(JobState::Running), &page).await?;
+        let found = doctor
+            .process
+            .store
+            .call(ListJobs { tenant: tenant.clone(), state: Some(JobState::Running), page: page.clone() })
+            .await?;
         holders.extend(found.items.into_iter().filter_map(|job| job.lease).map(|lease| lease.worker));
         page.after = found.next;
         if page.after.is_none() {
@@ -60,11 +65,11 @@ async fn holders(control: &Control, tenant: &TenantId) -> Result<BTreeSet<Worker
 }
 
 /// Ends what a silent worker holds.
-pub(super) async fn end(control: &Control, subject: &str) -> Result<Mending, StoreError> {
-    let Ok(worker) = subject.parse::<WorkerId>() else { return Ok(Mending::NothingToDo) };
-    if !silent_since(control).await?.contains_key(&worker) {
-        return Ok(Mending::NothingToDo);
+pub(super) async fn end(doctor: &Doctor, subject: &str) -> Result<RepairOutcome, StoreError> {
+    let Ok(worker) = subject.parse::<WorkerId>() else { return Ok(RepairOutcome::NothingToDo) };
+    if !silent_since(doctor).await?.contains_key(&worker) {
+        return Ok(RepairOutcome::NothingToDo);
     }
-    let ended = control.abandon(&worker).await?;
-    Ok(if ended > 0 { Mending::Mended } else { Mending::NothingToDo })
+    let ended = doctor.workers.abandon(&worker).await?;
+    Ok(if ended > 0 { RepairOutcome::Repaired } else { RepairOutcome::NothingToDo })
 }

@@ -1,17 +1,24 @@
-//! Results that a turn takes into account, as they are counted: how long each waited for its run.
+//! Measures the results that a turn takes into account: how long each waited for its run.
 
 use std::time::Duration;
 
-use interlock_backend::runs::Taken;
-use interlock_model::RunId;
-use interlock_model::Timestamp;
+use interlock_backend::runs::AcquiredRun;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::InboxEvent;
+use interlock_model::{JobId, RunId, Timestamp};
 use tokio::time::Instant;
 
-use super::Asked;
+use super::LeaseRequest;
 use crate::contention::Contention;
-use crate::deliveries::Delivery;
+
+/// A result that its run was acquired with.
+pub(crate) struct ResultArrival {
+    pub(crate) job: JobId,
+    /// The delivery at which it reached its run, from 1.
+    pub(crate) attempt: u32,
+    /// From its first delivery until its run was asked for.
+    pub(crate) waited: Duration,
+}
 
 pub(super) struct Arrivals {
     run: RunId,
@@ -27,21 +34,21 @@ struct Arrival {
 }
 
 impl Arrivals {
-    /// What workers said of a run that was just taken. Of a result that came with the taking, `delivery` knows more.
-    pub(super) fn of(taken: &Taken, asked: Asked, delivery: Option<&Delivery>) -> Self {
+    /// The results in the inbox of a run that was just acquired. `first` says more about the one it was acquired with.
+    pub(super) fn of(acquired: &AcquiredRun, request: LeaseRequest, first: Option<&ResultArrival>) -> Self {
         let arrival = |event: &InboxEvent| match event {
             InboxEvent::Job {
                 job,
                 outcome: JobOutcome::Completed { .. } | JobOutcome::Failed { .. },
                 at,
             } => {
-                match delivery.filter(|delivery| delivery.job == *job) {
-                    Some(Delivery { attempt, waited, .. }) => {
-                        Some(Arrival { attempt: *attempt, waited: *waited + asked.at.elapsed() })
+                match first.filter(|first| first.job == *job) {
+                    Some(ResultArrival { attempt, waited, .. }) => {
+                        Some(Arrival { attempt: *attempt, waited: *waited + request.at.elapsed() })
                     }
                     // An older release did not write down when it came.
                     None if *at == Timestamp::ZERO => None,
-                    None => Some(Arrival { attempt: 1, waited: taken.now.since(*at) }),
+                    None => Some(Arrival { attempt: 1, waited: acquired.now.since(*at) }),
                 }
             }
             InboxEvent::Job { .. }
@@ -50,8 +57,8 @@ impl Arrivals {
             | InboxEvent::Cancel { .. }
             | InboxEvent::Retry { .. } => None,
         };
-        let results = taken.inbox.iter().filter_map(arrival).collect();
-        Self { run: taken.start.run, held_at: Instant::now(), results }
+        let results = acquired.inbox.iter().filter_map(arrival).collect();
+        Self { run: acquired.start.run, held_at: Instant::now(), results }
     }
 
     /// Their turn is in the store.

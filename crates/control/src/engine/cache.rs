@@ -10,25 +10,25 @@ type Steps = BTreeMap<StepKey, StepRun>;
 
 /// The steps of runs that were advanced a moment ago: a fan-out of thousands is not read again for every result.
 #[derive(Debug)]
-pub(crate) struct RunCache {
+pub(super) struct RunCache {
     kept: Mutex<VecDeque<(RunId, u64, Steps)>>,
     max: usize,
 }
 
 impl RunCache {
-    pub(crate) fn new(max: usize) -> Self {
+    pub(super) fn new(max: usize) -> Self {
         Self { kept: Mutex::default(), max }
     }
 
     /// The steps of `run` at `version`, which leave the cache with it.
-    pub(crate) fn take(&self, run: RunId, version: u64) -> Option<Steps> {
+    pub(super) fn take(&self, run: RunId, version: u64) -> Option<Steps> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let position = kept.iter().position(|(id, ..)| *id == run)?;
         let (_, found, steps) = kept.remove(position)?;
         (found == version).then_some(steps)
     }
 
-    pub(crate) fn keep(&self, run: RunId, version: u64, steps: Steps) {
+    pub(super) fn keep(&self, run: RunId, version: u64, steps: Steps) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(id, ..)| *id != run);
         kept.push_back((run, version, steps));

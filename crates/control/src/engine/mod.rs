@@ -1,92 +1,174 @@
-//! Who goes next: takes runs that have something to take into account, and advances each by one turn.
+//! Advances runs: acquires those with something in their inbox, and makes one turn of each.
 
 mod arrivals;
 mod cache;
 mod gathering;
+mod run_lock;
 mod turn;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::runs::Taken;
+use interlock_backend::runs::AcquiredRun;
+use interlock_backend::verbs::{AcquireReadyRuns, FindDue};
 use interlock_model::{RunId, TenantId};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-pub(crate) use cache::RunCache;
+pub(crate) use arrivals::ResultArrival;
+use cache::RunCache;
 use gathering::{Early, gather};
+use run_lock::RunLocks;
 
-use crate::deliveries::Delivery;
-use crate::service::Control;
+use crate::contention::Contention;
+use crate::definitions::Definitions;
+use crate::process::Process;
 use crate::wakeups::Signal;
+use crate::why::Why;
 
-/// Advances runs until `shutdown`, then finishes the turns in hand. `looks`: also looks for ready runs by itself, because
-/// no reconciler of this process does.
-///
-/// In lanes: while one waits for its commits, another takes the next runs, so that the store is never idle for us.
-pub async fn run(control: Arc<Control>, looks: bool, shutdown: CancellationToken) {
-    let mut lanes = JoinSet::new();
-    if looks {
-        lanes.spawn(look(control.clone(), shutdown.clone()));
+/// Turns in a row that one caller makes for a run before it leaves the rest to the engine.
+const TURNS_IN_A_ROW_MAX: usize = 16;
+
+/// Runs that one lane holds back at once. Beyond that, turns are made at once.
+const GATHERING_MAX: usize = 64;
+
+/// Advances runs, one turn at a time per run.
+pub struct Engine {
+    process: Arc<Process>,
+    definitions: Arc<Definitions>,
+    contention: Arc<Contention>,
+    why: Arc<Why>,
+    /// The longest that a turn waits for more results; zero where results are refused while a run is held.
+    gather_max: Duration,
+    cached_runs: RunCache,
+    run_locks: RunLocks,
+}
+
+/// When runs were asked for, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeaseRequest {
+    pub(crate) at: Instant,
+    pub(crate) lease: Duration,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        process: Arc<Process>,
+        definitions: Arc<Definitions>,
+        contention: Arc<Contention>,
+        why: Arc<Why>,
+        gather_max: Duration,
+    ) -> Self {
+        let cached_runs = RunCache::new(process.settings.cached_runs_max);
+        let run_locks = RunLocks::default();
+        Self { process, definitions, contention, why, gather_max, cached_runs, run_locks }
     }
-    for _ in 0..control.settings.engine_lanes.max(1) {
-        lanes.spawn(run_lane(control.clone(), shutdown.clone()));
+
+    /// A turn takes milliseconds; the lease is for the death of a process.
+    pub(crate) fn lease_request(&self) -> LeaseRequest {
+        LeaseRequest { at: Instant::now(), lease: self.contention.in_force().lock_busy.lock_ttl() }
+    }
+
+    /// Runs `work` now, unless a task of this process is at the run or waits for it: then nothing.
+    pub(crate) async fn try_alone<T>(&self, run: RunId, work: impl Future<Output = T>) -> Option<T> {
+        self.run_locks.alone_at_once(run, work).await
+    }
+
+    /// Makes a turn of a run that was acquired with a result, and those that follow from it. The caller is alone at the
+    /// run.
+    pub(crate) async fn advance_with(
+        &self,
+        acquired: AcquiredRun,
+        request: LeaseRequest,
+        arrival: &ResultArrival,
+    ) -> Result<(), StoreError> {
+        let (tenant, run) = (acquired.start.tenant.clone(), acquired.start.run);
+        if Box::pin(self.turn(acquired, request, Some(arrival))).await? {
+            self.turns(&tenant, run, None, false).await?;
+        }
+        Ok(())
+    }
+
+    /// Advances this run now, after the tasks of this process that are at it. If another replica holds it, that one sees
+    /// what was posted.
+    pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
+        // One waiter is enough: the others would queue behind it, one slow answer of the store after the other.
+        if self.run_locks.is_awaited(run) {
+            return Ok(());
+        }
+        self.run_locks.alone(run, self.turns(tenant, run, None, false)).await.map(|_| ())
+    }
+}
+
+/// Advances runs until `shutdown`, then finishes the turns in progress. `polls`: also polls for ready runs, because no
+/// reconciler of this process does.
+///
+/// In lanes: while one waits for its commits, another acquires the next runs, so that the store is never idle.
+pub(crate) async fn run(engine: Arc<Engine>, polls: bool, shutdown: CancellationToken) {
+    let mut lanes = JoinSet::new();
+    if polls {
+        lanes.spawn(poll(engine.clone(), shutdown.clone()));
+    }
+    for _ in 0..engine.process.settings.engine_lanes.max(1) {
+        lanes.spawn(run_lane(engine.clone(), shutdown.clone()));
     }
     while let Some(ended) = lanes.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "a lane of the engine ended by a bug");
+            tracing::error!(%error, "engine lane panicked");
         }
     }
 }
 
-async fn run_lane(control: Arc<Control>, shutdown: CancellationToken) {
-    let woken = control.wakeups.waiter(Signal::RunReady);
+async fn run_lane(engine: Arc<Engine>, shutdown: CancellationToken) {
+    let woken = engine.process.wakeups.waiter(Signal::RunReady);
     let mut gathering = JoinSet::new();
     while !shutdown.is_cancelled() {
-        if let Some(tenant) = control.wakeups.next_ready() {
+        if let Some(tenant) = engine.process.wakeups.next_ready() {
             let may_wait = gathering.len() < GATHERING_MAX;
-            for early in advance_some(&control, &tenant, may_wait).await {
-                gathering.spawn(gather(control.clone(), early, shutdown.clone()));
+            for early in advance_some(&engine, &tenant, may_wait).await {
+                gathering.spawn(gather(engine.clone(), early, shutdown.clone()));
             }
             while gathering.try_join_next().is_some() {}
         } else {
-            // None: it is time to stop.
             let _ = shutdown.run_until_cancelled(woken.notified()).await;
         }
     }
     while gathering.join_next().await.is_some() {}
 }
 
-/// Wake-ups may be lost: at the poll's pace somebody looks, for all lanes.
-async fn look(control: Arc<Control>, shutdown: CancellationToken) {
-    let woken = control.wakeups.waiter(Signal::RunReady);
-    while shutdown.run_until_cancelled(tokio::time::sleep(control.settings.poll)).await.is_some() {
-        match control.store.due(control.settings.take_max).await {
+/// Finds ready runs whose wake-up was lost, for all lanes.
+async fn poll(engine: Arc<Engine>, shutdown: CancellationToken) {
+    let woken = engine.process.wakeups.waiter(Signal::RunReady);
+    while shutdown.run_until_cancelled(tokio::time::sleep(engine.process.settings.poll)).await.is_some() {
+        match engine.process.store.call(FindDue { limit: engine.process.settings.take_max }).await {
             Ok(due) => {
                 for tenant in due.ready {
-                    control.wakeups.remember_ready(tenant);
+                    engine.process.wakeups.remember_ready(tenant);
                     woken.notify_one();
                 }
             }
-            Err(error) => warn!(%error, "cannot look for ready runs; trying again"),
+            Err(error) => warn!(%error, "could not find ready runs; retrying"),
         }
     }
 }
 
-/// Takes a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
-/// line: one tenant's storm does not keep the others waiting. Returns the runs whose next turn is not due yet.
-async fn advance_some(control: &Arc<Control>, tenant: &TenantId, may_wait: bool) -> Vec<Early> {
-    let (asked, limit) = (control.ask_for_runs(), control.settings.take_max);
-    match control.store.take_ready(tenant, &control.instance, asked.lease, limit).await {
-        Ok(taken) => {
-            if taken.len() == limit {
-                control.wakeups.remember_ready(tenant.clone());
+/// Acquires a bounded number of the tenant's runs and makes a turn of each. A tenant with more goes to the end of the
+/// queue: one tenant's storm does not delay the others. Returns the runs whose next turn is not due yet.
+async fn advance_some(engine: &Arc<Engine>, tenant: &TenantId, may_wait: bool) -> Vec<Early> {
+    let (request, limit) = (engine.lease_request(), engine.process.settings.take_max);
+    let (holder, lease) = (engine.process.instance.clone(), request.lease);
+    let acquire = AcquireReadyRuns { tenant: tenant.clone(), holder, lease, limit };
+    match engine.process.store.call(acquire).await {
+        Ok(acquired) => {
+            if acquired.len() == limit {
+                engine.process.wakeups.remember_ready(tenant.clone());
             }
-            let advance = |run| advance_to_the_end(control.clone(), (run, asked), may_wait);
-            let mut turns: JoinSet<Option<Early>> = taken.into_iter().map(advance).collect();
+            let advance = |run| advance_to_the_end(engine.clone(), (run, request), may_wait);
+            let mut turns: JoinSet<Option<Early>> = acquired.into_iter().map(advance).collect();
             let mut not_due = Vec::new();
             while let Some(ended) = turns.join_next().await {
                 not_due.extend(ended.ok().flatten());
@@ -94,62 +176,21 @@ async fn advance_some(control: &Arc<Control>, tenant: &TenantId, may_wait: bool)
             not_due
         }
         Err(error) => {
-            warn!(%tenant, %error, "cannot take runs; trying again at the next look");
+            warn!(%tenant, %error, "could not acquire runs; retrying at the next poll");
             Vec::new()
         }
     }
 }
 
-async fn advance_to_the_end(control: Arc<Control>, taken: (Taken, Asked), may_wait: bool) -> Option<Early> {
-    let (tenant, run) = (taken.0.start.tenant.clone(), taken.0.start.run);
-    let turns = control.turns(&tenant, run, Some(taken), may_wait);
-    control.run_locks.alone(run, turns).await.unwrap_or_else(|error| {
-        warn!(%tenant, %run, %error, "a turn was not made; the run stays ready");
+async fn advance_to_the_end(
+    engine: Arc<Engine>,
+    acquired: (AcquiredRun, LeaseRequest),
+    may_wait: bool,
+) -> Option<Early> {
+    let (tenant, run) = (acquired.0.start.tenant.clone(), acquired.0.start.run);
+    let turns = engine.turns(&tenant, run, Some(acquired), may_wait);
+    engine.run_locks.alone(run, turns).await.unwrap_or_else(|error| {
+        warn!(%tenant, %run, %error, "turn failed; the run stays ready");
         None
     })
-}
-
-/// Turns in a row that one caller makes for a run before it leaves the rest to the engine.
-const TURNS_IN_A_ROW_MAX: usize = 16;
-
-/// Runs that one lane holds back at once. Of more, each turn is made at once.
-const GATHERING_MAX: usize = 64;
-
-/// When runs were asked for, and for how long.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) at: Instant,
-    pub(crate) lease: Duration,
-}
-
-impl Control {
-    /// About to take runs, for as long as is in force. A turn takes milliseconds; the lease is for the death of a process.
-    pub(crate) fn ask_for_runs(&self) -> Asked {
-        Asked { at: Instant::now(), lease: self.contention.in_force().lock_busy.lock_ttl() }
-    }
-
-    /// Makes a turn of a run that was taken, perhaps with a result, and those that follow from it. The caller is alone
-    /// at the run.
-    pub(crate) async fn turn_and_more(
-        &self,
-        taken: Taken,
-        asked: Asked,
-        delivery: Option<&Delivery>,
-    ) -> Result<(), StoreError> {
-        let (tenant, run) = (taken.start.tenant.clone(), taken.start.run);
-        if Box::pin(self.turn(taken, asked, delivery)).await? {
-            self.turns(&tenant, run, None, false).await?;
-        }
-        Ok(())
-    }
-
-    /// Advances this run now, after whoever of this process is at it, unless another replica does. Whoever holds it sees
-    /// what was posted.
-    pub(crate) async fn drive(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
-        // One that waits is enough: the others would stand behind it, one slow answer of the store after the other.
-        if self.run_locks.is_awaited(run) {
-            return Ok(());
-        }
-        self.run_locks.alone(run, self.turns(tenant, run, None, false)).await.map(|_| ())
-    }
 }

@@ -1,48 +1,48 @@
-//! Standing in line for a lock: woken when it is one's turn; looking by oneself is only for lost wake-ups.
+//! Waits in the queue of a lock: woken when it is the request's turn; polling is only for lost wake-ups.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use interlock_backend::locks::{Acquire, Acquired, Busy};
-use interlock_backend::{Bus, Effect, Store, StoreError, Wake};
+use interlock_backend::locks::{AcquireLock, Acquired, Busy};
+use interlock_backend::verbs::WithdrawLock;
+use interlock_backend::{Effect, StoreError};
 use interlock_model::lock::LockName;
 use interlock_model::time::millis;
 use interlock_model::{LockRequest, LockToken};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::AskForLock;
+use super::{Locks, UserLockRequest};
 use crate::journal;
-use crate::service::Control;
+use crate::process::Process;
 use crate::wakeups::Signal;
 
-impl Control {
-    /// Asks for a lock, and stands in line for up to its `wait`; `stop` ends the waiting earlier.
+impl Locks {
+    /// Acquires a lock, and waits in its queue for up to `wait`; `stop` ends the waiting earlier.
     ///
-    /// Whoever drops this future leaves the line, and gives back what was granted without anybody hearing of it.
-    pub async fn acquire_lock(
+    /// Dropping this future leaves the queue, and releases a grant whose answer was lost.
+    pub async fn acquire(
         &self,
-        asked: AskForLock,
+        asked: UserLockRequest,
         stop: &CancellationToken,
     ) -> Result<Acquired, StoreError> {
         let deadline = Instant::now() + asked.wait;
         let can_ask_again = asked.request.is_some() || asked.held.is_some();
-        let request = asked.request.clone().unwrap_or_else(|| self.identity.lock_request());
-        // Made before the first look, so that a turn that comes after the look is heard.
-        let woken = self.wakeups.waiter(Signal::LockTurn(asked.lock.clone(), request.clone()));
+        let request = asked.request.clone().unwrap_or_else(|| self.process.identity.lock_request());
+        // Made before the first try, so that no turn is missed.
+        let woken = self.process.wakeups.waiter(Signal::LockTurn(asked.lock.clone(), request.clone()));
         let mut attendance = Attendance {
-            store: self.store.clone(),
-            bus: self.bus.clone(),
+            process: self.process.clone(),
             lock: asked.lock.clone(),
             request: request.clone(),
-            call: self.identity.lock_token(),
+            call: self.process.identity.lock_token(),
             is_over: false,
         };
-        let mut was_in_line = false;
+        let mut was_queued = false;
         loop {
             let asked_at = Instant::now();
             let stays = asked_at < deadline && !stop.is_cancelled();
-            let acquire = Acquire {
+            let acquire = AcquireLock {
                 lock: asked.lock.clone(),
                 owner: asked.owner.clone(),
                 mode: asked.mode,
@@ -50,26 +50,26 @@ impl Control {
                 request: request.clone(),
                 call: attendance.call.clone(),
                 held: asked.held.clone(),
-                stay: stays.then_some(self.settings.lock_silence),
-                limits: self.settings.lock_limits,
+                stay: stays.then_some(self.process.settings.lock_silence),
+                limits: self.process.settings.lock_limits,
             };
-            let answer = match self.store.acquire(&acquire).await {
-                Ok(turn) => self.pass_on_turn(&asked.lock, turn),
+            let answer = match self.process.store.call(acquire).await {
+                Ok(turn) => self.process.pass_on_turn(&asked.lock, turn),
                 Err(error) => {
-                    // Asked again under the same name, it finds what it may have got. Without a name nobody can.
+                    // A repeat under the same name finds what it may have been granted. Without a name there is no repeat.
                     attendance.is_over = can_ask_again;
-                    return Err(if was_in_line { perhaps_in_line(error) } else { error });
+                    return Err(if was_queued { perhaps_queued(error) } else { error });
                 }
             };
             match answer {
                 Acquired::Waiting(busy) => {
-                    was_in_line = true;
-                    let look_again = deadline.min(Instant::now() + self.look_again_in(&busy));
-                    // Woken or not, the next look tells; stopped, it is the last.
-                    let _ = stop.run_until_cancelled(timeout_at(look_again, woken.notified())).await;
+                    was_queued = true;
+                    let poll_at = deadline.min(Instant::now() + self.poll_in(&busy));
+                    // Woken or not, the next try decides; stopped, it is the last.
+                    let _ = stop.run_until_cancelled(timeout_at(poll_at, woken.notified())).await;
                 }
-                // What this call was granted, and has run out on its way here, is no lock. How long one lasts that was
-                // granted before is not this call's to say.
+                // A grant that expired before its answer arrived is no lock. How long an earlier grant lasts is not for
+                // this call to say.
                 Acquired::Granted(grant)
                     if grant.token == attendance.call && asked_at.elapsed() >= asked.ttl =>
                 {
@@ -86,38 +86,37 @@ impl Control {
         }
     }
 
-    fn look_again_in(&self, busy: &Busy) -> Duration {
-        // Often enough never to be taken for gone.
-        let often = self.settings.lock_silence / 3;
-        let often = if busy.position == 1 { self.settings.lock_poll.min(often) } else { often };
+    fn poll_in(&self, busy: &Busy) -> Duration {
+        // Often enough never to be taken for dead.
+        let often = self.process.settings.lock_silence / 3;
+        let often = if busy.position == 1 { self.process.settings.lock_poll.min(often) } else { often };
         let most = millis(often);
-        // Spread, so that those who came together do not look together for ever.
-        let spread = Duration::from_millis(self.identity.between(most * 9 / 10, most));
-        // A moment later than the store's: at the very millisecond it has not run out yet.
+        // Jittered, so that those who came together do not poll together.
+        let spread = Duration::from_millis(self.process.identity.between(most * 9 / 10, most));
+        // A millisecond later: at the very moment the lease has not expired yet.
         let change = busy.may_change_in.map(|time| time + Duration::from_millis(1));
         change.map_or(spread, |change| change.min(spread))
     }
 }
 
-/// A look that failed leaves the request where it stood.
-fn perhaps_in_line(error: StoreError) -> StoreError {
+/// A try that failed leaves the request in the queue.
+fn perhaps_queued(error: StoreError) -> StoreError {
     let StoreError::Unavailable { action, reason, .. } = error else { return error };
     StoreError::Unavailable { action, effect: Effect::Unknown, reason }
 }
 
-/// It was granted, and is given back if it is still there.
+/// It was granted, and is released if it still exists.
 fn came_too_late() -> StoreError {
     StoreError::Unavailable {
         action: "acquire a lock",
         effect: Effect::Unknown,
-        reason: "the answer came after the lease had run out".to_owned(),
+        reason: "the answer came after the lease had expired".to_owned(),
     }
 }
 
-/// One call's place in line. Dropped before its end, it is given up, on nobody's time but its own.
+/// One call's place in the queue. Dropped before its end, it is withdrawn in the background.
 struct Attendance {
-    store: Arc<dyn Store>,
-    bus: Arc<dyn Bus>,
+    process: Arc<Process>,
     lock: LockName,
     request: LockRequest,
     call: LockToken,
@@ -129,18 +128,15 @@ impl Drop for Attendance {
         if self.is_over {
             return;
         }
-        // Without a runtime the process ends: then the lease ends by itself.
+        // Without a runtime the process ends: then the lease expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (store, bus, lock) = (self.store.clone(), self.bus.clone(), self.lock.clone());
-        let (request, call) = (self.request.clone(), self.call.clone());
+        let (process, lock) = (self.process.clone(), self.lock.clone());
+        let withdraw =
+            WithdrawLock { lock: lock.clone(), request: self.request.clone(), call: self.call.clone() };
         runtime.spawn(async move {
-            match store.withdraw(&lock, &request, &call).await {
-                Ok(turn) => {
-                    if let Some(request) = turn.next {
-                        bus.wake(Wake::LockTurn { lock, request });
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "a place in line was not given up; it ends by itself"),
+            match process.store.call(withdraw).await {
+                Ok(turn) => process.pass_on_turn(&lock, turn),
+                Err(error) => tracing::warn!(%error, "lock request not withdrawn; it expires"),
             }
         });
     }

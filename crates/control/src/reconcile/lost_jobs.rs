@@ -4,9 +4,9 @@ use interlock_backend::StoreError;
 use interlock_model::TenantId;
 use interlock_model::job::StaleState;
 
-use super::every_tenant::EveryTenant;
 use super::{ROWS_MAX, stale_jobs};
-use crate::service::Control;
+use crate::every_tenant::EveryTenant;
+use crate::process::Process;
 
 /// What one look found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,28 +23,28 @@ pub struct LostJobs {
 /// Steps that one tenant is given at a look; the rest waits for the next.
 const STEPS_MAX: usize = 20;
 
-pub(super) async fn look(control: &Control) -> Result<LostJobs, StoreError> {
+pub(super) async fn look(process: &Process) -> Result<LostJobs, StoreError> {
     let mut found = LostJobs::default();
-    let mut tenants = EveryTenant::from_the_first();
-    while let Some(page) = tenants.next_page(control).await? {
+    let mut tenants = EveryTenant::new();
+    while let Some(page) = tenants.next_page(process).await? {
         for tenant in &page {
             found.tenants += 1;
-            if look_at(control, tenant, &mut found).await.is_err() {
+            if look_at(process, tenant, &mut found).await.is_err() {
                 found.tenants_failed += 1;
             }
         }
     }
     for (state, jobs) in StaleState::ALL.into_iter().zip(found.stale) {
-        control.counts.found_stale(state, jobs);
+        process.counts.found_stale(state, jobs);
     }
     Ok(found)
 }
 
-async fn look_at(control: &Control, tenant: &TenantId, found: &mut LostJobs) -> Result<(), StoreError> {
-    let stale = stale_jobs::count(control, tenant).await?;
+async fn look_at(process: &Process, tenant: &TenantId, found: &mut LostJobs) -> Result<(), StoreError> {
+    let stale = stale_jobs::count(process, tenant).await?;
     found.stale.iter_mut().zip(stale).for_each(|(sum, jobs)| *sum += jobs);
     for _ in 0..STEPS_MAX {
-        let lost = stale_jobs::expire(control, tenant).await?;
+        let lost = stale_jobs::expire(process, tenant).await?;
         found.jobs_lost += lost;
         if lost < ROWS_MAX {
             break;

@@ -1,18 +1,15 @@
-//! Reconcilers: they take no input, may run at any time and any number of times, and tell what they did.
+//! Reconcilers: they take no input, may run at any time and any number of times, and report what they did.
 //!
-//! The loop of this file runs on every replica and looks at what is due. Those of [`ticking`] go through everything,
-//! slowly, on one replica at a time: what they find was missed.
+//! The loop of this file runs on every replica and acts on what is due. Those of [`ticking`] go through everything, slowly,
+//! on one replica at a time: what they find was missed.
 
-mod appointments;
 mod drifted_slots;
 mod due_timers;
-mod every_tenant;
 mod lost_jobs;
-mod put_off;
 mod retention;
 mod snapshot;
 mod stale_jobs;
-mod standing_runs;
+mod stuck_runs;
 pub mod ticking;
 mod waiting_jobs;
 mod walks;
@@ -20,111 +17,154 @@ mod walks;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use interlock_backend::verbs::FindDue;
 use interlock_backend::{StoreError, Wake};
-use interlock_model::TenantId;
+use interlock_model::{RunId, TenantId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::service::Control;
-pub(crate) use appointments::Appointments;
+use crate::process::Process;
+use crate::run_deletion::RunDeletion;
 pub use drifted_slots::DriftedSlots;
 pub use due_timers::DueTimers;
-pub(crate) use every_tenant::EveryTenant;
 pub use lost_jobs::LostJobs;
 pub use retention::Retention;
 pub use snapshot::Snapshot;
-pub use standing_runs::StandingRuns;
+pub use stuck_runs::StuckRuns;
 pub use waiting_jobs::WaitingJobs;
-pub(crate) use walks::Walks;
+use walks::Walks;
 
-/// What one look did.
+/// Repairs what was lost or missed.
+pub struct Reconcilers {
+    process: Arc<Process>,
+    deletion: RunDeletion,
+    redelivery: Option<Arc<dyn Redelivery>>,
+    slot_walks: Walks<RunId>,
+    key_walks: Walks<String>,
+}
+
+/// Delivers results again that could not reach their run.
+#[async_trait]
+pub trait Redelivery: Send + Sync {
+    async fn deliver_due(&self, tenant: &TenantId) -> Result<Redelivered, StoreError>;
+
+    /// Waits until a result of this process is due, or until `latest`, whichever comes first.
+    async fn wait(&self, latest: Instant);
+}
+
+/// Deferred results of one tenant that were due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Redelivered {
+    pub results: usize,
+    /// More are due.
+    pub has_more: bool,
+}
+
+/// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Runs whose retry, delay or time-out came due.
-    pub runs_ripened: usize,
+pub struct DueReport {
+    /// Runs whose retry, delay or timeout was due.
+    pub runs_fired: usize,
     /// Jobs whose worker was lost.
     pub jobs_lost: usize,
     /// Results that had found their run busy, and were delivered again.
     pub results_delivered: usize,
-    /// Tenants that could not be looked at this time.
+    /// Tenants that could not be reconciled this time.
     pub tenants_failed: usize,
     /// When the next thing is due, as far as is known.
     pub next_in: Option<Duration>,
 }
 
-/// Tenants that one look goes through, and rows of each.
+/// Tenants that one pass goes through, and rows of each.
 const TENANTS_MAX: usize = 10_000;
 const ROWS_MAX: usize = 500;
 
-/// However much comes due, one look does not follow the other at once.
-const LOOKS_APART: Duration = Duration::from_millis(5);
+/// The shortest pause between two passes.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
 
-/// Looks until `shutdown`: at the poll's pace, or sooner where something is known to come due.
-pub async fn run(control: Arc<Control>, shutdown: CancellationToken) {
+/// Reconciles until `shutdown`: at the poll's pace, or sooner where something is known to be due.
+pub async fn run(reconcilers: Arc<Reconcilers>, shutdown: CancellationToken) {
     loop {
-        let report = match run_once(&control).await {
-            Ok(report) => report,
-            Err(error) => {
-                warn!(%error, "cannot look for what is due; trying again");
-                Report::default()
-            }
-        };
-        if report.runs_ripened + report.jobs_lost + report.results_delivered > 0 {
+        let report = reconcilers.run_once().await.unwrap_or_else(|error| {
+            warn!(%error, "could not find what is due; retrying");
+            DueReport::default()
+        });
+        if report.runs_fired + report.jobs_lost + report.results_delivered > 0 {
             debug!(?report, "reconciled");
         }
-        let poll = control.settings.poll;
-        let wait = report.next_in.map_or(poll, |next| next.clamp(LOOKS_APART, poll));
-        let pause = async {
-            let next = Instant::now() + wait;
-            tokio::time::sleep(LOOKS_APART).await;
-            // A result that is put off meanwhile may be due before that.
-            control.put_off_results.wait(next).await;
-        };
-        if shutdown.run_until_cancelled(pause).await.is_none() {
+        if shutdown.run_until_cancelled(reconcilers.pause(report.next_in)).await.is_none() {
             return;
         }
     }
 }
 
-pub async fn run_once(control: &Control) -> Result<Report, StoreError> {
-    let due = control.store.due(TENANTS_MAX).await?;
-    let mut report = Report { next_in: due.next_in, ..Report::default() };
-    for tenant in &due.timers {
-        match due_timers::ripen(control, tenant).await {
-            Ok(ripened) => report.runs_ripened += ripened,
-            Err(error) => failed(&mut report, tenant, &error),
+impl Reconcilers {
+    pub(crate) fn new(
+        process: Arc<Process>,
+        deletion: RunDeletion,
+        redelivery: Option<Arc<dyn Redelivery>>,
+    ) -> Self {
+        let (slot_walks, key_walks) = (Walks::default(), Walks::default());
+        Self { process, deletion, redelivery, slot_walks, key_walks }
+    }
+
+    async fn pause(&self, next_in: Option<Duration>) {
+        let poll = self.process.settings.poll;
+        let next = Instant::now() + next_in.map_or(poll, |next| next.clamp(PAUSE_MIN, poll));
+        tokio::time::sleep(PAUSE_MIN).await;
+        match &self.redelivery {
+            // A result that is deferred meanwhile may be due before that.
+            Some(redelivery) => redelivery.wait(next).await,
+            None => tokio::time::sleep_until(next).await,
         }
     }
-    for tenant in &due.leases {
-        match stale_jobs::expire(control, tenant).await {
-            Ok(lost) => report.jobs_lost += lost,
-            Err(error) => failed(&mut report, tenant, &error),
+
+    /// Acts on everything that is due. An error of one tenant does not stop the others.
+    pub async fn run_once(&self) -> Result<DueReport, StoreError> {
+        let due = self.process.store.call(FindDue { limit: TENANTS_MAX }).await?;
+        let mut report = DueReport { next_in: due.next_in, ..DueReport::default() };
+        for tenant in &due.timers {
+            match due_timers::fire(&self.process, tenant).await {
+                Ok(fired) => report.runs_fired += fired,
+                Err(error) => report.failed(tenant, &error),
+            }
         }
-    }
-    for tenant in &due.put_off {
-        match put_off::deliver(control, tenant).await {
-            Ok(delivered) => {
-                report.results_delivered += delivered;
-                if delivered == put_off::RESULTS_MAX {
-                    // There are more, and they are due.
-                    report.next_in = Some(Duration::ZERO);
+        for tenant in &due.leases {
+            match stale_jobs::expire(&self.process, tenant).await {
+                Ok(lost) => report.jobs_lost += lost,
+                Err(error) => report.failed(tenant, &error),
+            }
+        }
+        if let Some(redelivery) = &self.redelivery {
+            for tenant in &due.deferred {
+                match redelivery.deliver_due(tenant).await {
+                    Ok(redelivered) => report.redelivered(redelivered),
+                    Err(error) => report.failed(tenant, &error),
                 }
             }
-            Err(error) => failed(&mut report, tenant, &error),
         }
+        for tenant in due.held {
+            self.process.wakeups.remember_held(tenant);
+        }
+        for tenant in due.ready {
+            self.process.wake(Wake::RunReady { tenant });
+        }
+        Ok(report)
     }
-    for tenant in due.held {
-        control.wakeups.remember_held(tenant);
-    }
-    for tenant in due.ready {
-        control.wake(Wake::RunReady { tenant });
-    }
-    Ok(report)
 }
 
-/// One tenant's trouble does not stop the others.
-fn failed(report: &mut Report, tenant: &TenantId, error: &StoreError) {
-    report.tenants_failed += 1;
-    warn!(%tenant, %error, "cannot reconcile this tenant; trying again at the next look");
+impl DueReport {
+    fn redelivered(&mut self, Redelivered { results, has_more }: Redelivered) {
+        self.results_delivered += results;
+        if has_more {
+            self.next_in = Some(Duration::ZERO);
+        }
+    }
+
+    fn failed(&mut self, tenant: &TenantId, error: &StoreError) {
+        self.tenants_failed += 1;
+        warn!(%tenant, %error, "could not reconcile this tenant; retrying at the next poll");
+    }
 }

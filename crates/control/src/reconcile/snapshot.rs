@@ -1,5 +1,6 @@
 //! Writes down which workers are there, for people and programs that read the store itself.
 
+use interlock_backend::verbs::{ForgetWorker, ListWorkers, ReadRegistry, SaveSnapshot};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use interlock_model::scheduling::{LiveWorker, Load};
 use interlock_model::{Fence, InstanceId, TenantId, Timestamp};
 use serde_json::{Value, json};
 
-use super::every_tenant::EveryTenant;
-use crate::service::Control;
-use crate::workers::KnownWorker;
+use crate::every_tenant::EveryTenant;
+use crate::process::Process;
+use crate::worker_directory::KnownWorker;
 
 /// Workers on HTTP in one snapshot, and of one tenant. Who reads it is told if there are more.
 const RECORDS_MAX: usize = 5_000;
@@ -24,44 +25,45 @@ pub struct Snapshot {
     pub workers_forgotten: usize,
 }
 
-pub(super) async fn write(control: &Control, fence: Fence) -> Result<Snapshot, StoreError> {
-    let registry = control.store.registry().await?;
+pub(super) async fn write(process: &Process, fence: Fence) -> Result<Snapshot, StoreError> {
+    let registry = process.store.call(ReadRegistry).await?;
     let now = registry.now;
-    let silence = control.settings.worker_silence;
-    let on_the_bus = |known| KnownWorker::on_the_bus(known, now, silence);
-    let mut workers: Vec<KnownWorker> = registry.workers.into_iter().map(on_the_bus).collect();
-    let (on_http, is_whole) = records(control, now).await?;
-    let forgotten = forget(control, &on_http, now).await?;
+    let silence = process.settings.worker_silence;
+    let on_nats = |known| KnownWorker::on_nats(known, now, silence);
+    let mut workers: Vec<KnownWorker> = registry.workers.into_iter().map(on_nats).collect();
+    let (on_http, is_whole) = records(process, now).await?;
+    let forgotten = forget(process, &on_http, now).await?;
     workers.extend(on_http);
     let seen = Seen { now, workers: &workers, is_whole };
-    let document = document(&seen, &control.instance, fence).to_string();
-    control.store.save_snapshot(fence, &document).await?;
+    let document = document(&seen, &process.instance, fence).to_string();
+    process.store.call(SaveSnapshot { fence, snapshot: document.clone() }).await?;
     Ok(Snapshot { workers: workers.len(), workers_forgotten: forgotten })
 }
 
 /// Workers on HTTP of all tenants, as far as they fit, and whether all did.
-async fn records(control: &Control, now: Timestamp) -> Result<(Vec<KnownWorker>, bool), StoreError> {
+async fn records(process: &Process, now: Timestamp) -> Result<(Vec<KnownWorker>, bool), StoreError> {
     let mut found = Vec::new();
     let mut is_whole = true;
-    let mut tenants = EveryTenant::from_the_first();
-    while let Some(page) = tenants.next_page(control).await? {
+    let mut tenants = EveryTenant::new();
+    while let Some(page) = tenants.next_page(process).await? {
         for tenant in &page {
             let room = RECORDS_MAX.saturating_sub(found.len()).min(RECORDS_OF_A_TENANT_MAX);
             if room == 0 {
                 return Ok((found, false));
             }
             let page = PageRequest { limit: room, after: None };
-            let records = match control.store.workers(tenant, &page).await {
-                Ok(records) => records,
-                // One tenant's damage is not everybody's; the doctor tells of it.
-                Err(StoreError::Damaged { .. }) => {
-                    is_whole = false;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
+            let records =
+                match process.store.call(ListWorkers { tenant: tenant.clone(), page: page.clone() }).await {
+                    Ok(records) => records,
+                    // One tenant's damage is not everybody's; the doctor tells of it.
+                    Err(StoreError::Damaged { .. }) => {
+                        is_whole = false;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
             is_whole &= records.next.is_none();
-            let on_http = |record| KnownWorker::on_http(tenant, record, now, &control.settings);
+            let on_http = |record| KnownWorker::on_http(tenant, record, now, &process.settings);
             found.extend(records.items.into_iter().map(on_http));
         }
     }
@@ -69,13 +71,20 @@ async fn records(control: &Control, now: Timestamp) -> Result<(Vec<KnownWorker>,
 }
 
 /// Forgets those that have been away for long. The edge does the same for those on the bus.
-async fn forget(control: &Control, on_http: &[KnownWorker], now: Timestamp) -> Result<usize, StoreError> {
+async fn forget(process: &Process, on_http: &[KnownWorker], now: Timestamp) -> Result<usize, StoreError> {
     let mut forgotten = 0;
     for known in on_http {
         let away: Duration = now.since(known.last_seen_at);
-        if let Some(tenant) = known.tenant.as_ref().filter(|_| away > control.settings.worker_forgotten_after)
+        if let Some(tenant) = known.tenant.as_ref().filter(|_| away > process.settings.worker_forgotten_after)
         {
-            control.store.forget_record(tenant, &known.found.worker, known.last_seen_at).await?;
+            process
+                .store
+                .call(ForgetWorker {
+                    tenant: tenant.clone(),
+                    worker: known.found.worker.clone(),
+                    unless_after: known.last_seen_at,
+                })
+                .await?;
             forgotten += 1;
         }
     }

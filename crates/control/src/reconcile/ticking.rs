@@ -10,17 +10,17 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{DriftedSlots, DueTimers, LostJobs, Retention, Snapshot, StandingRuns, WaitingJobs};
-use super::{drifted_slots, due_timers, lost_jobs, retention, snapshot, standing_runs, waiting_jobs};
-use crate::locks::{LoopLock, Loss};
-use crate::service::Control;
+use super::{DriftedSlots, DueTimers, LostJobs, Reconcilers, Retention, Snapshot, StuckRuns, WaitingJobs};
+use super::{drifted_slots, due_timers, lost_jobs, retention, snapshot, stuck_runs, waiting_jobs};
+use crate::lease::Loss;
+use crate::loop_lock::LoopLock;
 
 /// What one tick of one loop did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
+pub enum TickReport {
     LostJobs(LostJobs),
     WaitingJobs(WaitingJobs),
-    StandingRuns(StandingRuns),
+    StuckRuns(StuckRuns),
     DriftedSlots(DriftedSlots),
     DueTimers(DueTimers),
     Retention(Retention),
@@ -31,7 +31,7 @@ pub enum Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Tick {
-    Done(Report),
+    Done(TickReport),
     /// Another replica has the lock.
     NotOurs,
     /// The lock was lost, and what was left of the tick was dropped.
@@ -42,20 +42,20 @@ pub enum Tick {
 const FIRST_TICK_MAX: Duration = Duration::from_secs(1);
 
 /// Ticks until `shutdown`, whenever this replica has the lock.
-pub async fn run(control: Arc<Control>, stage: StageLock, shutdown: CancellationToken) {
-    let row = control.settings.locks.stage(stage);
+pub async fn run(reconcilers: Arc<Reconcilers>, stage: StageLock, shutdown: CancellationToken) {
+    let row = reconcilers.process.settings.locks.stage(stage);
     let every = row.renewed_every.unwrap_or(row.ttl / 2);
-    let first = Instant::now() + control.jittered(every.min(FIRST_TICK_MAX));
+    let first = Instant::now() + reconcilers.process.jittered(every.min(FIRST_TICK_MAX));
     let mut period = interval_at(first, every);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut lock = LoopLock::new(&control, stage);
+    let mut lock = reconcilers.loop_lock(stage);
     let mut trouble = Trouble { stage, is_known: false };
     let ticking = async {
         loop {
             period.tick().await;
-            let ticked = run_once(&control, &mut lock, stage).await;
+            let ticked = reconcilers.tick(&mut lock, stage).await;
             if matches!(ticked, Ok(Tick::NotOurs)) {
-                // A holder that has died is followed when its hold ends, and not a period later.
+                // A dead holder is followed when its lease expires, and not a period later.
                 let free_in = lock.free_in().unwrap_or(every).saturating_add(Duration::from_millis(1));
                 period.reset_after(free_in.min(every));
             }
@@ -66,45 +66,52 @@ pub async fn run(control: Arc<Control>, stage: StageLock, shutdown: Cancellation
     shutdown.run_until_cancelled(ticking).await;
 }
 
-/// One tick, if this replica has the lock or gets it now.
-pub async fn run_once(control: &Control, lock: &mut LoopLock, stage: StageLock) -> Result<Tick, StoreError> {
-    let Some(hold) = lock.tick(control).await? else {
-        control.counts.is_not_ours(stage);
-        return Ok(Tick::NotOurs);
-    };
-    let fence = hold.fence();
-    let ticked = hold.guard(tick(control, stage, fence)).await;
-    match ticked {
-        Ok(Ok(report)) => {
-            control.counts.ticked(stage);
-            Ok(Tick::Done(report))
-        }
-        Ok(Err(error)) => {
-            if matches!(error, StoreError::Fenced { .. }) {
-                lock.give_up();
+impl Reconcilers {
+    #[must_use]
+    pub fn loop_lock(&self, stage: StageLock) -> LoopLock {
+        LoopLock::new(&self.process, stage)
+    }
+
+    /// One tick, if this replica has the lock or gets it now.
+    pub async fn tick(&self, lock: &mut LoopLock, stage: StageLock) -> Result<Tick, StoreError> {
+        let Some(lease) = lock.tick(&self.process).await? else {
+            self.process.counts.is_not_ours(stage);
+            return Ok(Tick::NotOurs);
+        };
+        let fence = lease.fence();
+        match lease.guard(self.work(stage, fence)).await {
+            Ok(Ok(report)) => {
+                self.process.counts.ticked(stage);
+                Ok(Tick::Done(report))
             }
-            Err(error)
+            Ok(Err(error)) => {
+                if matches!(error, StoreError::Fenced { .. }) {
+                    lock.give_up();
+                }
+                Err(error)
+            }
+            Err(loss) => {
+                lock.give_up();
+                Ok(Tick::Dropped(loss))
+            }
         }
-        Err(loss) => {
-            lock.give_up();
-            Ok(Tick::Dropped(loss))
+    }
+
+    async fn work(&self, stage: StageLock, fence: Fence) -> Result<TickReport, StoreError> {
+        let process = &self.process;
+        match stage {
+            StageLock::Reconciler => lost_jobs::look(process).await.map(TickReport::LostJobs),
+            StageLock::PendingReplayer => waiting_jobs::look(process).await.map(TickReport::WaitingJobs),
+            StageLock::EngineReconciler => stuck_runs::look(process).await.map(TickReport::StuckRuns),
+            StageLock::SlotReconciler => drifted_slots::look(self).await.map(TickReport::DriftedSlots),
+            StageLock::TimerReconciler => due_timers::look(process).await.map(TickReport::DueTimers),
+            StageLock::Retention => retention::look(self).await.map(TickReport::Retention),
+            StageLock::SnapshotWriter => snapshot::write(process, fence).await.map(TickReport::Snapshot),
         }
     }
 }
 
-async fn tick(control: &Control, stage: StageLock, fence: Fence) -> Result<Report, StoreError> {
-    match stage {
-        StageLock::Reconciler => lost_jobs::look(control).await.map(Report::LostJobs),
-        StageLock::PendingReplayer => waiting_jobs::look(control).await.map(Report::WaitingJobs),
-        StageLock::EngineReconciler => standing_runs::look(control).await.map(Report::StandingRuns),
-        StageLock::SlotReconciler => drifted_slots::look(control).await.map(Report::DriftedSlots),
-        StageLock::TimerReconciler => due_timers::look(control).await.map(Report::DueTimers),
-        StageLock::Retention => retention::look(control).await.map(Report::Retention),
-        StageLock::SnapshotWriter => snapshot::write(control, fence).await.map(Report::Snapshot),
-    }
-}
-
-impl Report {
+impl TickReport {
     fn tenants_failed(&self) -> usize {
         match self {
             Self::LostJobs(found) => found.tenants_failed,
@@ -112,12 +119,12 @@ impl Report {
             Self::DriftedSlots(found) => found.tenants_failed,
             Self::DueTimers(found) => found.tenants_failed,
             Self::Retention(found) => found.tenants_failed,
-            Self::StandingRuns(_) | Self::Snapshot(_) => 0,
+            Self::StuckRuns(_) | Self::Snapshot(_) => 0,
         }
     }
 }
 
-/// Told once when it begins and once when it is over, however many ticks it lasts.
+/// Logged once when it begins and once when it ends, however many ticks it lasts.
 struct Trouble {
     stage: StageLock,
     is_known: bool,
@@ -130,7 +137,7 @@ impl Trouble {
             Ok(Tick::Done(report)) => {
                 debug!(key, ?report, "ticked");
                 let failed = report.tenants_failed();
-                (failed > 0).then(|| format!("{failed} tenants could not be looked at"))
+                (failed > 0).then(|| format!("{failed} tenants could not be read"))
             }
             Ok(Tick::NotOurs) => None,
             Ok(Tick::Dropped(loss)) => Some(loss.to_string()),
@@ -138,9 +145,9 @@ impl Trouble {
         };
         match &trouble {
             Some(trouble) if !self.is_known => {
-                warn!(key, trouble, "a loop could not do its work; trying again");
+                warn!(key, trouble, "loop failed; retrying");
             }
-            None if self.is_known => info!(key, "a loop does its work again"),
+            None if self.is_known => info!(key, "loop recovered"),
             Some(_) | None => {}
         }
         self.is_known = trouble.is_some();

@@ -2,9 +2,10 @@
 //! their queue that are in none.
 
 use interlock_backend::StoreError;
+use interlock_backend::verbs::RequeueJobs;
 
-use super::every_tenant::EveryTenant;
-use crate::service::Control;
+use crate::every_tenant::EveryTenant;
+use crate::process::Process;
 
 /// What one look found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,20 +23,22 @@ pub struct WaitingJobs {
 /// look by themselves.
 const JOBS_A_LOOK: usize = 500;
 
-pub(super) async fn look(control: &Control) -> Result<WaitingJobs, StoreError> {
+pub(super) async fn look(process: &Process) -> Result<WaitingJobs, StoreError> {
     let mut found = WaitingJobs::default();
-    let mut tenants = EveryTenant::from_the_first();
-    while let Some(page) = tenants.next_page(control).await? {
+    let mut tenants = EveryTenant::new();
+    while let Some(page) = tenants.next_page(process).await? {
         for tenant in &page {
             found.tenants += 1;
-            let Ok(replayed) = control.store.replay(tenant, JOBS_A_LOOK).await else {
+            let Ok(replayed) =
+                process.store.call(RequeueJobs { tenant: tenant.clone(), limit: JOBS_A_LOOK }).await
+            else {
                 found.tenants_failed += 1;
                 continue;
             };
             found.jobs_announced += replayed.waiting.len();
             found.jobs_put_back += replayed.put_back.len();
-            control.counts.count_orphans(replayed.put_back.len());
-            control.announce_jobs(tenant, replayed.waiting);
+            process.counts.count_orphans(replayed.put_back.len());
+            process.announce_jobs(tenant, replayed.waiting);
         }
     }
     Ok(found)

@@ -10,7 +10,7 @@ const PLACES_MAX: usize = 10_000;
 
 /// For each tenant, how far a walk has come.
 #[derive(Debug)]
-pub(crate) struct Walks<P> {
+pub(super) struct Walks<P> {
     places: Mutex<BTreeMap<TenantId, P>>,
 }
 

@@ -1,6 +1,7 @@
 //! Why a job is not done yet.
 
 use interlock_backend::jobs::JobView;
+use interlock_backend::verbs::{ListJobs, ReadJob, ReadRunOwnership};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::{EndCause, JobEnd, JobLease};
@@ -8,19 +9,18 @@ use interlock_model::scheduling::WaitReason;
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
 
-use super::Why;
-use crate::service::Control;
+use super::{Why, WhyAnswer};
 
 /// Jobs that tell the pace at which a topic's jobs are done.
 const JOBS_LOOKED_AT: usize = 200;
 
-impl Control {
+impl Why {
     /// None: there is no such job.
-    pub async fn why_job(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
-        let Some(found) = self.store.job(tenant, id).await? else {
+    pub async fn job(&self, tenant: &TenantId, id: &JobId) -> Result<Option<WhyAnswer>, StoreError> {
+        let Some(found) = self.store.call(ReadJob { tenant: tenant.clone(), job: id.clone() }).await? else {
             return self.why_asked(tenant, id).await;
         };
-        let now = self.store.run_standing(tenant, id.run).await?.now;
+        let now = self.store.call(ReadRunOwnership { tenant: tenant.clone(), run: id.run }).await?.now;
         let causes = match (&found.job.end, &found.lease) {
             (Some(end), _) => {
                 let sentence = format!("the job has ended: {}", found.state.name());
@@ -33,13 +33,13 @@ impl Control {
             },
         };
         let of_job = |cause| Cause { job: Some(id.clone()), ..cause };
-        Ok(Some(Why::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
+        Ok(Some(WhyAnswer::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
     }
 
     /// What keeps workers from it; and, where others stand before it, that too.
     async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Vec<Cause>, StoreError> {
         let topic = &found.job.new.topic;
-        let Some(waiting) = self.waiting_for(tenant, found).await? else {
+        let Some(waiting) = self.directory.waiting_for(tenant, found).await? else {
             let sentence = format!("the job is leaving the queue of topic {topic}");
             return Ok(vec![Cause::new(CauseCode::Queue, sentence)]);
         };
@@ -76,7 +76,8 @@ impl Control {
     /// When jobs of the topic were done, lately.
     async fn lately_done(&self, tenant: &TenantId, topic: &Topic) -> Result<Vec<Timestamp>, StoreError> {
         let newest = PageRequest { limit: JOBS_LOOKED_AT, after: None };
-        let jobs = self.store.jobs(tenant, None, &newest).await?;
+        let jobs =
+            self.store.call(ListJobs { tenant: tenant.clone(), state: None, page: newest.clone() }).await?;
         let of_topic = jobs.items.into_iter().filter(|found| found.job.new.topic == *topic);
         let is_done = |end: &JobEnd| matches!(end.cause, EndCause::Completed | EndCause::Failed);
         Ok(of_topic.filter_map(|found| found.job.end).filter(is_done).map(|end| end.at).collect())

@@ -4,17 +4,22 @@ mod job;
 mod run;
 mod start;
 
-use interlock_backend::StoreError;
+use std::sync::Arc;
+
 use interlock_backend::locks::LockDetail;
+use interlock_backend::verbs::ReadLock;
+use interlock_backend::{StoreError, StoreReader};
 use interlock_model::lock::{Grant, LockName};
 use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::{Timestamp, why};
 
-use crate::service::Control;
+use crate::definitions::Definitions;
+use crate::process::Process;
+use crate::worker_directory::WorkerDirectory;
 
 /// What something waits for, at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Why {
+pub struct WhyAnswer {
     /// Where it stands, in one word.
     pub state: String,
     pub now: Timestamp,
@@ -31,7 +36,7 @@ const HOLDERS_MAX: usize = 10;
 /// Time-outs of one turn that are told with what was waited for: each costs a few looks at the store.
 const TIMEOUTS_EXPLAINED_MAX: usize = 4;
 
-impl Why {
+impl WhyAnswer {
     fn new(state: impl Into<String>, now: Timestamp, mut causes: Vec<Cause>) -> Self {
         let more = causes.len().saturating_sub(CAUSES_MAX);
         causes.truncate(CAUSES_MAX);
@@ -39,12 +44,29 @@ impl Why {
     }
 }
 
-impl Control {
+/// Explains what runs, jobs, locks and starts wait for. It only reads.
+pub struct Why {
+    process: Arc<Process>,
+    store: StoreReader,
+    definitions: Arc<Definitions>,
+    directory: Arc<WorkerDirectory>,
+}
+
+impl Why {
+    #[must_use]
+    pub fn new(
+        process: Arc<Process>,
+        definitions: Arc<Definitions>,
+        directory: Arc<WorkerDirectory>,
+    ) -> Self {
+        Self { store: process.reader(), process, definitions, directory }
+    }
+
     /// What whoever asks for the lock now would wait for.
-    pub async fn why_lock(&self, lock: &LockName) -> Result<Why, StoreError> {
-        let (now, name) = (self.clock.now(), lock.resource().to_string());
-        let Some(LockDetail { view, .. }) = self.store.lock(lock).await? else {
-            return Ok(Why::new(
+    pub async fn lock(&self, lock: &LockName) -> Result<WhyAnswer, StoreError> {
+        let (now, name) = (self.process.now(), lock.resource().to_string());
+        let Some(LockDetail { view, .. }) = self.store.call(ReadLock { lock: lock.clone() }).await? else {
+            return Ok(WhyAnswer::new(
                 "free",
                 now,
                 vec![Cause::new(CauseCode::Free, format!("nobody holds {name}"))],
@@ -55,9 +77,9 @@ impl Control {
         let holder = view.holders.first().map(|grant| grant.owner.as_str());
         let held_for = since.map(|since| now.since(since)).unwrap_or_default();
         let line = match view.waiting {
-            0 => "nobody stands in line".to_owned(),
-            1 => "1 stands in line".to_owned(),
-            many => format!("{many} stand in line"),
+            0 => "its queue is empty".to_owned(),
+            1 => "1 waits in its queue".to_owned(),
+            many => format!("{many} wait in its queue"),
         };
         let cause = Cause {
             since,
@@ -70,7 +92,7 @@ impl Control {
             Some(until) if view.waiting == 0 => cause.ending(until, now),
             Some(_) | None => Cause { until, ..cause },
         };
-        Ok(Why::new("held", now, vec![cause]))
+        Ok(WhyAnswer::new("held", now, vec![cause]))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Why a run does not go on: its lock, and each of its steps that waits.
 
+use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
 use std::collections::BTreeMap;
 
 use interlock_backend::StoreError;
-use interlock_backend::runs::{RunHold, RunStanding};
+use interlock_backend::runs::{RunHolder, RunOwnership};
 use interlock_model::contention::RunStrategy;
 use interlock_model::run::{Run, RunStatus};
 use interlock_model::step::{StepRun, StepStatus};
@@ -11,22 +12,24 @@ use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::workflow::{StepKind, Workflow};
 use interlock_model::{JobId, RunId, StepKey, TenantId, Timestamp};
 
-use super::{CAUSES_MAX, TIMEOUTS_EXPLAINED_MAX, Why};
-use crate::service::Control;
+use super::{CAUSES_MAX, TIMEOUTS_EXPLAINED_MAX, Why, WhyAnswer};
 
-impl Control {
+impl Why {
     /// None: there is no such run.
-    pub async fn why_run(&self, tenant: &TenantId, id: RunId) -> Result<Option<Why>, StoreError> {
-        let Some(run) = self.store.run(tenant, id).await? else { return Ok(None) };
-        let standing = self.store.run_standing(tenant, id).await?;
+    pub async fn run(&self, tenant: &TenantId, id: RunId) -> Result<Option<WhyAnswer>, StoreError> {
+        let Some(run) = self.store.call(ReadRun { tenant: tenant.clone(), run: id }).await? else {
+            return Ok(None);
+        };
+        let standing = self.store.call(ReadRunOwnership { tenant: tenant.clone(), run: id }).await?;
         let (now, status) = (standing.now, run.head.status);
         if status.is_final() {
             let ended = Cause::new(CauseCode::Ended, format!("the run is {}", status.name()));
             let ended = Cause { since: run.head.completed_at, ..ended };
-            return Ok(Some(Why::new(status.name(), now, vec![ended])));
+            return Ok(Some(WhyAnswer::new(status.name(), now, vec![ended])));
         }
         let mut causes: Vec<Cause> = self.why_held(id, &standing).into_iter().collect();
-        let pinned = self.workflow_version(tenant, &run.start.workflow, run.start.workflow_version).await?;
+        let pinned =
+            self.definitions.version(tenant, &run.start.workflow, run.start.workflow_version).await?;
         let mut more = 0;
         for (key, step) in run.steps.iter().filter(|(_, step)| waits(step)) {
             // Each may cost a look at the store; a fan-out of thousands is told by its first.
@@ -40,13 +43,13 @@ impl Control {
         if causes.is_empty() {
             causes.push(ready(&run, &standing));
         }
-        Ok(Some(Why { more, ..Why::new(status.name(), now, causes) }))
+        Ok(Some(WhyAnswer { more, ..WhyAnswer::new(status.name(), now, causes) }))
     }
 
     /// The run's own lock, where that is what keeps it from going on.
-    fn why_held(&self, run: RunId, standing: &RunStanding) -> Option<Cause> {
-        let RunHold { holder, until } = standing.hold.as_ref()?;
-        let waits_for_lock = self.settings.run_strategy == RunStrategy::Lock;
+    fn why_held(&self, run: RunId, standing: &RunOwnership) -> Option<Cause> {
+        let RunHolder { instance: holder, until } = standing.holder.as_ref()?;
+        let waits_for_lock = self.process.settings.run_strategy == RunStrategy::Lock;
         if !standing.is_ready && holder.is_some() && !waits_for_lock {
             return None;
         }
@@ -62,13 +65,19 @@ impl Control {
     }
 
     /// A question to a person has an id like a job's. None: nobody waits for it, or it was never asked.
-    pub(super) async fn why_asked(&self, tenant: &TenantId, id: &JobId) -> Result<Option<Why>, StoreError> {
-        let Some(run) = self.store.run(tenant, id.run).await? else { return Ok(None) };
+    pub(super) async fn why_asked(
+        &self,
+        tenant: &TenantId,
+        id: &JobId,
+    ) -> Result<Option<WhyAnswer>, StoreError> {
+        let Some(run) = self.store.call(ReadRun { tenant: tenant.clone(), run: id.run }).await? else {
+            return Ok(None);
+        };
         let asked = run.steps.get(&id.step).filter(|step| step.job.as_ref() == Some(id));
         let Some(step) = asked.filter(|step| step.status == StepStatus::Waiting) else { return Ok(None) };
-        let now = self.store.run_standing(tenant, id.run).await?.now;
+        let now = self.store.call(ReadRunOwnership { tenant: tenant.clone(), run: id.run }).await?.now;
         let cause = approval_open(&id.step, id, step);
-        Ok(Some(Why::new(step.status.name(), now, vec![cause])))
+        Ok(Some(WhyAnswer::new(step.status.name(), now, vec![cause])))
     }
 
     async fn why_step(
@@ -87,7 +96,7 @@ impl Control {
         if step.status == StepStatus::Waiting {
             return Ok(approval_open(key, job, step));
         }
-        match self.why_job(tenant, job).await?.and_then(|why| why.causes.into_iter().next()) {
+        match self.job(tenant, job).await?.and_then(|why| why.causes.into_iter().next()) {
             Some(cause) => Ok(cause),
             None => Ok(Cause::new(
                 CauseCode::Ready,
@@ -95,9 +104,7 @@ impl Control {
             )),
         }
     }
-}
 
-impl Control {
     /// What steps whose time-out passes now have waited for, to be told with it. What cannot be found out is left out.
     pub(crate) async fn waits_timing_out(
         &self,
@@ -147,7 +154,7 @@ fn until(
     Cause { since: step.started_at, ..cause.ending(at, now) }
 }
 
-fn ready(run: &Run, standing: &RunStanding) -> Cause {
+fn ready(run: &Run, standing: &RunOwnership) -> Cause {
     let sentence = if run.head.status == RunStatus::Pending {
         "the run was admitted and waits for the engine to begin it"
     } else if standing.is_ready {

@@ -1,13 +1,13 @@
 //! Why a start is refused: who has the tenant's slots.
 
 use interlock_backend::runs::{RunFilter, RunSummary};
+use interlock_backend::verbs::{ListActiveRuns, ListRuns, ReadUsage};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::admission::Usage;
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 
-use super::{HOLDERS_MAX, Why};
-use crate::service::Control;
+use super::{HOLDERS_MAX, Why, WhyAnswer};
 
 /// Ended runs that tell how long runs last.
 const RUNS_LOOKED_AT: usize = 100;
@@ -15,18 +15,18 @@ const RUNS_LOOKED_AT: usize = 100;
 /// Live runs that are looked at: the one that ends first is most likely among the oldest.
 const LIVE_LOOKED_AT: usize = 100;
 
-impl Control {
+impl Why {
     /// What a start of the tenant would wait for now.
-    pub async fn why_start(&self, tenant: &TenantId) -> Result<Why, StoreError> {
-        let (now, usage) = (self.clock.now(), self.store.usage(tenant).await?);
+    pub async fn start(&self, tenant: &TenantId) -> Result<WhyAnswer, StoreError> {
+        let (now, usage) = (self.process.now(), self.store.call(ReadUsage { tenant: tenant.clone() }).await?);
         if usage.free() > 0 {
             let Usage { runs_active, runs_max } = usage;
             let sentence = format!("a start would be admitted: {runs_active} of {runs_max} slots are taken");
-            return Ok(Why::new("free", now, vec![Cause::new(CauseCode::Free, sentence)]));
+            return Ok(WhyAnswer::new("free", now, vec![Cause::new(CauseCode::Free, sentence)]));
         }
         let holders: Vec<_> = self
             .store
-            .active_runs(tenant, LIVE_LOOKED_AT)
+            .call(ListActiveRuns { tenant: tenant.clone(), limit: LIVE_LOOKED_AT })
             .await?
             .into_iter()
             .map(|run| Holder { name: run.to_string(), since: Some(run.made_at()), until: None })
@@ -36,7 +36,10 @@ impl Control {
         // With a cap that was lowered, more than one has to end.
         let to_end = usage.runs_active.saturating_sub(usage.runs_max) as usize + 1;
         let newest = PageRequest { limit: RUNS_LOOKED_AT, after: None };
-        let runs = self.store.runs(tenant, &RunFilter::default(), &newest).await?;
+        let runs = self
+            .store
+            .call(ListRuns { tenant: tenant.clone(), filter: RunFilter::default(), page: newest.clone() })
+            .await?;
         let lasted: Vec<_> = runs.items.iter().filter_map(lasted).collect();
         let oldest = holders.first().map_or_else(String::new, |oldest| {
             format!(
@@ -51,7 +54,7 @@ impl Control {
             holders: holders.into_iter().take(HOLDERS_MAX).collect(),
             ..Cause::new(CauseCode::CapFull, format!("{}{oldest}", why::slots(usage)))
         };
-        Ok(Why::new("full", now, vec![cause]))
+        Ok(WhyAnswer::new("full", now, vec![cause]))
     }
 }
 

@@ -1,40 +1,42 @@
 //! Keys that were reserved in vain.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{Admit, CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 use std::time::Duration;
 
 use interlock_backend::Effect;
-use interlock_backend::reservations::ReservationStore as _;
-use interlock_control::admission::{StartError, Started};
+use interlock_control::admission::StartError;
+use interlock_model::admission::StartOutcome;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::line::Fault;
 use crate::scene::{Process, Scene, TTL, acme, deploy};
 
-const RELEASE: &str = "release a key";
+const RELEASE: &str = ReleaseIdempotencyKey::ACTION;
 
 /// A start with a key that comes to nothing, and the place of its context in the count.
 async fn fail_at(process: &Process, what: &str) -> usize {
     match what {
         "count" => {
-            process.wire.fault("count runs", Fault::Fails(1, Effect::NotDone));
+            process.wire.fault(CountRuns::ACTION, Fault::Fails(1, Effect::NotDone));
             let failed = process.start(Some("k"), json!({})).await;
-            assert!(matches!(failed, Err(StartError::NotDone { .. })), "{failed:?}");
+            assert!(matches!(failed, Err(StartError::NotDone)), "{failed:?}");
             0
         }
         "cap" => {
             let refused = process.start(Some("k"), json!({})).await;
-            assert!(matches!(refused, Ok(Started::AtCapacity { .. })), "{refused:?}");
+            assert!(matches!(refused, Ok(StartOutcome::AtCapacity { .. })), "{refused:?}");
             1
         }
         "create" => {
-            process.wire.fault("admit a run", Fault::Fails(2, Effect::NotDone));
+            process.wire.fault(Admit::ACTION, Fault::Fails(2, Effect::NotDone));
             let failed = process.start(Some("k"), json!({})).await;
-            assert!(matches!(failed, Err(StartError::NotDone { .. })), "{failed:?}");
+            assert!(matches!(failed, Err(StartError::NotDone)), "{failed:?}");
             2
         }
         _ => {
-            process.wire.fault("admit a run", Fault::Vanishes);
+            process.wire.fault(Admit::ACTION, Fault::Vanishes);
             timeout(Duration::from_millis(1), process.start(Some("k"), json!({}))).await.unwrap_err();
             3
         }
@@ -54,7 +56,16 @@ async fn a_key_that_started_nothing_is_released_until_it_is_gone_and_failures_ar
         let mut expected = vec![0; 4];
         expected[context] = 3;
         assert_eq!(process.cleanup_failures(), expected, "{what}");
-        let is_there = scene.store.release_key(&acme(), &deploy(), &"k".parse().unwrap(), run).await.unwrap();
+        let is_there = scene
+            .store
+            .call(ReleaseIdempotencyKey {
+                tenant: acme(),
+                workflow: deploy(),
+                key: "k".parse().unwrap(),
+                run,
+            })
+            .await
+            .unwrap();
         assert!(!is_there, "{what}: nothing is reserved any more");
     }
 }
@@ -89,9 +100,9 @@ async fn the_tries_to_release_end_with_the_reservation() {
 async fn a_reservation_whose_answer_was_lost_is_released_too() {
     let scene = Scene::new(1).await;
     let process = scene.process(1);
-    process.wire.fault("reserve a key", Fault::Fails(1, Effect::Unknown));
+    process.wire.fault(ReserveIdempotencyKey::ACTION, Fault::Fails(1, Effect::Unknown));
     let failed = process.start(Some("k"), json!({})).await;
-    assert!(matches!(failed, Err(StartError::NotDone { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(StartError::NotDone)), "{failed:?}");
     sleep(Duration::from_millis(1)).await;
     let run = scene.active().await;
     assert_eq!((process.wire.calls(RELEASE).len(), run), (1, vec![]));
@@ -105,14 +116,14 @@ async fn a_key_that_started_a_run_is_never_released() {
     // The create is done and its answers are lost: the client does not know, and the release must not undo it.
     let other = scene.process(2);
     scene.limit(2).await;
-    other.wire.fault("admit a run", Fault::Fails(2, Effect::Unknown));
+    other.wire.fault(Admit::ACTION, Fault::Fails(2, Effect::Unknown));
     let unknown = other.start(Some("other"), json!({"n": 1})).await;
-    assert!(matches!(unknown, Err(StartError::Unknown { .. })), "{unknown:?}");
+    assert!(matches!(unknown, Err(StartError::Unknown)), "{unknown:?}");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(process.wire.calls(RELEASE), []);
     assert_eq!(other.wire.calls(RELEASE).len(), 1);
     for (key, expected) in [("k", run), ("other", *scene.active().await.last().unwrap())] {
         let again = scene.process(3).start(Some(key), json!({"n": 1})).await;
-        assert!(matches!(again, Ok(Started::Replayed { run, .. }) if run == expected), "{again:?}");
+        assert!(matches!(again, Ok(StartOutcome::Replayed { run, .. }) if run == expected), "{again:?}");
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use interlock_backend::Verb as _;
 use interlock_backend::clock::ManualClock;
-use interlock_backend::local::{Executor, LocalStore};
-use interlock_backend::memory;
-use interlock_control::admission::Started;
+use interlock_backend::verbs::{ReleaseIdempotencyKey, ReleaseLock};
+use interlock_backend::{Backend, memory};
+use interlock_model::admission::StartOutcome;
 use interlock_model::contention::AdmissionStrategy;
 use serde_json::json;
 
@@ -39,12 +40,12 @@ fn play_until(process: &Process, death: Death) -> bool {
 /// The start was answered, and what it left to others is done.
 async fn is_over(
     wire: &crate::line::Wire,
-    starting: tokio::task::JoinHandle<Result<Started, interlock_control::admission::StartError>>,
+    starting: tokio::task::JoinHandle<Result<StartOutcome, interlock_control::admission::StartError>>,
 ) {
-    let refused = matches!(starting.await.unwrap(), Ok(Started::AtCapacity { .. }));
+    let refused = matches!(starting.await.unwrap(), Ok(StartOutcome::AtCapacity { .. }));
     loop {
-        let is_cleaned = !refused || wire.has_answered("release a key");
-        if is_cleaned && wire.has_answered("release a lock") {
+        let is_cleaned = !refused || wire.has_answered(ReleaseIdempotencyKey::ACTION);
+        if is_cleaned && wire.has_answered(ReleaseLock::ACTION) {
             return;
         }
         tokio::task::yield_now().await;
@@ -52,7 +53,7 @@ async fn is_over(
 }
 
 /// Kills a process at every step of a start, on a store that `open` makes, under a cap with or without room.
-async fn die_everywhere<E: Executor>(open: impl Fn(Arc<ManualClock>) -> Arc<LocalStore<E>>) -> usize {
+async fn die_everywhere(open: impl Fn(Arc<ManualClock>) -> Arc<dyn Backend>) -> usize {
     let mut deaths = 0;
     for cap in [2, 1] {
         for number in 1.. {
@@ -90,32 +91,31 @@ async fn die_everywhere<E: Executor>(open: impl Fn(Arc<ManualClock>) -> Arc<Loca
 }
 
 /// The same key starts exactly one run, refused or not before; the cap holds; nothing is left taken.
-async fn recover<E: Executor>(
-    scene: &Scene<E>,
-    (cap, blocking): (u32, interlock_model::RunId),
-    context: &str,
-) {
+async fn recover(scene: &Scene, (cap, blocking): (u32, interlock_model::RunId), context: &str) {
     let process = scene.process(2);
     if cap == 1 {
         assert_eq!(scene.active().await, [blocking], "{context}: the cap held");
         let refused = process.start(Some("k"), json!({"n": 1})).await;
-        assert!(matches!(refused, Ok(Started::AtCapacity { .. })), "{context}: {refused:?}");
+        assert!(matches!(refused, Ok(StartOutcome::AtCapacity { .. })), "{context}: {refused:?}");
         scene.end(blocking).await.unwrap();
     }
     let answer = process.start(Some("k"), json!({"n": 1})).await;
     let run = match answer {
-        Ok(Started::New { run, .. }) => run,
-        Ok(Started::Replayed { run, .. }) if cap == 2 => run,
+        Ok(StartOutcome::Admitted { run, .. }) => run,
+        Ok(StartOutcome::Replayed { run, .. }) if cap == 2 => run,
         other => panic!("{context}: {other:?}"),
     };
     let again = process.start(Some("k"), json!({"n": 1})).await;
-    assert!(matches!(again, Ok(Started::Replayed { run: same, .. }) if same == run), "{context}: {again:?}");
+    assert!(
+        matches!(again, Ok(StartOutcome::Replayed { run: same, .. }) if same == run),
+        "{context}: {again:?}"
+    );
     let expected = if cap == 2 { vec![blocking, run] } else { vec![run] };
     let mut active = scene.active().await;
     active.sort_by_key(|run| expected.iter().position(|known| known == run));
     assert_eq!(active, expected, "{context}");
     let full = process.start(None, json!({})).await;
-    assert!(matches!(full, Ok(Started::AtCapacity { .. })), "{context}: {full:?}");
+    assert!(matches!(full, Ok(StartOutcome::AtCapacity { .. })), "{context}: {full:?}");
 }
 
 #[tokio::test]

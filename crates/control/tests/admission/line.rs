@@ -4,9 +4,10 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use interlock_backend::local::{Decide, Decision, Executor, LocalStore, View};
-use interlock_backend::{Effect, StoreError};
-use interlock_model::Timestamp;
+use async_trait::async_trait;
+use interlock_backend::verbs::{Admit, Answer, Request};
+use interlock_backend::{Backend, Effect, StoreError};
+use interlock_model::admission::StartOutcome;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -156,34 +157,27 @@ impl Drop for Patience<'_> {
     }
 }
 
-pub(crate) struct Line<E> {
-    store: Arc<LocalStore<E>>,
+struct Line {
+    store: Arc<dyn Backend>,
     wire: Arc<Wire>,
 }
 
 /// The store, as a process sees it over `wire`.
-pub(crate) fn store_over<E: Executor>(wire: Arc<Wire>, store: Arc<LocalStore<E>>) -> LocalStore<Line<E>> {
-    LocalStore::new(Line { store, wire })
+pub(crate) fn over(wire: Arc<Wire>, store: Arc<dyn Backend>) -> Arc<dyn Backend> {
+    Arc::new(Line { store, wire })
 }
 
-impl<E: Executor> Executor for Line<E> {
-    async fn write<R: Send + 'static>(
-        &self,
-        action: &'static str,
-        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        self.wire.carry(action, self.store.tables().write(action, decide)).await
+#[async_trait]
+impl Backend for Line {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        self.wire.carry(request.action(), self.store.ask(request)).await
     }
 
-    async fn read<R: Send + 'static>(
-        &self,
-        action: &'static str,
-        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        self.wire.carry(action, self.store.tables().read(action, look)).await
-    }
-
-    fn peek<R>(&self, _: &Decide<'_, R>) -> Option<R> {
+    fn refusal(&self, _: &Admit) -> Option<StartOutcome> {
         None
+    }
+
+    fn commands_sent(&self) -> u64 {
+        self.store.commands_sent()
     }
 }

@@ -1,34 +1,34 @@
 //! Processes on one store whose starts wait for their tenant's lock.
 
+use interlock_backend::verbs::{DeleteRun, ListActiveRuns, ReadLock, SaveWorkflow, SetLimits};
 use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::RuntimeClock;
-use interlock_backend::local::{Executor, LocalStore};
-use interlock_backend::locks::{Acquire, Acquired, LockStore as _};
-use interlock_backend::memory::{self, MemoryTables};
-use interlock_backend::runs::RunStore as _;
-use interlock_backend::tenants::{LimitScope, TenantStore as _};
-use interlock_backend::workflows::WorkflowStore as _;
-use interlock_backend::{InProcessBus, StoreError};
-use interlock_control::admission::{StartError, StartRequest, Started};
+use interlock_backend::locks::{AcquireLock, Acquired};
+use interlock_backend::memory;
+use interlock_backend::tenants::LimitScope;
+use interlock_backend::{Backend, InProcessBus, Store, StoreError};
+use interlock_control::admission::{StartError, StartRequest};
 use interlock_control::contention::CleanupContext;
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
+use interlock_model::admission::StartOutcome;
 use interlock_model::contention::AdmissionStrategy;
 use interlock_model::limit::Limits;
 use interlock_model::lock::{Grant, LockLimits, LockMode, LockName};
 use interlock_model::{Clock, RunId, TenantId, Timestamp, WorkflowId};
 use serde_json::{Value, json};
 
-use crate::line::{Wire, store_over};
+use crate::line::{Wire, over};
 
 /// The documented lease of the lock.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-pub(crate) struct Scene<E> {
-    pub(crate) store: Arc<LocalStore<E>>,
+pub(crate) struct Scene {
+    pub(crate) store: Store,
+    backend: Arc<dyn Backend>,
     pub(crate) settings: Settings,
     clock: Arc<dyn Clock>,
 }
@@ -54,22 +54,21 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_millis(1_794_700_800_000)
 }
 
-impl Scene<MemoryTables> {
+impl Scene {
     /// In memory, on a clock that only goes when everybody waits.
     pub(crate) async fn new(cap: u32) -> Self {
         let clock = Arc::new(RuntimeClock::starting_at(now()));
         Self::on(Arc::new(memory::store(clock.clone())), clock, cap).await
     }
-}
 
-impl<E: Executor> Scene<E> {
-    pub(crate) async fn on(store: Arc<LocalStore<E>>, clock: Arc<dyn Clock>, cap: u32) -> Self {
+    pub(crate) async fn on(backend: Arc<dyn Backend>, clock: Arc<dyn Clock>, cap: u32) -> Self {
         let settings = Settings {
             admission_strategy: AdmissionStrategy::Lock,
             admission_repeats_max: 1,
             ..Settings::default()
         };
-        let scene = Self { store, settings, clock };
+        let store = Store::new(backend.clone());
+        let scene = Self { store, backend, settings, clock };
         scene.save_workflow().await;
         scene.limit(cap).await;
         scene
@@ -79,19 +78,19 @@ impl<E: Executor> Scene<E> {
         let document = json!({"name": "deploy", "steps": {"work": {"type": "worker", "topic": "work"}},
             "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}}});
         let document = serde_json::from_value(document).unwrap();
-        self.store.save_workflow(&acme(), &deploy(), &document).await.unwrap();
+        self.store.call(SaveWorkflow { tenant: acme(), id: deploy(), document }).await.unwrap();
     }
 
     pub(crate) async fn limit(&self, cap: u32) {
         let limits = Limits { runs_max: Some(cap), key_retention: None };
-        self.store.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+        self.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
     }
 
     /// A process with a line of its own to the store. Its first run id is that of [`first_run`].
     pub(crate) fn process(&self, seed: u64) -> Process {
         let wire = Arc::new(Wire::default());
         let foundation = Foundation {
-            store: Arc::new(store_over(wire.clone(), self.store.clone())),
+            store: Store::new(over(wire.clone(), self.backend.clone())),
             bus: Arc::new(InProcessBus::default()),
             clock: self.clock.clone(),
             identity: Identity::from_seed(seed),
@@ -109,7 +108,7 @@ impl<E: Executor> Scene<E> {
 
     /// Somebody else holds the lock.
     pub(crate) async fn outsider(&self, ttl: Duration) -> Grant {
-        let acquire = Acquire {
+        let acquire = AcquireLock {
             lock: gate(),
             owner: "outsider".parse().unwrap(),
             mode: LockMode::Exclusive,
@@ -120,41 +119,48 @@ impl<E: Executor> Scene<E> {
             stay: None,
             limits: LockLimits::default(),
         };
-        let answer = self.store.acquire(&acquire).await.unwrap().answer;
+        let answer = self.store.call(acquire.clone()).await.unwrap().answer;
         let Acquired::Granted(grant) = answer else { panic!("the lock is not free: {answer:?}") };
         grant
     }
 
     pub(crate) async fn holder(&self) -> Option<Grant> {
-        self.store.lock(&gate()).await.unwrap().and_then(|lock| lock.view.holders.first().cloned())
+        self.store
+            .call(ReadLock { lock: gate() })
+            .await
+            .unwrap()
+            .and_then(|lock| lock.view.holders.first().cloned())
     }
 
     pub(crate) async fn active(&self) -> Vec<RunId> {
-        self.store.active_runs(&acme(), 1_000).await.unwrap()
+        self.store.call(ListActiveRuns { tenant: acme(), limit: 1_000 }).await.unwrap()
     }
 
     /// Ends a run, whatever it is at.
     pub(crate) async fn end(&self, run: RunId) -> Result<(), StoreError> {
-        self.store.delete_run(&acme(), run).await.map(drop)
+        self.store.call(DeleteRun { tenant: acme(), run }).await.map(drop)
     }
 }
 
 impl Process {
-    pub(crate) async fn start(&self, key: Option<&str>, input: Value) -> Result<Started, StartError> {
+    pub(crate) async fn start(&self, key: Option<&str>, input: Value) -> Result<StartOutcome, StartError> {
         let key = key.map(|key| key.parse().unwrap());
-        self.control.start(StartRequest { tenant: acme(), workflow: deploy(), input, key }).await
+        self.control
+            .admission
+            .start(StartRequest { tenant: acme(), workflow: deploy(), input, key, parent_span: None })
+            .await
     }
 
     pub(crate) async fn started(&self, key: Option<&str>) -> RunId {
         match self.start(key, json!({"n": 1})).await {
-            Ok(Started::New { run, .. }) => run,
+            Ok(StartOutcome::Admitted { run, .. }) => run,
             other => panic!("expected a new run, got {other:?}"),
         }
     }
 
     /// Keys that were not given back at the first try, by why they were to be.
     pub(crate) fn cleanup_failures(&self) -> Vec<u64> {
-        let counted = self.control.contention().tally().counted();
+        let counted = self.control.contention.tally().counted();
         CleanupContext::ALL.iter().map(|context| counted.cleanup_failures(*context)).collect()
     }
 }

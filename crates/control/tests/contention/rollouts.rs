@@ -1,9 +1,10 @@
 //! Roll-outs: counted everywhere, judged once, and written down.
 
+use interlock_backend::verbs::ReadFigures;
 use std::time::Duration;
 
 use interlock_control::Settings;
-use interlock_control::contention::{StartRollout, TuningError};
+use interlock_control::rollouts::{StartRollout, TuningError};
 use interlock_model::RolloutId;
 use interlock_model::contention::{
     Arm, BookError, Guards, Rollout, RolloutEventKind, RolloutState, RunStrategy, Scope, Share,
@@ -24,12 +25,12 @@ fn start(delay_ms: u64) -> StartRollout {
 }
 
 async fn begin(process: &Process, delay_ms: u64) -> RolloutId {
-    process.control.start_rollout(start(delay_ms), "ada", None).await.unwrap().rollout.id
+    process.control.rollouts.start_rollout(start(delay_ms), "ada", None).await.unwrap().rollout.id
 }
 
 /// Results as the handlers of results count them: each finds its run busy so many times, and reaches it then.
 fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
-    let (tally, delay) = (process.control.contention().tally(), Duration::from_millis(delay_ms));
+    let (tally, delay) = (process.control.contention.tally(), Duration::from_millis(delay_ms));
     for _ in 0..count {
         (1..=busy).for_each(|attempt| tally.busy(arm, (attempt, Duration::ZERO), delay));
         tally.reached(arm, busy + 1, delay * busy);
@@ -41,7 +42,7 @@ fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)
 async fn ended(process: &Process, id: &RolloutId, limit: Duration) -> Rollout {
     let until = Instant::now() + limit;
     loop {
-        let rollout = process.control.book().await.unwrap().rollout(id).unwrap().clone();
+        let rollout = process.control.rollouts.book().await.unwrap().rollout(id).unwrap().clone();
         if !rollout.is_running() {
             return rollout;
         }
@@ -62,8 +63,8 @@ async fn runs_are_split_the_same_way_on_every_replica() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (mut tried, mut kept) = (0, 0);
     for number in 0..200 {
-        let (arm, tuning) = one.control.contention().lock_busy(run(number));
-        assert_eq!((arm, tuning), other.control.contention().lock_busy(run(number)));
+        let (arm, tuning) = one.control.contention.lock_busy(run(number));
+        assert_eq!((arm, tuning), other.control.contention.lock_busy(run(number)));
         match arm {
             Arm::Control => kept += u32::from(tuning.policy == fixed(500)),
             Arm::Candidate => tried += u32::from(tuning.policy == fixed(5_000)),
@@ -93,9 +94,9 @@ async fn a_harmful_candidate_is_rolled_back_within_seconds_and_says_why() {
     assert_eq!((measured.control.results, measured.candidate.results), (120, 60));
     tokio::time::sleep(Duration::from_secs(1)).await;
     for process in [&one, &other] {
-        assert_eq!(process.control.contention().in_force().rollout, None);
+        assert_eq!(process.control.contention.in_force().rollout, None);
         assert_eq!(process.policy(Scope::LockBusy), fixed(500));
-        assert_eq!(process.control.contention().lock_busy(run(1)).0, Arm::Control);
+        assert_eq!(process.control.contention.lock_busy(run(1)).0, Arm::Control);
     }
 }
 
@@ -108,18 +109,20 @@ async fn a_good_candidate_is_promoted_at_its_end_and_not_before() {
     results(&one, Arm::Control, 100, (2, 500));
     results(&other, Arm::Candidate, 100, (1, 100));
     tokio::time::sleep(LASTING * 9 / 10).await;
-    assert!(one.control.book().await.unwrap().rollout(&id).unwrap().is_running());
+    assert!(one.control.rollouts.book().await.unwrap().rollout(&id).unwrap().is_running());
     let rollout = ended(&one, &id, Duration::from_secs(20)).await;
     assert_eq!(rollout.state, RolloutState::Promoted, "{}", why(&rollout));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((one.policy(Scope::LockBusy), other.policy(Scope::LockBusy)), (fixed(100), fixed(100)));
-    let restored = one.control.roll_back_tuning(Scope::LockBusy, None, "ada", None).await.unwrap();
+    let restored = one.control.rollouts.roll_back_tuning(Scope::LockBusy, None, "ada", None).await.unwrap();
     assert_eq!(restored.tuning.policy, fixed(500), "and can be taken back like any change");
 }
 
 #[tokio::test(start_paused = true)]
 async fn at_the_end_what_is_no_better_or_was_hardly_tried_goes() {
-    for (count, busy, word) in [(100, 2, "neither became better"), (10, 1, "too few samples")] {
+    for (count, busy, word) in
+        [(100, 2, "neither retries nor result latency improved"), (10, 1, "too few samples")]
+    {
         let scene = Scene::new();
         let process = scene.process("i-1");
         let id = begin(&process, 501).await;
@@ -147,10 +150,10 @@ async fn what_a_process_has_counted_survives_it_and_is_not_counted_twice() {
     results(&next, Arm::Control, 2, (0, 500));
     results(&next, Arm::Candidate, 3, (0, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let seen = next.control.rollout(&id).await.unwrap();
+    let seen = next.control.rollouts.rollout(&id).await.unwrap();
     assert_eq!((seen.control.results, seen.control.retries, seen.candidate.results), (9, 7, 3));
     assert!(seen.verdict.starts_with("too few samples"), "{}", seen.verdict);
-    let counted = next.control.contention().tally().counted();
+    let counted = next.control.contention.tally().counted();
     assert_eq!((counted.control.results, counted.candidate.results), (2, 3), "its own, since it began");
 }
 
@@ -163,15 +166,18 @@ async fn what_was_counted_before_a_roll_out_or_for_another_is_not_counted_for_it
     tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 5, (1, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    process.control.abort_rollout(&first, "ada", Some("enough".to_owned())).await.unwrap();
+    process.control.rollouts.abort_rollout(&first, "ada", Some("enough".to_owned())).await.unwrap();
     let second = begin(&process, 200).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 3, (1, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let results = async |id: &RolloutId| process.control.rollout(id).await.unwrap().control.results;
+    let results = async |id: &RolloutId| process.control.rollouts.rollout(id).await.unwrap().control.results;
     assert_eq!((results(&first).await, results(&second).await), (5, 3));
-    assert!(scene.store.figures(&first).await.unwrap().is_empty(), "old rows go when the next one begins");
-    assert_eq!(scene.store.figures(&second).await.unwrap().len(), 1);
+    assert!(
+        scene.store.call(ReadFigures { rollout: first.clone() }).await.unwrap().is_empty(),
+        "old rows go when the next one begins"
+    );
+    assert_eq!(scene.store.call(ReadFigures { rollout: second.clone() }).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,14 +185,16 @@ async fn people_may_end_it_and_only_once() {
     let scene = Scene::new();
     let process = scene.process("i-1");
     let id = begin(&process, 100).await;
-    let second = process.control.start_rollout(start(200), "bob", None).await.unwrap_err();
+    let second = process.control.rollouts.start_rollout(start(200), "bob", None).await.unwrap_err();
     assert!(matches!(second, TuningError::Book(BookError::Conflict(_))), "{second}");
-    let promoted = process.control.promote_rollout(&id, "ada", Some("it is fine".to_owned())).await.unwrap();
+    let promoted =
+        process.control.rollouts.promote_rollout(&id, "ada", Some("it is fine".to_owned())).await.unwrap();
     assert_eq!((promoted.rollout.state, promoted.verdict.as_str()), (RolloutState::Promoted, "it is fine"));
     assert_eq!(process.policy(Scope::LockBusy), fixed(100));
-    let again = process.control.abort_rollout(&id, "ada", None).await.unwrap_err();
+    let again = process.control.rollouts.abort_rollout(&id, "ada", None).await.unwrap_err();
     assert!(matches!(again, TuningError::Book(BookError::Conflict(_))), "{again}");
-    let unknown = process.control.abort_rollout(&"ro-none".parse().unwrap(), "ada", None).await.unwrap_err();
+    let unknown =
+        process.control.rollouts.abort_rollout(&"ro-none".parse().unwrap(), "ada", None).await.unwrap_err();
     assert!(matches!(unknown, TuningError::Book(BookError::UnknownRollout(_))), "{unknown}");
 }
 
@@ -194,11 +202,11 @@ async fn people_may_end_it_and_only_once() {
 async fn under_the_inbox_strategy_it_says_that_there_is_nothing_to_measure() {
     let scene = Scene::new();
     let inbox = scene.process("i-1");
-    let begun = inbox.control.start_rollout(start(100), "ada", None).await.unwrap();
+    let begun = inbox.control.rollouts.start_rollout(start(100), "ada", None).await.unwrap();
     assert!(begun.note.unwrap().contains("inbox"));
     let lock = Settings { run_strategy: RunStrategy::Lock, ..Settings::default() };
     let locked = scene.process_with("i-22", scene.bus.clone(), lock);
-    assert_eq!(locked.control.rollout(&begun.rollout.id).await.unwrap().note, None);
+    assert_eq!(locked.control.rollouts.rollout(&begun.rollout.id).await.unwrap().note, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,15 +217,15 @@ async fn what_came_before_a_roll_out_began_says_nothing_about_its_arms() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     results(&process, Arm::Candidate, 1, (1, 11_000));
     results(&process, Arm::Candidate, 1, (1, 9_000));
-    let tally = process.control.contention().tally();
+    let tally = process.control.contention.tally();
     tally.busy(Arm::Control, (7, Duration::from_secs(11)), Duration::from_millis(500));
     tokio::time::sleep(Duration::from_secs(3)).await;
     let late = scene.process("i-22");
-    late.control.load_tunings().await.unwrap();
+    late.control.rollouts.load_tunings().await.unwrap();
     results(&late, Arm::Candidate, 1, (1, 12_000));
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let book = process.control.book().await.unwrap();
-    let detail = process.control.with_figures(book.running().unwrap().clone()).await.unwrap();
+    let book = process.control.rollouts.book().await.unwrap();
+    let detail = process.control.rollouts.with_figures(book.running().unwrap().clone()).await.unwrap();
     assert_eq!((detail.candidate.results, detail.control.retries), (2, 0), "of the 9 s and of the 12 s");
     assert_eq!(tally.counted().of(Arm::Candidate).results, 2, "all are counted of the process");
 }

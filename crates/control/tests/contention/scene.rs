@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 pub(crate) struct Scene {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) bus: Arc<InProcessBus>,
     clock: RuntimeClock,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Process {
 impl Scene {
     pub(crate) fn new() -> Self {
         let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-        let store = Arc::new(memory::store(Arc::new(clock)));
+        let store = Store::new(Arc::new(memory::store(Arc::new(clock))));
         Self { store, bus: Arc::new(InProcessBus::default()), clock }
     }
 
@@ -63,7 +63,7 @@ impl Scene {
 
 impl Process {
     pub(crate) fn policy(&self, scope: Scope) -> RetryPolicy {
-        self.control.contention().in_force().tuning(scope).policy
+        self.control.contention.in_force().tuning(scope).policy
     }
 }
 

@@ -1,17 +1,18 @@
 //! A change is in force everywhere within a second, and is written down.
 
+use interlock_backend::verbs::{ReadDocument, SaveDocument};
 use std::time::Duration;
 
 use interlock_backend::documents::DocumentName;
 use interlock_control::Settings;
-use interlock_control::contention::{Change, TuningError};
+use interlock_control::rollouts::{TuningChange, TuningError};
 use interlock_model::contention::{BookError, Scope};
 use tokio::time::Instant;
 
 use crate::scene::{Process, SOON, Scene, fixed};
 
-fn change(delay_ms: u64) -> Change {
-    Change {
+fn change(delay_ms: u64) -> TuningChange {
+    TuningChange {
         scope: Scope::LockBusy,
         policy: fixed(delay_ms),
         max_wait_ms: None,
@@ -21,11 +22,11 @@ fn change(delay_ms: u64) -> Change {
 }
 
 async fn set(process: &Process, delay_ms: u64) {
-    process.control.set_tuning(change(delay_ms), "ada", None).await.unwrap();
+    process.control.rollouts.set_tuning(change(delay_ms), "ada", None).await.unwrap();
 }
 
 async fn roll_back(process: &Process) -> Result<u64, TuningError> {
-    let restored = process.control.roll_back_tuning(Scope::LockBusy, None, "bob", None).await?;
+    let restored = process.control.rollouts.roll_back_tuning(Scope::LockBusy, None, "bob", None).await?;
     Ok(restored.version.unwrap().number)
 }
 
@@ -70,7 +71,7 @@ async fn a_process_begins_with_what_the_store_says() {
     let scene = Scene::new();
     set(&scene.process("i-1"), 700).await;
     let late = scene.process("i-2");
-    late.control.load_tunings().await.unwrap();
+    late.control.rollouts.load_tunings().await.unwrap();
     assert_eq!(late.policy(Scope::LockBusy), fixed(700));
 }
 
@@ -81,13 +82,16 @@ async fn changes_at_once_are_all_written_down_with_who_and_when() {
     let changes = (1..=10).map(|number| {
         let control = if number % 2 == 0 { one.control.clone() } else { other.control.clone() };
         tokio::spawn(async move {
-            control.set_tuning(change(number), &format!("person {number}"), Some("a try".to_owned())).await
+            control
+                .rollouts
+                .set_tuning(change(number), &format!("person {number}"), Some("a try".to_owned()))
+                .await
         })
     });
     for changed in changes.collect::<Vec<_>>() {
         changed.await.unwrap().unwrap();
     }
-    let book = one.control.book().await.unwrap();
+    let book = one.control.rollouts.book().await.unwrap();
     let versions: Vec<_> = book.versions(Scope::LockBusy).newest_first().collect();
     assert_eq!(
         versions.iter().map(|version| version.number).collect::<Vec<_>>(),
@@ -104,8 +108,8 @@ async fn a_change_of_a_version_that_is_not_in_force_any_more_is_refused() {
     let scene = Scene::new();
     let process = scene.process("i-1");
     set(&process, 700).await;
-    let stale = Change { expected: Some(0), ..change(900) };
-    let refused = process.control.set_tuning(stale, "bob", None).await.unwrap_err();
+    let stale = TuningChange { expected: Some(0), ..change(900) };
+    let refused = process.control.rollouts.set_tuning(stale, "bob", None).await.unwrap_err();
     assert!(matches!(refused, TuningError::Book(BookError::Conflict(_))), "{refused}");
     assert_eq!(process.policy(Scope::LockBusy), fixed(700));
 }
@@ -115,12 +119,18 @@ async fn a_document_that_cannot_be_read_changes_nothing_and_is_not_overwritten()
     let scene = Scene::new();
     let process = scene.process("i-1");
     set(&process, 700).await;
-    assert!(scene.store.save_document(DocumentName::Contention, 1, "no book").await.unwrap());
+    assert!(
+        scene
+            .store
+            .call(SaveDocument { name: DocumentName::Contention, expected: 1, text: "no book".to_owned() })
+            .await
+            .unwrap()
+    );
     tokio::time::sleep(SOON).await;
     assert_eq!(process.policy(Scope::LockBusy), fixed(700), "the last known one holds");
-    let refused = process.control.set_tuning(change(900), "ada", None).await.unwrap_err();
+    let refused = process.control.rollouts.set_tuning(change(900), "ada", None).await.unwrap_err();
     assert!(matches!(refused, TuningError::Store(_)), "{refused}");
-    let kept = scene.store.document(DocumentName::Contention).await.unwrap().unwrap();
+    let kept = scene.store.call(ReadDocument { name: DocumentName::Contention }).await.unwrap().unwrap();
     assert_eq!(kept.text, "no book");
 }
 
@@ -130,9 +140,9 @@ async fn a_book_that_grew_too_long_is_shortened_and_not_refused() {
     let process = scene.process("i-1");
     let reason = "é".repeat(4_000);
     for number in 1..=60 {
-        process.control.set_tuning(change(number), "ada", Some(reason.clone())).await.unwrap();
+        process.control.rollouts.set_tuning(change(number), "ada", Some(reason.clone())).await.unwrap();
     }
     assert_eq!(process.policy(Scope::LockBusy), fixed(60));
-    assert_eq!(process.control.book().await.unwrap().versions(Scope::LockBusy).number(), 60);
+    assert_eq!(process.control.rollouts.book().await.unwrap().versions(Scope::LockBusy).number(), 60);
     assert_eq!(roll_back(&process).await.unwrap(), 61);
 }

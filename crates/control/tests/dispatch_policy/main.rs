@@ -7,8 +7,8 @@ mod scene;
 use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
-use interlock_control::dispatch_policy::{self, Configured};
-use interlock_control::reconcile;
+use interlock_control::dispatch_policy::DispatchPolicy;
+use interlock_control::policy::{ExplainTarget, SettlingReport};
 use interlock_model::dispatch_policy::{FailureMode, HoldReason};
 use interlock_model::meta::JobMeta;
 use scene::{Scene, tenant};
@@ -43,7 +43,7 @@ async fn fail_closed_jobs_wait_longer_each_time_and_go_when_the_service_is_back(
     tokio::time::advance(2 * SECOND).await;
     scene.settle(&process).await;
     assert_eq!(scene.claim("acme").await.len(), 40, "nobody waits for the end of its own pause");
-    assert_eq!(process.fail_opens(), 0);
+    assert_eq!(process.policy.fail_opens(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,12 +68,12 @@ async fn fail_open_jobs_go_on_and_each_is_counted_once() {
     scene.service.set_away(true);
     scene.start(&process, "acme", 5).await;
     assert_eq!(scene.settle(&process).await.released, 5);
-    assert_eq!((scene.claim("acme").await.len(), process.fail_opens()), (5, 5));
+    assert_eq!((scene.claim("acme").await.len(), process.policy.fail_opens()), (5, 5));
     scene.service.set_away(false);
     tokio::time::advance(2 * SECOND).await;
     scene.start(&process, "acme", 5).await;
     assert_eq!(scene.settle(&process).await.released, 5);
-    assert_eq!(process.fail_opens(), 5, "what the service has judged is not counted");
+    assert_eq!(process.policy.fail_opens(), 5, "what the service has judged is not counted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn jobs_that_were_held_under_a_policy_that_is_gone_go_on() {
     scene.service.set_away(true);
     scene.start(&strict, "acme", 3).await;
     scene.settle(&strict).await;
-    let free = scene.process(2, &Configured::default());
+    let free = scene.process(2, &DispatchPolicy::default());
     tokio::time::advance(10 * SECOND).await;
     assert_eq!(scene.settle(&free).await.released, 3);
     assert_eq!(scene.claim("acme").await.len(), 3);
@@ -113,8 +113,8 @@ async fn a_bad_line_to_the_store_loses_and_doubles_nothing() {
     let mut failed = 0;
     for _ in 0..60 {
         // Either may be lost on the line, too; the next look finds what is due.
-        let _ = reconcile::run_once(&process).await;
-        failed += dispatch_policy::run_once(&process).await.failed;
+        let _ = process.reconcilers.run_once().await;
+        failed += process.policy.run_once().await.failed;
         tokio::time::advance(8 * SECOND).await;
     }
     scene.line.set_faults(Faults::NONE);
@@ -135,15 +135,13 @@ async fn what_a_rule_allows_goes_to_its_queue_with_the_turn_and_is_never_held() 
     let process = scene.process(1, &policy);
     scene.start(&process, "acme", 3).await;
     assert_eq!(scene.claim("acme").await.len(), 3);
-    assert_eq!(
-        (scene.settle(&process).await, scene.service.asked()),
-        (dispatch_policy::Report::default(), 0)
-    );
+    assert_eq!((scene.settle(&process).await, scene.service.asked()), (SettlingReport::default(), 0));
     assert!(scene.store_due_held().await.is_empty());
     let explained = process
-        .explain_dispatch(
+        .policy
+        .explain(
             &tenant("acme"),
-            &dispatch_policy::Asked::Imagined { topic: "work".parse().unwrap(), meta: JobMeta::default() },
+            &ExplainTarget::Imagined { topic: "work".parse().unwrap(), meta: JobMeta::default() },
         )
         .await;
     assert_eq!(explained.judgement.words(), "rule work says allow");

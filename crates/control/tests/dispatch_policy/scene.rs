@@ -1,5 +1,6 @@
 //! Processes on one store, and one policy service for all of them.
 
+use interlock_backend::verbs::{FindDue, ReadJob, SaveWorkflow, SetLimits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,16 +11,19 @@ use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{InProcessBus, Store, memory};
-use interlock_control::admission::{StartRequest, Started};
-use interlock_control::dispatch_policy::{self, Configured, PolicyService, Report, Service};
+use interlock_control::admission::StartRequest;
+use interlock_control::dispatch_policy::{DispatchPolicy, PolicyService, ServiceConfig};
 use interlock_control::identity::Identity;
+use interlock_control::policy::SettlingReport;
 use interlock_control::service::Foundation;
-use interlock_control::{Control, Settings, reconcile};
+use interlock_control::{Control, Settings};
+use interlock_model::admission::StartOutcome;
 use interlock_model::dispatch_policy::{
     Answer, AnsweredDecision, FailureMode, Hold, Question, Rules, ServiceTerms,
 };
 use interlock_model::limit::Limits;
 use interlock_model::scheduling::Edge;
+use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{Clock, JobId, TenantId, Timestamp, WorkflowId};
 use serde_json::json;
 
@@ -59,7 +63,7 @@ impl PolicyService for Switched {
 }
 
 pub(crate) struct Scene {
-    store: Arc<dyn Store>,
+    store: Store,
     /// What the processes have of the store.
     pub(crate) line: Arc<FaultyStore>,
     pub(crate) service: Arc<Switched>,
@@ -77,22 +81,26 @@ fn workflow() -> WorkflowId {
 impl Scene {
     pub(crate) async fn new() -> Self {
         let clock = Arc::new(RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
-        let store: Arc<dyn Store> = Arc::new(memory::store(clock.clone()));
+        let backend = Arc::new(memory::store(clock.clone()));
+        let store = Store::new(backend.clone());
         let document = json!({"name": "job", "steps": {"step": {"type": "worker", "topic": "work"}}});
-        let document = serde_json::from_value(document).unwrap();
+        let document: WorkflowDocument = serde_json::from_value(document).unwrap();
         for name in ["acme", "globex"] {
-            store.save_workflow(&tenant(name), &workflow(), &document).await.unwrap();
+            store
+                .call(SaveWorkflow { tenant: tenant(name), id: workflow(), document: document.clone() })
+                .await
+                .unwrap();
             let limits = Limits { runs_max: Some(1_000), key_retention: None };
-            store.set_limits(&LimitScope::Tenant(tenant(name)), limits).await.unwrap();
+            store.call(SetLimits { scope: LimitScope::Tenant(tenant(name)), limits }).await.unwrap();
         }
-        let line = Arc::new(FaultyStore::new(store.clone(), 4_711, Faults::NONE));
+        let line = Arc::new(FaultyStore::new(backend, 4_711, Faults::NONE));
         Self { store, line, service: Arc::default(), clock }
     }
 
     /// A policy that leaves everything to the service.
-    pub(crate) fn asking(&self, failure: FailureMode) -> Configured {
-        let service = Service {
-            line: self.service.clone(),
+    pub(crate) fn asking(&self, failure: FailureMode) -> DispatchPolicy {
+        let service = ServiceConfig {
+            client: self.service.clone(),
             place: "http://policy.test".to_owned(),
             terms: ServiceTerms { failure, tenants: std::collections::BTreeMap::new() },
             timeout: Duration::from_secs(1),
@@ -100,12 +108,12 @@ impl Scene {
             failures_max: 3,
             pause: Duration::from_secs(2),
         };
-        Configured { rules: Rules::default(), service: Some(service) }
+        DispatchPolicy { rules: Rules::default(), service: Some(service) }
     }
 
-    pub(crate) fn process(&self, seed: u64, policy: &Configured) -> Arc<Control> {
+    pub(crate) fn process(&self, seed: u64, policy: &DispatchPolicy) -> Arc<Control> {
         let foundation = Foundation {
-            store: self.line.clone(),
+            store: Store::new(self.line.clone()),
             bus: Arc::new(InProcessBus::default()),
             clock: self.clock.clone(),
             identity: Identity::from_seed(seed),
@@ -121,17 +129,20 @@ impl Scene {
         let mut jobs = Vec::new();
         for _ in 0..runs {
             let (tenant, workflow) = (tenant(name), workflow());
-            let started = process.start(StartRequest { tenant, workflow, input: json!({}), key: None }).await;
-            let Ok(Started::New { run, .. }) = started else { panic!("not started: {started:?}") };
+            let started = process
+                .admission
+                .start(StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None })
+                .await;
+            let Ok(StartOutcome::Admitted { run, .. }) = started else { panic!("not started: {started:?}") };
             jobs.push(format!("{run}:step@1").parse().unwrap());
         }
         jobs
     }
 
     /// One look at what is due.
-    pub(crate) async fn settle(&self, process: &Control) -> Report {
-        reconcile::run_once(process).await.unwrap();
-        dispatch_policy::run_once(process).await
+    pub(crate) async fn settle(&self, process: &Control) -> SettlingReport {
+        process.reconcilers.run_once().await.unwrap();
+        process.policy.run_once().await
     }
 
     pub(crate) async fn claim(&self, name: &str) -> Vec<Claimed> {
@@ -144,15 +155,15 @@ impl Scene {
             term: LeaseTerm::For(Duration::from_hours(1)),
             edge: Edge::Http,
         };
-        self.store.claim(claim).await.unwrap()
+        self.store.call(claim).await.unwrap()
     }
 
     pub(crate) async fn hold(&self, job: &JobId) -> Option<Hold> {
-        self.store.job(&tenant("acme"), job).await.unwrap().unwrap().hold
+        self.store.call(ReadJob { tenant: tenant("acme"), job: job.clone() }).await.unwrap().unwrap().hold
     }
 
     pub(crate) async fn store_due_held(&self) -> Vec<TenantId> {
-        self.store.due(10).await.unwrap().held
+        self.store.call(FindDue { limit: 10 }).await.unwrap().held
     }
 
     pub(crate) fn now(&self) -> Timestamp {

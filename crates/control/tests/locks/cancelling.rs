@@ -1,5 +1,7 @@
 //! Cancelled at any await, a guard or a waiter leaves nothing behind but what ends by itself.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{ListLockHistory, RenewLock};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,9 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use interlock_backend::faulty::Faults;
-use interlock_backend::locks::{Acquire, Acquired, LockStore as _};
+use interlock_backend::locks::{AcquireLock, Acquired};
 use interlock_backend::{PageRequest, StoreError};
-use interlock_control::locks::AskForLock;
+use interlock_control::locks::UserLockRequest;
 use interlock_model::lock::{LockEnd, LockLimits, LockMode, LockName};
 use interlock_model::{LockToken, Timestamp};
 use rand::rngs::ChaCha8Rng;
@@ -48,8 +50,8 @@ fn name(kind: &str, number: usize) -> LockName {
     LockName::Of(tenant, format!("{kind}-{number}").parse().unwrap())
 }
 
-fn try_now(name: &LockName) -> Acquire {
-    Acquire {
+fn try_now(name: &LockName) -> AcquireLock {
+    AcquireLock {
         lock: name.clone(),
         owner: "newcomer".parse().unwrap(),
         mode: LockMode::Exclusive,
@@ -64,7 +66,7 @@ fn try_now(name: &LockName) -> Acquire {
 
 /// Whether somebody who has just come gets the lock at once: nobody holds it, and nobody stands in line.
 async fn is_free(scene: &Scene, name: &LockName) -> bool {
-    matches!(scene.store.acquire(&try_now(name)).await.unwrap().answer, Acquired::Granted(_))
+    matches!(scene.store.call(try_now(name)).await.unwrap().answer, Acquired::Granted(_))
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,8 +82,8 @@ async fn l5_after_10_000_cancelled_acquires_every_lock_comes_free_by_itself() {
         // Four for each lock: some hold, some wait, all may go at any moment.
         let asked = (0..AT_ONCE).map(|number| {
             let lock = name("a", batches * AT_ONCE + number / 4);
-            let asked = AskForLock { lock, ..ask("any", &format!("w-{number}"), ttl) };
-            cancel_after(random.random_range(0..8), process.control.acquire_lock(asked, &never))
+            let asked = UserLockRequest { lock, ..ask("any", &format!("w-{number}"), ttl) };
+            cancel_after(random.random_range(0..8), process.control.locks.acquire(asked, &never))
         });
         for ended in join_all(asked.collect::<Vec<_>>()).await {
             cancelled += usize::from(ended.is_none());
@@ -113,14 +115,14 @@ async fn guard_and_drop(scene: &Scene, process: &Process, name: LockName, polls:
     let ttl = Duration::from_millis(600);
     let asked_at = Instant::now();
     let call: LockToken = format!("t-{}", name.resource().as_str()).parse().unwrap();
-    let asked = Acquire { ttl, call: call.clone(), request: "guard".parse().unwrap(), ..try_now(&name) };
-    assert!(matches!(scene.store.acquire(&asked).await.unwrap().answer, Acquired::Granted(_)));
+    let asked = AcquireLock { ttl, call: call.clone(), request: "guard".parse().unwrap(), ..try_now(&name) };
+    assert!(matches!(scene.store.call(asked.clone()).await.unwrap().answer, Acquired::Granted(_)));
     let work = async {
         for _ in 0..40 {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let item = process.control.item_lock(name.clone(), call.clone(), term(asked_at, ttl));
+    let item = process.item_lock(name.clone(), call.clone(), term(asked_at, ttl));
     let was_cancelled = cancel_after(polls, item.guard(work)).await.is_none();
     let held = scene.holder(&name).await;
     Dropped { name, token: call, expires_at: held.map(|grant| grant.expires_at), was_cancelled }
@@ -129,7 +131,8 @@ async fn guard_and_drop(scene: &Scene, process: &Process, name: LockName, polls:
 /// How the hold ended, and when.
 async fn end_of(scene: &Scene, dropped: &Dropped) -> Result<(LockEnd, Timestamp), StoreError> {
     let page = PageRequest { limit: 10, after: None };
-    let history = scene.store.lock_history(&dropped.name, &page).await?.items;
+    let history =
+        scene.store.call(ListLockHistory { lock: dropped.name.clone(), page: page.clone() }).await?.items;
     let end = history.into_iter().find(|event| event.token == dropped.token && event.end.is_some()).unwrap();
     Ok((end.end.unwrap(), end.at))
 }
@@ -147,10 +150,10 @@ async fn l4_after_10_000_dropped_guards_no_renewal_was_sent_and_every_lock_ran_o
             guard_and_drop(&scene, &process, name, random.random_range(0..60))
         });
         let dropped = join_all(guards.collect::<Vec<_>>()).await;
-        renewals = process.wire.done("renew a lock").len();
+        renewals = process.wire.done(RenewLock::ACTION).len();
         batches += 1;
         sleep(Duration::from_secs(2)).await;
-        assert_eq!(process.wire.done("renew a lock").len(), renewals, "a renewal outlived its guard");
+        assert_eq!(process.wire.done(RenewLock::ACTION).len(), renewals, "a renewal outlived its guard");
         for dropped in dropped {
             cancelled += usize::from(dropped.was_cancelled);
             let (end, at) = end_of(&scene, &dropped).await.unwrap();

@@ -1,13 +1,15 @@
 //! Many results on one run: they become few writes, and nobody waits for it.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{Commit, ReadRun, RecordResult, ReleaseRun};
 use std::time::Duration;
 
 use interlock_backend::Wake;
-use interlock_backend::jobs::{Claim, Claimed, JobStore as _, LeaseTerm, Report};
-use interlock_backend::runs::RunStore as _;
+use interlock_backend::jobs::{Claim, Claimed, LeaseTerm, Report};
 use interlock_control::Control;
-use interlock_control::admission::{StartRequest, Started};
+use interlock_control::admission::StartRequest;
 use interlock_control::service::{Roles, run_stages};
+use interlock_model::admission::StartOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::RunStatus;
 use interlock_model::scheduling::Edge;
@@ -30,10 +32,14 @@ async fn fan_out(control: &Control, items: usize, fields: Value) -> RunId {
     let mut step = json!({"type": "worker", "topic": "work", "for_each": "input.items"});
     step.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     let document = json!({"id": "fan", "name": "fan", "steps": {"each": step}});
-    control.save_workflow(&tenant(), serde_json::from_value(document).unwrap()).await.unwrap();
+    control.documents.save_workflow(&tenant(), serde_json::from_value(document).unwrap()).await.unwrap();
     let (workflow, input) = ("fan".parse().unwrap(), json!({"items": vec![0; items]}));
-    let started = control.start(StartRequest { tenant: tenant(), workflow, input, key: None }).await.unwrap();
-    let Started::New { run, .. } = started else { panic!("not started: {started:?}") };
+    let started = control
+        .admission
+        .start(StartRequest { tenant: tenant(), workflow, input, key: None, parent_span: None })
+        .await
+        .unwrap();
+    let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
     sleep(Duration::from_secs(1)).await;
     run
 }
@@ -49,20 +55,29 @@ async fn claim(scene: &Scene) -> Vec<Claimed> {
         term: LeaseTerm::For(Duration::from_hours(1)),
         edge: Edge::Http,
     };
-    scene.store.claim(claim).await.unwrap()
+    scene.store.call(claim).await.unwrap()
 }
 
 /// As any replica does it: into the store, and a word to all.
 async fn complete(scene: &Scene, claimed: &Claimed) {
     let outcome = JobOutcome::Completed { output: json!({}) };
-    let report = scene.store.report(&tenant(), &claimed.job.id, claimed.lease.fence, outcome).await.unwrap();
+    let report = scene
+        .store
+        .call(RecordResult {
+            tenant: tenant(),
+            job: claimed.job.id.clone(),
+            fence: claimed.lease.fence,
+            outcome,
+        })
+        .await
+        .unwrap();
     assert_eq!(report, Report::Recorded);
     interlock_backend::Bus::wake(&*scene.bus, Wake::RunReady { tenant: tenant() });
 }
 
 /// Status and version of the run.
 async fn standing(scene: &Scene, run: RunId) -> (RunStatus, u64) {
-    let run = scene.store.run(&tenant(), run).await.unwrap().unwrap();
+    let run = scene.store.call(ReadRun { tenant: tenant(), run }).await.unwrap().unwrap();
     (run.head.status, run.head.version)
 }
 
@@ -72,7 +87,7 @@ async fn settle() {
 }
 
 fn commits(processes: &[Process]) -> usize {
-    processes.iter().map(|process| process.wire.done("commit a run").len()).sum()
+    processes.iter().map(|process| process.wire.done(Commit::ACTION).len()).sum()
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +127,7 @@ async fn a_lone_result_is_written_at_once_however_many_jobs_are_out() {
         assert_eq!(standing(&scene, run).await, (RunStatus::Running, version + 1));
         sleep(scene.settings.gather_max).await;
     }
-    assert!(process.wire.done("let go of a run").is_empty(), "nothing was held back");
+    assert!(process.wire.done(ReleaseRun::ACTION).is_empty(), "nothing was held back");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +158,7 @@ async fn a_run_that_is_held_back_is_cancelled_as_soon_as_its_moment_is_over() {
     settle().await;
     let held_back = standing(&scene, run).await;
     let began = Instant::now();
-    process.control.cancel_run(&tenant(), run, "me").await.unwrap();
+    process.control.runs.cancel(&tenant(), run, "me").await.unwrap();
     assert_eq!(
         standing(&scene, run).await,
         (RunStatus::Cancelled, held_back.1 + 1),

@@ -1,10 +1,12 @@
 //! A holder stops before anybody else is let in, and is told why.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{AcquireLock, ReadLock, RenewLock};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
-use interlock_control::locks::Loss;
+use interlock_control::lease::Loss;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep};
@@ -46,7 +48,7 @@ async fn black_hole(seed: u64) -> Told {
     let scene = Scene::new();
     let (holder, contender) = (scene.process(seed), scene.process(seed + 1_000));
     let ttl = Duration::from_millis(random.random_range(1_000..60_000));
-    for action in ["acquire a lock", "renew a lock"] {
+    for action in [AcquireLock::ACTION, RenewLock::ACTION] {
         // The answer may be on its way for longer than the margin: who counts from it is late.
         let (request, answer) = (random.random_range(0..30), random.random_range(0..130));
         holder.wire.slow_down_both(action, ttl * request / 1_000, ttl * answer / 1_000);
@@ -61,7 +63,7 @@ async fn black_hole(seed: u64) -> Told {
     let when = ttl * random.random_range(0..3_000) / 1_000;
     let stopped_at = Arc::new(Mutex::new(None));
     let work = Work { stopped_at: stopped_at.clone() }.go_on(ttl / random.random_range(3..50));
-    let guarded = holder.control.item_lock(lock("db"), grant.token, term(asked_at, ttl)).guard(work);
+    let guarded = holder.item_lock(lock("db"), grant.token, term(asked_at, ttl)).guard(work);
     let cut = async {
         sleep(when).await;
         holder.wire.cut(how);
@@ -69,7 +71,8 @@ async fn black_hole(seed: u64) -> Told {
     let (lost, ()) = tokio::join!(guarded, cut);
     assert_eq!(lost, Err(Loss::Deadline), "seed {seed}");
     let stopped_at = stopped_at.lock().unwrap().unwrap();
-    let heard = holder.wire.done("renew a lock").into_iter().chain(holder.wire.done("acquire a lock")).max();
+    let heard =
+        holder.wire.done(RenewLock::ACTION).into_iter().chain(holder.wire.done(AcquireLock::ACTION)).max();
     let lease_ends = heard.unwrap() + ttl;
     assert!(stopped_at < lease_ends, "seed {seed}: the work went on for {:?}", stopped_at - lease_ends);
     let next_at = next.await.unwrap();
@@ -105,7 +108,7 @@ async fn work_for_a_minute(disturb: impl AsyncFn(&Process)) -> (Result<(), Loss>
     let process = scene.process(1);
     let asked_at = Instant::now();
     let grant = process.acquire(ask("db", "holder", ttl)).await;
-    let item = process.control.item_lock(lock("db"), grant.token.clone(), term(asked_at, ttl));
+    let item = process.item_lock(lock("db"), grant.token.clone(), term(asked_at, ttl));
     let work = sleep(Duration::from_mins(1));
     let (done, ()) = tokio::join!(item.guard(work), disturb(&process));
     (done, asked_at.elapsed())
@@ -117,10 +120,10 @@ async fn work_that_takes_longer_than_its_lease_is_done_under_renewals_and_the_lo
     let process = scene.process(1);
     let (asked_at, ttl) = (Instant::now(), Duration::from_secs(10));
     let grant = process.acquire(ask("db", "holder", ttl)).await;
-    let item = process.control.item_lock(lock("db"), grant.token, term(asked_at, ttl));
+    let item = process.item_lock(lock("db"), grant.token, term(asked_at, ttl));
     item.guard(sleep(Duration::from_mins(1))).await.unwrap();
     assert_eq!(scene.holder(&lock("db")).await, None);
-    let renewals = process.wire.done("renew a lock");
+    let renewals = process.wire.done(RenewLock::ACTION);
     assert!((16..=20).contains(&renewals.len()), "{} renewals in 18 thirds of the lease", renewals.len());
     let pauses: Vec<_> = renewals.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.iter().any(|pause| *pause != pauses[0]), "they are spread");
@@ -162,15 +165,25 @@ async fn l21_a_store_that_certainly_fails_is_given_up_on_before_the_lease_ends()
 async fn a_holder_whose_hold_was_ended_by_force_is_told_at_the_next_renewal() {
     let (done, after) = work_for_a_minute(async |process| {
         sleep(Duration::from_secs(1)).await;
-        let token =
-            process.control.store().lock(&lock("db")).await.unwrap().unwrap().view.holders[0].token.clone();
-        let forced = interlock_backend::locks::ForcedRelease {
+        let token = process
+            .control
+            .process
+            .reader()
+            .call(ReadLock { lock: lock("db") })
+            .await
+            .unwrap()
+            .unwrap()
+            .view
+            .holders[0]
+            .token
+            .clone();
+        let forced = interlock_backend::locks::ForceReleaseLock {
             lock: lock("db"),
             expected: token,
             by: "ops".to_owned(),
             reason: "it hangs".to_owned(),
         };
-        process.control.force_release_lock(&forced).await.unwrap();
+        process.control.locks.force_release(&forced).await.unwrap();
     })
     .await;
     assert!(matches!(done, Err(Loss::Refused(_))), "{done:?}");
@@ -190,7 +203,7 @@ async fn l20_a_shutdown_that_takes_its_time_is_cut_off_before_the_lease_ends() {
         // Tidying up, for longer than the margin, and longer than the lease.
         sleep(Duration::from_hours(1)).await;
     };
-    let item = process.control.item_lock(lock("db"), grant.token, term(asked_at, ttl));
+    let item = process.item_lock(lock("db"), grant.token, term(asked_at, ttl));
     let stop = async {
         sleep(Duration::from_secs(8)).await;
         shutdown.cancel();
@@ -198,7 +211,7 @@ async fn l20_a_shutdown_that_takes_its_time_is_cut_off_before_the_lease_ends() {
     };
     let (lost, ()) = tokio::join!(item.guard(work), stop);
     assert_eq!(lost, Err(Loss::Deadline));
-    let heard = process.wire.done("renew a lock").into_iter().max().unwrap();
+    let heard = process.wire.done(RenewLock::ACTION).into_iter().max().unwrap();
     assert!(heard.elapsed() < ttl, "the work outlived its lease: {:?}", heard.elapsed());
 }
 
@@ -209,7 +222,7 @@ async fn after_a_pause_the_work_does_not_take_one_step_under_a_lease_that_ran_ou
     let process = scene.process(1);
     let asked_at = Instant::now();
     let grant = process.acquire(ask("db", "holder", ttl)).await;
-    let item = process.control.item_lock(lock("db"), grant.token, term(asked_at, ttl));
+    let item = process.item_lock(lock("db"), grant.token, term(asked_at, ttl));
     let steps = Mutex::new(0);
     let work = async {
         loop {
@@ -236,7 +249,7 @@ async fn l14_a_grant_that_arrives_after_its_lease_is_no_grant() {
     let never = CancellationToken::new();
     for number in 0..50 {
         let asked_at = Instant::now();
-        let answer = process.control.acquire_lock(ask(&format!("db-{number}"), "late", ttl), &never).await;
+        let answer = process.control.locks.acquire(ask(&format!("db-{number}"), "late", ttl), &never).await;
         if answer.is_ok() {
             assert!(asked_at.elapsed() < ttl, "what is returned as granted had run out");
         }

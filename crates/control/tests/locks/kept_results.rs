@@ -1,12 +1,12 @@
 //! What a worker has said and was told is kept: it counts, whoever is slow, and is counted from when it came.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{ExtendJobLease, FindDue, ReadDeadLetter, ReadRun};
 use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::RuntimeClock;
-use interlock_backend::dead_letters::DeadLetterStore as _;
-use interlock_backend::jobs::{JobStore as _, LeaseTerm};
-use interlock_backend::runs::RunStore as _;
+use interlock_backend::jobs::LeaseTerm;
 use interlock_control::Control;
 use interlock_control::identity::Identity;
 use interlock_control::reconcile;
@@ -30,9 +30,17 @@ async fn a_result_that_came_in_time_is_not_refused_because_its_run_was_busy_for_
     let claimed = crowded_run(&scene, &process.control, 2).await;
     hold(&scene, &claimed[0], 4 * SECOND).await;
     let (job, fence) = (&claimed[1].job.id, claimed[1].lease.fence);
-    let short = scene.store.hold(&acme(), job, fence, LeaseTerm::For(2 * SECOND)).await;
+    let short = scene
+        .store
+        .call(ExtendJobLease {
+            tenant: acme(),
+            job: job.clone(),
+            fence,
+            term: Some(LeaseTerm::For(2 * SECOND)),
+        })
+        .await;
     assert!(short.is_ok(), "{short:?}");
-    tokio::spawn(reconcile::run(process.control.clone(), CancellationToken::new()));
+    tokio::spawn(reconcile::run(process.control.reconcilers.clone(), CancellationToken::new()));
     let began = Instant::now();
     assert_eq!(hand_in(&process.control, &claimed[1]).await, Ok(()));
     assert_eq!(began.elapsed(), 3 * SECOND, "it waited for as long as it may, and was put off");
@@ -46,8 +54,8 @@ async fn what_a_result_has_waited_counts_from_when_it_came() {
     hold(&scene, &claimed[0], Duration::from_millis(3_200)).await;
     hand_in(&process.control, &claimed[1]).await.unwrap();
     sleep(Duration::from_millis(500)).await;
-    assert_eq!(reconcile::run_once(&process.control).await.unwrap().results_delivered, 1);
-    let counted = process.control.contention().tally().counted().control;
+    assert_eq!(process.control.reconcilers.run_once().await.unwrap().results_delivered, 1);
+    let counted = process.control.contention.tally().counted().control;
     assert_eq!((counted.results, counted.lock_wait.sum_ms().round()), (2, 7_000.0), "both came 3.5 s ago");
 }
 
@@ -60,8 +68,13 @@ async fn a_dead_letter_keeps_what_the_worker_has_said() {
     hold(&scene, &claimed[0], AN_HOUR).await;
     hand_in(&process.control, &claimed[1]).await.unwrap();
     sleep(SECOND).await;
-    reconcile::run_once(&process.control).await.unwrap();
-    let letter = scene.store.dead_letter(&acme(), &claimed[1].job.id).await.unwrap().unwrap();
+    process.control.reconcilers.run_once().await.unwrap();
+    let letter = scene
+        .store
+        .call(ReadDeadLetter { tenant: acme(), job: claimed[1].job.id.clone() })
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((letter.attempts, letter.result), (2, Some(completed())));
 }
 
@@ -72,9 +85,9 @@ async fn results_that_are_put_off_cost_no_look_before_they_are_due() {
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 12).await;
     hold(&scene, &claimed[0], AN_HOUR).await;
-    tokio::spawn(reconcile::run(process.control.clone(), CancellationToken::new()));
+    tokio::spawn(reconcile::run(process.control.reconcilers.clone(), CancellationToken::new()));
     sleep(SECOND).await;
-    let looks = || process.wire.done("look for work").len();
+    let looks = || process.wire.done(FindDue::ACTION).len();
     let before = looks();
     for result in &claimed[1..] {
         hand_in(&process.control, result).await.unwrap();
@@ -91,7 +104,7 @@ async fn results_are_written_although_the_clock_of_who_started_the_run_is_ahead(
     let scene = Scene::new();
     let process = scene.process(1);
     let foundation = Foundation {
-        store: process.faulty.clone(),
+        store: interlock_backend::Store::new(process.faulty.clone()),
         bus: scene.bus.clone(),
         clock: Arc::new(RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_805_000))),
         identity: Identity::from_seed(9),
@@ -103,10 +116,12 @@ async fn results_are_written_although_the_clock_of_who_started_the_run_is_ahead(
     let _engine = engine(&process);
     let claimed = crowded_run(&scene, &ahead, 16).await;
     let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
-    let version = async || scene.store.run(&acme(), job.run).await.unwrap().unwrap().head.version;
+    let version = async || {
+        scene.store.call(ReadRun { tenant: acme(), run: job.run }).await.unwrap().unwrap().head.version
+    };
     let before = version().await;
     sleep(Duration::from_millis(200)).await;
-    let _ = process.control.report(&acme(), job, fence, completed()).await.unwrap();
+    let _ = process.control.results.report(&acme(), job, fence, completed()).await.unwrap();
     sleep(Duration::from_millis(100)).await;
     assert!(version().await > before, "a result waits no longer than the longest gathering");
 }

@@ -4,10 +4,10 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use interlock_backend::StoreError;
-use interlock_backend::local::{Decide, Decision, Executor, LocalStore, View};
-use interlock_backend::memory::MemoryStore;
-use interlock_model::Timestamp;
+use async_trait::async_trait;
+use interlock_backend::verbs::{Admit, Answer, Request};
+use interlock_backend::{Backend, StoreError};
+use interlock_model::admission::StartOutcome;
 use tokio::time::{Instant, sleep};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -114,40 +114,31 @@ async fn sleep_unless_zero(time: Duration) {
     }
 }
 
-pub(crate) struct Line {
-    memory: Arc<MemoryStore>,
+struct Line {
+    store: Arc<dyn Backend>,
     wire: Arc<Wire>,
 }
 
 /// The store, as a process sees it over `wire`.
-pub(crate) fn store_over(wire: Arc<Wire>, memory: Arc<MemoryStore>) -> LocalStore<Line> {
-    LocalStore::new(Line { memory, wire })
+pub(crate) fn over(wire: Arc<Wire>, store: Arc<dyn Backend>) -> Arc<dyn Backend> {
+    Arc::new(Line { store, wire })
 }
 
-impl Executor for Line {
-    async fn write<R: Send + 'static>(
-        &self,
-        action: &'static str,
-        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
+#[async_trait]
+impl Backend for Line {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let action = request.action();
         self.wire.arrive(action).await;
-        let answer = self.memory.tables().write(action, decide).await;
+        let answer = self.store.ask(request).await;
         self.wire.answer(action).await;
         answer
     }
 
-    async fn read<R: Send + 'static>(
-        &self,
-        action: &'static str,
-        look: impl FnOnce(&dyn View, Timestamp) -> Result<R, StoreError> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        self.wire.arrive(action).await;
-        let answer = self.memory.tables().read(action, look).await;
-        self.wire.answer(action).await;
-        answer
-    }
-
-    fn peek<R>(&self, _: &Decide<'_, R>) -> Option<R> {
+    fn refusal(&self, _: &Admit) -> Option<StartOutcome> {
         None
+    }
+
+    fn commands_sent(&self) -> u64 {
+        self.store.commands_sent()
     }
 }

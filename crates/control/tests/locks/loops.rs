@@ -1,15 +1,18 @@
 //! Loops that one replica at a time runs.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{
+    ListLockHistory, ReadRegistry, ReadSnapshot, RecordBeat, RegisterNatsWorker, SaveSnapshot,
+};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claim, JobStore as _, LeaseTerm};
-use interlock_backend::locks::LockStore as _;
-use interlock_backend::registry::{Beat, Handshake, RegistryStore as _};
+use interlock_backend::jobs::{Claim, LeaseTerm};
+use interlock_backend::registry::{Beat, Handshake};
 use interlock_backend::{Bus as _, PageRequest, Wake};
-use interlock_control::locks::{LoopLock, Loss};
-use interlock_control::reconcile::ticking::{self, Report, Tick};
-use interlock_control::reconcile::{LostJobs, StandingRuns, WaitingJobs};
+use interlock_control::lease::Loss;
+use interlock_control::reconcile::ticking::{self, Tick, TickReport};
+use interlock_control::reconcile::{LostJobs, StuckRuns, WaitingJobs};
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, Timestamp};
@@ -26,7 +29,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 const TTL: Duration = Duration::from_secs(10);
 
 async fn snapshot(scene: &Scene) -> Option<Value> {
-    scene.store.snapshot().await.unwrap().map(|text| serde_json::from_str(&text).unwrap())
+    scene.store.call(ReadSnapshot).await.unwrap().map(|text| serde_json::from_str(&text).unwrap())
 }
 
 fn captured_at(snapshot: &Value) -> Timestamp {
@@ -54,8 +57,11 @@ async fn three_replicas(scene: &Scene, stages: &mut JoinSet<()>) -> Vec<(Process
     let mut replicas = Vec::new();
     for seed in 1..=3 {
         let process = scene.process(seed);
-        let looped =
-            ticking::run(process.control.clone(), StageLock::SnapshotWriter, CancellationToken::new());
+        let looped = ticking::run(
+            process.control.reconcilers.clone(),
+            StageLock::SnapshotWriter,
+            CancellationToken::new(),
+        );
         replicas.push((process, stages.spawn(looped)));
         sleep(Duration::from_millis(1_300)).await;
     }
@@ -84,8 +90,10 @@ async fn another_replica_ticks_within_the_lease_of_the_holder_that_died() {
         let replicas = three_replicas(&scene, &mut stages).await;
         sleep(PERIOD * 2 + Duration::from_millis(moment * 250)).await;
         let writer = snapshot(&scene).await.unwrap()["writer"].as_str().unwrap().to_owned();
-        let (_, task) =
-            replicas.iter().find(|(process, _)| process.control.instance().as_str() == writer).unwrap();
+        let (_, task) = replicas
+            .iter()
+            .find(|(process, _)| process.control.process.instance().as_str() == writer)
+            .unwrap();
         task.abort();
         let died_at = Instant::now();
         while snapshot(&scene).await.unwrap()["writer"] == writer.as_str() {
@@ -100,14 +108,14 @@ async fn a_holder_whose_answer_was_lost_finds_its_lock_again() {
     let scene = Scene::new();
     let process = scene.process(1);
     let stage = StageLock::SnapshotWriter;
-    let mut lock = LoopLock::new(&process.control, stage);
+    let mut lock = process.control.reconcilers.loop_lock(stage);
     process.wire.cut(Cut::AnswersVanish);
-    let unheard = tokio::time::timeout(Duration::from_secs(1), lock.tick(&process.control)).await;
+    let unheard = tokio::time::timeout(Duration::from_secs(1), lock.tick(&process.control.process)).await;
     assert!(unheard.is_err());
     process.wire.cut(Cut::Open);
     sleep(Duration::from_secs(4)).await;
     let before = scene.holder(&LockName::Stage(stage)).await.unwrap();
-    let hold = lock.tick(&process.control).await.unwrap().unwrap();
+    let hold = lock.tick(&process.control.process).await.unwrap().unwrap();
     assert_eq!(hold.fence(), before.fence, "it is the same hold");
     let after = scene.holder(&LockName::Stage(stage)).await.unwrap();
     assert_eq!(after.expires_at.since(before.expires_at), PERIOD, "for its whole time from now on");
@@ -118,35 +126,43 @@ async fn a_paused_writers_late_snapshot_is_refused_and_it_goes_on_as_another() {
     let scene = Scene::new();
     let (paused, other) = (scene.process(1), scene.process(2));
     let stage = StageLock::SnapshotWriter;
-    let (mut its, mut others) = (LoopLock::new(&paused.control, stage), LoopLock::new(&other.control, stage));
-    let fence = its.tick(&paused.control).await.unwrap().unwrap().fence();
+    let (mut its, mut others) =
+        (paused.control.reconcilers.loop_lock(stage), other.control.reconcilers.loop_lock(stage));
+    let fence = its.tick(&paused.control.process).await.unwrap().unwrap().fence();
     // Its own snapshot is on its way for longer than the lease, and the process does not run meanwhile.
-    paused.wire.slow_down("save the snapshot of the workers", TTL * 2);
-    let mut late = Box::pin(ticking::run_once(&paused.control, &mut its, stage));
+    paused.wire.slow_down(SaveSnapshot::ACTION, TTL * 2);
+    let mut late = Box::pin(paused.control.reconcilers.tick(&mut its, stage));
     assert!(futures_util::poll!(late.as_mut()).is_pending());
     sleep(TTL + Duration::from_millis(1)).await;
-    let ticked = ticking::run_once(&other.control, &mut others, stage).await.unwrap();
-    assert!(matches!(ticked, Tick::Done(Report::Snapshot(_))), "{ticked:?}");
+    let ticked = other.control.reconcilers.tick(&mut others, stage).await.unwrap();
+    assert!(matches!(ticked, Tick::Done(TickReport::Snapshot(_))), "{ticked:?}");
     let written = snapshot(&scene).await;
 
     assert_eq!(late.await, Ok(Tick::Dropped(Loss::Deadline)));
-    let refused = scene.store.save_snapshot(fence, "{}").await;
+    let refused = scene.store.call(SaveSnapshot { fence, snapshot: "{}".to_owned() }).await;
     assert!(matches!(refused, Err(StoreError::Fenced { held, .. }) if held == fence), "{refused:?}");
     assert_eq!(snapshot(&scene).await, written);
-    assert_eq!(ticking::run_once(&paused.control, &mut its, stage).await, Ok(Tick::NotOurs));
+    assert_eq!(paused.control.reconcilers.tick(&mut its, stage).await, Ok(Tick::NotOurs));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_says_when_by_whom_and_under_which_fence_it_was_written() {
     let scene = Scene::new();
     let process = scene.process(1);
-    let worker = "w-1".parse().unwrap();
-    scene.store.introduce(&worker, &Handshake { topics: vec!["work".parse().unwrap()] }).await.unwrap();
+    let worker: interlock_model::WorkerId = "w-1".parse().unwrap();
+    scene
+        .store
+        .call(RegisterNatsWorker {
+            worker: worker.clone(),
+            handshake: Handshake { topics: vec!["work".parse().unwrap()] },
+        })
+        .await
+        .unwrap();
     let beat = Beat { jobs_active: 2, jobs_max: 8, ..Beat::default() };
-    scene.store.beat(&worker, &beat).await.unwrap();
-    let now = scene.store.registry().await.unwrap().now;
-    let mut lock = LoopLock::new(&process.control, StageLock::SnapshotWriter);
-    let _ = ticking::run_once(&process.control, &mut lock, StageLock::SnapshotWriter).await.unwrap();
+    scene.store.call(RecordBeat { worker: worker.clone(), beat: beat.clone() }).await.unwrap();
+    let now = scene.store.call(ReadRegistry).await.unwrap().now;
+    let mut lock = process.control.reconcilers.loop_lock(StageLock::SnapshotWriter);
+    let _ = process.control.reconcilers.tick(&mut lock, StageLock::SnapshotWriter).await.unwrap();
     let held = scene.holder(&LockName::Stage(StageLock::SnapshotWriter)).await.unwrap();
     let snapshot = snapshot(&scene).await.unwrap();
     assert_eq!(captured_at(&snapshot), now);
@@ -168,7 +184,7 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
 
     let ticked = tick(&process, StageLock::PendingReplayer).await;
     let found = WaitingJobs { tenants: 1, jobs_announced: 1, ..WaitingJobs::default() };
-    assert_eq!(ticked, Tick::Done(Report::WaitingJobs(found)));
+    assert_eq!(ticked, Tick::Done(TickReport::WaitingJobs(found)));
     let (tenant, topic) = ("acme".parse().unwrap(), "work".parse().unwrap());
     assert_eq!(heard.try_recv(), Ok(Wake::JobsReady { tenant, topic, jobs: 1 }));
 
@@ -181,21 +197,21 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
         term: LeaseTerm::For(Duration::from_secs(2)),
         edge: Edge::Http,
     };
-    assert_eq!(scene.store.claim(claim).await.unwrap().len(), 1);
+    assert_eq!(scene.store.call(claim).await.unwrap().len(), 1);
     sleep(Duration::from_secs(3)).await;
     let ticked = tick(&process, StageLock::Reconciler).await;
     let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [1, 0], jobs_lost: 1 };
-    assert_eq!(ticked, Tick::Done(Report::LostJobs(found)));
+    assert_eq!(ticked, Tick::Done(TickReport::LostJobs(found)));
 
     let ticked = tick(&process, StageLock::EngineReconciler).await;
-    let found = StandingRuns { tenants_ready: 1 };
-    assert_eq!(ticked, Tick::Done(Report::StandingRuns(found)));
+    let found = StuckRuns { tenants_ready: 1 };
+    assert_eq!(ticked, Tick::Done(TickReport::StuckRuns(found)));
     let woken: Vec<_> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
     assert_eq!(woken.last(), Some(&Wake::RunReady { tenant: "acme".parse().unwrap() }));
 }
 
 async fn tick(process: &Process, stage: StageLock) -> Tick {
-    ticking::run_once(&process.control, &mut LoopLock::new(&process.control, stage), stage).await.unwrap()
+    process.control.reconcilers.tick(&mut process.control.reconcilers.loop_lock(stage), stage).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,11 +220,15 @@ async fn a_stage_lock_is_held_for_its_time_and_never_given_back() {
     let process = scene.process(1);
     for stage in StageLock::ALL {
         let _ = tick(&process, stage).await;
-        let row = process.control.settings().locks.stage(stage);
+        let row = process.control.process.settings().locks.stage(stage);
         let held = scene.holder(&LockName::Stage(stage)).await.unwrap();
         assert_eq!(held.expires_at.since(held.acquired_at), row.ttl);
         let page = PageRequest { limit: 10, after: None };
-        let history = scene.store.lock_history(&LockName::Stage(stage), &page).await.unwrap();
+        let history = scene
+            .store
+            .call(ListLockHistory { lock: LockName::Stage(stage), page: page.clone() })
+            .await
+            .unwrap();
         assert!(history.items.iter().all(|event| event.end.is_none()), "{:?}", history.items);
     }
 }

@@ -5,6 +5,7 @@
 
 mod cancelling;
 mod deliveries;
+mod delivery_turns;
 mod gathering;
 mod holders;
 mod kept_results;

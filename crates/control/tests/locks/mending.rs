@@ -1,14 +1,12 @@
 //! What is planted straight into the store, and what the loops make of it.
 
+use interlock_backend::verbs::{ExtendJobLease, ListActiveRuns, ReadRun, ReadUsage, ReadWorker};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claim, JobStore as _, LeaseTerm};
+use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::local::{Changes, Decision, Executor as _, Pick, Table, View};
-use interlock_backend::runs::RunStore as _;
-use interlock_backend::workers::WorkerStore as _;
-use interlock_control::locks::LoopLock;
-use interlock_control::reconcile::ticking::{self, Report, Tick};
+use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_control::reconcile::{DriftedSlots, DueTimers, LostJobs, Retention, WaitingJobs};
 use interlock_model::TenantId;
 use interlock_model::job::StaleState;
@@ -23,22 +21,22 @@ fn acme() -> TenantId {
     "acme".parse().unwrap()
 }
 
-async fn tick(process: &Process, stage: StageLock) -> Report {
-    let mut lock = LoopLock::new(&process.control, stage);
-    match ticking::run_once(&process.control, &mut lock, stage).await.unwrap() {
+async fn tick(process: &Process, stage: StageLock) -> TickReport {
+    let mut lock = process.control.reconcilers.loop_lock(stage);
+    match process.control.reconcilers.tick(&mut lock, stage).await.unwrap() {
         Tick::Done(report) => report,
         other @ (Tick::NotOurs | Tick::Dropped(_)) => panic!("no tick: {other:?}"),
     }
 }
 
 /// The next tick of the same stage is another process's: wait for the lock to end.
-async fn tick_again(process: &Process, stage: StageLock) -> Report {
-    sleep(process.control.settings().locks.stage(stage).ttl).await;
+async fn tick_again(process: &Process, stage: StageLock) -> TickReport {
+    sleep(process.control.process.settings().locks.stage(stage).ttl).await;
     tick(process, stage).await
 }
 
 async fn plant(scene: &Scene, change: impl FnOnce(&dyn View, &mut Changes) + Send + 'static) {
-    let write = scene.store.tables().write("plant a fault", move |view, _| {
+    let write = scene.tables.tables().write("plant a fault", move |view, _| {
         let mut changes = Changes::default();
         change(view, &mut changes);
         Ok::<_, StoreError>(Decision { answer: (), changes })
@@ -70,7 +68,7 @@ async fn a_slot_without_a_run_is_taken_back_and_a_run_without_a_slot_gets_one() 
     start_a_run(&process.control).await;
     let stage = StageLock::SlotReconciler;
     let clean = DriftedSlots { tenants: 1, ..DriftedSlots::default() };
-    assert_eq!(tick(&process, stage).await, Report::DriftedSlots(clean));
+    assert_eq!(tick(&process, stage).await, TickReport::DriftedSlots(clean));
 
     plant(&scene, |view, changes| {
         changes.delete(Table::Active, only_key(view, Table::Active));
@@ -78,13 +76,13 @@ async fn a_slot_without_a_run_is_taken_back_and_a_run_without_a_slot_gets_one() 
         changes.mark(Table::Active, "acme/01900000-0000-7000-8000-000000000002");
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 3, mended: 3 };
-    assert_eq!(tick_again(&process, stage).await, Report::DriftedSlots(found));
-    assert_eq!(process.control.counted().slot_drift, 3);
-    assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 1);
-    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap().len(), 1);
-    assert_eq!(tick_again(&process, stage).await, Report::DriftedSlots(clean));
-    assert_eq!(process.control.counted().slot_drift, 0);
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 3, repaired: 3 };
+    assert_eq!(tick_again(&process, stage).await, TickReport::DriftedSlots(found));
+    assert_eq!(process.control.process.counted().slot_drift, 3);
+    assert_eq!(scene.store.call(ReadUsage { tenant: acme() }).await.unwrap().runs_active, 1);
+    assert_eq!(scene.store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap().len(), 1);
+    assert_eq!(tick_again(&process, stage).await, TickReport::DriftedSlots(clean));
+    assert_eq!(process.control.process.counted().slot_drift, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,9 +96,9 @@ async fn one_row_that_cannot_be_read_does_not_stop_the_others() {
         changes.put(Table::Heads, "acme/01900000-0000-7000-8000-000000000001", &"damaged");
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 2, mended: 1 };
-    assert_eq!(tick(&process, StageLock::SlotReconciler).await, Report::DriftedSlots(found));
-    assert_eq!(scene.store.active_runs(&acme(), 10).await.unwrap().len(), 1);
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 2, repaired: 1 };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, TickReport::DriftedSlots(found));
+    assert_eq!(scene.store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,9 +113,9 @@ async fn a_count_of_live_runs_that_is_wrong_is_put_right() {
         changes.put(Table::Tenants, "acme", &tenant);
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 1, mended: 1 };
-    assert_eq!(tick(&process, StageLock::SlotReconciler).await, Report::DriftedSlots(found));
-    assert_eq!(scene.store.usage(&acme()).await.unwrap().runs_active, 1);
+    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 1, repaired: 1 };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, TickReport::DriftedSlots(found));
+    assert_eq!(scene.store.call(ReadUsage { tenant: acme() }).await.unwrap().runs_active, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,11 +125,11 @@ async fn a_job_in_no_queue_is_put_back_and_counted_once() {
     start_a_run(&process.control).await;
     plant(&scene, |view, changes| changes.delete(Table::Queue, only_key(view, Table::Queue))).await;
     let found = WaitingJobs { tenants: 1, tenants_failed: 0, jobs_announced: 1, jobs_put_back: 1 };
-    assert_eq!(tick(&process, StageLock::PendingReplayer).await, Report::WaitingJobs(found));
+    assert_eq!(tick(&process, StageLock::PendingReplayer).await, TickReport::WaitingJobs(found));
     let found = WaitingJobs { jobs_put_back: 0, ..found };
-    assert_eq!(tick_again(&process, StageLock::PendingReplayer).await, Report::WaitingJobs(found));
-    assert_eq!(process.control.counted().orphans_replayed, 1);
-    assert_eq!(scene.store.claim(claim(Duration::from_secs(2))).await.unwrap().len(), 1);
+    assert_eq!(tick_again(&process, StageLock::PendingReplayer).await, TickReport::WaitingJobs(found));
+    assert_eq!(process.control.process.counted().orphans_replayed, 1);
+    assert_eq!(scene.store.call(claim(Duration::from_secs(2))).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,20 +139,28 @@ async fn stale_jobs_are_told_by_whether_their_worker_was_heard_of_and_then_ended
     for _ in 0..3 {
         start_a_run(&process.control).await;
     }
-    let claimed = scene.store.claim(claim(Duration::from_secs(2))).await.unwrap();
+    let claimed = scene.store.call(claim(Duration::from_secs(2))).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    let beat = scene.store.heartbeat(&acme(), &claimed[0].job.id, claimed[0].lease.fence).await;
+    let beat = scene
+        .store
+        .call(ExtendJobLease {
+            tenant: acme(),
+            job: claimed[0].job.id.clone(),
+            fence: claimed[0].lease.fence,
+            term: None,
+        })
+        .await;
     assert!(beat.is_ok(), "{beat:?}");
     sleep(Duration::from_secs(5)).await;
     let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [2, 1], jobs_lost: 3 };
-    assert_eq!(tick(&process, StageLock::Reconciler).await, Report::LostJobs(found));
+    assert_eq!(tick(&process, StageLock::Reconciler).await, TickReport::LostJobs(found));
     let shown = vec![(StaleState::Dispatched, 2), (StaleState::Running, 1)];
-    assert_eq!(process.control.counted().stale_jobs, shown);
+    assert_eq!(process.control.process.counted().stale_jobs, shown);
     let other = scene.process(2);
-    let mut lock = LoopLock::new(&other.control, StageLock::Reconciler);
-    let tick = ticking::run_once(&other.control, &mut lock, StageLock::Reconciler).await;
+    let mut lock = other.control.reconcilers.loop_lock(StageLock::Reconciler);
+    let tick = other.control.reconcilers.tick(&mut lock, StageLock::Reconciler).await;
     assert_eq!(tick, Ok(Tick::NotOurs));
-    assert!(other.control.counted().stale_jobs.iter().all(|(_, jobs)| *jobs == 0));
+    assert!(other.control.process.counted().stale_jobs.iter().all(|(_, jobs)| *jobs == 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,8 +173,8 @@ async fn a_timer_that_was_missed_is_found_by_the_slow_look() {
         changes.mark(Table::Timers, run.replace('/', "/000000000000001/"));
     })
     .await;
-    let found = DueTimers { tenants: 1, tenants_failed: 0, runs_ripened: 1 };
-    assert_eq!(tick(&process, StageLock::TimerReconciler).await, Report::DueTimers(found));
+    let found = DueTimers { tenants: 1, tenants_failed: 0, runs_fired: 1 };
+    assert_eq!(tick(&process, StageLock::TimerReconciler).await, TickReport::DueTimers(found));
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,21 +188,24 @@ async fn what_is_certain_to_be_unused_is_removed_and_nothing_else() {
         start_a_run(&process.control).await,
         start_a_run(&process.control).await,
     );
-    process.control.delete_run(&acme(), deleted).await.unwrap();
-    process.control.cancel_run(&acme(), ended, "a test").await.unwrap();
-    assert_eq!(scene.store.claim(claim(Duration::from_hours(99))).await.unwrap().len(), 1);
+    process.control.runs.delete(&acme(), deleted).await.unwrap();
+    process.control.runs.cancel(&acme(), ended, "a test").await.unwrap();
+    assert_eq!(scene.store.call(claim(Duration::from_hours(99))).await.unwrap().len(), 1);
     // Nobody polls through two days.
     drop(turns);
     let stage = StageLock::Retention;
     sleep(Duration::from_hours(23)).await;
     let clean = Retention { tenants: 1, ..Retention::default() };
-    assert_eq!(tick(&process, stage).await, Report::Retention(clean));
+    assert_eq!(tick(&process, stage).await, TickReport::Retention(clean));
     sleep(Duration::from_hours(2)).await;
     let day = Retention { workers: 1, deleted_runs: 1, ..clean };
-    assert_eq!(tick(&process, stage).await, Report::Retention(day));
-    assert_eq!(scene.store.worker(&acme(), &"w".parse().unwrap()).await, Ok(None));
+    assert_eq!(tick(&process, stage).await, TickReport::Retention(day));
+    assert_eq!(scene.store.call(ReadWorker { tenant: acme(), worker: "w".parse().unwrap() }).await, Ok(None));
     sleep(Duration::from_hours(24)).await;
-    assert_eq!(tick(&process, stage).await, Report::Retention(Retention { runs: 1, ..clean }));
-    assert_eq!(scene.store.run(&acme(), ended).await, Ok(None));
-    assert!(scene.store.run(&acme(), live).await.unwrap().is_some(), "a live run is kept however old it is");
+    assert_eq!(tick(&process, stage).await, TickReport::Retention(Retention { runs: 1, ..clean }));
+    assert_eq!(scene.store.call(ReadRun { tenant: acme(), run: ended }).await, Ok(None));
+    assert!(
+        scene.store.call(ReadRun { tenant: acme(), run: live }).await.unwrap().is_some(),
+        "a live run is kept however old it is"
+    );
 }

@@ -1,12 +1,14 @@
 //! The lock on a run: first among the tasks of a process, then among the replicas.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{AcquireRun, Commit, ExtendRunLease, ReadRun, ReleaseRun};
 use std::time::Duration;
 
-use interlock_backend::runs::RunStore as _;
 use interlock_control::Control;
-use interlock_control::admission::{StartRequest, Started};
+use interlock_control::admission::StartRequest;
 use interlock_control::service::{Roles, run_stages};
 use interlock_model::RunId;
+use interlock_model::admission::StartOutcome;
 use interlock_model::run::RunStatus;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -19,10 +21,10 @@ pub(crate) async fn start_a_run(control: &Control) -> RunId {
     let (tenant, workflow) = ("acme".parse().unwrap(), "job".parse().unwrap());
     let document =
         json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
-    control.save_workflow(&tenant, serde_json::from_value(document).unwrap()).await.unwrap();
-    let start = StartRequest { tenant, workflow, input: json!({}), key: None };
-    let started = control.start(start).await.unwrap();
-    let Started::New { run, .. } = started else { panic!("not started: {started:?}") };
+    control.documents.save_workflow(&tenant, serde_json::from_value(document).unwrap()).await.unwrap();
+    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    let started = control.admission.start(start).await.unwrap();
+    let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
     run
 }
 
@@ -34,7 +36,7 @@ pub(crate) fn engine(process: &Process) -> tokio_util::sync::DropGuard {
 }
 
 async fn status(scene: &Scene, run: RunId) -> (RunStatus, u64) {
-    let found = scene.store.run(&"acme".parse().unwrap(), run).await.unwrap().unwrap();
+    let found = scene.store.call(ReadRun { tenant: "acme".parse().unwrap(), run }).await.unwrap().unwrap();
     (found.head.status, found.head.version)
 }
 
@@ -46,23 +48,23 @@ async fn a_turn_whose_lease_is_lost_is_dropped_and_its_late_commit_never_counts(
     let (_, version) = status(&scene, run).await;
     let tenant = "acme".parse().unwrap();
     // The commit arrives after the lease has run out, and no renewal does before.
-    slow.wire.slow_down("commit a run", Duration::from_secs(40));
-    slow.wire.slow_down("keep a run", Duration::from_hours(1));
+    slow.wire.slow_down(Commit::ACTION, Duration::from_secs(40));
+    slow.wire.slow_down(ExtendRunLease::ACTION, Duration::from_hours(1));
     let began = Instant::now();
     let cancel = async {
-        slow.control.cancel_run(&tenant, run, "me").await.unwrap();
+        slow.control.runs.cancel(&tenant, run, "me").await.unwrap();
         began.elapsed()
     };
     let take_over = async {
         sleep(Duration::from_secs(31)).await;
-        other.control.cancel_run(&tenant, run, "me").await.unwrap();
+        other.control.runs.cancel(&tenant, run, "me").await.unwrap();
     };
     let (dropped_after, ()) = tokio::join!(cancel, take_over);
     let trusted = scene.settings.lock_busy_tuning.lock_ttl() * 9 / 10;
     assert!(dropped_after <= trusted + scene.settings.cancel_wait, "the turn went on for {dropped_after:?}");
     assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1));
     sleep(Duration::from_secs(15)).await;
-    assert_eq!(slow.wire.done("commit a run").len(), 1, "what was on its way has arrived");
+    assert_eq!(slow.wire.done(Commit::ACTION).len(), 1, "what was on its way has arrived");
     assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1), "and was refused");
 }
 
@@ -72,14 +74,14 @@ async fn a_turn_that_takes_longer_than_its_lease_keeps_the_run() {
     let (slow, other) = (scene.process(1), scene.process(2));
     let run = start_a_run(&slow.control).await;
     let tenant = "acme".parse().unwrap();
-    slow.wire.slow_down("commit a run", Duration::from_secs(100));
+    slow.wire.slow_down(Commit::ACTION, Duration::from_secs(100));
     let _engine = engine(&other);
     let began = Instant::now();
-    slow.control.cancel_run(&tenant, run, "me").await.unwrap();
+    slow.control.runs.cancel(&tenant, run, "me").await.unwrap();
     assert_eq!(status(&scene, run).await.0, RunStatus::Cancelled);
     assert!(began.elapsed() >= Duration::from_secs(100));
-    assert!(other.wire.done("commit a run").is_empty(), "nobody else had the run meanwhile");
-    let kept = slow.wire.done("keep a run").len();
+    assert!(other.wire.done(Commit::ACTION).is_empty(), "nobody else had the run meanwhile");
+    let kept = slow.wire.done(ExtendRunLease::ACTION).len();
     assert!((9..=11).contains(&kept), "{kept} renewals in ten thirds of the lease");
 }
 
@@ -88,9 +90,12 @@ async fn a_turn_of_the_usual_length_asks_the_store_for_nothing_more() {
     let scene = Scene::new();
     let process = scene.process(1);
     let run = start_a_run(&process.control).await;
-    process.control.cancel_run(&"acme".parse().unwrap(), run, "me").await.unwrap();
-    assert_eq!(process.wire.done("commit a run").len(), 1);
-    assert!(process.wire.done("keep a run").is_empty() && process.wire.done("let go of a run").is_empty());
+    process.control.runs.cancel(&"acme".parse().unwrap(), run, "me").await.unwrap();
+    assert_eq!(process.wire.done(Commit::ACTION).len(), 1);
+    assert!(
+        process.wire.done(ExtendRunLease::ACTION).is_empty()
+            && process.wire.done(ReleaseRun::ACTION).is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,13 +104,13 @@ async fn who_wants_a_run_that_its_own_process_is_at_waits_there_and_does_not_ask
     let process = scene.process(1);
     let run = start_a_run(&process.control).await;
     let tenant = "acme".parse().unwrap();
-    process.wire.slow_down("commit a run", Duration::from_secs(2));
+    process.wire.slow_down(Commit::ACTION, Duration::from_secs(2));
     let mut cancels: Vec<_> =
-        (0..50).map(|_| Box::pin(process.control.cancel_run(&tenant, run, "me"))).collect();
+        (0..50).map(|_| Box::pin(process.control.runs.cancel(&tenant, run, "me"))).collect();
     for cancel in &mut cancels {
         assert!(futures_util::poll!(cancel.as_mut()).is_pending());
     }
-    assert_eq!(process.wire.done("take a run").len(), 1);
+    assert_eq!(process.wire.done(AcquireRun::ACTION).len(), 1);
     futures_util::future::try_join_all(cancels).await.unwrap();
-    assert_eq!(process.wire.done("commit a run").len(), 2, "all that waited was taken in one more turn");
+    assert_eq!(process.wire.done(Commit::ACTION).len(), 2, "all that waited was taken in one more turn");
 }

@@ -1,28 +1,31 @@
 //! Processes on one store, on a clock that only goes when everybody waits.
 
+use interlock_backend::verbs::ReadLock;
 use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::RuntimeClock;
 use interlock_backend::faulty::{Faults, FaultyStore};
-use interlock_backend::locks::{Acquired, LockStore as _};
+use interlock_backend::locks::Acquired;
 use interlock_backend::memory::{self, MemoryStore};
 use interlock_backend::{Bus, InProcessBus, Store, Wake};
 use interlock_control::identity::Identity;
-use interlock_control::locks::{AskForLock, Term};
+use interlock_control::lease::{Lease, Loss, Renewal, Term, guarded};
+use interlock_control::locks::UserLockRequest;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
-use interlock_model::Timestamp;
 use interlock_model::lock::{Grant, LockMode, LockName};
+use interlock_model::{LockToken, Timestamp};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::line::{Wire, store_over};
+use crate::line::{Wire, over};
 
 pub(crate) struct Scene {
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Store,
+    pub(crate) tables: Arc<MemoryStore>,
     pub(crate) bus: Arc<QuietBus>,
     pub(crate) settings: Settings,
     clock: RuntimeClock,
@@ -53,17 +56,23 @@ impl Scene {
 
     fn on(bus: QuietBus) -> Self {
         let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-        let store = Arc::new(memory::store(Arc::new(clock)));
-        Self { store, bus: Arc::new(bus), settings: Settings::default(), clock }
+        let tables = Arc::new(memory::store(Arc::new(clock)));
+        Self {
+            store: Store::new(tables.clone()),
+            tables,
+            bus: Arc::new(bus),
+            settings: Settings::default(),
+            clock,
+        }
     }
 
     /// A process with a line of its own to the store.
     pub(crate) fn process(&self, seed: u64) -> Process {
         let wire = Arc::new(Wire::default());
-        let line: Arc<dyn Store> = Arc::new(store_over(wire.clone(), self.store.clone()));
+        let line = over(wire.clone(), self.tables.clone());
         let faulty = Arc::new(FaultyStore::new(line, seed, Faults::NONE));
         let foundation = Foundation {
-            store: faulty.clone(),
+            store: Store::new(faulty.clone()),
             bus: self.bus.clone(),
             clock: Arc::new(self.clock),
             identity: Identity::from_seed(seed),
@@ -72,22 +81,56 @@ impl Scene {
             probes: Vec::new(),
         };
         let control = Control::new(foundation, self.settings.clone());
-        let listen = control.wakeups().clone().listen(self.bus.clone(), CancellationToken::new());
+        let listen = control.process.wakeups().clone().listen(self.bus.clone(), CancellationToken::new());
         let listening = tokio::spawn(listen).abort_handle();
         Process { control, wire, faulty, listening }
     }
 
     pub(crate) async fn holder(&self, name: &LockName) -> Option<Grant> {
-        self.store.lock(name).await.unwrap().and_then(|lock| lock.view.holders.first().cloned())
+        self.store
+            .call(ReadLock { lock: name.clone() })
+            .await
+            .unwrap()
+            .and_then(|lock| lock.view.holders.first().cloned())
     }
 }
 
 impl Process {
     /// Asks, and waits for its turn if need be.
-    pub(crate) async fn acquire(&self, ask: AskForLock) -> Grant {
-        let acquired = self.control.acquire_lock(ask, &CancellationToken::new()).await.unwrap();
+    pub(crate) async fn acquire(&self, ask: UserLockRequest) -> Grant {
+        let acquired = self.control.locks.acquire(ask, &CancellationToken::new()).await.unwrap();
         let Acquired::Granted(grant) = acquired else { panic!("not granted: {acquired:?}") };
         grant
+    }
+
+    /// Guards work under a lock that was granted under `token`.
+    pub(crate) fn item_lock(&self, lock: LockName, token: LockToken, term: Term) -> ItemLock {
+        ItemLock { control: self.control.clone(), lock, token, term }
+    }
+}
+
+/// A lock on one item of work: renewed while the work runs, released after it.
+pub(crate) struct ItemLock {
+    control: Arc<Control>,
+    lock: LockName,
+    token: LockToken,
+    term: Term,
+}
+
+impl ItemLock {
+    pub(crate) async fn guard<T>(self, work: impl Future<Output = T>) -> Result<T, Loss> {
+        let done = guarded(&self, self.term, &self.control.process, work).await?;
+        // No answer in the time of a whole lease is as good as one: it has expired by then.
+        let release = self.control.locks.release(&self.lock, &self.token);
+        let _ = tokio::time::timeout(self.term.ttl, release).await;
+        Ok(done)
+    }
+}
+
+impl Lease for ItemLock {
+    async fn renew(&self) -> Renewal {
+        let renewed = self.control.locks.renew(&self.lock, &self.token, self.term.ttl).await;
+        Renewal::of(renewed.map(|_| self.term.ttl))
     }
 }
 
@@ -96,8 +139,8 @@ pub(crate) fn lock(resource: &str) -> LockName {
 }
 
 /// Somebody who waits for as long as it takes.
-pub(crate) fn ask(resource: &str, owner: &str, ttl: Duration) -> AskForLock {
-    AskForLock {
+pub(crate) fn ask(resource: &str, owner: &str, ttl: Duration) -> UserLockRequest {
+    UserLockRequest {
         lock: lock(resource),
         owner: owner.parse().unwrap(),
         mode: LockMode::Exclusive,

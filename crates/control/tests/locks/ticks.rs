@@ -20,12 +20,12 @@ struct Replica {
 impl Replica {
     fn start(scene: &Scene, seed: u64, stage: StageLock) -> Self {
         let process = scene.process(seed);
-        let looped = ticking::run(process.control.clone(), stage, CancellationToken::new());
+        let looped = ticking::run(process.control.reconcilers.clone(), stage, CancellationToken::new());
         Self { task: tokio::spawn(looped).abort_handle(), process }
     }
 
     fn ticks(&self, stage: StageLock) -> u64 {
-        let ticks = self.process.control.counted().ticks;
+        let ticks = self.process.control.process.counted().ticks;
         ticks.into_iter().find(|(of, _)| *of == stage).map(|(_, ticks)| ticks).unwrap()
     }
 }

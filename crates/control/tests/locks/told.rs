@@ -1,11 +1,13 @@
 //! What callers were told stays true, whatever other calls of theirs, or of others, do.
 
+use interlock_backend::Verb as _;
+use interlock_backend::verbs::{AcquireLock, AcquireRun, Commit, ReadLock};
 use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
-use interlock_backend::locks::{Acquired, LockStore as _};
+use interlock_backend::locks::Acquired;
 use interlock_backend::{Bus as _, Effect, StoreError, Wake};
-use interlock_control::locks::AskForLock;
+use interlock_control::locks::UserLockRequest;
 use interlock_model::TenantId;
 use interlock_model::lock::LockName;
 use tokio::time::{Instant, sleep};
@@ -23,24 +25,24 @@ async fn a_request_of_the_same_name_on_another_lock_does_not_get_the_wake_up() {
     let scene = Scene::new();
     let process = scene.process(1);
     let other = |resource: &str| LockName::Of("other".parse().unwrap(), resource.parse().unwrap());
-    let of_other = |owner: &str| AskForLock { lock: other("db"), ..ask("db", owner, MINUTE) };
+    let of_other = |owner: &str| UserLockRequest { lock: other("db"), ..ask("db", owner, MINUTE) };
     let held = process.acquire(ask("db", "holder", MINUTE)).await;
     let _other_held = process.acquire(of_other("holder")).await;
     let request = Some("job-1".parse().unwrap());
     let (a, b) = (process.control.clone(), process.control.clone());
     // The other tenant's waiter comes first.
-    let thief = AskForLock { request: request.clone(), ..of_other("thief") };
-    let thief = tokio::spawn(async move { a.acquire_lock(thief, &CancellationToken::new()).await });
+    let thief = UserLockRequest { request: request.clone(), ..of_other("thief") };
+    let thief = tokio::spawn(async move { a.locks.acquire(thief, &CancellationToken::new()).await });
     sleep(MILLISECOND).await;
-    let waiter = AskForLock { request, ..ask("db", "waiter", MINUTE) };
+    let waiter = UserLockRequest { request, ..ask("db", "waiter", MINUTE) };
     let waiter = tokio::spawn(async move {
-        let got = b.acquire_lock(waiter, &CancellationToken::new()).await.unwrap();
+        let got = b.locks.acquire(waiter, &CancellationToken::new()).await.unwrap();
         assert!(matches!(got, Acquired::Granted(_)));
         Instant::now()
     });
     sleep(Duration::from_millis(50)).await;
     let free_at = Instant::now();
-    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &held.token).await.unwrap();
     let took = waiter.await.unwrap() - free_at;
     thief.abort();
     assert!(took <= MILLISECOND, "hand-off took {took:?}");
@@ -58,7 +60,7 @@ async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
         let c = process.control.clone();
         let second = ask(&db, "second", Duration::from_millis(100));
         let second = tokio::spawn(async move {
-            let got = c.acquire_lock(second, &CancellationToken::new()).await.unwrap();
+            let got = c.locks.acquire(second, &CancellationToken::new()).await.unwrap();
             assert!(matches!(got, Acquired::Granted(_)));
             Instant::now()
         });
@@ -66,12 +68,12 @@ async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
         let c = process.control.clone();
         let third = ask(&db, "third", MINUTE);
         let third = tokio::spawn(async move {
-            let got = c.acquire_lock(third, &CancellationToken::new()).await.unwrap();
+            let got = c.locks.acquire(third, &CancellationToken::new()).await.unwrap();
             assert!(matches!(got, Acquired::Granted(_)));
             Instant::now()
         });
         sleep(MILLISECOND * (2 + round * 37)).await;
-        process.control.release_lock(&lock(&db), &held.token).await.unwrap();
+        process.control.locks.release(&lock(&db), &held.token).await.unwrap();
         let ran_out = second.await.unwrap() + Duration::from_millis(100);
         let late = third.await.unwrap() - ran_out;
         worst = worst.max(late);
@@ -84,11 +86,11 @@ async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
 async fn a_repeat_that_hangs_up_does_not_end_a_hold_that_was_told() {
     let scene = Scene::new();
     let process = scene.process(1);
-    let asked = || AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", MINUTE) };
+    let asked = || UserLockRequest { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", MINUTE) };
     let held = process.acquire(asked()).await;
-    process.wire.slow_down_both("acquire a lock", Duration::ZERO, Duration::from_secs(1));
+    process.wire.slow_down_both(AcquireLock::ACTION, Duration::ZERO, Duration::from_secs(1));
     let (stop, again) = (CancellationToken::new(), asked());
-    let hung_up = tokio::time::timeout(MILLISECOND, process.control.acquire_lock(again, &stop)).await;
+    let hung_up = tokio::time::timeout(MILLISECOND, process.control.locks.acquire(again, &stop)).await;
     assert!(hung_up.is_err());
     sleep(Duration::from_secs(1)).await;
     let now = scene.holder(&lock("db")).await;
@@ -101,25 +103,25 @@ async fn a_second_call_that_hangs_up_does_not_cost_the_first_its_place() {
     let scene = Scene::new();
     let process = scene.process(1);
     let held = process.acquire(ask("db", "holder", MINUTE)).await;
-    let asked = || AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "first", MINUTE) };
+    let asked = || UserLockRequest { request: Some("job-1".parse().unwrap()), ..ask("db", "first", MINUTE) };
     let c = process.control.clone();
     let first_ask = asked();
     let first = tokio::spawn(async move {
-        let _ = c.acquire_lock(first_ask, &CancellationToken::new()).await.unwrap();
+        let _ = c.locks.acquire(first_ask, &CancellationToken::new()).await.unwrap();
         Instant::now()
     });
     sleep(MILLISECOND).await;
     let c = process.control.clone();
     let second = tokio::spawn(async move {
-        let _ = c.acquire_lock(ask("db", "second", MINUTE), &CancellationToken::new()).await.unwrap();
+        let _ = c.locks.acquire(ask("db", "second", MINUTE), &CancellationToken::new()).await.unwrap();
         Instant::now()
     });
     sleep(MILLISECOND).await;
     let again = asked();
     let stop = CancellationToken::new();
-    let _ = tokio::time::timeout(MILLISECOND, process.control.acquire_lock(again, &stop)).await;
+    let _ = tokio::time::timeout(MILLISECOND, process.control.locks.acquire(again, &stop)).await;
     sleep(MILLISECOND).await;
-    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &held.token).await.unwrap();
     sleep(Duration::from_secs(5)).await;
     let holder = scene.holder(&lock("db")).await.unwrap();
     first.abort();
@@ -134,9 +136,9 @@ async fn a_commit_whose_answer_is_slow_is_still_announced() {
     let (slow, quick) = (scene.process(1), scene.process(2));
     let run = start_a_run(&quick.control).await;
     let tenant = "acme".parse().unwrap();
-    slow.wire.slow_down_both("commit a run", Duration::ZERO, Duration::from_secs(15));
+    slow.wire.slow_down_both(Commit::ACTION, Duration::ZERO, Duration::from_secs(15));
     let mut heard = scene.bus.subscribe();
-    slow.control.cancel_run(&tenant, run, "me").await.unwrap();
+    slow.control.runs.cancel(&tenant, run, "me").await.unwrap();
     let mut words = Vec::new();
     while let Ok(wake) = heard.try_recv() {
         words.push(wake);
@@ -152,13 +154,13 @@ async fn callers_of_one_run_do_not_wait_for_each_others_slow_store() {
     let process = scene.process(1);
     let run = start_a_run(&process.control).await;
     let tenant: TenantId = "acme".parse().unwrap();
-    process.wire.slow_down("take a run", Duration::from_secs(6));
+    process.wire.slow_down(AcquireRun::ACTION, Duration::from_secs(6));
     let began = Instant::now();
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..50 {
         let (control, tenant) = (process.control.clone(), tenant.clone());
         calls.spawn(async move {
-            let _ = control.cancel_run(&tenant, run, "me").await;
+            let _ = control.runs.cancel(&tenant, run, "me").await;
         });
     }
     calls.join_all().await;
@@ -180,7 +182,7 @@ async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() 
         let process = scene.process(seed);
         let (db, stop) = (format!("db-{seed}"), CancellationToken::new());
         let _held = process.acquire(ask(&db, "holder", MINUTE)).await;
-        let named = |owner: &str| AskForLock {
+        let named = |owner: &str| UserLockRequest {
             request: Some(format!("of-{owner}").parse().unwrap()),
             ..ask(&db, owner, MINUTE)
         };
@@ -188,9 +190,9 @@ async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() 
             sleep(MILLISECOND).await;
             process.faulty.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
         };
-        let (answer, ()) = tokio::join!(process.control.acquire_lock(named("waiter"), &stop), away);
+        let (answer, ()) = tokio::join!(process.control.locks.acquire(named("waiter"), &stop), away);
         assert_eq!(effect(&answer), Effect::Unknown, "it was in line");
-        first_looks.push(effect(&process.control.acquire_lock(named("late"), &stop).await));
+        first_looks.push(effect(&process.control.locks.acquire(named("late"), &stop).await));
     }
     assert!(first_looks.contains(&Effect::NotDone), "where it is known, it is said");
 }
@@ -200,9 +202,9 @@ async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() 
 async fn how_long_a_hold_lasts_that_was_granted_before_is_not_the_repeats_to_say() {
     let scene = Scene::new();
     let process = scene.process(1);
-    let asked = |ttl| AskForLock { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", ttl) };
+    let asked = |ttl| UserLockRequest { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", ttl) };
     let held = process.acquire(asked(MINUTE)).await;
-    process.wire.slow_down_both("acquire a lock", Duration::ZERO, Duration::from_secs(1));
+    process.wire.slow_down_both(AcquireLock::ACTION, Duration::ZERO, Duration::from_secs(1));
     let again = process.acquire(asked(Duration::from_millis(100))).await;
     assert_eq!((&again.token, again.fence), (&held.token, held.fence));
     assert_eq!(scene.holder(&lock("db")).await.map(|grant| grant.token), Some(held.token));
@@ -219,16 +221,16 @@ async fn nobody_looks_so_seldom_that_it_is_taken_for_gone() {
     let line = ["first", "second"].map(|owner| {
         let control = process.control.clone();
         tokio::spawn(async move {
-            control.acquire_lock(ask("db", owner, MINUTE), &CancellationToken::new()).await
+            control.locks.acquire(ask("db", owner, MINUTE), &CancellationToken::new()).await
         })
     });
     for _ in 0..50 {
         sleep(Duration::from_millis(97)).await;
-        let seen = scene.store.lock(&lock("db")).await.unwrap().unwrap().line;
+        let seen = scene.store.call(ReadLock { lock: lock("db") }).await.unwrap().unwrap().line;
         let owners: Vec<_> = seen.iter().map(|waiter| waiter.owner.as_str()).collect();
         assert_eq!(owners, ["first", "second"]);
     }
-    process.control.release_lock(&lock("db"), &held.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &held.token).await.unwrap();
     sleep(Duration::from_millis(400)).await;
     assert_eq!(scene.holder(&lock("db")).await.unwrap().owner.as_str(), "first");
     line.iter().for_each(tokio::task::JoinHandle::abort);

@@ -1,12 +1,13 @@
 //! Who waits in line is served as it came, woken alone, and never for ever.
 
+use interlock_backend::verbs::ListLockHistory;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
-use interlock_backend::locks::{Acquire, Acquired, LockStore as _};
+use interlock_backend::locks::{AcquireLock, Acquired};
 use interlock_backend::{Bus as _, PageRequest, Wake};
-use interlock_control::locks::AskForLock;
+use interlock_control::locks::UserLockRequest;
 use interlock_model::lock::{LockEnd, LockLimits, LockMode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -30,7 +31,7 @@ fn stand_in_line(processes: &[Arc<Process>], waiters: usize, hold: Duration) -> 
             let grant = process.acquire(ask("db", &format!("w-{number}"), MINUTE)).await;
             grants.lock().unwrap().push((number, Instant::now()));
             sleep(hold).await;
-            process.control.release_lock(&lock("db"), &grant.token).await.unwrap();
+            process.control.locks.release(&lock("db"), &grant.token).await.unwrap();
         });
     }
     (tasks, grants)
@@ -84,7 +85,7 @@ async fn l7_holds_shorter_than_the_poll_cost_at_most_the_poll_of_those_further_b
 
 /// Somebody who stood in line once, and was never heard of again.
 async fn gone(scene: &Scene) {
-    let asked = Acquire {
+    let asked = AcquireLock {
         lock: lock("db"),
         owner: "gone".parse().unwrap(),
         mode: LockMode::Exclusive,
@@ -95,7 +96,7 @@ async fn gone(scene: &Scene) {
         stay: Some(scene.settings.lock_silence),
         limits: LockLimits::default(),
     };
-    assert!(matches!(scene.store.acquire(&asked).await.unwrap().answer, Acquired::Waiting(_)));
+    assert!(matches!(scene.store.call(asked.clone()).await.unwrap().answer, Acquired::Waiting(_)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +109,7 @@ async fn l6_a_waiter_that_is_gone_does_not_block_the_line_for_longer_than_its_si
         let gone_at = Instant::now();
         let release = async {
             sleep(MILLISECOND).await;
-            process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+            process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
         };
         let (_, ()) = tokio::join!(process.acquire(ask("db", "alive", MINUTE)), release);
         let (waited, settings) = (gone_at.elapsed(), &scene.settings);
@@ -123,12 +124,12 @@ async fn l6_a_call_that_vanishes_with_its_process_is_passed_over() {
     let (process, dying) = (scene.process(1), scene.process(2));
     let holder = process.acquire(ask("db", "holder", MINUTE)).await;
     let never = CancellationToken::new();
-    let mut lost = Box::pin(dying.control.acquire_lock(ask("db", "lost", MINUTE), &never));
+    let mut lost = Box::pin(dying.control.locks.acquire(ask("db", "lost", MINUTE), &never));
     assert!(futures_util::poll!(lost.as_mut()).is_pending());
     // Killed: nothing of it is ever run again, not even its end.
     std::mem::forget(lost);
     let began = Instant::now();
-    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
     process.acquire(ask("db", "alive", MINUTE)).await;
     let bound = scene.settings.lock_silence + scene.settings.lock_poll;
     assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
@@ -140,11 +141,11 @@ async fn l1_who_was_counted_as_gone_is_not_told_that_it_holds_what_another_holds
     let (process, paused) = (scene.process(1), scene.process(2));
     let holder = process.acquire(ask("db", "holder", MINUTE)).await;
     let never = CancellationToken::new();
-    let mut stopped = Box::pin(paused.control.acquire_lock(ask("db", "stopped", MINUTE), &never));
+    let mut stopped = Box::pin(paused.control.locks.acquire(ask("db", "stopped", MINUTE), &never));
     assert!(futures_util::poll!(stopped.as_mut()).is_pending());
     // For longer than its silence nobody runs it; meanwhile the line has gone on without it.
     sleep(scene.settings.lock_silence + MILLISECOND).await;
-    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
     let other = process.acquire(ask("db", "other", MINUTE)).await;
     let woken_at = Instant::now();
     let Acquired::Granted(late) = stopped.await.unwrap() else { panic!("it waits for long enough") };
@@ -160,7 +161,7 @@ async fn a_release_wakes_the_first_in_line_and_nobody_else() {
     let (tasks, grants) = stand_in_line(std::slice::from_ref(&process), 5, MINUTE * 2);
     sleep(Duration::from_millis(10)).await;
     let mut heard = scene.bus.subscribe();
-    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
     sleep(Duration::from_millis(10)).await;
     let turns =
         std::iter::from_fn(|| heard.try_recv().ok()).filter(|wake| matches!(wake, Wake::LockTurn { .. }));
@@ -179,19 +180,19 @@ async fn those_who_share_get_in_one_after_the_other_at_once_up_to_the_first_who_
     for (number, mode) in
         [LockMode::Shared, LockMode::Shared, LockMode::Shared, LockMode::Exclusive].iter().enumerate()
     {
-        let asked = AskForLock { mode: *mode, ..ask("db", &format!("w-{number}"), MINUTE) };
+        let asked = UserLockRequest { mode: *mode, ..ask("db", &format!("w-{number}"), MINUTE) };
         let (process, in_at) = (process.clone(), in_at.clone());
         tasks.spawn(async move {
             sleep(MILLISECOND * u32::try_from(number).unwrap()).await;
             let grant = process.acquire(asked).await;
             in_at.lock().unwrap().push((number, Instant::now()));
             sleep(Duration::from_secs(20)).await;
-            process.control.release_lock(&lock("db"), &grant.token).await.unwrap();
+            process.control.locks.release(&lock("db"), &grant.token).await.unwrap();
         });
     }
     sleep(Duration::from_millis(10)).await;
     let released_at = Instant::now();
-    process.control.release_lock(&lock("db"), &holder.token).await.unwrap();
+    process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
     tasks.join_all().await;
     let in_at: Vec<_> =
         in_at.lock().unwrap().iter().map(|(number, at)| (*number, *at - released_at)).collect();
@@ -217,7 +218,7 @@ async fn l15_a_grant_that_nobody_heard_of_is_given_back_long_before_its_lease_en
     let slow = Faults { delayed: 1_000, delay_max: Duration::from_millis(100), ..Faults::NONE };
     process.faulty.set_faults(slow);
     let never = CancellationToken::new();
-    let mut unheard = Box::pin(process.control.acquire_lock(ask("db", "hasty", MINUTE * 60), &never));
+    let mut unheard = Box::pin(process.control.locks.acquire(ask("db", "hasty", MINUTE * 60), &never));
     while scene.holder(&lock("db")).await.is_none() {
         assert!(futures_util::poll!(unheard.as_mut()).is_pending(), "its answer is still on its way");
         sleep(MILLISECOND).await;
@@ -226,6 +227,12 @@ async fn l15_a_grant_that_nobody_heard_of_is_given_back_long_before_its_lease_en
     sleep(Duration::from_millis(300)).await;
     assert_eq!(scene.holder(&lock("db")).await, None);
     let page = PageRequest { limit: 1, after: None };
-    let last = scene.store.lock_history(&lock("db"), &page).await.unwrap().items.remove(0);
+    let last = scene
+        .store
+        .call(ListLockHistory { lock: lock("db"), page: page.clone() })
+        .await
+        .unwrap()
+        .items
+        .remove(0);
     assert_eq!(last.end, Some(LockEnd::Withdrawn));
 }

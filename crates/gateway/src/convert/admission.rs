@@ -4,41 +4,48 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use interlock_api::problem::MEDIA_TYPE;
 use interlock_api::{Code, Problem};
-use interlock_control::admission::Started;
-use interlock_model::admission::Usage;
+use interlock_model::admission::{StartOutcome, Usage};
 use interlock_model::run::RunStatus;
+use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
 use interlock_model::{RunId, why};
 
-use crate::error::retry_after_seconds;
+use crate::error::{Refusal, retry_after_seconds};
 use crate::metrics::AdmissionOutcome;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-pub(crate) fn outcome(started: &Started) -> AdmissionOutcome {
+pub(crate) fn outcome(started: &StartOutcome) -> AdmissionOutcome {
     match started {
-        Started::New { .. } => AdmissionOutcome::Admitted,
-        Started::Replayed { .. } => AdmissionOutcome::Replayed,
-        Started::KeyReused { .. } => AdmissionOutcome::KeyReused,
-        Started::AtCapacity { .. } => AdmissionOutcome::AtCapacity,
+        StartOutcome::Admitted { .. } => AdmissionOutcome::Admitted,
+        StartOutcome::Replayed { .. } => AdmissionOutcome::Replayed,
+        StartOutcome::KeyReused { .. } => AdmissionOutcome::KeyReused,
+        StartOutcome::AtCapacity { .. } => AdmissionOutcome::AtCapacity,
+        StartOutcome::DefinitionChanged { .. } => AdmissionOutcome::Unavailable,
     }
 }
 
-pub(crate) fn answer(started: &Started) -> Response {
+pub(crate) fn answer(started: &StartOutcome, retry_after: impl FnOnce(SlotFlow) -> Duration) -> Response {
     let (mut response, usage) = match started {
-        Started::New { run, status, usage } => (run_answer(*run, status.name(), false), usage),
-        Started::Replayed { run, status, usage } => {
+        StartOutcome::Admitted { run, status, usage } => (run_answer(*run, status.name(), false), usage),
+        StartOutcome::Replayed { run, status, usage } => {
             (run_answer(*run, status.map_or("deleted", RunStatus::name), true), usage)
         }
-        Started::KeyReused { run, usage } => (key_reused(*run), usage),
-        Started::AtCapacity { usage, retry_after } => (at_capacity(*usage, *retry_after), usage),
+        StartOutcome::KeyReused { run, usage } => (key_reused(*run), usage),
+        StartOutcome::AtCapacity { usage, slot_flow } => {
+            (at_capacity(*usage, retry_after(*slot_flow)), usage)
+        }
+        StartOutcome::DefinitionChanged { usage, .. } => {
+            let reason = "the workflow is changing too fast; nothing was started";
+            (Refusal::unavailable(reason).into_response(), usage)
+        }
     };
     add_usage(response.headers_mut(), *usage);
     response
@@ -104,8 +111,8 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_written_by_hand_is_the_documented_problem() {
         let usage = Usage { runs_active: 2, runs_max: 2 };
-        let started = Started::AtCapacity { usage, retry_after: Duration::from_millis(1_250) };
-        let answer = answer(&started);
+        let started = StartOutcome::AtCapacity { usage, slot_flow: SlotFlow::default() };
+        let answer = answer(&started, |_| Duration::from_millis(1_250));
         assert_eq!(answer.headers()["retry-after"], "2");
         assert_eq!(answer.headers()["ratelimit"], "\"tenant-runs\";r=0");
         let policy = "\"tenant-runs\";q=2;qu=\"concurrent-requests\"";
@@ -115,7 +122,7 @@ mod tests {
             limit: Some(2),
             current: Some(2),
             retry_after_ms: Some(1_250),
-            ..Problem::new(Code::MaxConcurrentRuns, "max concurrent runs reached: 2 of 2 are live")
+            ..Problem::new(Code::MaxConcurrentRuns, "max concurrent runs reached: 2 of 2 are active")
         };
         assert_eq!(serde_json::from_slice::<Problem>(&body).unwrap(), expected);
     }

@@ -1,7 +1,7 @@
 //! Dead letters.
 
 use interlock_api::dead_letters::DeadLetterView;
-use interlock_backend::dead_letters::LetterRetry;
+use interlock_backend::dead_letters::DeadLetterRetry;
 use interlock_model::JobId;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
@@ -29,14 +29,14 @@ pub(crate) fn view(letter: DeadLetter) -> DeadLetterView {
 }
 
 /// What an operator can do for another attempt.
-pub(crate) fn how_to_retry(job: &JobId, retry: LetterRetry) -> String {
+pub(crate) fn how_to_retry(job: &JobId, retry: DeadLetterRetry) -> String {
     match retry {
-        LetterRetry::Posted => format!("interlock dlq retry '{job}'"),
-        LetterRetry::RunEnded => format!(
+        DeadLetterRetry::Posted => format!("interlock dlq retry '{job}'"),
+        DeadLetterRetry::RunEnded => format!(
             "the run has ended: interlock run rerun {} (with --from-step {}, what came before is kept)",
             job.run, job.step.step
         ),
-        LetterRetry::RunGone => "the run is deleted: start another".to_owned(),
+        DeadLetterRetry::RunGone => "the run is deleted: start another".to_owned(),
     }
 }
 

@@ -1,13 +1,14 @@
 //! The dispatch policy.
 
-use interlock_api::dispatch_policy::{CheckView, DispatchPolicyView, PolicyServiceView, RuleLook};
-use interlock_control::Control;
-use interlock_control::dispatch_policy::{Explanation, Look, ServiceStanding};
+use interlock_api::dispatch_policy::{CheckView, DispatchPolicyView, PolicyServiceView, RuleCheck};
+use interlock_control::policy::{self, PolicyExplanation, ServiceHealth};
 use interlock_model::TenantId;
 use interlock_model::dispatch_policy::Rule;
 
+use crate::state::Shared;
+
 /// Rules that name other tenants are not this one's to see.
-pub(crate) fn view(control: &Control, tenant: &TenantId) -> DispatchPolicyView {
+pub(crate) fn view(app: &Shared, tenant: &TenantId) -> DispatchPolicyView {
     let concerns = |rule: &&Rule| rule.tenants.is_empty() || rule.tenants.contains(tenant);
     let only_this = |rule: &Rule| {
         let mut rule = rule.clone();
@@ -15,26 +16,27 @@ pub(crate) fn view(control: &Control, tenant: &TenantId) -> DispatchPolicyView {
         rule
     };
     DispatchPolicyView {
-        rules: control.settings().dispatch_policy.rules.iter().filter(concerns).map(only_this).collect(),
-        service: control.service_standing(tenant).map(service),
-        fail_open_total: control.fail_opens(),
+        rules: app.process.settings().dispatch_policy.rules.iter().filter(concerns).map(only_this).collect(),
+        service: app.policy.service_health(tenant).map(service),
+        fail_open_total: app.policy.fail_opens(),
     }
 }
 
-pub(crate) fn explained(tenant: TenantId, explanation: Explanation) -> CheckView {
-    let Explanation { looks, judgement, service: standing } = explanation;
-    let is_seen = |look: &Look| look.rule.tenants.is_empty() || look.rule.tenants.contains(&tenant);
+pub(crate) fn explained(tenant: TenantId, explanation: PolicyExplanation) -> CheckView {
+    let PolicyExplanation { checks, judgement, service: health } = explanation;
+    let is_seen =
+        |look: &policy::RuleCheck| look.rule.tenants.is_empty() || look.rule.tenants.contains(&tenant);
     CheckView {
         decision: judgement.decision().to_owned(),
         reason: judgement.words(),
-        rules: looks.iter().filter(|look| is_seen(look)).map(look).collect(),
-        service: standing.map(service),
+        rules: checks.iter().filter(|look| is_seen(look)).map(look).collect(),
+        service: health.map(service),
         tenant,
     }
 }
 
-fn look(look: &Look) -> RuleLook {
-    RuleLook {
+fn look(look: &policy::RuleCheck) -> RuleCheck {
+    RuleCheck {
         name: look.rule.name.to_string(),
         decision: look.rule.action.name().to_owned(),
         matches: look.mismatch.is_none(),
@@ -42,8 +44,8 @@ fn look(look: &Look) -> RuleLook {
     }
 }
 
-fn service(standing: ServiceStanding) -> PolicyServiceView {
-    let ServiceStanding { place, state, away_since, failure } = standing;
+fn service(health: ServiceHealth) -> PolicyServiceView {
+    let ServiceHealth { place, state, away_since, failure } = health;
     let away_since = away_since.map(Into::into);
     PolicyServiceView { url: place, state: state.name().to_owned(), away_since, failure }
 }

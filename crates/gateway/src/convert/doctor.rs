@@ -3,14 +3,16 @@
 use interlock_api::doctor::{
     DoctorView, FindingName, FindingView, LookedAtView, RepairView, RepairedView, UnseenView,
 };
-use interlock_control::doctor::{Became, LookedAt, Named, Repaired, Repairs, Report, Unseen};
+use interlock_control::doctor::{
+    DoctorReport, FindingId, FindingOutcome, LookedAt, Repaired, Repairs, Unseen,
+};
 use interlock_model::TenantId;
 use interlock_model::doctor::Finding;
 
 use crate::error::Refusal;
 
-pub(crate) fn report(report: Report) -> DoctorView {
-    let Report { findings, findings_untold, looked_at, unseen } = report;
+pub(crate) fn report(report: DoctorReport) -> DoctorView {
+    let DoctorReport { findings, findings_untold, looked_at, unseen } = report;
     let looked = |LookedAt { invariant, tenants }| LookedAtView { invariant: invariant.to_string(), tenants };
     DoctorView {
         findings: findings.into_iter().map(finding).collect(),
@@ -32,10 +34,10 @@ fn finding(finding: Finding) -> FindingView {
     }
 }
 
-pub(crate) fn named(name: FindingName) -> Result<Named, Refusal> {
+pub(crate) fn named(name: FindingName) -> Result<FindingId, Refusal> {
     let FindingName { invariant, tenant, subject } = name;
     let tenant = tenant.map(|tenant| tenant.parse::<TenantId>().map_err(Refusal::invalid)).transpose()?;
-    Ok(Named { invariant: invariant.parse().map_err(Refusal::invalid)?, tenant, subject })
+    Ok(FindingId { invariant: invariant.parse().map_err(Refusal::invalid)?, tenant, subject })
 }
 
 pub(crate) fn repairs(repairs: Repairs) -> RepairView {
@@ -44,12 +46,12 @@ pub(crate) fn repairs(repairs: Repairs) -> RepairView {
 }
 
 fn one(repaired: Repaired) -> RepairedView {
-    let Repaired { named: Named { invariant, tenant, subject }, became } = repaired;
-    let (became, reason) = match became {
-        Became::Mended => ("mended", None),
-        Became::NothingToDo => ("nothing_to_do", None),
-        Became::Impossible(reason) => ("impossible", Some(reason)),
-        Became::Unknown(reason) => ("unknown", Some(reason)),
+    let Repaired { named: FindingId { invariant, tenant, subject }, outcome } = repaired;
+    let (became, reason) = match outcome {
+        FindingOutcome::Repaired => ("mended", None),
+        FindingOutcome::NothingToDo => ("nothing_to_do", None),
+        FindingOutcome::Impossible(reason) => ("impossible", Some(reason)),
+        FindingOutcome::Unknown(reason) => ("unknown", Some(reason)),
     };
     RepairedView {
         invariant: invariant.to_string(),

@@ -9,7 +9,7 @@ pub(crate) fn item(recorded: Recorded) -> TimelineItem {
     TimelineItem {
         seq: sequence,
         time: at.into(),
-        r#type: kind.name(),
+        r#type: kind.name().to_owned(),
         step_id: step,
         job_id: job,
         status,

@@ -1,26 +1,26 @@
 //! API keys.
 
-use interlock_api::keys::{CreatedKey, KeyView, Role};
+use interlock_api::keys::{CreatedKey, KeyRole, KeyView};
 use interlock_backend::keys::{self, ApiKey, KeyScope};
 use interlock_model::TenantId;
 
-pub(crate) fn role(role: keys::Role) -> Role {
+pub(crate) fn role(role: keys::Role) -> KeyRole {
     match role {
-        keys::Role::Admin => Role::Admin,
-        keys::Role::Operator => Role::Operator,
-        keys::Role::Starter => Role::Starter,
-        keys::Role::Worker => Role::Worker,
-        keys::Role::Viewer => Role::Viewer,
+        keys::Role::Admin => KeyRole::Admin,
+        keys::Role::Operator => KeyRole::Operator,
+        keys::Role::Starter => KeyRole::Starter,
+        keys::Role::Worker => KeyRole::Worker,
+        keys::Role::Viewer => KeyRole::Viewer,
     }
 }
 
-pub(crate) fn to_role(role: Role) -> keys::Role {
+pub(crate) fn to_role(role: KeyRole) -> keys::Role {
     match role {
-        Role::Admin => keys::Role::Admin,
-        Role::Operator => keys::Role::Operator,
-        Role::Starter => keys::Role::Starter,
-        Role::Worker => keys::Role::Worker,
-        Role::Viewer => keys::Role::Viewer,
+        KeyRole::Admin => keys::Role::Admin,
+        KeyRole::Operator => keys::Role::Operator,
+        KeyRole::Starter => keys::Role::Starter,
+        KeyRole::Worker => keys::Role::Worker,
+        KeyRole::Viewer => keys::Role::Viewer,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use interlock_api::locks::{
     HolderView, LockCause, LockDetail, LockEventKind, LockEventView, LockGrant, LockView, WaiterView,
 };
-use interlock_api::problem::Holder;
+use interlock_api::problem::RefusedBy;
 use interlock_api::{Code, Page};
 use interlock_backend::locks::{self, Busy, LockQuota};
 use interlock_model::lock::{Grant, LockEnd, LockEvent, Waiter};
@@ -94,7 +94,7 @@ pub(crate) fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refu
     let refusal = Refusal::new(Code::LockHeld, format!("{state}, and {line}"));
     refusal.retry_after(come_back_in(busy, wait_max)).with(|problem| {
         problem.holder =
-            Some(holder.as_ref().map_or(Holder::Nobody, |owner| Holder::Owner(owner.to_string())));
+            Some(holder.as_ref().map_or(RefusedBy::Unknown, |owner| RefusedBy::Owner(owner.to_string())));
         problem.held_ms = Some(millis(*held_for));
         problem.position = Some(u64::from(*position));
     })

@@ -2,7 +2,7 @@
 
 use interlock_api::rollouts::{ArmView, RolloutEventView, RolloutView};
 use interlock_api::status::RolloutStatus;
-use interlock_control::contention::RolloutDetail;
+use interlock_control::rollouts::RolloutDetail;
 use interlock_model::contention::{Arm, ArmSummary, Rollout, RolloutEvent};
 
 pub(crate) fn view(detail: RolloutDetail) -> RolloutView {

@@ -1,12 +1,12 @@
 //! Reasons to wait.
 
 use interlock_api::why::{CauseHolder, CauseView, WhyView};
-use interlock_control::why::Why;
+use interlock_control::why::WhyAnswer;
 use interlock_model::time::millis;
 use interlock_model::why::{Cause, Holder};
 
-pub(crate) fn view(subject: String, why: Why) -> WhyView {
-    let Why { state, now, causes, more } = why;
+pub(crate) fn view(subject: String, why: WhyAnswer) -> WhyView {
+    let WhyAnswer { state, now, causes, more } = why;
     let causes = causes.into_iter().map(cause).collect();
     WhyView { subject, state, time: now.into(), causes, more: more as u64 }
 }

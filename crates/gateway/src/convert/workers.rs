@@ -1,7 +1,7 @@
 //! Workers.
 
 use interlock_api::workers::WorkerView;
-use interlock_control::workers::KnownWorker;
+use interlock_control::worker_directory::KnownWorker;
 use interlock_model::scheduling::LiveWorker;
 
 pub(crate) fn view(known: KnownWorker) -> WorkerView {

@@ -9,7 +9,7 @@ mod text;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use interlock_backend::dead_letters::LetterCount;
+use interlock_backend::dead_letters::DeadLetterCount;
 use interlock_control::contention::Tallied;
 use interlock_control::counts::Counted;
 use interlock_model::TenantId;
@@ -221,12 +221,12 @@ impl Metrics {
         self.stages.follow(counted);
     }
 
-    pub(crate) fn follow_letters_max(&self, letters_max: u32) {
-        self.stages.follow_letters_max(letters_max);
+    pub(crate) fn follow_letters_max(&self, dead_letters_max: u32) {
+        self.stages.follow_letters_max(dead_letters_max);
     }
 
     /// The dead letters of all tenants, as the store counts them.
-    pub(crate) fn follow_letters(&self, counts: &[(TenantId, LetterCount)]) {
+    pub(crate) fn follow_letters(&self, counts: &[(TenantId, DeadLetterCount)]) {
         self.stages.follow_letters(counts);
     }
 

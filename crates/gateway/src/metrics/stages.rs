@@ -3,7 +3,7 @@
 use std::fmt::Error;
 use std::sync::{Mutex, PoisonError};
 
-use interlock_backend::dead_letters::LetterCount;
+use interlock_backend::dead_letters::DeadLetterCount;
 use interlock_control::counts::{Counted, Counts};
 use interlock_model::TenantId;
 use prometheus_client::collector::Collector;
@@ -54,7 +54,7 @@ impl StageMetrics {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).max = max;
     }
 
-    pub(super) fn follow_letters(&self, counts: &[(TenantId, LetterCount)]) {
+    pub(super) fn follow_letters(&self, counts: &[(TenantId, DeadLetterCount)]) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         letters.kept = counts.iter().map(|(tenant, count)| (tenant.clone(), count.kept)).collect();
         letters.dropped = counts.iter().map(|(_, count)| count.dropped).sum();
@@ -123,7 +123,7 @@ impl Collector for StageMetrics {
 
 #[cfg(test)]
 mod tests {
-    use interlock_backend::dead_letters::LetterCount;
+    use interlock_backend::dead_letters::DeadLetterCount;
     use interlock_model::TenantId;
 
     use crate::metrics::Metrics;
@@ -163,7 +163,7 @@ mod tests {
     fn dead_letters_are_shown_for_the_tenants_with_the_most() {
         let metrics = Metrics::new(2);
         let count = |tenant: &str, kept, dropped| {
-            (tenant.parse::<TenantId>().unwrap(), LetterCount { kept, dropped })
+            (tenant.parse::<TenantId>().unwrap(), DeadLetterCount { kept, dropped })
         };
         metrics.follow_letters(&[count("a", 1, 0), count("b", 5, 2), count("c", 3, 1), count("d", 2, 0)]);
         metrics.follow_letters_max(10);

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use interlock_api::approvals::{ApprovalView, ResolvedApproval, VerdictRequest};
 use interlock_api::{Code, Page, PageQuery};
+use interlock_backend::verbs::ListApprovals;
 use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, Verdict};
 
@@ -36,7 +37,10 @@ pub(crate) async fn list(
     parameters: Parameters,
 ) -> Answer<Page<ApprovalView>> {
     caller.may(Permission::ReadRest)?;
-    let page = app.control.store().approvals(&caller.tenant, &parameters.page()?).await?;
+    let page = app
+        .store
+        .call(ListApprovals { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
+        .await?;
     Ok(Json(convert::page(page, view)))
 }
 
@@ -90,9 +94,9 @@ async fn resolve(
     }
     let Caller { tenant, name, .. } = caller;
     let decision = Decision { verdict, by: name, reason: said.reason };
-    let (control, asked) = (app.control.clone(), job.clone());
+    let (runs, asked) = (app.runs.clone(), job.clone());
     let resolution =
-        app.to_the_end(async move { Ok(control.resolve_approval(&tenant, &asked, decision).await?) }).await?;
+        app.to_the_end(async move { Ok(runs.resolve_approval(&tenant, &asked, decision).await?) }).await?;
     match resolution {
         Resolution::Recorded | Resolution::AlreadySo => Ok(Json(ResolvedApproval { job_id: job })),
         Resolution::AlreadyOtherwise(state) => {

@@ -58,9 +58,9 @@ pub(crate) async fn claim(
     caller.may(Permission::Work)?;
     let (claim, wait) = within_bounds(&app, caller, worker, asked)?;
     // A closing gateway ends the wait, not the claim: a job that was leased must reach its worker.
-    let claimed = app.control.claim_until(claim, wait, &app.closing).await?;
+    let claimed = app.results.claim(claim, wait, &app.closing).await?;
     let answered = |claimed: Claimed| {
-        let traceparent = app.control.worker_trace(&claimed.job.id, claimed.job.trace);
+        let traceparent = app.process.traces().for_worker(&claimed.job.id, claimed.job.trace);
         convert::jobs::claimed(claimed, traceparent)
     };
     Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(answered).collect() }))
@@ -77,7 +77,7 @@ fn within_bounds(
     bounded("max_jobs", max_jobs.into(), (1, JOBS_MAX.into()))?;
     bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
     let lease = match lease_ms {
-        None => app.control.settings().job_lease,
+        None => app.process.settings().job_lease,
         Some(asked) => {
             bounded("lease_ms", asked, (millis(app.settings.lease_min), LEASE_MS_MAX))?;
             Duration::from_millis(asked)
@@ -109,7 +109,7 @@ pub(crate) async fn heartbeat(
     Payload(asked): Payload<HeartbeatRequest>,
 ) -> Answer<HeartbeatAnswer> {
     caller.may(Permission::Work)?;
-    let answer = app.control.heartbeat(&caller.tenant, &job, fence(asked.fence)?).await;
+    let answer = app.results.heartbeat(&caller.tenant, &job, fence(asked.fence)?).await;
     let (lease_ms, cancel_requested) = match fenced(&app, FencedWrite::Heartbeat, answer)? {
         Heartbeat::Extended { lease, expires_at: _ } => (millis(lease), false),
         Heartbeat::CancelRequested => (0, true),
@@ -131,7 +131,7 @@ pub(crate) async fn progress(
     bounded("percent", percent.into(), (0, 100))?;
     bounded_text("message", message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX)?;
     let told = Progress { percent, message };
-    let answer = app.control.progress(&caller.tenant, &job, fence(held)?, told).await;
+    let answer = app.results.progress(&caller.tenant, &job, fence(held)?, told).await;
     fenced(&app, FencedWrite::Progress, answer)?;
     Ok(Json(Accepted {}))
 }
@@ -172,8 +172,8 @@ async fn hand_in(
     (caller, job, fence): (Caller, JobId, Fence),
     outcome: JobOutcome,
 ) -> Answer<Accepted> {
-    let control = app.control.clone();
-    let task = tokio::spawn(async move { control.hand_in(&caller.tenant, &job, fence, outcome).await });
+    let results = app.results.clone();
+    let task = tokio::spawn(async move { results.submit(&caller.tenant, &job, fence, outcome).await });
     let answer = task.await.map_err(|error| {
         tracing::error!(%error, "a result was not handled because of a bug");
         Refusal::bug()

@@ -4,9 +4,10 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use interlock_api::dead_letters::{
-    DeadLetterView, LettersAnswer, LettersRequest, RefusedLetter, RetriedLetter,
+    DeadLetterView, DeadLettersAnswer, DeadLettersRequest, RefusedDeadLetter, RetriedDeadLetter,
 };
 use interlock_api::{Code, Page, PageQuery};
+use interlock_backend::verbs::{ListDeadLetters, ReadDeadLetter};
 use interlock_control::dead_letters::{Sweep, SweepAction, Swept, why_not_retried};
 use interlock_model::JobId;
 use interlock_model::dead_letter::{LetterCode, LetterFilter};
@@ -46,7 +47,10 @@ pub(crate) async fn list(
     parameters: Parameters,
 ) -> Answer<Page<DeadLetterView>> {
     caller.may(Permission::ReadRest)?;
-    let page = app.control.store().dead_letters(&caller.tenant, &parameters.page()?).await?;
+    let page = app
+        .store
+        .call(ListDeadLetters { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
+        .await?;
     Ok(Json(convert::page(page, convert::dead_letters::summary)))
 }
 
@@ -58,9 +62,9 @@ pub(crate) async fn get(
     Named(job): Named<JobId>,
 ) -> Answer<DeadLetterView> {
     caller.may(Permission::ReadRest)?;
-    let found = app.control.store().dead_letter(&caller.tenant, &job).await?;
+    let found = app.store.call(ReadDeadLetter { tenant: caller.tenant.clone(), job: job.clone() }).await?;
     let found = found.ok_or_else(|| Refusal::not_found("dead letter", &job.to_string()))?;
-    let retry = app.control.may_retry(&caller.tenant, job.run).await?;
+    let retry = app.dead_letters.may_retry(&caller.tenant, job.run).await?;
     let how_to_retry = Some(convert::dead_letters::how_to_retry(&job, retry));
     Ok(Json(DeadLetterView { how_to_retry, ..convert::dead_letters::view(found) }))
 }
@@ -74,47 +78,47 @@ pub(crate) async fn delete(
     Named(job): Named<JobId>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::HandleLetters)?;
-    app.control.store().delete_dead_letter(&caller.tenant, &job).await?;
+    app.dead_letters.delete(&caller.tenant, &job).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Another attempt of the letter's step in the same run: a new job with a larger fence. The letter is gone then, so asking
 /// twice is one attempt; the second is answered with 404.
 #[utoipa::path(post, path = "/api/v1/dlq/{job_id}/retry", tag = "dead letters", params(("job_id" = String, Path)),
-    responses((status = 200, body = RetriedLetter), Refusals))]
+    responses((status = 200, body = RetriedDeadLetter), Refusals))]
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
     Named(job): Named<JobId>,
-) -> Answer<RetriedLetter> {
+) -> Answer<RetriedDeadLetter> {
     caller.may(Permission::HandleLetters)?;
-    let retry = app.control.retry_letter(&caller.tenant, &job, &caller.name).await?;
+    let retry = app.dead_letters.retry(&caller.tenant, &job, &caller.name).await?;
     match why_not_retried(retry, job.run) {
-        None => Ok(Json(RetriedLetter { job_id: job })),
+        None => Ok(Json(RetriedDeadLetter { job_id: job })),
         Some(reason) => Err(Refusal::new(Code::Conflict, reason)),
     }
 }
 
 /// Retries all letters that fit. One that is refused does not stop the others.
-#[utoipa::path(post, path = "/api/v1/dlq/retry", tag = "dead letters", request_body = LettersRequest,
-    responses((status = 200, body = LettersAnswer), Refusals))]
+#[utoipa::path(post, path = "/api/v1/dlq/retry", tag = "dead letters", request_body = DeadLettersRequest,
+    responses((status = 200, body = DeadLettersAnswer), Refusals))]
 pub(crate) async fn retry_many(
     State(app): State<App>,
     caller: Caller,
-    Payload(which): Payload<LettersRequest>,
-) -> Answer<LettersAnswer> {
+    Payload(which): Payload<DeadLettersRequest>,
+) -> Answer<DeadLettersAnswer> {
     let action = SweepAction::Retry { by: caller.name.clone() };
     sweep(&app, caller, action, which).await
 }
 
 /// Deletes all letters that fit.
-#[utoipa::path(post, path = "/api/v1/dlq/delete", tag = "dead letters", request_body = LettersRequest,
-    responses((status = 200, body = LettersAnswer), Refusals))]
+#[utoipa::path(post, path = "/api/v1/dlq/delete", tag = "dead letters", request_body = DeadLettersRequest,
+    responses((status = 200, body = DeadLettersAnswer), Refusals))]
 pub(crate) async fn delete_many(
     State(app): State<App>,
     caller: Caller,
-    Payload(which): Payload<LettersRequest>,
-) -> Answer<LettersAnswer> {
+    Payload(which): Payload<DeadLettersRequest>,
+) -> Answer<DeadLettersAnswer> {
     sweep(&app, caller, SweepAction::Delete, which).await
 }
 
@@ -123,26 +127,25 @@ async fn sweep(
     app: &App,
     caller: Caller,
     action: SweepAction,
-    which: LettersRequest,
-) -> Answer<LettersAnswer> {
+    which: DeadLettersRequest,
+) -> Answer<DeadLettersAnswer> {
     caller.may(Permission::HandleLetters)?;
     let limit = which.limit.unwrap_or(LETTERS_DEFAULT);
     bounded("limit", limit.into(), (1, LETTERS_MAX))?;
     let sweep = Sweep { action, limit: limit as usize, is_dry: which.dry_run, filter: filter(which)? };
-    let control = app.control.clone();
+    let dead_letters = app.dead_letters.clone();
     let is_dry = sweep.is_dry;
-    let swept =
-        app.to_the_end(async move { Ok(control.sweep_letters(&caller.tenant, &sweep).await?) }).await?;
+    let swept = app.to_the_end(async move { Ok(dead_letters.sweep(&caller.tenant, &sweep).await?) }).await?;
     let Swept { done, refused, has_more } = swept;
     let refused: Vec<_> =
-        refused.into_iter().map(|(job_id, reason)| RefusedLetter { job_id, reason }).collect();
+        refused.into_iter().map(|(job_id, reason)| RefusedDeadLetter { job_id, reason }).collect();
     let matched = (done.len() + refused.len()) as u64;
-    Ok(Json(LettersAnswer { matched, done, refused, dry_run: is_dry, more: has_more }))
+    Ok(Json(DeadLettersAnswer { matched, done, refused, dry_run: is_dry, more: has_more }))
 }
 
 /// An empty filter would mean everything: that has to be said.
-fn filter(which: LettersRequest) -> Result<LetterFilter, Refusal> {
-    let LettersRequest { reason_code, topic, run_id, before, all, dry_run: _, limit: _ } = which;
+fn filter(which: DeadLettersRequest) -> Result<LetterFilter, Refusal> {
+    let DeadLettersRequest { reason_code, topic, run_id, before, all, dry_run: _, limit: _ } = which;
     let code = reason_code.map(|name| {
         let found = LetterCode::ALL.into_iter().find(|code| code.name() == name);
         let known = LetterCode::ALL.map(LetterCode::name).join(" or ");

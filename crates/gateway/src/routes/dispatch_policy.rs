@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use interlock_api::dispatch_policy::{CheckRequest, CheckView, DispatchPolicyView};
-use interlock_control::dispatch_policy::Asked;
+use interlock_control::policy::ExplainTarget;
 use interlock_model::Tag;
 use interlock_model::meta::{JobMeta, TAGS_MAX};
 
@@ -25,7 +25,7 @@ pub(crate) fn register(routes: Routes) -> Routes {
     (status = 200, body = DispatchPolicyView), Refusals))]
 pub(crate) async fn show(State(app): State<App>, caller: Caller) -> Answer<DispatchPolicyView> {
     caller.may(Permission::ReadRest)?;
-    Ok(Json(convert::dispatch_policy::view(&app.control, &caller.tenant)))
+    Ok(Json(convert::dispatch_policy::view(&app, &caller.tenant)))
 }
 
 /// What would be decided, and why: every rule that is looked at, and what the service says. Nothing of a job is changed.
@@ -41,15 +41,18 @@ pub(crate) async fn check(
         CheckRequest { job_id: Some(job), topic: None, capability: None, risk_tags, requires }
             if risk_tags.is_empty() && requires.is_empty() =>
         {
-            app.control.asked_about(&caller.tenant, &job).await?
+            app.policy.target(&caller.tenant, &job).await?
         }
         CheckRequest { job_id: None, topic: Some(topic), capability, risk_tags, requires } => {
             let (risk_tags, requires) = (tags("risk_tags", risk_tags)?, tags("requires", requires)?);
-            Asked::Imagined { topic, meta: JobMeta { capability, risk_tags, requires, ..JobMeta::default() } }
+            ExplainTarget::Imagined {
+                topic,
+                meta: JobMeta { capability, risk_tags, requires, ..JobMeta::default() },
+            }
         }
         _ => return Err(Refusal::invalid("either job_id alone, or topic and what else is known of the job")),
     };
-    let explanation = app.control.explain_dispatch(&caller.tenant, &asked).await;
+    let explanation = app.policy.explain(&caller.tenant, &asked).await;
     Ok(Json(convert::dispatch_policy::explained(caller.tenant, explanation)))
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use interlock_api::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
-use interlock_control::doctor::{FINDINGS_MAX, Named, Scope, Tenants};
+use interlock_control::doctor::{DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId};
 use interlock_model::TenantId;
 use interlock_model::doctor::{Invariant, Realm};
 
@@ -31,7 +31,7 @@ pub(crate) async fn examine(
 ) -> Answer<DoctorView> {
     caller.may(Permission::ReadRest)?;
     let scope = scope(&caller, &parameters)?;
-    Ok(Json(convert::doctor::report(app.control.examine(&scope).await)))
+    Ok(Json(convert::doctor::report(app.doctor.examine(&scope).await)))
 }
 
 /// Mends what is named, or all that is found, each on its own, and looks again.
@@ -52,27 +52,27 @@ pub(crate) async fn repair(
         let read = names.into_iter().map(|name| covered(&caller, convert::doctor::named(name)?));
         read.collect::<Result<Vec<_>, _>>()
     });
-    let repairs = app.control.repair(&scope, named.transpose()?).await;
+    let repairs = app.doctor.repair(&scope, named.transpose()?).await;
     Ok(Json(convert::doctor::repairs(repairs)))
 }
 
 /// The tenant that is asked for, or all that the key covers.
-fn scope(caller: &Caller, parameters: &Parameters) -> Result<Scope, Refusal> {
+fn scope(caller: &Caller, parameters: &Parameters) -> Result<DoctorScope, Refusal> {
     let read = |text: &str| text.parse::<TenantId>().map_err(|error| error.to_string());
     let tenants = match parameters.named("tenant", read)? {
         Some(tenant) => {
             caller.covers(&tenant)?;
-            Tenants::One(tenant)
+            DoctorTenants::One(tenant)
         }
-        None if caller.covers_all().is_ok() => Tenants::All,
-        None => Tenants::One(caller.tenant.clone()),
+        None if caller.covers_all().is_ok() => DoctorTenants::All,
+        None => DoctorTenants::One(caller.tenant.clone()),
     };
     let names = |text: &str| text.split(',').map(|name| name.trim().parse::<Invariant>()).collect();
-    Ok(Scope { tenants, only: parameters.named("only", names)?.unwrap_or_default() })
+    Ok(DoctorScope { tenants, only: parameters.named("only", names)?.unwrap_or_default() })
 }
 
 /// What is another tenant's, or everybody's, is mended only by those who cover it.
-fn covered(caller: &Caller, named: Named) -> Result<Named, Refusal> {
+fn covered(caller: &Caller, named: FindingId) -> Result<FindingId, Refusal> {
     match (named.invariant.realm(), &named.tenant) {
         (Realm::Tenant, Some(tenant)) => caller.covers(tenant)?,
         (Realm::Tenant, None) => {

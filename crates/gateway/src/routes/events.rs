@@ -1,5 +1,6 @@
 //! Timelines, live: server-sent events that can be taken up again anywhere.
 
+use interlock_backend::verbs::{ReadRun, ReadTimeline};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub(crate) async fn stream(
     let place = app.streams.clone().try_acquire_owned();
     let place = place.map_err(|_| Refusal::unavailable("too many event streams are open here"))?;
     let keep_alive = KeepAlive::new().interval(app.settings.stream_keep_alive).text("still here");
-    let changed = app.control.wakeups().waiter(Signal::RunChanged(run));
+    let changed = app.process.wakeups().waiter(Signal::RunChanged(run));
     let mut follower = Follower {
         caller,
         run,
@@ -109,14 +110,23 @@ impl Follower {
 
     /// Takes what is new.
     async fn look(&mut self) -> Result<(), StoreError> {
-        let store = self.app.control.store();
+        let store = &self.app.store;
         let tenant = &self.caller.tenant;
-        let mut found = store.timeline(tenant, self.run, self.after, BATCH_MAX).await?;
+        let mut found = store
+            .call(ReadTimeline { tenant: tenant.clone(), run: self.run, after: self.after, limit: BATCH_MAX })
+            .await?;
         if found.is_empty() && !self.has_ended {
             // A client that comes back after the last event hears of no further one.
-            let run = store.run(tenant, self.run).await?;
+            let run = store.call(ReadRun { tenant: tenant.clone(), run: self.run }).await?;
             self.has_ended = run.is_none_or(|run| run.head.status.is_final());
-            found = store.timeline(tenant, self.run, self.after, BATCH_MAX).await?;
+            found = store
+                .call(ReadTimeline {
+                    tenant: tenant.clone(),
+                    run: self.run,
+                    after: self.after,
+                    limit: BATCH_MAX,
+                })
+                .await?;
         }
         for recorded in found {
             self.after = recorded.sequence;

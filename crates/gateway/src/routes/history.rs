@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use interlock_api::history::TimelineItem;
 use interlock_api::{Page, PageQuery};
+use interlock_backend::verbs::ReadTimeline;
 use interlock_model::RunId;
 
 use super::{Answer, events};
@@ -36,7 +37,15 @@ pub(crate) async fn timeline(
     let after = parameters.named("cursor", |text| {
         text.parse::<u64>().map_err(|_| "it is not one that a timeline has given out".to_owned())
     })?;
-    let mut found = app.control.store().timeline(&caller.tenant, id, after.unwrap_or(0), limit + 1).await?;
+    let mut found = app
+        .store
+        .call(ReadTimeline {
+            tenant: caller.tenant.clone(),
+            run: id,
+            after: after.unwrap_or(0),
+            limit: limit + 1,
+        })
+        .await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| last.sequence.to_string());

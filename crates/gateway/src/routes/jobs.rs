@@ -5,6 +5,7 @@ use axum::extract::State;
 use interlock_api::Page;
 use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
 use interlock_api::schema::{JOB_STATES, name};
+use interlock_backend::verbs::{ListJobs, ReadJob};
 use interlock_model::JobId;
 use interlock_model::job::JobState;
 use serde_json::Value;
@@ -42,7 +43,10 @@ pub(crate) async fn list(
             format!("there is no such state; there are {names}")
         })
     })?;
-    let page = app.control.store().jobs(&caller.tenant, state, &parameters.page()?).await?;
+    let page = app
+        .store
+        .call(ListJobs { tenant: caller.tenant.clone(), state, page: parameters.page()?.clone() })
+        .await?;
     Ok(Json(convert::page(page, convert::jobs::view)))
 }
 
@@ -50,10 +54,10 @@ pub(crate) async fn list(
     (status = 200, body = JobView), Refusals))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<JobId>) -> Answer<JobView> {
     caller.may(Permission::ReadJobs)?;
-    let found = app.control.store().job(&caller.tenant, &id).await?;
+    let found = app.store.call(ReadJob { tenant: caller.tenant.clone(), job: id.clone() }).await?;
     let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
     let queued = if found.state == JobState::Queued {
-        app.control.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for)
+        app.worker_directory.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for)
     } else {
         None
     };
@@ -71,9 +75,9 @@ pub(crate) async fn cancel(
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> Answer<CancelledJob> {
     caller.may(Permission::Cancel)?;
-    let control = app.control.clone();
+    let runs = app.runs.clone();
     let id = job.clone();
     let Caller { tenant, name, .. } = caller;
-    let state = app.to_the_end(async move { Ok(control.cancel_job(&tenant, &job, &name).await?) }).await?;
+    let state = app.to_the_end(async move { Ok(runs.cancel_job(&tenant, &job, &name).await?) }).await?;
     Ok(Json(CancelledJob { id, state }))
 }

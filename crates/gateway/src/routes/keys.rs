@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use interlock_api::Page;
-use interlock_api::keys::{CreateKeyRequest, CreatedKey, KeyView, Role};
+use interlock_api::keys::{CreateKeyRequest, CreatedKey, KeyRole, KeyView};
 use interlock_backend::keys::{ApiKey, KeyScope};
+use interlock_backend::verbs::ListApiKeys;
 use interlock_model::ApiKeyId;
 
 use super::Answer;
@@ -45,7 +46,7 @@ pub(crate) async fn create(
             caller.covers(&tenant)?;
             KeyScope::Tenant(tenant)
         }
-        None if role == Role::Admin => {
+        None if role == KeyRole::Admin => {
             caller.covers_all()?;
             KeyScope::All
         }
@@ -54,7 +55,7 @@ pub(crate) async fn create(
             return Err(Refusal::invalid(sentence));
         }
     };
-    let made = app.control.create_key(&app.keys, &name, convert::keys::to_role(role), scope).await?;
+    let made = app.keys.create(&name, convert::keys::to_role(role), scope).await?;
     Ok((StatusCode::CREATED, Json(convert::keys::created(made.0, made.1))))
 }
 
@@ -68,7 +69,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<KeyView>> {
     caller.may(Permission::Administer)?;
     let page = parameters.page()?;
-    let mut keys = app.control.store().api_keys().await?;
+    let mut keys = app.store.call(ListApiKeys).await?;
     keys.retain(|key| covers(&caller, key));
     keys.sort_by_key(|key| std::cmp::Reverse(place(key)));
     if let Some(after) = &page.after {
@@ -101,10 +102,10 @@ pub(crate) async fn revoke(
     Named(id): Named<ApiKeyId>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::Administer)?;
-    let keys = app.control.store().api_keys().await?;
+    let keys = app.store.call(ListApiKeys).await?;
     if !keys.iter().any(|key| key.id == id && covers(&caller, key)) {
         return Err(Refusal::not_found("key", id.as_str()));
     }
-    app.control.revoke_key(&app.keys, &id).await?;
+    app.keys.revoke(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,5 +1,6 @@
 //! Limits: written down for the system or a tenant, and in force.
 
+use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits};
 use std::time::Duration;
 
 use axum::Json;
@@ -46,7 +47,7 @@ pub(crate) async fn put(
         caller.covers_all()?;
     }
     let limits = within_bounds(asked.data.limits)?;
-    app.control.set_limits(&scope, limits).await?;
+    app.documents.set_limits(&scope, limits).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -66,7 +67,7 @@ pub(crate) async fn get(
     })?;
     let kind = kind.ok_or_else(|| Refusal::invalid("scope is needed: system or org"))?;
     let scope = scope(&caller, kind, parameters.text("scope_id")?)?;
-    let written = app.control.store().limits(&scope).await?;
+    let written = app.store.call(ReadLimits { scope: scope.clone() }).await?;
     let scope_id = match scope {
         LimitScope::System => SYSTEM_ID.to_owned(),
         LimitScope::Tenant(tenant) => tenant.to_string(),
@@ -92,7 +93,7 @@ pub(crate) async fn effective(
         parameters.named("org_id", |name| name.parse::<TenantId>().map_err(|error| error.to_string()))?;
     let tenant = named.unwrap_or_else(|| caller.tenant.clone());
     caller.covers(&tenant)?;
-    let limits = app.control.store().effective_limits(&tenant).await?;
+    let limits = app.store.call(ReadEffectiveLimits { tenant: tenant.clone() }).await?;
     let limits = LimitsData {
         max_concurrent_runs: Some(limits.runs_max),
         idempotency_retention_sec: limits.key_retention.map(|time| time.as_secs()),

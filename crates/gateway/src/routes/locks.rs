@@ -1,5 +1,6 @@
 //! Locks: asked for, renewed, given back, taken away; and looked at.
 
+use interlock_backend::verbs::{ListLockHistory, ListLocks, ReadLock};
 use std::time::Duration;
 
 use axum::Json;
@@ -11,8 +12,8 @@ use interlock_api::locks::{
 };
 use interlock_api::{Page, Problem};
 use interlock_backend::StoreError;
-use interlock_backend::locks::{Acquired, ForcedRelease};
-use interlock_control::locks::AskForLock;
+use interlock_backend::locks::{Acquired, ForceReleaseLock};
+use interlock_control::locks::UserLockRequest;
 use interlock_model::Resource;
 use interlock_model::lock::LockName;
 
@@ -61,7 +62,7 @@ pub(crate) async fn acquire(
     let ttl = ttl(ttl_ms)?;
     bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
     let has_name = request_id.is_some() || token.is_some();
-    let asked = AskForLock {
+    let asked = UserLockRequest {
         lock: LockName::Of(caller.tenant, resource.clone()),
         owner,
         mode,
@@ -70,11 +71,11 @@ pub(crate) async fn acquire(
         request: request_id,
         held: token,
     };
-    let acquired = app.control.acquire_lock(asked, &app.closing).await;
+    let acquired = app.locks.acquire(asked, &app.closing).await;
     match acquired.map_err(|error| refused(&app, &resource, (FencedWrite::LockAcquire, has_name), error))? {
         Acquired::Granted(grant) => Ok(Json(convert::locks::grant(resource, grant))),
         Acquired::Waiting(busy) | Acquired::Refused(busy) => {
-            Err(convert::locks::held(&resource, &busy, app.control.settings().retry_after_max))
+            Err(convert::locks::held(&resource, &busy, app.process.settings().retry_after_max))
         }
         Acquired::OverQuota { what, limit, current } => Err(convert::locks::over_quota(what, limit, current)),
     }
@@ -92,7 +93,7 @@ pub(crate) async fn renew(
     let RenewRequest { resource, token, ttl_ms } = asked;
     let ttl = ttl(ttl_ms)?;
     let lock = LockName::Of(caller.tenant, resource.clone());
-    let renewed = app.control.renew_lock(&lock, &token, ttl).await;
+    let renewed = app.locks.renew(&lock, &token, ttl).await;
     let grant = renewed.map_err(|error| refused(&app, &resource, (FencedWrite::LockRenew, true), error))?;
     Ok(Json(convert::locks::grant(resource, grant)))
 }
@@ -108,10 +109,10 @@ pub(crate) async fn release(
     caller.may(Permission::Lock)?;
     let ReleaseRequest { resource, token } = asked;
     let lock = LockName::Of(caller.tenant, resource.clone());
-    let (shared, control) = (app.clone(), app.control.clone());
+    let shared = app.clone();
     // Also if its client has gone by then, as those do who clean up on their way out.
     let release = async move {
-        let released = control.release_lock(&lock, &token).await;
+        let released = shared.locks.release(&lock, &token).await;
         released.map_err(|error| refused(&shared, &resource, (FencedWrite::LockRelease, true), error))
     };
     app.to_the_end(release).await?;
@@ -134,10 +135,10 @@ pub(crate) async fn force_release(
     }
     let Caller { tenant, name, .. } = caller;
     let lock = LockName::Of(tenant, resource.clone());
-    let forced = ForcedRelease { lock, expected: expect_token, by: name, reason };
-    let (shared, control) = (app.clone(), app.control.clone());
+    let forced = ForceReleaseLock { lock, expected: expect_token, by: name, reason };
+    let shared = app.clone();
     let release = async move {
-        let released = control.force_release_lock(&forced).await;
+        let released = shared.locks.force_release(&forced).await;
         released.map_err(|error| refused(&shared, &resource, (FencedWrite::LockForceRelease, true), error))
     };
     app.to_the_end(release).await?;
@@ -154,10 +155,13 @@ pub(crate) async fn list(
 ) -> Answer<LocksAnswer> {
     caller.may(Permission::ReadRest)?;
     let Some(resource) = resource(&parameters)? else {
-        let page = app.control.store().locks(&caller.tenant, &parameters.page()?).await?;
+        let page = app
+            .store
+            .call(ListLocks { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
+            .await?;
         return Ok(Json(LocksAnswer::Page(convert::locks::page(page))));
     };
-    let found = app.control.store().lock(&LockName::Of(caller.tenant, resource.clone())).await?;
+    let found = app.store.call(ReadLock { lock: LockName::Of(caller.tenant, resource.clone()) }).await?;
     let found = found.and_then(|detail| convert::locks::detail(detail, app.clock.now()));
     let found = found.ok_or_else(|| Refusal::not_found("held lock", resource.as_str()))?;
     Ok(Json(LocksAnswer::One(Box::new(found))))
@@ -175,8 +179,10 @@ pub(crate) async fn history(
     let resource = resource(&parameters)?;
     let resource = resource.ok_or_else(|| Refusal::invalid("resource is needed: whose history?"))?;
     let request = parameters.page()?;
-    let page =
-        app.control.store().lock_history(&LockName::Of(caller.tenant, resource.clone()), &request).await?;
+    let page = app
+        .store
+        .call(ListLockHistory { lock: LockName::Of(caller.tenant, resource.clone()), page: request.clone() })
+        .await?;
     if page.items.is_empty() && request.after.is_none() {
         return Err(Refusal::not_found("lock", resource.as_str()));
     }
@@ -188,7 +194,7 @@ pub(crate) async fn history(
     (status = 200, body = Page<InventoryRow>), Refusals))]
 pub(crate) async fn inventory(State(app): State<App>, caller: Caller) -> Answer<Page<InventoryRow>> {
     caller.may(Permission::ReadRest)?;
-    let locks = &app.control.settings().locks;
+    let locks = &app.process.settings().locks;
     Ok(Json(Page::new(interlock_api::locks::inventory(locks, &app.deployment.prefix), None)))
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use interlock_api::Page;
 use interlock_api::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
-use interlock_control::contention::Change;
+use interlock_control::rollouts::TuningChange;
 use interlock_model::contention::Scope;
 
 use super::Answer;
@@ -40,8 +40,8 @@ pub(crate) async fn list(
     caller.may(Permission::ReadRest)?;
     // There are two, which fit on any page.
     parameters.page()?;
-    let book = app.control.book().await?;
-    let view = |scope| convert::retry_policies::view(&app.control.tuning_of(&book, scope));
+    let book = app.rollouts.book().await?;
+    let view = |scope| convert::retry_policies::view(&app.rollouts.tuning_of(&book, scope));
     Ok(Json(Page::new(Scope::ALL.map(view).to_vec(), None)))
 }
 
@@ -54,8 +54,8 @@ pub(crate) async fn get(
     Named(scope): Named<Scope>,
 ) -> Answer<RetryPolicyDetail> {
     caller.may(Permission::ReadRest)?;
-    let book = app.control.book().await?;
-    let in_force = app.control.tuning_of(&book, scope);
+    let book = app.rollouts.book().await?;
+    let in_force = app.rollouts.tuning_of(&book, scope);
     Ok(Json(convert::retry_policies::detail(&in_force, book.versions(scope))))
 }
 
@@ -70,8 +70,8 @@ pub(crate) async fn set(
 ) -> Answer<RetryPolicyView> {
     may_tune(&caller)?;
     let SetPolicyRequest { policy, max_wait_ms, lock_ttl_ms, expected_version, reason } = asked;
-    let change = Change { scope, policy, max_wait_ms, lock_ttl_ms, expected: expected_version };
-    let set = app.control.set_tuning(change, &caller.name, checked_reason(reason)?).await?;
+    let change = TuningChange { scope, policy, max_wait_ms, lock_ttl_ms, expected: expected_version };
+    let set = app.rollouts.set_tuning(change, &caller.name, checked_reason(reason)?).await?;
     Ok(Json(convert::retry_policies::view(&set)))
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn roll_back(
     may_tune(&caller)?;
     let RollbackRequest { expected_version, reason } = asked;
     let reason = checked_reason(reason)?;
-    let restored = app.control.roll_back_tuning(scope, expected_version, &caller.name, reason).await?;
+    let restored = app.rollouts.roll_back_tuning(scope, expected_version, &caller.name, reason).await?;
     Ok(Json(convert::retry_policies::view(&restored)))
 }
 

@@ -7,7 +7,7 @@ use axum::extract::State;
 use http::StatusCode;
 use interlock_api::Page;
 use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, RolloutView, StartRolloutRequest};
-use interlock_control::contention::StartRollout;
+use interlock_control::rollouts::StartRollout;
 use interlock_model::RolloutId;
 use interlock_model::contention::{Guards, Rollout, Share};
 
@@ -49,7 +49,7 @@ pub(crate) async fn start(
         duration: Duration::from_millis(duration_ms),
         guards: Guards { ratio, min_samples, max_p99_lock_wait_ms },
     };
-    let started = app.control.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
+    let started = app.rollouts.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
     Ok((StatusCode::CREATED, Json(convert::rollouts::view(started))))
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn list(
 ) -> Answer<Page<RolloutView>> {
     caller.may(Permission::ReadRest)?;
     let page = parameters.page()?;
-    let book = app.control.book().await?;
+    let book = app.rollouts.book().await?;
     // Their ids sort by the time of their start.
     let is_after =
         |rollout: &&Rollout| page.after.as_ref().is_none_or(|after| rollout.id.as_str() < after.as_str());
@@ -74,7 +74,7 @@ pub(crate) async fn list(
     let next = wanted.last().filter(|_| has_more).map(|rollout| rollout.id.to_string());
     let mut items = Vec::with_capacity(wanted.len());
     for rollout in wanted {
-        items.push(app.control.with_figures(rollout).await?);
+        items.push(app.rollouts.with_figures(rollout).await?);
     }
     Ok(Json(convert::page(interlock_backend::Page { items, next }, convert::rollouts::view)))
 }
@@ -88,7 +88,7 @@ pub(crate) async fn get(
     Named(id): Named<RolloutId>,
 ) -> Answer<RolloutView> {
     caller.may(Permission::ReadRest)?;
-    Ok(Json(convert::rollouts::view(app.control.rollout(&id).await?)))
+    Ok(Json(convert::rollouts::view(app.rollouts.rollout(&id).await?)))
 }
 
 /// Ends it, and puts its candidate in force.
@@ -101,7 +101,7 @@ pub(crate) async fn promote(
     OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.control.promote_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
+    let ended = app.rollouts.promote_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
     Ok(Json(convert::rollouts::view(ended)))
 }
 
@@ -115,6 +115,6 @@ pub(crate) async fn abort(
     OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.control.abort_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
+    let ended = app.rollouts.abort_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
     Ok(Json(convert::rollouts::view(ended)))
 }

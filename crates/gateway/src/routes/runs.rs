@@ -6,6 +6,7 @@ use http::StatusCode;
 use interlock_api::Page;
 use interlock_api::runs::{RunQuery, RunSummary, RunView};
 use interlock_backend::runs::RunFilter;
+use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
 use interlock_model::run::RunStatus;
 use interlock_model::{RunId, WorkflowId};
 use serde_json::Value;
@@ -48,7 +49,14 @@ pub(crate) async fn list(
     let workflow = parameters
         .named("workflow_id", |name| name.parse::<WorkflowId>().map_err(|error| error.to_string()))?;
     let filter = RunFilter { status, workflow };
-    let page = app.control.store().runs(&caller.tenant, &filter, &parameters.page()?).await?;
+    let page = app
+        .store
+        .call(ListRuns {
+            tenant: caller.tenant.clone(),
+            filter: filter.clone(),
+            page: parameters.page()?.clone(),
+        })
+        .await?;
     Ok(Json(convert::page(page, convert::runs::summary)))
 }
 
@@ -57,11 +65,17 @@ pub(crate) async fn list(
     (status = 200, body = RunView), Refusals))]
 pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     caller.may(Permission::ReadRuns)?;
-    let store = app.control.store();
-    let run = store.run(&caller.tenant, id).await?;
+    let store = &app.store;
+    let run = store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
     let run = run.ok_or_else(|| Refusal::not_found("run", &id.to_string()))?;
     let start = &run.start;
-    let definition = store.workflow_version(&caller.tenant, &start.workflow, start.workflow_version).await?;
+    let definition = store
+        .call(ReadWorkflowVersion {
+            tenant: caller.tenant.clone(),
+            id: start.workflow.clone(),
+            version: start.workflow_version,
+        })
+        .await?;
     Ok(Json(convert::runs::view(run, definition.as_ref())))
 }
 
@@ -74,8 +88,8 @@ pub(crate) async fn delete(
     Named(id): Named<RunId>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::Administer)?;
-    let control = app.control.clone();
-    app.to_the_end(async move { Ok(control.delete_run(&caller.tenant, id).await?) }).await?;
+    let runs = app.runs.clone();
+    app.to_the_end(async move { Ok(runs.delete(&caller.tenant, id).await?) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -103,7 +117,7 @@ pub(crate) async fn cancel_of_workflow(
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::Cancel)?;
-    let run = app.control.store().run(&caller.tenant, id).await?;
+    let run = app.store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
     if run.is_none_or(|run| run.start.workflow != workflow) {
         return Err(Refusal::not_found("run", &format!("{id} of workflow {workflow}")));
     }
@@ -111,8 +125,8 @@ pub(crate) async fn cancel_of_workflow(
 }
 
 async fn end(app: &App, caller: Caller, id: RunId) -> Result<StatusCode, Refusal> {
-    let control = app.control.clone();
+    let runs = app.runs.clone();
     let Caller { tenant, name, .. } = caller;
-    app.to_the_end(async move { Ok(control.cancel_run(&tenant, id, &name).await?) }).await?;
+    app.to_the_end(async move { Ok(runs.cancel(&tenant, id, &name).await?) }).await?;
     Ok(StatusCode::NO_CONTENT)
 }

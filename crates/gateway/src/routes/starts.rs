@@ -1,5 +1,6 @@
 //! Starting runs, and starting them again. The hot path.
 
+use interlock_backend::verbs::ReadUsage;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
@@ -7,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use interlock_api::runs::{self, StartedRun};
 use interlock_api::{Code, Problem};
-use interlock_control::admission::{RerunRequest, StartRequest, Started};
+use interlock_control::admission::{RerunRequest, StartError, StartRequest};
+use interlock_model::admission::StartOutcome;
 use interlock_model::trace::TraceParent;
 use interlock_model::{RunId, WorkflowId};
 use serde_json::{Map, Value};
@@ -48,26 +50,27 @@ pub(crate) async fn start(
     workflow: Result<Named<WorkflowId>, Refusal>,
     request: Request,
 ) -> Response {
-    let asked = Asked::now(Endpoint::Start, &request);
-    let decided = decide_start(&app, &caller, workflow, request).await;
-    answer(&app, &caller, &asked, decided).await
+    let context = RunRequestContext::now(Endpoint::Start, &request);
+    let decided = decide_start(&app, &caller, workflow, context.parent_span, request).await;
+    answer(&app, &caller, &context, decided).await
 }
 
 async fn decide_start(
     app: &Shared,
     caller: &Caller,
     workflow: Result<Named<WorkflowId>, Refusal>,
+    parent_span: Option<TraceParent>,
     request: Request,
-) -> Result<Started, Refusal> {
+) -> Result<StartOutcome, Refusal> {
     caller.may(Permission::Start)?;
     let Named(workflow) = workflow?;
     let key = idempotency::key(request.headers())?;
-    let told = traceparent(request.headers());
     let body = body::read(request, &app.settings).await?;
     let input = input(&body, &app.settings)?;
     let has_key = key.is_some();
-    let request = StartRequest { tenant: caller.tenant.clone(), workflow, input, key };
-    app.control.start_within(request, told).await.map_err(|error| Refusal::of_start(error, has_key))
+    let request = StartRequest { tenant: caller.tenant.clone(), workflow, input, key, parent_span };
+    let decided = app.admission.start(request).await;
+    decided.map_err(|error| refusal(app, error, has_key))
 }
 
 fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
@@ -102,63 +105,79 @@ pub(crate) async fn rerun(
     run: Result<Named<RunId>, Refusal>,
     request: Request,
 ) -> Response {
-    let asked = Asked::now(Endpoint::Rerun, &request);
-    let decided = decide_rerun(&app, &caller, run, request).await;
-    answer(&app, &caller, &asked, decided).await
+    let context = RunRequestContext::now(Endpoint::Rerun, &request);
+    let decided = decide_rerun(&app, &caller, run, context.parent_span, request).await;
+    answer(&app, &caller, &context, decided).await
 }
 
 async fn decide_rerun(
     app: &Shared,
     caller: &Caller,
     run: Result<Named<RunId>, Refusal>,
+    parent_span: Option<TraceParent>,
     request: Request,
-) -> Result<Started, Refusal> {
+) -> Result<StartOutcome, Refusal> {
     caller.may(Permission::Start)?;
     let Named(run) = run?;
     let key = idempotency::key(request.headers())?;
-    let told = traceparent(request.headers());
     let body = body::read(request, &app.settings).await?;
     let asked: runs::RerunRequest =
         if body.is_empty() { runs::RerunRequest::default() } else { body::parse(&body, &app.settings)? };
     let has_key = key.is_some();
-    let request = RerunRequest { tenant: caller.tenant.clone(), run, from_step: asked.from_step, key };
-    app.control.rerun_within(request, told).await.map_err(|error| Refusal::of_start(error, has_key))
+    let request =
+        RerunRequest { tenant: caller.tenant.clone(), run, from_step: asked.from_step, key, parent_span };
+    let decided = app.admission.rerun(request).await;
+    decided.map_err(|error| refusal(app, error, has_key))
 }
 
-/// A request that wants a run.
-struct Asked {
+/// A request that wants a run, and when it came.
+struct RunRequestContext {
     endpoint: Endpoint,
     at: Instant,
-    /// The span that the client was in, if it told.
-    told: Option<TraceParent>,
+    /// The client's span, if it sent one.
+    parent_span: Option<TraceParent>,
 }
 
-impl Asked {
+impl RunRequestContext {
     fn now(endpoint: Endpoint, request: &Request) -> Self {
-        Self { endpoint, at: Instant::now(), told: traceparent(request.headers()) }
+        Self { endpoint, at: Instant::now(), parent_span: traceparent(request.headers()) }
     }
 }
 
-/// What cannot be read says nothing, as the standard has it.
+/// What cannot be parsed is ignored, as the standard says.
 fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
     headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
-/// Every answer tells what the tenant may use and what is left.
-async fn answer(app: &Shared, caller: &Caller, asked: &Asked, decided: Result<Started, Refusal>) -> Response {
+fn refusal(app: &Shared, error: StartError, has_key: bool) -> Refusal {
+    Refusal::of_start(error, has_key, || app.admission.retry_after(None))
+}
+
+/// Every answer says what the tenant may use and what is left.
+async fn answer(
+    app: &Shared,
+    caller: &Caller,
+    context: &RunRequestContext,
+    decided: Result<StartOutcome, Refusal>,
+) -> Response {
     let outcome = match &decided {
         Ok(started) => admission::outcome(started),
         Err(refusal) => outcome_of(refusal),
     };
-    app.metrics.tenant(&caller.tenant).decided(asked.endpoint, outcome, asked.at.elapsed());
-    if let Ok(Started::New { run, .. }) = &decided {
-        app.control.trace_request(&caller.tenant, *run, asked.told, asked.at.elapsed());
+    app.metrics.tenant(&caller.tenant).decided(context.endpoint, outcome, context.at.elapsed());
+    if let Ok(StartOutcome::Admitted { run, .. }) = &decided {
+        app.process.traces().request_answered(
+            &caller.tenant,
+            *run,
+            context.parent_span,
+            context.at.elapsed(),
+        );
     }
     match decided {
-        Ok(started) => admission::answer(&started),
+        Ok(started) => admission::answer(&started, |slot_flow| app.admission.retry_after(Some(slot_flow))),
         Err(mut refusal) => {
             // A store that does not answer cannot tell either; the refusal itself counts.
-            if let Ok(usage) = app.control.store().usage(&caller.tenant).await {
+            if let Ok(usage) = app.store.call(ReadUsage { tenant: caller.tenant.clone() }).await {
                 admission::add_usage(refusal.headers_mut(), usage);
             }
             refusal.into_response()

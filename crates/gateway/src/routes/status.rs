@@ -1,5 +1,6 @@
 //! What the server says of itself: status for people, health for machines, metrics, and its own description.
 
+use interlock_backend::verbs::{CountDeadLetters, ListTenants, ReadUsage};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use interlock_api::status::{
     BackendStatus, BusStatus, Health, Readiness, StatusView, StoreStatus, Strategies,
 };
-use interlock_backend::dead_letters::LetterCount;
+use interlock_backend::dead_letters::DeadLetterCount;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
 use interlock_model::admission::Usage;
@@ -54,11 +55,11 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
         Err(_) => None,
     };
     let deployment = &app.deployment;
-    let contention = app.control.contention();
+    let contention = &app.contention;
     let in_force = contention.in_force();
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        instance_id: app.control.instance().to_string(),
+        instance_id: app.process.instance().to_string(),
         uptime_ms: millis(app.started.elapsed()),
         roles: deployment.roles.clone(),
         backend: BackendStatus {
@@ -72,14 +73,14 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
         retry_policies: Scope::ALL.map(|scope| retry_policies::view(&in_force.view(scope))).to_vec(),
         rollout: in_force.rollout.as_ref().map(rollouts::status),
         policies: policies(&app),
-        store: StoreStatus { commands_sent: app.control.store().commands_sent() },
-        bus: BusStatus { kind: deployment.bus.clone(), connected: app.control.bus().is_connected() },
+        store: StoreStatus { commands_sent: app.store.commands_sent() },
+        bus: BusStatus { kind: deployment.bus.clone(), connected: app.process.bus().is_connected() },
         tenants,
     }))
 }
 
 fn policies(app: &Shared) -> BTreeMap<String, Value> {
-    let settings = app.control.settings();
+    let settings = app.process.settings();
     BTreeMap::from([
         ("job_lease_ms".to_owned(), json!(millis(settings.job_lease))),
         ("retry_after_ms".to_owned(), {
@@ -111,11 +112,11 @@ pub(crate) async fn healthz() -> Json<Health> {
         content_type = "application/problem+json", description = "Not ready")))]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Refusal> {
     let first = PageRequest { limit: 1, after: None };
-    let look = tokio::time::timeout(READY_WITHIN, app.control.store().tenants(&first));
+    let look = tokio::time::timeout(READY_WITHIN, app.store.call(ListTenants { page: first.clone() }));
     match look.await {
         _ if app.closing.is_cancelled() => Err(Refusal::unavailable("the server is shutting down")),
         // Without the bus everything goes on at the poll's pace: that is ready.
-        Ok(Ok(_)) => Ok(Json(Readiness { ready: true, store: true, bus: app.control.bus().is_connected() })),
+        Ok(Ok(_)) => Ok(Json(Readiness { ready: true, store: true, bus: app.process.bus().is_connected() })),
         Ok(Err(error)) => Err(Refusal::unavailable(&error.to_string())),
         Err(_) => Err(Refusal::unavailable("the store does not answer")),
     }
@@ -127,15 +128,15 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Re
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
     // One scrape at a time: anybody may ask, and each looks at many tenants.
     let _alone = app.scrape.lock().await;
-    app.metrics.follow_refused_results(app.control.refused_results());
-    app.metrics.follow_fail_opens(app.control.fail_opens());
+    app.metrics.follow_refused_results(app.process.counted().results_refused);
+    app.metrics.follow_fail_opens(app.policy.fail_opens());
     app.metrics.name_the_busiest(Instant::now());
-    app.metrics.follow_contention(app.control.contention().tally().counted());
-    app.metrics.follow_stages(app.control.counted());
-    app.metrics.follow_letters_max(app.control.settings().dead_letters_max);
+    app.metrics.follow_contention(app.contention.tally().counted());
+    app.metrics.follow_stages(app.process.counted());
+    app.metrics.follow_letters_max(app.process.settings().dead_letters_max);
     let usages = usages(&app).await;
     let is_away = matches!(usages, Err(StoreError::Unavailable { .. }));
-    app.metrics.set_reach(!is_away, app.control.bus().is_connected());
+    app.metrics.set_reach(!is_away, app.process.bus().is_connected());
     match usages {
         Ok((usages, letters)) => {
             app.metrics.set_active_runs(usages);
@@ -153,20 +154,20 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
 async fn usages(app: &Shared) -> Result<Usages, StoreError> {
     let (mut usages, mut letters) = (Vec::new(), Vec::new());
     for tenant in tenants(app).await? {
-        let usage = app.control.store().usage(&tenant).await?;
-        letters.push((tenant.clone(), app.control.store().count_dead_letters(&tenant).await?));
+        let usage = app.store.call(ReadUsage { tenant: tenant.clone() }).await?;
+        letters.push((tenant.clone(), app.store.call(CountDeadLetters { tenant: tenant.clone() }).await?));
         usages.push((tenant, usage));
     }
     Ok((usages, letters))
 }
 
-type Usages = (Vec<(TenantId, Usage)>, Vec<(TenantId, LetterCount)>);
+type Usages = (Vec<(TenantId, Usage)>, Vec<(TenantId, DeadLetterCount)>);
 
 async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {
     let mut tenants = Vec::new();
     let mut page = PageRequest { limit: TENANTS_AT_ONCE, after: None };
     while tenants.len() < TENANTS_MAX {
-        let found = app.control.store().tenants(&page).await?;
+        let found = app.store.call(ListTenants { page: page.clone() }).await?;
         tenants.extend(found.items);
         if found.next.is_none() {
             break;
@@ -203,7 +204,7 @@ mod tests {
             String::from_utf8(body.to_vec()).unwrap()
         };
         assert!(scrape().await.contains("\nlock_busy_retry_count 0\n"));
-        let tally = app.control.contention().tally();
+        let tally = app.contention.tally();
         tally.busy(Arm::Control, (1, Duration::ZERO), Duration::from_millis(500));
         tally.cleanup_failed(CleanupContext::AtCapacity);
         let text = scrape().await;

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use interlock_api::why::{WhyQuery, WhyView};
+use interlock_backend::verbs::ReadWorkflow;
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::{JobId, Resource, RunId, TenantId, WorkflowId};
 
@@ -37,12 +38,12 @@ pub(crate) async fn why(State(app): State<App>, caller: Caller, parameters: Para
         "run_id" => {
             caller.may(Permission::ReadRuns)?;
             let run: RunId = named(text)?;
-            app.control.why_run(&caller.tenant, run).await?.ok_or_else(|| Refusal::not_found("run", text))?
+            app.why.run(&caller.tenant, run).await?.ok_or_else(|| Refusal::not_found("run", text))?
         }
         "job_id" => {
             caller.may(Permission::ReadJobs)?;
             let job: JobId = named(text)?;
-            app.control.why_job(&caller.tenant, &job).await?.ok_or_else(|| Refusal::not_found("job", text))?
+            app.why.job(&caller.tenant, &job).await?.ok_or_else(|| Refusal::not_found("job", text))?
         }
         "resource" => {
             caller.may(Permission::ReadRest)?;
@@ -51,9 +52,10 @@ pub(crate) async fn why(State(app): State<App>, caller: Caller, parameters: Para
         _ => {
             caller.may(Permission::ReadRuns)?;
             let workflow: WorkflowId = named(text)?;
-            let known = app.control.store().workflow(&caller.tenant, &workflow).await?;
+            let known =
+                app.store.call(ReadWorkflow { tenant: caller.tenant.clone(), id: workflow.clone() }).await?;
             known.ok_or_else(|| Refusal::not_found("workflow", text))?;
-            app.control.why_start(&caller.tenant).await?
+            app.why.start(&caller.tenant).await?
         }
     };
     Ok(Json(convert::why::view(text.to_owned(), found)))
@@ -64,11 +66,11 @@ async fn why_lock(
     app: &Shared,
     tenant: &TenantId,
     text: &str,
-) -> Result<interlock_control::why::Why, Refusal> {
+) -> Result<interlock_control::why::WhyAnswer, Refusal> {
     let resource: Resource = text.parse().map_err(|error| Refusal::invalid(format!("resource: {error}")))?;
     let name = text.strip_prefix(&format!("{}:", app.deployment.prefix)).unwrap_or(text);
     if let Some(run) = name.strip_prefix("wf:run:lock:") {
-        let found = app.control.why_run(tenant, named(run)?).await?;
+        let found = app.why.run(tenant, named(run)?).await?;
         return found.ok_or_else(|| Refusal::not_found("run", run));
     }
     let stage = StageLock::ALL.into_iter().find(|stage| stage.key() == name);
@@ -77,5 +79,5 @@ async fn why_lock(
         (None, Some(own)) if own == tenant.as_str() => LockName::Admission(tenant.clone()),
         (None, _) => LockName::Of(tenant.clone(), resource),
     };
-    Ok(app.control.why_lock(&lock).await?)
+    Ok(app.why.lock(&lock).await?)
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use interlock_api::workers::{DrainRequest, WorkerView};
 use interlock_api::{Page, PageQuery};
-use interlock_control::workers::KnownWorker;
+use interlock_control::worker_directory::KnownWorker;
 use interlock_model::{TenantId, WorkerId};
 
 use super::Answer;
@@ -34,7 +34,7 @@ pub(crate) async fn list(
     parameters: Parameters,
 ) -> Answer<Page<WorkerView>> {
     caller.may(Permission::ReadRest)?;
-    let page = app.control.workers(&caller.tenant, &parameters.page()?).await?;
+    let page = app.worker_directory.list(&caller.tenant, &parameters.page()?).await?;
     Ok(Json(convert::page(page, convert::workers::view)))
 }
 
@@ -64,11 +64,11 @@ pub(crate) async fn drain(
         // It serves everybody.
         caller.covers_all()?;
     }
-    app.control.drain(&caller.tenant, &known, asked.draining).await?;
+    app.workers.drain(&caller.tenant, &known, asked.draining).await?;
     Ok(Json(convert::workers::view(find(&app, &caller.tenant, &id).await?)))
 }
 
 async fn find(app: &Shared, tenant: &TenantId, worker: &WorkerId) -> Result<KnownWorker, Refusal> {
-    let found = app.control.worker(tenant, worker).await?;
+    let found = app.worker_directory.find(tenant, worker).await?;
     found.ok_or_else(|| Refusal::not_found("worker", worker.as_str()))
 }

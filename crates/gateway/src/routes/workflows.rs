@@ -5,6 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use interlock_api::workflows::{CreatedWorkflow, WorkflowView};
 use interlock_api::{Page, PageQuery, schema};
+use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_model::WorkflowId;
 use interlock_model::workflow::WorkflowDocument;
@@ -37,7 +38,7 @@ pub(crate) async fn create(
     Payload(document): Payload<WorkflowDocument>,
 ) -> Result<(StatusCode, Json<CreatedWorkflow>), Refusal> {
     caller.may(Permission::Administer)?;
-    let (id, version) = app.control.save_workflow(&caller.tenant, document).await?;
+    let (id, version) = app.documents.save_workflow(&caller.tenant, document).await?;
     Ok((StatusCode::CREATED, Json(CreatedWorkflow { id, version })))
 }
 
@@ -50,7 +51,10 @@ pub(crate) async fn list(
     parameters: Parameters,
 ) -> Answer<Page<WorkflowView>> {
     caller.may(Permission::ReadRuns)?;
-    let page = app.control.store().workflows(&caller.tenant, &parameters.page()?).await?;
+    let page = app
+        .store
+        .call(ListWorkflows { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
+        .await?;
     Ok(Json(convert::page(page, view)))
 }
 
@@ -63,7 +67,7 @@ pub(crate) async fn get(
     Named(id): Named<WorkflowId>,
 ) -> Answer<WorkflowView> {
     caller.may(Permission::ReadRuns)?;
-    let found = app.control.store().workflow(&caller.tenant, &id).await?;
+    let found = app.store.call(ReadWorkflow { tenant: caller.tenant.clone(), id: id.clone() }).await?;
     found.map(|version| Json(view(version))).ok_or_else(|| Refusal::not_found("workflow", id.as_str()))
 }
 
@@ -76,7 +80,7 @@ pub(crate) async fn delete(
     Named(id): Named<WorkflowId>,
 ) -> Result<StatusCode, Refusal> {
     caller.may(Permission::Administer)?;
-    app.control.delete_workflow(&caller.tenant, &id).await?;
+    app.documents.delete_workflow(&caller.tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

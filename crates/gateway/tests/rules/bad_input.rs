@@ -1,8 +1,8 @@
-//! Bad input: refused with the documented problem, never an error of the server's.
+//! Bad input is refused with the documented problem, never with an internal error.
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Ask};
+use crate::client::{Answer, Request};
 use crate::server::{Server, one_step};
 
 async fn save(server: &Server, document: &Value) -> Answer {
@@ -13,7 +13,7 @@ fn with_condition(condition: &str) -> Value {
     json!({"id": "wf", "name": "wf", "steps": {"a": {"type": "worker", "topic": "t", "condition": condition}}})
 }
 
-/// The sentence of a refused document.
+/// The error of a refused document.
 async fn refused(document: &Value) -> String {
     let server = Server::start().await;
     let problem = save(&server, document).await.problem(400, "invalid_request");
@@ -50,14 +50,14 @@ async fn wrong_types_are_refused() {
     assert!(problem["error"].as_str().unwrap().contains("soon"), "{problem}");
 }
 
-/// The sentence of a request that is refused for its body.
-async fn sentence_of(request: Ask) -> String {
+/// The error of a request that is refused for its body.
+async fn error_of(request: Request) -> String {
     let problem = request.send().await.problem(400, "invalid_request");
     problem["error"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn a_list_is_not_taken_for_an_object() {
+async fn an_array_is_not_accepted_as_an_object() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({})).await;
@@ -74,40 +74,40 @@ async fn a_list_is_not_taken_for_an_object() {
         ("workflows/wf/runs", json!([])),
     ];
     for (path, body) in table {
-        let sentence = sentence_of(server.post(&format!("/api/v1/{path}")).json(&body)).await;
-        assert_eq!(sentence, "the body must be a JSON object", "{path}");
+        let error = error_of(server.post(&format!("/api/v1/{path}")).json(&body)).await;
+        assert_eq!(error, "the body must be a JSON object", "{path}");
     }
 }
 
 #[tokio::test]
-async fn a_list_within_the_body_is_not_taken_for_an_object_either() {
+async fn a_nested_array_is_not_accepted_as_an_object() {
     let server = Server::start().await;
     for data in [json!([[5]]), json!({"limits": [5]})] {
         let body = json!({"scope": "org", "data": data});
-        let sentence = sentence_of(server.put("/api/v1/config").json(&body)).await;
-        assert!(sentence.contains("invalid type: sequence"), "{sentence}");
+        let error = error_of(server.put("/api/v1/config").json(&body)).await;
+        assert!(error.contains("invalid type: sequence"), "{error}");
     }
     let steps = [json!(["worker", "t"]), json!({"type": "worker", "topic": "t", "retry": [3]})];
     for step in steps {
-        let sentence = refused(&json!({"id": "wf", "name": "wf", "steps": {"a": step}})).await;
-        assert!(sentence.contains("invalid type: sequence"), "{sentence}");
+        let error = refused(&json!({"id": "wf", "name": "wf", "steps": {"a": step}})).await;
+        assert!(error.contains("invalid type: sequence"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn json_of_another_shape_is_not_called_broken() {
+async fn valid_json_of_another_type_is_not_reported_as_broken_json() {
     let server = Server::start().await;
     let expected = ["expected one of exclusive, shared", "line 1"];
     for mode in ["1", "{}", "null", "[]", "true", "{\"exclusive\":null}"] {
         let body = format!("{{\"resource\":\"r\",\"owner\":\"o\",\"ttl_ms\":1000,\"mode\":{mode}}}");
-        let sentence = sentence_of(server.post("/api/v1/locks/acquire").text(&body)).await;
-        assert!(sentence.starts_with("the body is not what is expected here"), "{mode}: {sentence}");
-        assert!(expected.iter().all(|words| sentence.contains(words)), "{mode}: {sentence}");
+        let error = error_of(server.post("/api/v1/locks/acquire").text(&body)).await;
+        assert!(error.starts_with("the body is not what is expected here"), "{mode}: {error}");
+        assert!(expected.iter().all(|words| error.contains(words)), "{mode}: {error}");
     }
     for ttl in ["1e400", "99999999999999999999999", "\"soon\"", "null"] {
         let body = format!("{{\"resource\":\"r\",\"owner\":\"o\",\"ttl_ms\":{ttl}}}");
-        let sentence = sentence_of(server.post("/api/v1/locks/acquire").text(&body)).await;
-        assert!(sentence.starts_with("the body is not what is expected here"), "{ttl}: {sentence}");
+        let error = error_of(server.post("/api/v1/locks/acquire").text(&body)).await;
+        assert!(error.starts_with("the body is not what is expected here"), "{ttl}: {error}");
     }
 }
 
@@ -122,7 +122,7 @@ async fn an_unknown_field_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_body_of_three_mebibytes_hears_its_refusal() {
+async fn a_body_of_three_mebibytes_is_refused_with_an_answer() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let body = format!("{{\"n\":\"{}\"}}", "x".repeat(3 * 1024 * 1024));
@@ -136,13 +136,13 @@ async fn a_body_of_three_mebibytes_hears_its_refusal() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_before_it_sends_too_much_need_not_send_it() {
+async fn a_too_large_body_is_refused_before_it_is_sent() {
     let server = Server::start().await;
-    let ask = server
+    let request = server
         .post("/api/v1/workflows")
         .header("expect", "100-continue")
         .header("content-type", "application/json");
-    let written = String::from_utf8(ask.written()).unwrap();
+    let written = String::from_utf8(request.written()).unwrap();
     let written = written.replace("content-length: 0", "content-length: 3000000");
     let answer = crate::syntax::exchange(&server, written.as_bytes()).await;
     answer.problem(413, "payload_too_large");
@@ -153,7 +153,7 @@ async fn ten_thousand_levels_of_nesting_are_refused() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     for levels in [64, 65, 129, 10_000, 500_000] {
-        // The input itself is a level.
+        // The object around it is a level.
         let body = format!("{{\"n\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         for path in ["/api/v1/workflows/wf/runs", "/api/v1/workflows"] {
             let problem = server.post(path).text(&body).send().await.problem(400, "invalid_request");
@@ -165,7 +165,7 @@ async fn ten_thousand_levels_of_nesting_are_refused() {
 }
 
 #[tokio::test]
-async fn levels_cannot_be_smuggled_in_as_text() {
+async fn levels_hidden_in_a_raw_value_are_refused() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
@@ -199,9 +199,9 @@ async fn an_unknown_step_type_is_refused_by_name() {
 
 #[tokio::test]
 async fn an_expression_that_does_not_compile_is_refused_with_its_place() {
-    for expression in ["input.x ==", "1 +* 2", "nobody.knows", "input.x ==== 1", "'open"] {
-        let sentence = refused(&with_condition(expression)).await;
-        assert!(sentence.contains("steps.a.condition"), "{sentence}");
+    for expression in ["input.x ==", "1 +* 2", "unknown.name", "input.x ==== 1", "'open"] {
+        let error = refused(&with_condition(expression)).await;
+        assert!(error.contains("steps.a.condition"), "{error}");
     }
 }
 
@@ -210,8 +210,8 @@ async fn sixty_four_kibibytes_of_additions_and_of_parentheses_are_refused() {
     let additions = "1+".repeat(32 * 1024) + "1";
     let parentheses = "(".repeat(64 * 1024);
     for expression in [additions, parentheses] {
-        let sentence = refused(&with_condition(&expression)).await;
-        assert!(sentence.len() < 2_000, "{}", sentence.len());
+        let error = refused(&with_condition(&expression)).await;
+        assert!(error.len() < 2_000, "{}", error.len());
         let template = json!({"id": "wf", "name": "wf", "steps": {"a": {"type": "worker", "topic": "t",
             "input": {"x": format!("${{{expression}}}")}}}});
         refused(&template).await;
@@ -267,7 +267,7 @@ async fn huge_and_negative_numbers_are_refused() {
 }
 
 #[tokio::test]
-async fn a_huge_number_in_an_input_is_kept_as_it_was_written() {
+async fn a_huge_number_in_an_input_keeps_its_digits() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let body = "{\"n\":123456789012345678901234567890}";

@@ -1,18 +1,14 @@
-//! A client that sends exactly what it is told and reads what comes.
+//! A client that sends exact bytes and reads the raw response.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
+use interlock_poll::LIMIT;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything takes that works.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A request in the making.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     address: SocketAddr,
     method: &'static str,
     path: String,
@@ -27,7 +23,7 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-impl Ask {
+impl Request {
     pub(crate) fn new(address: SocketAddr, method: &'static str, path: &str) -> Self {
         Self { address, method, path: path.to_owned(), headers: Vec::new(), body: Vec::new() }
     }
@@ -41,7 +37,7 @@ impl Ask {
         self.text(&body.to_string())
     }
 
-    /// A body that is said to be JSON, whatever it is.
+    /// A body with the media type of JSON, valid or not.
     pub(crate) fn text(self, body: &str) -> Self {
         self.header("content-type", "application/json").raw(body.as_bytes())
     }
@@ -65,7 +61,7 @@ impl Ask {
     }
 
     pub(crate) async fn send(self) -> Answer {
-        tokio::time::timeout(PATIENCE, self.exchange()).await.expect("an answer in time")
+        tokio::time::timeout(LIMIT, self.exchange()).await.expect("an answer in time")
     }
 
     async fn exchange(self) -> Answer {
@@ -76,7 +72,7 @@ impl Ask {
 }
 
 impl Answer {
-    /// Everything until the server closes.
+    /// Reads until the server closes the connection.
     pub(crate) async fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.unwrap();
@@ -104,13 +100,13 @@ impl Answer {
         })
     }
 
-    /// The body, if the status is the expected one.
+    /// The body. Asserts the status.
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// The problem, if it is one and whole.
+    /// The problem. Asserts its status, its code and that it is complete.
     pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
         let body = String::from_utf8_lossy(&self.body).into_owned();
         assert_eq!(self.status, status, "{body}");

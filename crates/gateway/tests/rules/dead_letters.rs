@@ -1,5 +1,6 @@
 //! Dead letters: listed, shown, retried, deleted.
 
+use interlock_backend::verbs::AddDeadLetter;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::job::JobOutcome;
 use interlock_model::{JobId, TenantId, Timestamp};
@@ -27,7 +28,11 @@ fn letter(run: u32) -> DeadLetter {
 
 async fn bury(server: &Server, letter: &DeadLetter) {
     let tenant: TenantId = "default".parse().unwrap();
-    server.store.bury(&tenant, letter, 1_000).await.unwrap();
+    server
+        .store
+        .call(AddDeadLetter { tenant: tenant.clone(), dead_letter: letter.clone(), dead_letters_max: 1_000 })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -55,7 +60,7 @@ async fn a_dead_letter_shows_every_member() {
 }
 
 #[tokio::test]
-async fn pages_of_dead_letters_hold_every_one_once_newest_run_first() {
+async fn pages_list_every_dead_letter_once_newest_run_first() {
     let server = Server::start().await;
     for run in [3, 1, 5, 2, 4] {
         bury(&server, &letter(run)).await;
@@ -88,7 +93,7 @@ async fn a_dead_letter_is_deleted_once_under_any_spelling_of_its_path() {
 }
 
 #[tokio::test]
-async fn what_is_no_dead_letter_of_this_tenant_is_not_found() {
+async fn dead_letters_of_other_tenants_are_not_found() {
     let server = Server::start().await;
     bury(&server, &letter(1)).await;
     let path = format!("/api/v1/dlq/{}", job(1));
@@ -105,8 +110,8 @@ async fn what_is_no_dead_letter_of_this_tenant_is_not_found() {
     server.get(&path).send().await.ok(200);
 }
 
-/// A live run, with a letter of its job: a result that nobody could handle.
-async fn buried_alive(server: &Server) -> DeadLetter {
+/// A dead letter of a live run.
+async fn dead_letter_of_live_run(server: &Server) -> DeadLetter {
     server.post("/api/v1/workflows").json(&one_step("build")).send().await.ok(201);
     let started = server.post("/api/v1/workflows/build/runs").json(&json!({"n": 1})).send().await.ok(200);
     let job: JobId = format!("{}:build@1", started["run_id"].as_str().unwrap()).parse().unwrap();
@@ -116,15 +121,15 @@ async fn buried_alive(server: &Server) -> DeadLetter {
 }
 
 async fn claim(server: &Server) -> serde_json::Value {
-    let asked = json!({"topics": ["build"], "max_jobs": 10, "wait_ms": 10_000});
-    let claimed = server.post("/api/v1/workers/w/claim").json(&asked).send().await.ok(200);
+    let claim = json!({"topics": ["build"], "max_jobs": 10, "wait_ms": 60_000});
+    let claimed = server.post("/api/v1/workers/w/claim").json(&claim).send().await.ok(200);
     claimed["jobs"].as_array().unwrap().iter().map(|job| job["job_id"].clone()).collect()
 }
 
 #[tokio::test]
-async fn a_letter_that_is_retried_becomes_one_new_attempt_of_its_step() {
+async fn a_retried_dead_letter_becomes_one_new_attempt_of_its_step() {
     let server = Server::start().await;
-    let letter = buried_alive(&server).await;
+    let letter = dead_letter_of_live_run(&server).await;
     let path = format!("/api/v1/dlq/{}", letter.job);
     let shown = server.get(&path).send().await.ok(200);
     assert_eq!(shown["how_to_retry"], format!("interlock dlq retry '{}'", letter.job));
@@ -132,20 +137,24 @@ async fn a_letter_that_is_retried_becomes_one_new_attempt_of_its_step() {
     let retried = server.post(&format!("{path}/retry")).send().await.ok(200);
     assert_eq!(retried, json!({"job_id": letter.job}));
     let next = JobId { attempt: 2, ..letter.job.clone() };
-    assert_eq!(claim(&server).await, json!([next]), "the first attempt is revoked, and there is one more");
+    assert_eq!(
+        claim(&server).await,
+        json!([next]),
+        "the first attempt is revoked, and a second one is dispatched"
+    );
     server.post(&format!("{path}/retry")).send().await.problem(404, "not_found");
     let timeline = server.get(&format!("/api/v1/workflow-runs/{}/timeline", letter.job.run)).send().await;
     let timeline = timeline.ok(200);
-    let told = timeline["items"].as_array().unwrap().iter().find(|item| item["type"] == "step_retried");
-    assert_eq!(told.unwrap()["data"]["by"], "anonymous");
+    let event = timeline["items"].as_array().unwrap().iter().find(|item| item["type"] == "step_retried");
+    assert_eq!(event.unwrap()["data"]["by"], "anonymous");
     let late = server.post(&format!("/api/v1/jobs/{}/complete", letter.job)).json(&json!({"fence": 1}));
     late.send().await.problem(409, "stale_fence");
 }
 
 #[tokio::test]
-async fn a_letter_whose_run_has_ended_is_refused_with_what_to_do_instead() {
+async fn a_dead_letter_of_an_ended_run_is_refused_with_advice() {
     let server = Server::start().await;
-    let letter = buried_alive(&server).await;
+    let letter = dead_letter_of_live_run(&server).await;
     let run = letter.job.run;
     server.post(&format!("/api/v1/workflow-runs/{run}/cancel")).send().await.ok(204);
     let path = format!("/api/v1/dlq/{}", letter.job);
@@ -159,9 +168,9 @@ async fn a_letter_whose_run_has_ended_is_refused_with_what_to_do_instead() {
 }
 
 #[tokio::test]
-async fn many_letters_are_handled_by_filter_and_a_refusal_does_not_stop_the_rest() {
+async fn dead_letters_are_handled_by_filter_and_a_refusal_does_not_stop_the_rest() {
     let server = Server::start().await;
-    let alive = buried_alive(&server).await;
+    let alive = dead_letter_of_live_run(&server).await;
     for run in [1, 2, 3] {
         bury(&server, &letter(run)).await;
     }
@@ -194,7 +203,7 @@ async fn many_letters_are_handled_by_filter_and_a_refusal_does_not_stop_the_rest
 }
 
 #[tokio::test]
-async fn which_letters_are_meant_has_to_be_said() {
+async fn a_filter_for_dead_letters_is_required() {
     let server = Server::start().await;
     for verb in ["retry", "delete"] {
         for which in [

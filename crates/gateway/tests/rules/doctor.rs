@@ -1,4 +1,4 @@
-//! The doctor: who may look, who may mend, and what is refused.
+//! The doctor: findings, repairs, and the roles that each needs.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::identity::make;
 use crate::server::{Server, empty_store, one_step, patient};
 
-const NOBODY: &str = "01a1dc80-0000-7000-8000-000000000000";
+const MISSING_RUN: &str = "01a1dc80-0000-7000-8000-000000000000";
 
 fn name(tenant: &str) -> Value {
-    json!({"invariant": "ready_without_run", "tenant": tenant, "subject": NOBODY})
+    json!({"invariant": "ready_without_run", "tenant": tenant, "subject": MISSING_RUN})
 }
 
 fn of(findings: &Value) -> Vec<Value> {
@@ -23,8 +23,8 @@ fn of(findings: &Value) -> Vec<Value> {
     findings.as_array().unwrap().iter().map(name).collect()
 }
 
-/// A server on which the tenants default and other have each a mark of a run that never was.
-async fn spoilt() -> Server {
+/// A server whose tenants default and other each have a ready mark of a missing run.
+async fn with_findings() -> Server {
     let store = Arc::new(memory::store(Arc::new(SystemClock)));
     let server = Server::on(store.clone(), patient()).await;
     server.save(&one_step("wf")).await;
@@ -37,27 +37,27 @@ async fn spoilt() -> Server {
         .ok(201);
     for tenant in ["default", "other"] {
         server.cap(tenant, 5).await;
-        let mark = (format!("{tenant}/{NOBODY}"), Some(String::new()));
+        let mark = (format!("{tenant}/{MISSING_RUN}"), Some(String::new()));
         store.overwrite(Table::Ready, vec![mark]).await;
     }
     server
 }
 
 #[tokio::test]
-async fn what_is_found_is_told_with_its_plan_for_every_tenant_or_one() {
-    let server = spoilt().await;
-    let told = server.get("/api/v1/doctor").send().await.ok(200);
+async fn findings_are_listed_with_their_plans_for_every_tenant_or_one() {
+    let server = with_findings().await;
+    let report = server.get("/api/v1/doctor").send().await.ok(200);
     assert_eq!(
-        told["findings"][0],
+        report["findings"][0],
         json!({
-            "invariant": "ready_without_run", "tenant": "default", "subject": NOBODY,
+            "invariant": "ready_without_run", "tenant": "default", "subject": MISSING_RUN,
             "detail": "the engine is told to look at a run that is not there", "plan": "remove the mark",
             "repairable": true
         })
     );
-    assert_eq!((told["findings"].as_array().unwrap().len(), &told["unseen"]), (2, &json!([])));
+    assert_eq!((report["findings"].as_array().unwrap().len(), &report["unseen"]), (2, &json!([])));
     let one = server.get("/api/v1/doctor?tenant=other&only=ready_without_run,lock_debt").send().await.ok(200);
-    assert_eq!(of(&one["findings"]), [json!(["ready_without_run", "other", NOBODY])]);
+    assert_eq!(of(&one["findings"]), [json!(["ready_without_run", "other", MISSING_RUN])]);
     let looked =
         json!([{"invariant": "ready_without_run", "tenants": 1}, {"invariant": "lock_debt", "tenants": 1}]);
     assert_eq!(one["looked_at"], looked);
@@ -66,20 +66,20 @@ async fn what_is_found_is_told_with_its_plan_for_every_tenant_or_one() {
 }
 
 #[tokio::test]
-async fn a_repair_mends_what_is_named_or_all_and_looks_again() {
-    let server = spoilt().await;
+async fn a_repair_handles_named_findings_or_all_and_looks_again() {
+    let server = with_findings().await;
     let repair = |body: Value| server.post("/api/v1/doctor/repair").json(&body).send();
-    let told = repair(json!({"findings": [name("other")]})).await.ok(200);
+    let report = repair(json!({"findings": [name("other")]})).await.ok(200);
     assert_eq!(
-        (&told["repaired"][0]["became"], &told["repaired"][0]["reason"]),
+        (&report["repaired"][0]["became"], &report["repaired"][0]["reason"]),
         (&json!("mended"), &json!(null))
     );
-    assert_eq!(of(&told["after"]["findings"]), [json!(["ready_without_run", "default", NOBODY])]);
-    let told = server.post("/api/v1/doctor/repair").send().await.ok(200);
-    assert_eq!(of(&told["repaired"]), [json!(["ready_without_run", "default", NOBODY])]);
-    assert_eq!(told["after"]["findings"], json!([]));
-    let told = repair(json!({"findings": [name("other")]})).await.ok(200);
-    assert_eq!(told["repaired"][0]["became"], "nothing_to_do");
+    assert_eq!(of(&report["after"]["findings"]), [json!(["ready_without_run", "default", MISSING_RUN])]);
+    let report = server.post("/api/v1/doctor/repair").send().await.ok(200);
+    assert_eq!(of(&report["repaired"]), [json!(["ready_without_run", "default", MISSING_RUN])]);
+    assert_eq!(report["after"]["findings"], json!([]));
+    let report = repair(json!({"findings": [name("other")]})).await.ok(200);
+    assert_eq!(report["repaired"][0]["became"], "nothing_to_do");
     for bad in [
         json!({"finding": []}),
         json!({"findings": [{"invariant": "nothing", "tenant": "other", "subject": "x"}]}),
@@ -91,7 +91,7 @@ async fn a_repair_mends_what_is_named_or_all_and_looks_again() {
 }
 
 #[tokio::test]
-async fn looking_takes_a_viewer_mending_an_operator_and_each_only_what_its_key_covers() {
+async fn a_viewer_may_look_an_operator_may_repair_and_each_within_the_scope_of_its_key() {
     let server = Server::with_key("root").await;
     let look = async |key: &str| server.get("/api/v1/doctor").header("x-api-key", key).send().await;
     let repair = async |key: &str, body: Value| {
@@ -117,12 +117,12 @@ async fn looking_takes_a_viewer_mending_an_operator_and_each_only_what_its_key_c
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_part_of_the_answer() {
+async fn an_unreachable_store_is_part_of_the_report() {
     let store = Arc::new(FaultyStore::new(empty_store(), 1, Faults::NONE));
     let server = Server::on(store.clone(), patient()).await;
     store.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
-    let told = server.get("/api/v1/doctor").send().await.ok(200);
-    assert_eq!(told["findings"], json!([]));
-    let unseen = told["unseen"].to_string();
-    assert!(unseen.contains("the rows of the tenants") && unseen.contains("did not answer"), "{told}");
+    let report = server.get("/api/v1/doctor").send().await.ok(200);
+    assert_eq!(report["findings"], json!([]));
+    let unseen = report["unseen"].to_string();
+    assert!(unseen.contains("the rows of the tenants") && unseen.contains("did not answer"), "{report}");
 }

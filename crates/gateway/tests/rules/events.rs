@@ -8,7 +8,7 @@ use crate::server::{Server, local, one_step};
 use crate::watching::Watch;
 
 #[tokio::test]
-async fn a_stream_tells_the_timeline_as_it_happens_and_ends_with_the_run() {
+async fn a_stream_follows_the_timeline_and_ends_with_the_run() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -34,7 +34,7 @@ async fn a_stream_tells_the_timeline_as_it_happens_and_ends_with_the_run() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_that_was_seen() {
+async fn a_stream_continues_after_the_last_event_id() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -57,7 +57,7 @@ async fn a_stream_goes_on_after_the_last_event_that_was_seen() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_says_that_it_lives() {
+async fn a_silent_stream_sends_keep_alives() {
     let settings = interlock_gateway::Settings { stream_keep_alive: Duration::from_millis(20), ..local() };
     let server = Server::with(settings, None).await.unwrap();
     server.save(&one_step("wf")).await;
@@ -66,7 +66,7 @@ async fn a_silent_stream_says_that_it_lives() {
 }
 
 #[tokio::test]
-async fn streams_are_bounded() {
+async fn the_number_of_streams_is_bounded() {
     let settings = interlock_gateway::Settings { streams_max: 1, ..local() };
     let server = Server::with(settings, None).await.unwrap();
     server.save(&one_step("wf")).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, foundation, local, one_step};
 
-/// Makes a key and gives its text.
+/// Creates a key and returns its text.
 pub(crate) async fn make(server: &Server, admin: &str, role: &str, tenant: Option<&str>) -> String {
     let mut body = json!({"name": role, "role": role});
     if let Some(tenant) = tenant {
@@ -15,7 +15,7 @@ pub(crate) async fn make(server: &Server, admin: &str, role: &str, tenant: Optio
 }
 
 #[tokio::test]
-async fn without_keys_only_loopback_is_bound() {
+async fn without_keys_the_gateway_binds_loopback_only() {
     let open = interlock_gateway::Settings { listen: ([0, 0, 0, 0], 0).into(), ..local() };
     let error = Server::with(open.clone(), None).await.err().expect("refused");
     assert!(error.to_string().contains("no API keys"), "{error}");
@@ -23,7 +23,7 @@ async fn without_keys_only_loopback_is_bound() {
 }
 
 #[tokio::test]
-async fn without_keys_everybody_is_admin_of_the_tenant_that_they_name() {
+async fn without_keys_every_caller_is_admin_of_the_tenant_that_it_names() {
     let server = Server::start().await;
     let create =
         |tenant: &str| server.post("/api/v1/workflows").header("x-tenant-id", tenant).json(&one_step("wf"));
@@ -52,7 +52,7 @@ async fn a_missing_or_wrong_key_is_unauthorized() {
 }
 
 #[tokio::test]
-async fn a_key_covers_its_tenant_and_no_other() {
+async fn a_key_covers_only_its_tenant() {
     let server = Server::with_key("root").await;
     let key = make(&server, "root", "admin", Some("acme")).await;
     let list = || server.get("/api/v1/workflow-runs").header("x-api-key", &key);
@@ -74,7 +74,7 @@ async fn a_key_covers_its_tenant_and_no_other() {
 }
 
 #[tokio::test]
-async fn another_tenants_things_are_not_found() {
+async fn resources_of_another_tenant_are_not_found() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -110,7 +110,7 @@ async fn another_tenants_things_are_not_found() {
     answer.problem(404, "not_found");
 }
 
-/// What each role may do: (method, path, body), and who may.
+/// Method, path and body of a request, and the roles that may send it.
 fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> {
     let run = "/api/v1/workflow-runs/0192f0c1-0000-7000-8000-000000000001";
     let run: &'static str = Box::leak(run.to_owned().into_boxed_str());
@@ -179,12 +179,12 @@ fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> 
 }
 
 #[tokio::test]
-async fn each_role_may_do_what_its_name_says_and_no_more() {
+async fn each_role_permits_only_its_requests() {
     let server = Server::with_key("root").await;
     for role in ["operator", "starter", "worker", "viewer", "admin"] {
         let key = make(&server, "root", role, Some("acme")).await;
         for (method, path, body, allowed) in table() {
-            let mut ask = server.ask(method, path).header("x-api-key", &key);
+            let mut ask = server.request(method, path).header("x-api-key", &key);
             if body != Value::Null {
                 ask = ask.json(&body);
             }
@@ -201,7 +201,7 @@ async fn each_role_may_do_what_its_name_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked() {
+async fn keys_are_created_listed_and_revoked() {
     let server = Server::with_key("root").await;
     let key = make(&server, "root", "viewer", Some("acme")).await;
     let listed = server.get("/api/v1/keys").header("x-api-key", "root").send().await.ok(200);
@@ -224,7 +224,7 @@ async fn keys_are_made_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn the_first_key_must_be_one_that_can_make_others() {
+async fn the_first_key_must_be_able_to_create_others() {
     let server = Server::start().await;
     let viewer = json!({"name": "v", "role": "viewer", "tenant": "acme"});
     server.post("/api/v1/keys").json(&viewer).send().await.problem(409, "conflict");
@@ -236,20 +236,21 @@ async fn the_first_key_must_be_one_that_can_make_others() {
 }
 
 #[tokio::test]
-async fn when_the_last_key_goes_an_open_address_lets_nobody_in() {
+async fn a_public_address_refuses_all_requests_after_the_last_key_is_revoked() {
     let foundation = foundation(None).await;
-    let (control, keys) = (foundation.control.clone(), foundation.keys.clone());
+    let keys = foundation.keys.clone();
     let role = interlock_backend::keys::Role::Admin;
-    let made = control.create_key(&keys, "a", role, interlock_backend::keys::KeyScope::All).await.unwrap();
+    let made = keys.create("a", role, interlock_backend::keys::KeyScope::All).await.unwrap();
     let open = interlock_gateway::Settings { listen: ([0, 0, 0, 0], 0).into(), ..local() };
     let gateway = interlock_gateway::Gateway::bind(open, foundation).unwrap();
     let mut address = gateway.local_address();
     address.set_ip([127, 0, 0, 1].into());
     let shutdown = tokio_util::sync::CancellationToken::new();
     let serving = tokio::spawn(gateway.serve(shutdown.clone()));
-    let list = || crate::client::Ask::new(address, "GET", "/api/v1/workflows").header("x-api-key", &made.1);
+    let list =
+        || crate::client::Request::new(address, "GET", "/api/v1/workflows").header("x-api-key", &made.1);
     list().send().await.ok(200);
-    control.revoke_key(&keys, &made.0.id).await.unwrap();
+    keys.revoke(&made.0.id).await.unwrap();
     list().send().await.problem(401, "unauthorized");
     shutdown.cancel();
     serving.await.unwrap();

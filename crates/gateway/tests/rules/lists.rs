@@ -62,7 +62,7 @@ async fn pages_hold_every_item_once_newest_first() {
 }
 
 #[tokio::test]
-async fn bad_parameters_are_refused_and_unknown_ones_passed_over() {
+async fn bad_parameters_are_refused_and_unknown_ones_ignored() {
     let server = Server::start().await;
     for query in [
         "status=nope",
@@ -85,7 +85,7 @@ async fn bad_parameters_are_refused_and_unknown_ones_passed_over() {
 }
 
 #[tokio::test]
-async fn a_workflow_is_shown_as_it_was_saved_and_gone_when_it_was_deleted() {
+async fn a_workflow_is_shown_as_saved_until_it_is_deleted() {
     let server = Server::start().await;
     let created = server.post("/api/v1/workflows").json(&one_step("wf")).send().await.ok(201);
     assert_eq!(created, json!({"id": "wf", "version": 1}));
@@ -133,7 +133,7 @@ async fn a_run_shows_every_member_and_every_step() {
 }
 
 #[tokio::test]
-async fn the_first_verdict_counts() {
+async fn the_first_decision_on_an_approval_counts() {
     let server = Server::start().await;
     let ask = json!({"type": "approval", "input": {"why": "${input.why}"}});
     let document = json!({"id": "wf", "name": "wf", "steps": {"ask": ask}});
@@ -157,7 +157,7 @@ async fn the_first_verdict_counts() {
 }
 
 #[tokio::test]
-async fn a_worker_that_asked_is_listed() {
+async fn a_worker_that_has_claimed_is_listed() {
     let server = Server::start().await;
     let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0, "capabilities": ["gpu"]});
     server.post("/api/v1/workers/w1/claim").json(&claim).send().await.ok(200);
@@ -168,7 +168,7 @@ async fn a_worker_that_asked_is_listed() {
         (&json!("w1"), &json!(["gpu"]), &json!(true))
     );
     assert_eq!(server.get("/api/v1/workers/w1").send().await.ok(200)["topics"], json!(["t"]));
-    server.get("/api/v1/workers/nobody").send().await.problem(404, "not_found");
+    server.get("/api/v1/workers/unknown").send().await.problem(404, "not_found");
     let status = server.get("/api/v1/status").send().await.ok(200);
     assert_eq!((&status["backend"]["kind"], &status["roles"]), (&json!("memory"), &json!(["gateway"])));
 }

@@ -1,6 +1,6 @@
-//! The gateway, over real TCP, on the in-memory store. Each test is a rule of the contract.
+//! The gateway over TCP on the in-memory store. Each test is a rule of the contract.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bad_input;
 mod client;

@@ -1,11 +1,11 @@
-//! A process without the gateway's role: it can be watched, and nothing else.
+//! A process without the gateway role serves probes and metrics only.
 
 use interlock_gateway::Settings;
 
 use crate::server::{Server, local};
 
 #[tokio::test]
-async fn a_process_that_serves_no_api_serves_its_health_and_its_metrics() {
+async fn a_process_without_api_serves_health_and_metrics() {
     let settings = Settings { serves_api: false, listen: ([0, 0, 0, 0], 0).into(), ..local() };
     let mut server = Server::with(settings, None).await.expect("no key guards what is no secret");
     server.address.set_ip([127, 0, 0, 1].into());

@@ -1,4 +1,4 @@
-//! Retry policies: looked at, changed and taken back over HTTP.
+//! Retry policies: shown, changed and rolled back over HTTP.
 
 use interlock_control::settings::Settings;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy};
@@ -18,7 +18,7 @@ async fn roll_back(server: &Server) -> Answer {
 }
 
 #[tokio::test]
-async fn what_nobody_changed_is_as_configured() {
+async fn an_unchanged_policy_is_as_configured() {
     let server = Server::start().await;
     let listed = server.get("/api/v1/retry-policies").send().await.ok(200);
     let expected = json!({"items": [
@@ -35,7 +35,7 @@ async fn what_nobody_changed_is_as_configured() {
 }
 
 #[tokio::test]
-async fn a_change_is_in_force_with_its_answer_and_status_tells_who_and_when() {
+async fn a_change_is_in_force_when_it_is_acknowledged_and_status_shows_who_and_when() {
     let server = Server::start().await;
     let body = json!({"policy": "bounded_jitter:500ms:30%", "reason": "waves"});
     let changed = set(&server, &body).await.ok(200);
@@ -50,7 +50,7 @@ async fn a_change_is_in_force_with_its_answer_and_status_tells_who_and_when() {
 }
 
 #[tokio::test]
-async fn a_roll_back_restores_what_was_before_and_the_history_tells_all() {
+async fn a_rollback_restores_the_previous_policy_and_the_history_has_all() {
     let server = Server::start().await;
     roll_back(&server).await.problem(409, "conflict");
     set(&server, &json!({"policy": "fixed:700ms", "max_wait_ms": 100, "lock_ttl_ms": 5_000})).await.ok(200);
@@ -73,7 +73,7 @@ async fn a_roll_back_restores_what_was_before_and_the_history_tells_all() {
 }
 
 #[tokio::test]
-async fn somebody_elses_change_is_not_overwritten() {
+async fn a_concurrent_change_is_not_overwritten() {
     let server = Server::start().await;
     set(&server, &json!({"policy": "fixed:700ms", "expected_version": 0})).await.ok(200);
     let stale = set(&server, &json!({"policy": "fixed:900ms", "expected_version": 0})).await;
@@ -86,7 +86,7 @@ async fn somebody_elses_change_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_changes_nothing() {
+async fn an_invalid_policy_is_refused_and_changes_nothing() {
     let server = Server::start().await;
     for body in [
         json!({}),
@@ -108,7 +108,7 @@ async fn nonsense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn only_keys_that_cover_every_tenant_may_change_them() {
+async fn only_keys_for_every_tenant_may_change_policies() {
     let server = Server::with_key("root").await;
     let body = json!({"policy": "fixed:700ms"});
     let rollout = json!({"candidate": "fixed:700ms", "share_percent": 10, "duration_ms": 60_000});
@@ -123,7 +123,7 @@ async fn only_keys_that_cover_every_tenant_may_change_them() {
             ("POST", "/api/v1/rollouts/ro-1/abort".to_owned(), json!({})),
             ("POST", "/api/v1/rollouts/ro-1/promote".to_owned(), json!({})),
         ] {
-            let answer = server.ask(method, &path).header("x-api-key", key).json(&body).send().await;
+            let answer = server.request(method, &path).header("x-api-key", key).json(&body).send().await;
             answer.problem(403, "forbidden");
         }
     }
@@ -132,16 +132,16 @@ async fn only_keys_that_cover_every_tenant_may_change_them() {
 }
 
 #[tokio::test]
-async fn status_tells_the_strategies_that_the_process_began_with() {
-    let told = async |settings| {
+async fn status_shows_the_strategies_of_the_process() {
+    let status = async |settings| {
         let server = Server::on(empty_store(), settings).await;
         server.get("/api/v1/status").send().await.ok(200)["strategies"].clone()
     };
-    assert_eq!(told(Settings::default()).await, json!({"admission": "atomic", "run": "inbox"}));
+    assert_eq!(status(Settings::default()).await, json!({"admission": "atomic", "run": "inbox"}));
     let lock = Settings {
         admission_strategy: AdmissionStrategy::Lock,
         run_strategy: RunStrategy::Lock,
         ..Settings::default()
     };
-    assert_eq!(told(lock).await, json!({"admission": "lock", "run": "lock"}));
+    assert_eq!(status(lock).await, json!({"admission": "lock", "run": "lock"}));
 }

@@ -1,4 +1,4 @@
-//! Roll-outs over HTTP.
+//! Rollouts over HTTP.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn start(server: &Server, body: &Value) -> Answer {
     server.post(ROLLOUTS).json(body).send().await
 }
 
-/// Begins one and gives its id.
+/// Starts a rollout and returns its id.
 async fn started(server: &Server) -> String {
     start(server, &wanted()).await.ok(201)["id"].as_str().unwrap().to_owned()
 }
@@ -26,7 +26,7 @@ async fn end(server: &Server, id: &str, verb: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn one_that_has_begun_is_shown_with_both_arms() {
+async fn a_started_rollout_is_shown_with_both_arms() {
     let server = Server::start().await;
     let begun = start(&server, &wanted()).await.ok(201);
     assert_eq!((&begun["state"], &begun["share_percent"]), (&json!("running"), &json!(12.5)));
@@ -51,7 +51,7 @@ async fn one_that_has_begun_is_shown_with_both_arms() {
 }
 
 #[tokio::test]
-async fn without_a_duration_it_lasts_seven_days() {
+async fn a_rollout_without_a_duration_lasts_seven_days() {
     let server = Server::start().await;
     let body = json!({"candidate": "bounded_jitter:500ms:30%", "share_percent": 10});
     let begun = start(&server, &body).await.ok(201);
@@ -60,7 +60,7 @@ async fn without_a_duration_it_lasts_seven_days() {
 }
 
 #[tokio::test]
-async fn while_one_runs_there_is_no_other_and_its_control_stays() {
+async fn a_second_rollout_and_a_change_of_the_control_are_refused_meanwhile() {
     let server = Server::start().await;
     let id = started(&server).await;
     start(&server, &wanted()).await.problem(409, "conflict");
@@ -73,7 +73,7 @@ async fn while_one_runs_there_is_no_other_and_its_control_stays() {
 }
 
 #[tokio::test]
-async fn a_promotion_puts_the_candidate_in_force_and_an_abortion_does_not() {
+async fn a_promotion_puts_the_candidate_in_force_and_an_abort_does_not() {
     for (verb, state, policy) in
         [("promote", "promoted", "bounded_jitter:500ms:30%"), ("abort", "aborted", "fixed:500ms")]
     {
@@ -91,7 +91,7 @@ async fn a_promotion_puts_the_candidate_in_force_and_an_abortion_does_not() {
 }
 
 #[tokio::test]
-async fn they_are_listed_newest_first_page_by_page() {
+async fn rollouts_are_listed_newest_first_in_pages() {
     let server = Server::start().await;
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -110,14 +110,14 @@ async fn they_are_listed_newest_first_page_by_page() {
         path = format!("{ROLLOUTS}?limit=2&cursor={cursor}");
     }
     assert_eq!(found.len(), 3);
-    // Two of one millisecond may stand either way; all of them are there once.
+    // Two of the same millisecond may have either order.
     found.sort();
     ids.sort();
     assert_eq!(found, ids);
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_begins_nothing() {
+async fn an_invalid_rollout_is_refused() {
     let server = Server::start().await;
     for (member, value) in [
         ("candidate", json!("soon")),

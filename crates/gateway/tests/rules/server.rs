@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
-use interlock_backend::{InProcessBus, Store, memory};
+use interlock_backend::{Backend, InProcessBus, Store, memory};
+use interlock_control::api_keys::ApiKeys;
 use interlock_control::identity::Identity;
-use interlock_control::keys::KeyRing;
 use interlock_control::service::{self, Roles};
 use interlock_control::{Control, settings};
 use interlock_gateway::{BindError, Deployment, Foundation, Gateway, Settings};
@@ -15,14 +15,16 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Answer, Ask, PATIENCE};
+use interlock_poll::LIMIT;
+
+use crate::client::{Answer, Request};
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinHandle<()>,
-    /// For what nothing over the wire brings about.
-    pub(crate) store: Arc<dyn Store>,
+    /// For states that no request brings about.
+    pub(crate) store: Store,
     stages: CancellationToken,
 }
 
@@ -38,29 +40,25 @@ pub(crate) fn one_step(id: &str) -> Value {
     json!({"id": id, "name": id, "steps": {"build": {"type": "worker", "topic": "build", "input": {"n": "${input.n}"}}}})
 }
 
-/// Nobody looks by themselves in time: whoever waits must be woken.
+/// Polls are so rare that a waiting request must be woken.
 pub(crate) fn patient() -> settings::Settings {
     settings::Settings {
-        claim_poll: PATIENCE * 3,
-        lock_poll: PATIENCE * 3,
-        lock_silence: PATIENCE * 9,
+        claim_poll: LIMIT * 3,
+        lock_poll: LIMIT * 3,
+        lock_silence: LIMIT * 9,
         ..settings::Settings::default()
     }
 }
 
-pub(crate) fn empty_store() -> Arc<dyn Store> {
+pub(crate) fn empty_store() -> Arc<dyn Backend> {
     Arc::new(memory::store(Arc::new(SystemClock)))
 }
 
 pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
-    foundation_on(empty_store(), patient(), bootstrap).await
+    foundation_on(Store::new(empty_store()), patient(), bootstrap).await
 }
 
-async fn foundation_on(
-    store: Arc<dyn Store>,
-    settings: settings::Settings,
-    bootstrap: Option<&str>,
-) -> Foundation {
+async fn foundation_on(store: Store, settings: settings::Settings, bootstrap: Option<&str>) -> Foundation {
     let clock = Arc::new(SystemClock);
     let parts = service::Foundation {
         store,
@@ -72,7 +70,7 @@ async fn foundation_on(
         probes: Vec::new(),
     };
     let control = Control::new(parts, settings);
-    let keys = KeyRing::load(&control, bootstrap).await.unwrap();
+    let keys = ApiKeys::load(control.process.clone(), bootstrap).await.unwrap();
     let deployment = Deployment {
         roles: vec!["gateway".to_owned()],
         backend: "memory".to_owned(),
@@ -87,7 +85,7 @@ pub(crate) fn local() -> Settings {
     Settings {
         listen: ([127, 0, 0, 1], 0).into(),
         shutdown_grace: Duration::from_secs(5),
-        stream_poll: PATIENCE * 3,
+        stream_poll: LIMIT * 3,
         ..Settings::default()
     }
 }
@@ -102,28 +100,33 @@ impl Server {
     }
 
     pub(crate) async fn with(settings: Settings, bootstrap: Option<&str>) -> Result<Self, BindError> {
-        Self::bound(settings, foundation(bootstrap).await)
+        let store = Store::new(empty_store());
+        let foundation = foundation_on(store.clone(), patient(), bootstrap).await;
+        Self::bound_with(settings, store, foundation, true)
     }
 
-    /// On this store, with stages that behave like this.
-    pub(crate) async fn on(store: Arc<dyn Store>, stages: settings::Settings) -> Self {
-        Self::bound(local(), foundation_on(store, stages, None).await).unwrap()
+    /// Starts on this store, with these settings of the stages.
+    pub(crate) async fn on(backend: Arc<dyn Backend>, stages: settings::Settings) -> Self {
+        let store = Store::new(backend);
+        let foundation = foundation_on(store.clone(), stages, None).await;
+        Self::bound_with(local(), store, foundation, true).unwrap()
     }
 
-    /// Only the gateway: whatever waits for a stage waits.
+    /// Starts the gateway without stages.
     pub(crate) async fn without_stages() -> Self {
-        let server = Self::bound_with(local(), foundation(None).await, false);
-        server.unwrap()
+        let store = Store::new(empty_store());
+        let foundation = foundation_on(store.clone(), patient(), None).await;
+        Self::bound_with(local(), store, foundation, false).unwrap()
     }
 
-    fn bound(settings: Settings, foundation: Foundation) -> Result<Self, BindError> {
-        Self::bound_with(settings, foundation, true)
-    }
-
-    fn bound_with(settings: Settings, foundation: Foundation, runs_stages: bool) -> Result<Self, BindError> {
+    fn bound_with(
+        settings: Settings,
+        store: Store,
+        foundation: Foundation,
+        runs_stages: bool,
+    ) -> Result<Self, BindError> {
         let (shutdown, stages) = (CancellationToken::new(), CancellationToken::new());
         let control = foundation.control.clone();
-        let store = control.store().clone();
         let gateway = Gateway::bind(settings, foundation)?;
         if runs_stages {
             let roles = Roles { engine: true, scheduler: true };
@@ -134,27 +137,27 @@ impl Server {
         Ok(Self { address, shutdown, serving, store, stages })
     }
 
-    pub(crate) fn ask(&self, method: &'static str, path: &str) -> Ask {
-        Ask::new(self.address, method, path)
+    pub(crate) fn request(&self, method: &'static str, path: &str) -> Request {
+        Request::new(self.address, method, path)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Ask {
-        self.ask("GET", path)
+    pub(crate) fn get(&self, path: &str) -> Request {
+        self.request("GET", path)
     }
 
-    pub(crate) fn post(&self, path: &str) -> Ask {
-        self.ask("POST", path)
+    pub(crate) fn post(&self, path: &str) -> Request {
+        self.request("POST", path)
     }
 
-    pub(crate) fn put(&self, path: &str) -> Ask {
-        self.ask("PUT", path)
+    pub(crate) fn put(&self, path: &str) -> Request {
+        self.request("PUT", path)
     }
 
-    pub(crate) fn delete(&self, path: &str) -> Ask {
-        self.ask("DELETE", path)
+    pub(crate) fn delete(&self, path: &str) -> Request {
+        self.request("DELETE", path)
     }
 
-    /// Saves a document, which must be good.
+    /// Saves a document. Asserts that it is accepted.
     pub(crate) async fn save(&self, document: &Value) {
         self.post("/api/v1/workflows").json(document).send().await.ok(201);
     }
@@ -165,7 +168,7 @@ impl Server {
         self.put("/api/v1/config").json(&body).send().await.ok(204);
     }
 
-    /// Starts a run, which must be admitted.
+    /// Starts a run. Asserts that it is admitted.
     pub(crate) async fn run(&self, workflow: &str, input: &Value) -> String {
         let answer = self.post(&format!("/api/v1/workflows/{workflow}/runs")).json(input).send().await;
         answer.ok(200)["run_id"].as_str().unwrap().to_owned()
@@ -175,9 +178,9 @@ impl Server {
         self.get(&format!("/api/v1/workflow-runs/{run}")).send().await.ok(200)
     }
 
-    /// Claims one job of `build`, waiting for it.
+    /// Claims one job of `build` and waits until there is one.
     pub(crate) async fn claim_one(&self, worker: &str) -> Value {
-        let body = json!({"topics": ["build"], "max_jobs": 1, "wait_ms": 15_000});
+        let body = json!({"topics": ["build"], "max_jobs": 1, "wait_ms": 60_000});
         let claimed = self.post(&format!("/api/v1/workers/{worker}/claim")).json(&body).send().await.ok(200);
         claimed["jobs"][0].clone()
     }
@@ -188,10 +191,10 @@ impl Server {
         self.post(&format!("/api/v1/jobs/{id}/{verb}")).json(&body).send().await
     }
 
-    /// Follows the run's events to their end, and gives the run then.
+    /// Follows the run's events to their end and returns the ended run.
     pub(crate) async fn ended(&self, run: &str) -> Value {
         let ask = self.get(&format!("/api/v1/workflow-runs/{run}/events"));
-        let stream = tokio::time::timeout(PATIENCE, ask.send()).await.expect("the run's end");
+        let stream = tokio::time::timeout(LIMIT, ask.send()).await.expect("the run's end");
         assert_eq!(stream.status, 200);
         self.view(run).await
     }

@@ -1,35 +1,36 @@
-//! Closing down: stop taking, finish what is in hand.
+//! Shutdown: stop accepting, finish requests in progress.
 
 use std::time::Duration;
 
 use interlock_gateway::Settings;
+use interlock_poll::{LIMIT, until};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::client::{Answer, PATIENCE};
+use crate::client::Answer;
 use crate::server::{Server, local, one_step};
 use crate::watching::Watch;
 
 async fn has_closed(server: &mut Server) {
-    tokio::time::timeout(PATIENCE, &mut server.serving).await.expect("it closes").unwrap();
+    tokio::time::timeout(LIMIT, &mut server.serving).await.expect("the gateway closes").unwrap();
 }
 
 #[tokio::test]
-async fn a_waiting_claim_is_answered_with_nothing() {
+async fn a_waiting_claim_is_answered_without_jobs() {
     let mut server = Server::start().await;
     let body = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 60_000});
     let claim = tokio::spawn(server.post("/api/v1/workers/w/claim").json(&body).send());
     // Once the worker is known, its claim has reached the store.
-    while server.get("/api/v1/workers/w").send().await.status != 200 {}
+    until("the worker is known", async || server.get("/api/v1/workers/w").send().await.status == 200).await;
     server.shutdown.cancel();
     assert_eq!(claim.await.unwrap().ok(200), json!({"jobs": []}));
     has_closed(&mut server).await;
-    assert!(TcpStream::connect(server.address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(server.address).await.is_err(), "the gateway still listens");
 }
 
 #[tokio::test]
-async fn an_event_stream_ends() {
+async fn an_event_stream_ends_with_the_shutdown() {
     let mut server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -41,7 +42,7 @@ async fn an_event_stream_ends() {
 }
 
 #[tokio::test]
-async fn idle_connections_do_not_hold_it_up() {
+async fn idle_connections_do_not_delay_the_shutdown() {
     let mut server =
         Server::with(Settings { shutdown_grace: Duration::from_mins(1), ..local() }, None).await.unwrap();
     let mut silent = TcpStream::connect(server.address).await.unwrap();
@@ -54,7 +55,7 @@ async fn idle_connections_do_not_hold_it_up() {
 }
 
 #[tokio::test]
-async fn a_request_that_never_ends_is_given_up_after_the_grace_period() {
+async fn an_endless_request_is_cut_off_after_the_grace_period() {
     let settings = Settings { shutdown_grace: Duration::from_millis(50), ..local() };
     let mut server = Server::with(settings, None).await.unwrap();
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -68,7 +69,7 @@ async fn a_request_that_never_ends_is_given_up_after_the_grace_period() {
 }
 
 #[tokio::test]
-async fn a_request_in_hand_is_finished() {
+async fn a_request_in_progress_is_finished() {
     let mut server = Server::start().await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let body = one_step("wf").to_string();
@@ -81,7 +82,7 @@ async fn a_request_in_hand_is_finished() {
     stream.readable().await.unwrap();
     server.shutdown.cancel();
     stream.write_all(body.as_bytes()).await.unwrap();
-    let answer = tokio::time::timeout(PATIENCE, Answer::read(&mut stream)).await.unwrap();
+    let answer = tokio::time::timeout(LIMIT, Answer::read(&mut stream)).await.unwrap();
     assert_eq!(answer.status, 100);
     assert_eq!(Answer::parse(&answer.body).ok(201), json!({"id": "wf", "version": 1}));
     has_closed(&mut server).await;

@@ -7,7 +7,7 @@ use crate::server::{Server, one_step};
 const START: &str = "/api/v1/workflows/wf/runs";
 
 #[tokio::test]
-async fn a_start_tells_the_run_and_what_is_left() {
+async fn a_start_answers_with_the_run_and_the_remaining_slots() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 3).await;
@@ -22,7 +22,7 @@ async fn a_start_tells_the_run_and_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_reached_cap_is_told_with_when_to_come_back() {
+async fn a_reached_cap_is_refused_with_when_to_retry() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 2).await;
@@ -38,7 +38,7 @@ async fn a_reached_cap_is_told_with_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn the_same_key_and_payload_give_the_same_run_even_at_the_cap() {
+async fn the_same_key_and_payload_return_the_same_run_even_at_the_cap() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 1).await;
@@ -61,7 +61,7 @@ async fn the_same_key_and_payload_give_the_same_run_even_at_the_cap() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_url_is_no_key() {
+async fn a_key_in_the_url_is_not_an_idempotency_key() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let start = || server.post("/api/v1/workflows/wf/runs?idempotency_key=k").send();
@@ -84,7 +84,7 @@ async fn a_bad_key_is_refused() {
 }
 
 #[tokio::test]
-async fn a_start_of_nothing_is_not_found_and_still_tells_what_is_left() {
+async fn a_start_of_an_unknown_workflow_is_not_found_and_shows_the_remaining_slots() {
     let server = Server::start().await;
     let answer = server.post(START).send().await;
     answer.problem(404, "not_found");
@@ -92,7 +92,7 @@ async fn a_start_of_nothing_is_not_found_and_still_tells_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_zero_cap_admits_none_and_the_systems_cap_is_inherited() {
+async fn a_zero_cap_admits_no_run_and_the_system_cap_is_inherited() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 0).await;
@@ -110,7 +110,7 @@ async fn a_zero_cap_admits_none_and_the_systems_cap_is_inherited() {
 }
 
 #[tokio::test]
-async fn an_input_that_the_schema_refuses_starts_nothing() {
+async fn an_input_that_violates_the_schema_is_refused() {
     let server = Server::start().await;
     let mut document = one_step("wf");
     document["input_schema"] = json!({"type": "object", "required": ["n"]});
@@ -143,7 +143,7 @@ async fn a_rerun_is_a_start() {
 }
 
 #[tokio::test]
-async fn what_became_of_starts_is_counted() {
+async fn the_outcomes_of_starts_are_counted() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 1).await;

@@ -1,20 +1,21 @@
 //! Paths, methods, media types, and what is not HTTP.
 
+use interlock_poll::LIMIT;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::client::{Answer, PATIENCE};
+use crate::client::Answer;
 use crate::server::{Server, one_step};
 
-/// Sends bytes as they are, and reads until the server closes.
+/// Sends these bytes and reads until the server closes the connection.
 pub(crate) async fn exchange(server: &Server, bytes: &[u8]) -> Answer {
     let talk = async {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         Answer::read(&mut stream).await
     };
-    tokio::time::timeout(PATIENCE, talk).await.expect("an answer in time")
+    tokio::time::timeout(LIMIT, talk).await.expect("an answer in time")
 }
 
 #[tokio::test]
@@ -28,7 +29,7 @@ async fn an_unknown_path_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_wrong_method_is_told_the_right_ones() {
+async fn a_wrong_method_is_refused_with_the_allowed_ones() {
     let server = Server::start().await;
     let answer = server.put("/api/v1/workflows").send().await;
     answer.problem(405, "method_not_allowed");
@@ -55,7 +56,7 @@ async fn a_body_that_is_not_json_is_an_unsupported_media_type() {
 }
 
 #[tokio::test]
-async fn a_body_that_must_be_there_is_asked_for() {
+async fn a_missing_body_is_refused() {
     let server = Server::start().await;
     for path in ["/api/v1/workflows", "/api/v1/workers/w/claim", "/api/v1/keys"] {
         server.post(path).send().await.problem(400, "invalid_request");
@@ -63,7 +64,7 @@ async fn a_body_that_must_be_there_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused_with_a_problem_too() {
+async fn bytes_that_are_not_http_are_refused_with_a_problem() {
     let server = Server::start().await;
     let many = "a: b\r\n".repeat(200);
     let large = format!("a: {}\r\n", "b".repeat(100 * 1024));

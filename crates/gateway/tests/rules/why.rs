@@ -1,44 +1,38 @@
-//! Whoever asks why something waits is told the cause, who has it, and for how long about.
+//! `why` answers with the cause of a wait, its holder and its expected duration.
 
+use interlock_backend::verbs::{AcquireRun, RequestCancel};
 use interlock_model::TenantId;
+use interlock_poll::{LIMIT, until, until_matches};
 use serde_json::{Value, json};
 
-use crate::client::PATIENCE;
 use crate::server::{Server, one_step};
 
 async fn why(server: &Server, query: &str) -> Value {
     server.get(&format!("/api/v1/why?{query}")).send().await.ok(200)
 }
 
-/// The first cause, which must have this code.
+/// The first cause. Asserts its code.
 async fn cause(server: &Server, query: &str, code: &str) -> Value {
-    let told = why(server, query).await;
-    assert_eq!(told["causes"][0]["code"], code, "{told:#}");
-    assert!(!told["causes"][0]["what_to_do"].as_str().unwrap().is_empty());
-    told["causes"][0].clone()
+    let answer = why(server, query).await;
+    assert_eq!(answer["causes"][0]["code"], code, "{answer:#}");
+    assert!(!answer["causes"][0]["what_to_do"].as_str().unwrap().is_empty());
+    answer["causes"][0].clone()
 }
 
-/// Until the run's first cause has this code.
+/// The run's first cause, once it has this code.
 async fn becomes(server: &Server, run: &str, code: &str) -> Value {
-    let look = async {
-        loop {
-            let told = why(server, &format!("run_id={run}")).await;
-            if told["causes"][0]["code"] == code {
-                return told["causes"][0].clone();
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, look).await.unwrap_or_else(|_| panic!("{run} never becomes {code}"))
+    let query = format!("run_id={run}");
+    let first = async || why(server, &query).await["causes"][0].clone();
+    until_matches(&format!("{run} waits because of {code}"), first, |cause| cause["code"] == code).await
 }
 
 #[tokio::test]
-async fn a_start_that_is_refused_is_told_who_has_the_slots() {
+async fn a_refused_start_is_explained_by_the_holders_of_the_slots() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.cap("default", 1).await;
-    let told = why(&server, "workflow_id=wf").await;
-    assert_eq!((&told["state"], &told["causes"][0]["code"]), (&json!("free"), &json!("free")));
+    let answer = why(&server, "workflow_id=wf").await;
+    assert_eq!((&answer["state"], &answer["causes"][0]["code"]), (&json!("free"), &json!("free")));
     let ended = server.run("wf", &json!({"n": 1})).await;
     let job = server.claim_one("w").await;
     server.report(&job, "complete", json!({"output": 1})).await.ok(200);
@@ -48,13 +42,13 @@ async fn a_start_that_is_refused_is_told_who_has_the_slots() {
     let refused = refused.problem(429, "max_concurrent_runs");
     let cause = cause(&server, "workflow_id=wf", "cap_full").await;
     assert_eq!(cause["holders"][0]["name"], json!(run));
-    let (told, sentence) = (cause["detail"].as_str().unwrap(), refused["error"].as_str().unwrap());
-    assert!(told.starts_with(sentence), "{told} says {sentence}, as the refusal does");
-    assert!(cause["expected_wait_ms"].is_u64(), "one run has ended, so that one can tell: {cause}");
+    let (detail, error) = (cause["detail"].as_str().unwrap(), refused["error"].as_str().unwrap());
+    assert!(detail.starts_with(error), "{detail} differs from the refusal: {error}");
+    assert!(cause["expected_wait_ms"].is_u64(), "a run has ended, so the wait can be estimated: {cause}");
 }
 
 #[tokio::test]
-async fn a_run_tells_what_each_of_its_steps_waits_for() {
+async fn a_run_lists_what_each_of_its_steps_waits_for() {
     let server = Server::start().await;
     let retry =
         json!({"max_retries": 1, "initial_backoff_sec": 600, "multiplier": 1, "max_backoff_sec": 600});
@@ -67,8 +61,8 @@ async fn a_run_tells_what_each_of_its_steps_waits_for() {
     let run = server.run("wf", &json!({})).await;
     let query = format!("run_id={run}");
     let codes = async || {
-        let told = why(&server, &query).await;
-        let causes = told["causes"].as_array().unwrap().clone();
+        let answer = why(&server, &query).await;
+        let causes = answer["causes"].as_array().unwrap().clone();
         causes.iter().map(|cause| (cause["step_id"].clone(), cause["code"].clone())).collect::<Vec<_>>()
     };
     let job = server.claim_one("w1").await;
@@ -79,16 +73,11 @@ async fn a_run_tells_what_each_of_its_steps_waits_for() {
     let working = cause(&server, &format!("job_id={run}:build@1"), "working").await;
     assert_eq!(working["holders"][0]["name"], "w1");
     server.report(&job, "fail", json!({"error": "out of luck", "retryable": true})).await.ok(200);
-    let told = async {
-        while codes().await[1].1 != "retry_backoff" {
-            tokio::task::yield_now().await;
-        }
-        why(&server, &query).await
-    };
-    let told = tokio::time::timeout(PATIENCE, told).await.unwrap();
-    let (retry, pause) = (&told["causes"][1], &told["causes"][2]);
+    until("the step waits for its retry", async || codes().await[1].1 == "retry_backoff").await;
+    let answer = why(&server, &query).await;
+    let (retry, pause) = (&answer["causes"][1], &answer["causes"][2]);
     assert!(retry["detail"].as_str().unwrap().contains("out of luck"), "{retry}");
-    // A retry is spread over its back-off.
+    // A retry has a random delay within its backoff.
     for (cause, shortest) in [(retry, 0), (pause, 500_000)] {
         let wait = cause["expected_wait_ms"].as_u64().unwrap();
         assert!((shortest..=600_000).contains(&wait), "{cause}");
@@ -99,33 +88,46 @@ async fn a_run_tells_what_each_of_its_steps_waits_for() {
 }
 
 #[tokio::test]
-async fn a_lock_tells_its_holder_and_the_same_sentence_as_its_refusal() {
+async fn a_lock_is_explained_by_its_holder_as_in_its_refusal() {
     let server = Server::start().await;
     cause(&server, "resource=doc%2F1", "free").await;
-    let asked = json!({"resource": "doc/1", "owner": "ann", "mode": "exclusive", "ttl_ms": 60_000});
-    server.post("/api/v1/locks/acquire").json(&asked).send().await.ok(200);
+    let request = json!({"resource": "doc/1", "owner": "ann", "mode": "exclusive", "ttl_ms": 60_000});
+    server.post("/api/v1/locks/acquire").json(&request).send().await.ok(200);
     let held = cause(&server, "resource=doc%2F1", "lock_held").await;
     assert_eq!(held["holders"][0]["name"], "ann");
     assert_eq!(held["position"], 1);
     assert!(held["expected_wait_ms"].as_u64().unwrap() <= 60_000);
-    let asked = json!({"resource": "doc/1", "owner": "bob", "mode": "exclusive", "ttl_ms": 60_000});
-    let refused = server.post("/api/v1/locks/acquire").json(&asked).send().await.problem(409, "lock_held");
+    let request = json!({"resource": "doc/1", "owner": "bob", "mode": "exclusive", "ttl_ms": 60_000});
+    let refused = server.post("/api/v1/locks/acquire").json(&request).send().await.problem(409, "lock_held");
     for sentence in [&held["detail"], &refused["error"]] {
-        assert!(sentence.as_str().unwrap().starts_with("doc/1 is held by ann for "), "{sentence}");
+        assert!(sentence.as_str().unwrap().starts_with("doc/1 has been held by ann for "), "{sentence}");
     }
 }
 
 #[tokio::test]
-async fn a_run_that_somebody_holds_tells_who_and_until_when() {
+async fn a_leased_run_is_explained_by_its_holder_and_its_expiry() {
     let server = Server::without_stages().await;
     server.save(&json!({"id": "wf", "name": "wf", "steps": {"ask": {"type": "approval"}}})).await;
     let run = server.run("wf", &json!({})).await;
     cause(&server, &format!("run_id={run}"), "approval_open").await;
     let tenant: TenantId = "default".parse().unwrap();
     let id = run.parse().unwrap();
-    // Somebody dies right after it has taken the run, in which something waits.
-    let _ = server.store.request_cancel(&tenant, id, "ann").await.unwrap();
-    let taken = server.store.take(&tenant, id, &"i-dead".parse().unwrap(), PATIENCE * 9).await.unwrap();
+    // A process dies right after it has acquired the run, whose inbox is not empty.
+    let _ = server
+        .store
+        .call(RequestCancel { tenant: tenant.clone(), run: id, by: "ann".to_owned() })
+        .await
+        .unwrap();
+    let taken = server
+        .store
+        .call(AcquireRun {
+            tenant: tenant.clone(),
+            run: id,
+            holder: "i-dead".parse().unwrap(),
+            lease: LIMIT * 9,
+        })
+        .await
+        .unwrap();
     assert!(taken.is_some());
     let held = cause(&server, &format!("run_id={run}"), "lock_held").await;
     assert_eq!(held["holders"][0]["name"], "i-dead");
@@ -135,7 +137,7 @@ async fn a_run_that_somebody_holds_tells_who_and_until_when() {
 }
 
 #[tokio::test]
-async fn the_question_must_name_one_thing_that_is_there() {
+async fn the_query_must_name_one_thing_that_exists() {
     let server = Server::start().await;
     let run = "0192f0c1-0000-7000-8000-000000000001";
     for query in ["", "run_id=", &format!("run_id={run}&workflow_id=wf")] {

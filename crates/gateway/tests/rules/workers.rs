@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::server::{Server, empty_store, local, one_step, patient};
 
 #[tokio::test]
-async fn a_run_goes_from_start_to_its_end_through_a_worker() {
+async fn a_worker_completes_a_run() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 7})).await;
@@ -39,7 +39,10 @@ async fn a_waiting_claim_is_woken_by_a_start() {
     let body = json!({"topics": ["build"], "max_jobs": 1, "wait_ms": 60_000});
     let claim = tokio::spawn(server.post("/api/v1/workers/w1/claim").json(&body).send());
     // Once the worker is known, its claim has looked and found nothing.
-    while server.get("/api/v1/workers/w1").send().await.status != 200 {}
+    interlock_poll::until("the worker is known", async || {
+        server.get("/api/v1/workers/w1").send().await.status == 200
+    })
+    .await;
     let run = server.run("wf", &json!({"n": 1})).await;
     assert_eq!(claim.await.unwrap().ok(200)["jobs"][0]["run_id"], json!(run));
 }
@@ -70,7 +73,7 @@ async fn every_call_with_another_fence_is_refused_with_both_fences() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_is_told_at_the_heartbeat() {
+async fn the_heartbeat_of_a_cancelled_run_asks_to_cancel() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -112,7 +115,7 @@ async fn claims_out_of_bounds_are_refused() {
 }
 
 #[tokio::test]
-async fn a_worker_may_not_report_more_than_all() {
+async fn progress_and_fences_out_of_range_are_refused() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     server.run("wf", &json!({"n": 1})).await;
@@ -127,7 +130,7 @@ async fn a_worker_may_not_report_more_than_all() {
 }
 
 #[tokio::test]
-async fn the_items_of_a_fan_out_are_jobs_whose_ids_travel_plain_and_escaped() {
+async fn items_of_a_fan_out_are_jobs_whose_ids_may_be_escaped() {
     let server = Server::start().await;
     let step =
         json!({"type": "worker", "topic": "build", "for_each": "input.items", "input": {"item": "${item}"}});
@@ -148,7 +151,7 @@ async fn the_items_of_a_fan_out_are_jobs_whose_ids_travel_plain_and_escaped() {
 }
 
 #[tokio::test]
-async fn a_job_that_an_operator_cancels_tells_where_it_stands() {
+async fn cancelling_a_job_returns_its_state() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let run = server.run("wf", &json!({"n": 1})).await;
@@ -176,7 +179,7 @@ async fn waiting_for(server: &Server, run: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_queued_job_says_what_it_waits_for_and_goes_to_the_first_worker_that_fits() {
+async fn a_queued_job_shows_its_wait_reason_and_goes_to_the_first_capable_worker() {
     let server = Server::start().await;
     let step = json!({"type": "worker", "topic": "build", "meta": {"requires": ["gpu"]}});
     server.save(&json!({"id": "wf", "name": "wf", "steps": {"build": step}})).await;
@@ -190,7 +193,7 @@ async fn a_queued_job_says_what_it_waits_for_and_goes_to_the_first_worker_that_f
     assert_eq!(plain, json!({"jobs": []}));
     let incapable = waiting_for(&server, &run).await;
     assert_eq!(incapable["reason"], "capability");
-    assert_eq!(incapable["detail"], "1 worker serves the topic build; the nearest lacks gpu");
+    assert_eq!(incapable["detail"], "1 worker serves topic `build`; the closest match lacks gpu");
     let able = server.post("/api/v1/workers/able/claim").json(&claim(&["linux", "gpu"])).send().await.ok(200);
     assert_eq!(able["jobs"][0]["run_id"], json!(first));
     let busy = waiting_for(&server, &run).await;
@@ -201,7 +204,7 @@ async fn a_queued_job_says_what_it_waits_for_and_goes_to_the_first_worker_that_f
 }
 
 #[tokio::test]
-async fn a_draining_worker_is_shown_so_and_claims_nothing() {
+async fn a_draining_worker_is_shown_as_draining_and_claims_no_job() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let drain = |draining: bool| server.post("/api/v1/workers/w1/drain").json(&json!({"draining": draining}));
@@ -225,7 +228,7 @@ async fn a_draining_worker_is_shown_so_and_claims_nothing() {
 }
 
 #[tokio::test]
-async fn a_pools_topic_is_only_for_workers_on_http_that_are_capable_of_what_it_requires() {
+async fn a_pool_topic_is_only_for_workers_on_http_with_its_capabilities() {
     let pool = interlock_model::scheduling::Pool {
         topics: ["build".parse().unwrap()].into(),
         requires: ["gpu".parse().unwrap()].into(),

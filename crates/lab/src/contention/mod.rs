@@ -1,73 +1,72 @@
-//! The contention lab: the same load on different strategies and retry policies, measured side by side.
+//! The contention lab: puts the same load on different strategies and retry policies and compares the measurements.
 //!
-//! * [`plan`]: which arms are measured, under what load (pure, from a seed)
-//! * [`ground`]: on what: servers of the lab's own, or one that is there
-//! * `load`: the load itself, and what it saw ([`trace`]); `clean`: what is removed afterwards
-//! * [`figures`]: what a trace comes to (pure); [`report`]: all of it, as it is printed
-//! * [`chart`]: pictures of it; [`paper`]: the files that are written
+//! * [`plan`]: which arms are measured under which load (pure, derived from a seed)
+//! * [`target`]: the servers under test, either started by the lab or already running
+//! * `load`: generates the load and records a `trace`; `cleanup`: deletes what an arm created
+//! * `figures`: statistics of a trace (pure); [`report`]: all results
+//! * `chart`: SVG charts; [`files`]: the files of a report
 
-pub mod chart;
-mod clean;
-mod conduct;
-pub mod figures;
-pub mod ground;
+mod chart;
+mod cleanup;
+mod figures;
+pub mod files;
 mod load;
-pub mod paper;
 pub mod plan;
 pub mod report;
-pub mod trace;
+mod runner;
+pub mod target;
+mod trace;
 
 use std::time::Instant;
 
 use interlock_model::time::millis;
 
-use conduct::{Conduct, Trouble};
-use ground::{Ground, LaunchError};
-use plan::Plan;
-use report::Report;
+use plan::LabPlan;
+use report::LabReport;
+use runner::LabRunner;
+use target::{LabTarget, LaunchError};
 
-/// How far the lab has come: arms behind it, arms in all, and the one it is at.
+/// The number of finished arms, the number of all arms, and the current activity.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
+pub struct LabProgress<'a> {
     pub done: usize,
     pub arms: usize,
-    pub doing: &'a str,
+    pub activity: &'a str,
 }
 
-/// Why there is nothing to report.
+/// Why the lab has nothing to report.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum LabError {
     #[error(transparent)]
     Api(#[from] interlock_api::client::Error),
-    /// No server of the lab's own could be started.
+    /// The lab could not start a server of its own.
     #[error("{0}")]
     Launch(LaunchError),
 }
 
-/// Measures what is planned, or as much of it as there is time for before `interrupted` ends, and removes what it made.
+/// Measures the arms of the plan until the time limit or until `interrupted` completes, and deletes what it created.
 pub async fn run(
-    plan: &Plan,
-    ground: &Ground<'_>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
+    plan: &LabPlan,
+    target: &LabTarget<'_>,
+    progress: &(dyn Fn(LabProgress<'_>) + Sync),
     interrupted: impl Future<Output = ()>,
-) -> Result<Report, Error> {
-    let begun = Instant::now();
-    let mut conduct = Conduct::new(plan, ground, progress);
+) -> Result<LabReport, LabError> {
+    let started = Instant::now();
+    let mut runner = LabRunner::new(plan, target, progress);
     let reason = tokio::select! {
-        end = conduct.run() => match end {
-            Ok(()) => None,
-            Err(Trouble::Launch(error)) => return Err(Error::Launch(error)),
-            Err(Trouble::Api(error)) => return Err(Error::Api(error)),
-        },
-        () = interrupted => Some("it was interrupted".to_owned()),
+        result = runner.run() => {
+            result?;
+            None
+        }
+        () = interrupted => Some("interrupted".to_owned()),
     };
-    let (scenarios, backend, left_behind) = conduct.end().await;
-    Ok(Report {
+    let (scenarios, backend, left_behind) = runner.finish().await;
+    Ok(LabReport {
         seed: plan.seed,
         size: plan.size,
         limit_ms: millis(plan.limit),
         backend,
-        elapsed_ms: millis(begun.elapsed()),
+        elapsed_ms: millis(started.elapsed()),
         scenarios,
         reason,
         left_behind,

@@ -1,76 +1,70 @@
-//! Everything that was found, as it is printed and written.
+//! The results of the lab.
 
 mod columns;
 
 use serde::Serialize;
 
-use super::figures::{Figures, Series};
-use super::plan::{Arm, Scenario, Size, Work};
-pub use columns::{COLUMNS, Column, Table};
+use super::figures::{ArmFigures, Series};
+use super::plan::{LabArm, LabScenario, LabSize, Workload};
+pub use columns::TextTable;
+pub(super) use columns::{COLUMNS, Column};
 
-/// What came of it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// With the same seed, clients come and wait the same.
+pub struct LabReport {
     pub seed: u64,
-    pub size: Size,
+    pub size: LabSize,
     pub limit_ms: u64,
-    /// The server's, such as `embedded`.
+    /// The kind of the server's backend, such as `embedded`.
     pub backend: Option<String>,
     pub elapsed_ms: u64,
     pub scenarios: Vec<ScenarioReport>,
-    /// What kept the lab from coming to its end.
+    /// Why the lab is incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What could not be removed.
+    /// What the cleanup could not delete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
 }
 
-impl Report {
-    /// Whether every step of every runbook was as it must be.
+impl LabReport {
+    /// Whether every step of the runbook passed.
     #[must_use]
     pub fn is_as_expected(&self) -> bool {
-        self.steps().all(|step| step.ok)
-    }
-
-    fn steps(&self) -> impl Iterator<Item = &StepReport> {
-        self.scenarios.iter().flat_map(|scenario| &scenario.arms).flat_map(|arm| &arm.steps)
+        let arms = self.scenarios.iter().flat_map(|scenario| &scenario.arms);
+        arms.flat_map(|arm| &arm.steps).all(|step| step.ok)
     }
 }
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ScenarioReport {
-    pub scenario: Scenario,
+    pub scenario: LabScenario,
     pub sentence: &'static str,
     pub arms: Vec<ArmReport>,
 }
 
-/// One row.
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmReport {
     pub name: String,
-    /// What its server was started with beside the defaults.
+    /// The flags of its server, defaults excluded.
     pub server: Vec<String>,
-    /// What arms of one server have in common, for people.
+    /// The display name of its server.
     pub serving: String,
-    pub work: Work,
+    pub work: Workload,
     pub seed: u64,
-    /// Whose runs and locks they were; null if it was not measured.
+    /// The tenant that owned its runs and locks; null if it was not measured.
     pub tenant: Option<String>,
-    /// Null if it was not measured.
-    pub figures: Option<Figures>,
+    /// Null if it was not measured, or is a runbook.
+    pub figures: Option<ArmFigures>,
     pub series: Series,
-    /// Of a runbook.
+    /// The steps of a runbook.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepReport>,
     pub notes: Vec<String>,
 }
 
 impl ArmReport {
-    /// Of an arm that has seen nothing yet.
-    #[must_use]
-    pub fn new(arm: &Arm) -> Self {
+    /// The report of an arm before its measurement.
+    pub(super) fn new(arm: &LabArm) -> Self {
         Self {
             name: arm.name(),
             server: arm.serving.flags.clone(),
@@ -85,8 +79,7 @@ impl ArmReport {
         }
     }
 
-    #[must_use]
-    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+    pub(super) fn with_note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
@@ -96,9 +89,9 @@ impl ArmReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StepReport {
     /// From 1.
-    pub number: u32,
+    pub number: usize,
     pub action: &'static str,
-    pub expected: String,
+    pub expected: &'static str,
     pub seen: String,
     pub ok: bool,
 }

@@ -1,4 +1,4 @@
-//! What was sent and what came back, one entry a request.
+//! The requests of an arm and their responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use interlock_api::client::{Error, Result};
 
-/// What a request came to.
+/// The response to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub(super) enum RequestOutcome {
     Ok,
-    /// 409: somebody else has it.
+    /// 409: another client has the lock.
     Held,
     /// 429.
     AtCapacity,
@@ -19,7 +19,7 @@ pub enum Answer {
     Other,
 }
 
-impl Answer {
+impl RequestOutcome {
     fn of<T>(result: &Result<T>) -> Self {
         match result {
             Ok(_) => Self::Ok,
@@ -33,9 +33,8 @@ impl Answer {
         }
     }
 
-    /// Whether the same may be answered otherwise a little later.
-    #[must_use]
-    pub fn is_passing(self) -> bool {
+    /// Whether the same request may succeed later.
+    pub(super) fn is_retryable(self) -> bool {
         match self {
             Self::Held | Self::AtCapacity | Self::Unavailable => true,
             Self::Ok | Self::Other => false,
@@ -43,101 +42,105 @@ impl Answer {
     }
 }
 
-/// One request. Times count from the first request: where all are let go together, from that moment.
+/// One request. Times count from the first request, or from the common start of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
-    pub contender: u32,
+pub(super) struct RequestAttempt {
+    pub(super) contender: u32,
     /// From 1.
-    pub number: u32,
-    pub sent: Duration,
-    pub took: Duration,
-    pub answer: Answer,
+    pub(super) number: u32,
+    pub(super) sent: Duration,
+    pub(super) took: Duration,
+    pub(super) outcome: RequestOutcome,
 }
 
-/// Everything that an arm saw.
+/// Everything that an arm observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Trace {
-    pub contenders: u32,
-    pub attempts: Vec<Attempt>,
-    /// When each contender had what it wanted; some never.
-    pub served: Vec<Duration>,
-    pub elapsed: Duration,
-    /// The time was over before everybody had come to an end.
-    pub is_cut: bool,
-    /// When those were sent that had no answer yet when the time was over.
-    pub unanswered: Vec<Duration>,
-    /// Requests that made the load and are not judged.
-    pub background: u64,
-    /// More arrived at what is contended for than the attempts: the server tried again by itself, or others were there.
-    pub has_unseen_arrivals: bool,
-    /// What the store was asked meanwhile.
-    pub commands: Option<u64>,
-    /// Deliveries that the server put off because a run was busy.
-    pub redeliveries: Option<u64>,
-    /// What is to be known beside the figures.
-    pub notes: Vec<String>,
+pub(super) struct LoadTrace {
+    pub(super) contenders: u32,
+    pub(super) attempts: Vec<RequestAttempt>,
+    /// When each successful contender was served.
+    pub(super) served: Vec<Duration>,
+    pub(super) elapsed: Duration,
+    /// The time limit ended the load before all contenders had finished.
+    pub(super) is_cut: bool,
+    /// When the requests were sent that had no response at the time limit.
+    pub(super) unanswered: Vec<Duration>,
+    /// Requests that only generate load and are not part of the figures.
+    pub(super) background: u64,
+    /// The attempts are not all arrivals: the server redelivers results itself, or another tenant sends requests.
+    pub(super) has_unseen_arrivals: bool,
+    /// Commands that the server sent to its store.
+    pub(super) commands: Option<u64>,
+    /// Results that the server deferred because a run was busy.
+    pub(super) redeliveries: Option<u64>,
+    pub(super) notes: Vec<String>,
 }
 
-/// Writes a trace while it happens, for many at once.
+/// Records a trace for many concurrent contenders.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub(super) struct TraceRecorder {
     start: OnceLock<Instant>,
-    written: Mutex<Written>,
+    recorded: Mutex<RecordedTrace>,
 }
 
 #[derive(Debug, Default)]
-struct Written {
-    /// When requests were sent that have no answer yet, by contender and number.
+struct RecordedTrace {
+    /// When the requests without a response were sent, by contender and number.
     open: BTreeMap<(u32, u32), Duration>,
-    attempts: Vec<Attempt>,
+    attempts: Vec<RequestAttempt>,
     served: Vec<Duration>,
 }
 
-impl Recorder {
-    /// Times count from now, if they do not yet.
-    pub(super) fn begin(&self) -> Instant {
+impl TraceRecorder {
+    /// Starts the clock if it is not running yet.
+    pub(super) fn start(&self) -> Instant {
         *self.start.get_or_init(Instant::now)
     }
 
-    pub(super) fn now(&self) -> Duration {
-        self.begin().elapsed()
+    fn now(&self) -> Duration {
+        self.start().elapsed()
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, RecordedTrace> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries a request out and writes it down.
+    /// Sends a request and records it.
     pub(super) async fn attempt<T>(
         &self,
         contender: u32,
         number: u32,
         request: impl Future<Output = Result<T>>,
-    ) -> (Answer, Result<T>) {
+    ) -> std::result::Result<T, RequestOutcome> {
         let sent = self.now();
-        self.written().open.insert((contender, number), sent);
+        self.recorded().open.insert((contender, number), sent);
         let result = request.await;
-        let answer = Answer::of(&result);
+        let outcome = RequestOutcome::of(&result);
         let took = self.now().saturating_sub(sent);
-        let mut written = self.written();
-        written.open.remove(&(contender, number));
-        written.attempts.push(Attempt { contender, number, sent, took, answer });
-        drop(written);
-        (answer, result)
+        let mut recorded = self.recorded();
+        recorded.open.remove(&(contender, number));
+        recorded.attempts.push(RequestAttempt { contender, number, sent, took, outcome });
+        drop(recorded);
+        result.map_err(|_| outcome)
     }
 
-    /// A contender has what it wanted.
+    /// Records that a contender was served.
     pub(super) fn served(&self) {
         let now = self.now();
-        self.written().served.push(now);
+        self.recorded().served.push(now);
     }
 
-    /// What was written until now.
-    pub(super) fn trace(&self, contenders: u32, is_cut: bool) -> Trace {
-        let written = self.written();
-        let (attempts, served) = (written.attempts.clone(), written.served.clone());
-        let unanswered = written.open.values().copied().collect();
-        drop(written);
-        Trace { contenders, attempts, served, elapsed: self.now(), is_cut, unanswered, ..Trace::default() }
+    /// The trace up to now.
+    pub(super) fn trace(&self, contenders: u32, is_cut: bool) -> LoadTrace {
+        let recorded = self.recorded();
+        LoadTrace {
+            contenders,
+            attempts: recorded.attempts.clone(),
+            served: recorded.served.clone(),
+            elapsed: self.now(),
+            is_cut,
+            unanswered: recorded.open.values().copied().collect(),
+            ..LoadTrace::default()
+        }
     }
 }

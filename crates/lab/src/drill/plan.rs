@@ -1,60 +1,45 @@
-//! What is written by whom, and what must become of it. One table: the verdict goes by it, and so does its print.
+//! The operations of the drill and their expected outcomes.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// One drill.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    /// Of its workflow, its topic and its lock. Nobody else's.
-    pub name: String,
-    /// Of the lock and of the job's lease.
-    pub ttl: Duration,
+pub struct DrillPlan {
+    /// The unique name of its workflow, topic and lock.
+    pub(super) name: String,
+    /// The duration of the lock's lease and the job's lease.
+    pub(super) ttl: Duration,
     /// Whether the ledger compares fences.
-    pub guarded: bool,
+    pub(super) guarded: bool,
 }
 
-impl Plan {
+impl DrillPlan {
     #[must_use]
     pub fn new(ttl: Duration, guarded: bool) -> Self {
         Self { name: format!("drill-{:08x}", rand::random::<u32>()), ttl, guarded }
     }
 }
 
-/// Whose write it is.
+/// A participant in one phase of the drill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
-    /// Before it is paused.
+pub enum DrillActor {
+    /// Before the pause.
     HolderLive,
-    /// While the holder holds.
+    /// While the holder has the leases.
     ContenderEarly,
-    /// Once the holder's leases have run out.
+    /// After the holder's leases have expired.
     Contender,
-    /// After it was paused, while the contender holds.
+    /// After the pause, while the contender has the leases.
     HolderLate,
-    /// What is there in the end.
+    /// The drill itself, which checks the results.
     Afterwards,
 }
 
-impl fmt::Display for Who {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::HolderLive => "holder, live",
-            Self::ContenderEarly => "contender, early",
-            Self::Contender => "contender",
-            Self::HolderLate => "holder, late",
-            Self::Afterwards => "afterwards",
-        })
-    }
-}
-
-/// What is done, or looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum DrillOperation {
     LockAcquire,
     LockRenew,
     LockRelease,
@@ -64,82 +49,73 @@ pub enum What {
     JobProgress,
     JobFail,
     JobComplete,
-    /// The run's status and output.
+    /// A check of the run's status and output.
     RunOutput,
-    /// Whether later entries of the ledger have larger fences.
+    /// A check that the fences in the ledger never decrease.
     LedgerOrder,
 }
 
-impl fmt::Display for What {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::LockAcquire => "lock acquire",
-            Self::LockRenew => "lock renew",
-            Self::LockRelease => "lock release",
-            Self::LedgerWrite => "ledger write",
-            Self::JobClaim => "job claim",
-            Self::JobHeartbeat => "job heartbeat",
-            Self::JobProgress => "job progress",
-            Self::JobFail => "job fail",
-            Self::JobComplete => "job complete",
-            Self::RunOutput => "run output",
-            Self::LedgerOrder => "ledger order",
-        })
+impl DrillOperation {
+    pub(super) fn is_acquisition(self) -> bool {
+        matches!(self, Self::LockAcquire | Self::JobClaim)
+    }
+
+    /// Whether the operation concerns the job and not the lock.
+    pub(super) fn is_of_job(self) -> bool {
+        matches!(
+            self,
+            Self::JobClaim | Self::JobHeartbeat | Self::JobProgress | Self::JobFail | Self::JobComplete
+        )
     }
 }
 
-/// What must become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Expected {
+pub enum ExpectedOutcome {
     Accepted,
-    /// Accepted, under a fence that is larger than the holder's.
+    /// Accepted, under a larger fence than the holder's.
     LargerFence,
-    /// Somebody else has it.
+    /// The other participant has the lease.
     NotGranted,
     /// The fence is stale.
     Refused,
-    /// The contender's work is what counts.
+    /// The contender's work is the result.
     Kept,
 }
 
-impl fmt::Display for Expected {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Accepted => "accepted",
-            Self::LargerFence => "larger fence",
-            Self::NotGranted => "not granted",
-            Self::Refused => "refused",
-            Self::Kept => "kept",
-        })
-    }
-}
-
-/// Everything that is looked at, in the order in which it happens.
-pub const CHECKS: [(Who, What, Expected); 25] = [
-    (Who::HolderLive, What::LockAcquire, Expected::Accepted),
-    (Who::HolderLive, What::LockRenew, Expected::Accepted),
-    (Who::HolderLive, What::LedgerWrite, Expected::Accepted),
-    (Who::HolderLive, What::JobClaim, Expected::Accepted),
-    (Who::HolderLive, What::JobHeartbeat, Expected::Accepted),
-    (Who::HolderLive, What::JobProgress, Expected::Accepted),
-    (Who::ContenderEarly, What::LockAcquire, Expected::NotGranted),
-    (Who::ContenderEarly, What::JobClaim, Expected::NotGranted),
-    (Who::Contender, What::LockAcquire, Expected::LargerFence),
-    (Who::Contender, What::LockRenew, Expected::Accepted),
-    (Who::Contender, What::LedgerWrite, Expected::Accepted),
-    (Who::Contender, What::JobClaim, Expected::LargerFence),
-    (Who::Contender, What::JobHeartbeat, Expected::Accepted),
-    (Who::Contender, What::JobProgress, Expected::Accepted),
-    (Who::HolderLate, What::LockRenew, Expected::Refused),
-    (Who::HolderLate, What::LedgerWrite, Expected::Refused),
-    (Who::HolderLate, What::LockRelease, Expected::Refused),
-    (Who::HolderLate, What::JobHeartbeat, Expected::Refused),
-    (Who::HolderLate, What::JobProgress, Expected::Refused),
-    (Who::HolderLate, What::JobFail, Expected::Refused),
-    (Who::HolderLate, What::JobComplete, Expected::Refused),
-    (Who::Contender, What::LockRelease, Expected::Accepted),
-    (Who::Contender, What::JobComplete, Expected::Accepted),
-    (Who::Afterwards, What::RunOutput, Expected::Kept),
-    (Who::Afterwards, What::LedgerOrder, Expected::Kept),
-];
+/// All checks in the order of the table: phase by phase, and within a phase the lock before the job.
+pub(super) const CHECKS: [(DrillActor, DrillOperation, ExpectedOutcome); 25] = {
+    use DrillActor::{Afterwards, Contender, ContenderEarly, HolderLate, HolderLive};
+    use DrillOperation::{
+        JobClaim, JobComplete, JobFail, JobHeartbeat, JobProgress, LedgerOrder, LedgerWrite, LockAcquire,
+        LockRelease, LockRenew, RunOutput,
+    };
+    use ExpectedOutcome::{Accepted, Kept, LargerFence, NotGranted, Refused};
+    [
+        (HolderLive, LockAcquire, Accepted),
+        (HolderLive, LockRenew, Accepted),
+        (HolderLive, LedgerWrite, Accepted),
+        (HolderLive, JobClaim, Accepted),
+        (HolderLive, JobHeartbeat, Accepted),
+        (HolderLive, JobProgress, Accepted),
+        (ContenderEarly, LockAcquire, NotGranted),
+        (ContenderEarly, JobClaim, NotGranted),
+        (Contender, LockAcquire, LargerFence),
+        (Contender, LockRenew, Accepted),
+        (Contender, LedgerWrite, Accepted),
+        (Contender, JobClaim, LargerFence),
+        (Contender, JobHeartbeat, Accepted),
+        (Contender, JobProgress, Accepted),
+        (HolderLate, LockRenew, Refused),
+        (HolderLate, LedgerWrite, Refused),
+        (HolderLate, LockRelease, Refused),
+        (HolderLate, JobHeartbeat, Refused),
+        (HolderLate, JobProgress, Refused),
+        (HolderLate, JobFail, Refused),
+        (HolderLate, JobComplete, Refused),
+        (Contender, LockRelease, Accepted),
+        (Contender, JobComplete, Accepted),
+        (Afterwards, RunOutput, Kept),
+        (Afterwards, LedgerOrder, Kept),
+    ]
+};

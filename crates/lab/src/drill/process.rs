@@ -1,8 +1,6 @@
-//! A process of the drill: spoken to by lines, paused and resumed by signals, and dead with its guard.
+//! A participant process: receives lines, is paused and resumed by signals, and is killed on drop.
 
-use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -11,97 +9,86 @@ use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use super::talk::{Brief, Order, Role, Word};
+use super::DrillSettings;
+use super::protocol::{ParticipantCommand, ParticipantEvent, ParticipantRole, ParticipantSettings};
 
-/// How long a process may take to stand still.
+/// How long a process may take to stop after `SIGSTOP`.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
-const STOP_LOOK: Duration = Duration::from_millis(2);
+const STOP_POLL: Duration = Duration::from_millis(2);
 
-/// How a process of the drill is started: a program that calls [`super::party::run`].
-#[derive(Debug, Clone)]
-pub struct Launch {
-    pub program: PathBuf,
-    pub arguments: Vec<OsString>,
-}
-
-pub(super) struct Process {
-    role: Role,
+/// If the drill itself is killed, the participant's parent death signal ends it.
+pub(super) struct ParticipantProcess {
+    role: ParticipantRole,
     child: Child,
     pid: Pid,
-    stdin: Option<ChildStdin>,
+    stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Kills the process if it is dropped, paused or not. If the drill itself is killed, the process sees to it.
-impl Process {
-    pub(super) async fn start(launch: &Launch, brief: &Brief) -> io::Result<Self> {
-        let mut child = Command::new(&launch.program)
-            .args(&launch.arguments)
-            // For people who look at a list of processes.
-            .arg(brief.worker.as_str())
+impl ParticipantProcess {
+    pub(super) async fn start(drill: &DrillSettings, settings: &ParticipantSettings) -> io::Result<Self> {
+        let mut child = Command::new(&drill.program)
+            .args(&drill.arguments)
+            // Identifies the participant in process listings.
+            .arg(settings.worker.as_str())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // An interrupt from the terminal is for the drill, which then ends them in order.
+            // An interrupt from the terminal is for the drill, which then ends its participants.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let (Some(pid), stdin, Some(stdout)) = (pid, child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("the process ended as it began"));
+        let (Some(pid), Some(stdin), Some(stdout)) = (pid, child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("the process exited at once"));
         };
         let lines = BufReader::new(stdout).lines();
-        let mut process = Self { role: brief.role, child, pid, stdin, lines };
-        process.send(brief).await?;
+        let mut process = Self { role: settings.role, child, pid, stdin, lines };
+        process.write_line(settings).await?;
         Ok(process)
     }
 
-    pub(super) fn role(&self) -> Role {
+    pub(super) fn role(&self) -> ParticipantRole {
         self.role
     }
 
-    /// A paused one hears it when it goes on.
-    pub(super) async fn order(&mut self, order: Order) -> io::Result<()> {
-        self.send(&order).await
+    /// A paused participant reads the command after it resumes.
+    pub(super) async fn send(&mut self, command: ParticipantCommand) -> io::Result<()> {
+        self.write_line(&command).await
     }
 
-    /// The next line; none if there will be no more. May be dropped at any time without losing one.
-    pub(super) async fn word(&mut self) -> io::Result<Option<Word>> {
+    /// The next event, or none at the end of the output. Cancel-safe.
+    pub(super) async fn next_event(&mut self) -> io::Result<Option<ParticipantEvent>> {
         let line = self.lines.next_line().await?;
         Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
     }
 
-    /// Stops it, and returns once all of it stands still.
+    /// Pauses the process and waits until all its threads have stopped.
     pub(super) async fn pause(&self) -> io::Result<()> {
-        self.signal(Signal::STOP)?;
+        kill_process(self.pid, Signal::STOP)?;
         let stopped = async {
-            // Its end is not waited for here: that is for whoever owns the child.
+            // Without `EXITED`, so that the exit status is left to the owner of the child.
             let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             while waitid(WaitId::Pid(self.pid), options)?.is_none() {
-                tokio::time::sleep(STOP_LOOK).await;
+                tokio::time::sleep(STOP_POLL).await;
             }
             Ok(())
         };
-        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "it does not stand still");
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the process did not stop");
         tokio::time::timeout(STOP_LIMIT, stopped).await.map_err(late)?
     }
 
     pub(super) fn resume(&self) -> io::Result<()> {
-        self.signal(Signal::CONT)
+        Ok(kill_process(self.pid, Signal::CONT)?)
     }
 
-    /// Ends it, whatever it does, and waits until it is gone.
+    /// Kills the process and waits until it has exited.
     pub(super) async fn kill(mut self) {
-        // It has ended by itself: that is what was wanted.
-        let _gone = self.child.kill().await;
+        // An error means that it has already exited.
+        let _killed = self.child.kill().await;
     }
 
-    async fn send(&mut self, line: &impl Serialize) -> io::Result<()> {
-        let Some(stdin) = &mut self.stdin else { return Err(io::Error::other("it hears nothing")) };
-        stdin.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes()).await?;
-        stdin.flush().await
-    }
-
-    fn signal(&self, signal: Signal) -> io::Result<()> {
-        Ok(kill_process(self.pid, signal)?)
+    async fn write_line(&mut self, line: &impl Serialize) -> io::Result<()> {
+        self.stdin.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes()).await?;
+        self.stdin.flush().await
     }
 }

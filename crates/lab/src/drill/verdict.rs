@@ -1,172 +1,137 @@
-//! What was seen, judged by the plan. Pure.
+//! Compares observations with the plan. Pure.
 
-use std::fmt;
 use std::time::Duration;
 
 use interlock_model::time::millis;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::plan::{CHECKS, Expected, What, Who};
+use super::plan::{CHECKS, DrillActor, DrillOperation, ExpectedOutcome};
+use super::protocol::{DrillOutcome, Observation};
 
-/// What came back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    Accepted,
-    /// Somebody else has it.
-    Held,
-    /// The fence is stale.
-    Stale,
-    /// The contender's work is what counts.
-    Kept,
-    /// Something else is what counts.
-    Spoilt,
-    /// No answer, or one that does not say whether it was done.
-    Unclear,
-}
-
-/// Something that was done or looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    pub who: Who,
-    pub what: What,
-    pub fence: Option<u64>,
-    pub answer: Answer,
-    /// The answer as it came.
-    pub words: String,
-    /// How old the writer's lease was at most, when the answer came.
-    pub lease_age: Duration,
-}
-
-/// Whether the promise has held.
+/// Whether late writes were refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum DrillVerdict {
     Held,
-    /// It cannot be told.
     Unknown,
     Broken,
 }
 
-/// Whether one row is as it must be.
+/// Whether one check passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum RowVerdict {
     Ok,
-    /// It cannot be told.
     Unknown,
     Broken,
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Broken => "broken",
-        })
-    }
-}
-
-/// One line of the verdict.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
-    pub who: Who,
-    pub what: What,
+pub struct DrillRow {
+    #[serde(rename = "who")]
+    pub actor: DrillActor,
+    #[serde(rename = "what")]
+    pub operation: DrillOperation,
     pub fence: Option<u64>,
-    pub expected: Expected,
-    /// The answer as it came; null if it did not come to that.
+    pub expected: ExpectedOutcome,
+    /// The response; null if the operation was not reached.
     pub seen: Option<String>,
-    /// How often it was done. If the answers differ, the worst is shown.
+    /// The number of observations. If they differ, the row shows the worst.
     pub times: usize,
-    #[serde(rename = "verdict")]
-    pub finding: Finding,
+    pub verdict: RowVerdict,
 }
 
-/// A row for each check of the plan. `ttl` is that of every lease.
-#[must_use]
-pub fn judge(seen: &[Seen], ttl: Duration) -> Vec<Row> {
-    let judge = Judge { seen, ttl };
-    CHECKS.iter().map(|&(who, what, expected)| judge.row(who, what, expected)).collect()
+/// A row per check of the plan. `ttl` is the duration of every lease.
+pub(super) fn evaluate(observations: &[(DrillActor, Observation)], ttl: Duration) -> Vec<DrillRow> {
+    let observations = Observations { all: observations, ttl_ms: millis(ttl) };
+    CHECKS.iter().map(|&(actor, operation, expected)| observations.row(actor, operation, expected)).collect()
 }
 
 /// The worst of the rows; unknown if there are none.
-#[must_use]
-pub fn overall(rows: &[Row]) -> Verdict {
-    match rows.iter().map(|row| row.finding).max() {
-        Some(Finding::Ok) => Verdict::Held,
-        Some(Finding::Unknown) | None => Verdict::Unknown,
-        Some(Finding::Broken) => Verdict::Broken,
+pub(super) fn overall(rows: &[DrillRow]) -> DrillVerdict {
+    match rows.iter().map(|row| row.verdict).max() {
+        Some(RowVerdict::Ok) => DrillVerdict::Held,
+        Some(RowVerdict::Unknown) | None => DrillVerdict::Unknown,
+        Some(RowVerdict::Broken) => DrillVerdict::Broken,
     }
 }
 
-struct Judge<'a> {
-    seen: &'a [Seen],
-    ttl: Duration,
+struct Observations<'a> {
+    all: &'a [(DrillActor, Observation)],
+    ttl_ms: u64,
 }
 
-impl<'a> Judge<'a> {
-    fn all(&self, who: Who, what: What) -> impl Iterator<Item = &'a Seen> + use<'a> {
-        self.seen.iter().filter(move |seen| seen.who == who && seen.what == what)
+impl<'a> Observations<'a> {
+    fn of(&self, actor: DrillActor) -> impl Iterator<Item = &'a Observation> + use<'a> {
+        self.all.iter().filter(move |(by, _)| *by == actor).map(|(_, observation)| observation)
     }
 
-    fn row(&self, who: Who, what: What, expected: Expected) -> Row {
-        let worst = self.all(who, what).max_by_key(|seen| self.finding(seen, expected));
-        Row {
-            who,
-            what,
+    fn row(&self, actor: DrillActor, operation: DrillOperation, expected: ExpectedOutcome) -> DrillRow {
+        let matching = || self.of(actor).filter(|observation| observation.operation == operation);
+        let worst = matching().max_by_key(|observation| self.verdict(observation, expected));
+        DrillRow {
+            actor,
+            operation,
             expected,
-            fence: worst.and_then(|seen| seen.fence),
-            seen: worst.map(|seen| seen.words.clone()),
-            times: self.all(who, what).count(),
-            finding: worst.map_or(Finding::Unknown, |seen| self.finding(seen, expected)),
+            fence: worst.and_then(|observation| observation.fence),
+            seen: worst.map(|observation| observation.detail.clone()),
+            times: matching().count(),
+            verdict: worst.map_or(RowVerdict::Unknown, |observation| self.verdict(observation, expected)),
         }
     }
 
-    fn finding(&self, seen: &Seen, expected: Expected) -> Finding {
-        match (expected, seen.answer) {
-            (Expected::Accepted, Answer::Accepted)
-            | (Expected::NotGranted, Answer::Held)
-            | (Expected::Refused, Answer::Stale)
-            | (Expected::Kept, Answer::Kept) => Finding::Ok,
-            (Expected::LargerFence, Answer::Accepted) if self.is_after_the_holder(seen) => Finding::Ok,
-            (Expected::LargerFence | Expected::Refused, Answer::Accepted)
-            | (Expected::Kept, Answer::Spoilt) => Finding::Broken,
-            // Whoever let its lease run out before it was answered is refused rightly: the machine was too busy.
-            (Expected::Accepted, Answer::Stale) if seen.lease_age < self.ttl => Finding::Broken,
-            // Two have it at once, if the holder has not lost it.
-            (Expected::NotGranted, Answer::Accepted) if self.holder_never_failed() => Finding::Broken,
-            _ => Finding::Unknown,
+    fn verdict(&self, observation: &Observation, expected: ExpectedOutcome) -> RowVerdict {
+        match (expected, observation.outcome) {
+            (ExpectedOutcome::Accepted, DrillOutcome::Accepted)
+            | (ExpectedOutcome::NotGranted, DrillOutcome::Held)
+            | (ExpectedOutcome::Refused, DrillOutcome::Stale)
+            | (ExpectedOutcome::Kept, DrillOutcome::Kept) => RowVerdict::Ok,
+            (ExpectedOutcome::LargerFence, DrillOutcome::Accepted) if self.has_larger_fence(observation) => {
+                RowVerdict::Ok
+            }
+            (ExpectedOutcome::LargerFence | ExpectedOutcome::Refused, DrillOutcome::Accepted)
+            | (ExpectedOutcome::Kept, DrillOutcome::Overwritten) => RowVerdict::Broken,
+            // On a busy machine the lease may expire before the response. Then the refusal is correct.
+            (ExpectedOutcome::Accepted, DrillOutcome::Stale) if observation.lease_age_ms < self.ttl_ms => {
+                RowVerdict::Broken
+            }
+            // Two holders at once, provided that the first has not lost its lease.
+            (ExpectedOutcome::NotGranted, DrillOutcome::Accepted) if self.holder_never_failed() => {
+                RowVerdict::Broken
+            }
+            _ => RowVerdict::Unknown,
         }
     }
 
-    fn is_after_the_holder(&self, later: &Seen) -> bool {
-        let mut earlier = self.all(Who::HolderLive, later.what);
+    fn has_larger_fence(&self, later: &Observation) -> bool {
+        let mut earlier =
+            self.of(DrillActor::HolderLive).filter(|earlier| earlier.operation == later.operation);
         earlier.all(|earlier| later.fence > earlier.fence)
     }
 
     fn holder_never_failed(&self) -> bool {
-        let mut writes = self.seen.iter().filter(|seen| seen.who == Who::HolderLive);
-        writes.all(|seen| seen.answer == Answer::Accepted && seen.lease_age < self.ttl)
+        self.of(DrillActor::HolderLive)
+            .all(|write| write.outcome == DrillOutcome::Accepted && write.lease_age_ms < self.ttl_ms)
     }
 }
 
-/// One sentence for people.
-#[must_use]
-pub fn sentence(rows: &[Row], paused: Option<Duration>) -> String {
-    let Some(paused) = paused else { return "unknown: it did not come to a late write".to_owned() };
-    let late: Vec<_> = rows.iter().filter(|row| row.expected == Expected::Refused).collect();
-    let refused = late.iter().filter(|row| row.finding == Finding::Ok).count();
-    let pause = format!("after a pause of {} ms", millis(paused));
-    let found = format!("{pause}, {refused} of {} late writes were refused", late.len());
-    let named = |finding| {
-        let rows = rows.iter().filter(|row| row.finding == finding);
-        rows.map(|row| format!("{}: {}", row.who, row.what)).collect::<Vec<_>>().join("; ")
+pub(super) fn summary(rows: &[DrillRow], paused_ms: Option<u64>) -> String {
+    let Some(paused_ms) = paused_ms else {
+        return "unknown: the drill did not reach the late writes".to_owned();
+    };
+    let late: Vec<_> = rows.iter().filter(|row| row.expected == ExpectedOutcome::Refused).collect();
+    let refused = late.iter().filter(|row| row.verdict == RowVerdict::Ok).count();
+    let found =
+        format!("after a pause of {paused_ms} ms, {refused} of {} late writes were refused", late.len());
+    let names = |verdict| {
+        let rows = rows.iter().filter(|row| row.verdict == verdict);
+        rows.map(|row| format!("{}: {}", row.actor, row.operation)).collect::<Vec<_>>().join("; ")
     };
     match overall(rows) {
-        Verdict::Held => format!("held: {found}, and no write of whoever held"),
-        Verdict::Broken => format!("broken: {found}. Not as it must be: {}", named(Finding::Broken)),
-        Verdict::Unknown => format!("unknown: {found}. Not to be told: {}", named(Finding::Unknown)),
+        DrillVerdict::Held => format!("held: {found}, and no write of a live holder"),
+        DrillVerdict::Broken => format!("broken: {found}. Unexpected: {}", names(RowVerdict::Broken)),
+        DrillVerdict::Unknown => format!("unknown: {found}. Inconclusive: {}", names(RowVerdict::Unknown)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one document about tunings: what was in force when, and the roll-outs. A promotion changes both in one write.
+//! The document of tunings and rollouts. Both are in one document so that a promotion is one write.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::{
 use crate::retry::{InvalidPolicy, RetryPolicy};
 use crate::{RolloutId, Timestamp};
 
-/// Roll-outs that are kept after their end.
+/// Ended rollouts that are kept.
 const ENDED_MAX: usize = 50;
 
-/// Tunings and roll-outs, as the store keeps them.
+/// The stored tunings and rollouts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Book {
     admission: Versions,
     lock_busy: Versions,
-    /// Oldest first; at most one runs.
+    /// Oldest first; at most one is running.
     rollouts: Vec<Rollout>,
 }
 
-/// Who changes something, when and why.
+/// Who makes a change, when and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     pub by: String,
@@ -32,24 +32,24 @@ pub struct Signed {
     pub reason: Option<String>,
 }
 
-/// A roll-out that somebody wants.
+/// A request to start a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRollout {
     pub id: RolloutId,
     pub candidate: RetryPolicy,
-    /// As configured in the process that is asked, where the book has nothing else.
+    /// The configured tuning of the calling process, used as control if the book has none.
     pub configured: Tuning,
     pub share: Share,
     pub duration: Duration,
     pub guards: Guards,
 }
 
-/// Why the book stays as it is.
+/// Why a change was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BookError {
     #[error("{0}")]
     Conflict(String),
-    #[error("there is no roll-out {0}")]
+    #[error("rollout {0} does not exist")]
     UnknownRollout(RolloutId),
     #[error(transparent)]
     Invalid(#[from] InvalidPolicy),
@@ -85,7 +85,7 @@ impl Book {
         found.ok_or_else(|| BookError::UnknownRollout(id.clone()))
     }
 
-    /// Puts a tuning in force, if `expected` is the version that it replaces.
+    /// Sets a tuning. If `expected` is given, it must be the current version.
     pub fn set(
         &mut self,
         scope: Scope,
@@ -97,7 +97,7 @@ impl Book {
         Ok(self.versions_mut(scope).set(tuning.checked()?, signed))
     }
 
-    /// Puts what was in force before back in force.
+    /// Restores the previous tuning.
     pub fn roll_back(
         &mut self,
         scope: Scope,
@@ -114,9 +114,9 @@ impl Book {
             return Err(BookError::Conflict(format!("{name} is at version {current}, not {expected}")));
         }
         match self.running() {
-            // The control of a running comparison must not change under it.
+            // The control must not change while a rollout compares against it.
             Some(rollout) if scope == Scope::LockBusy => Err(BookError::Conflict(format!(
-                "the roll-out {} compares {name} until {}; promote or abort it first",
+                "rollout {} compares {name} until {}; promote or abort it first",
                 rollout.id, rollout.ends_at
             ))),
             Some(_) | None => Ok(()),
@@ -125,9 +125,10 @@ impl Book {
 
     pub fn start(&mut self, new: NewRollout, signed: Signed) -> Result<Rollout, BookError> {
         if let Some(running) = self.running() {
-            let sentence =
-                format!("the roll-out {} runs until {}; one at a time", running.id, running.ends_at);
-            return Err(BookError::Conflict(sentence));
+            return Err(BookError::Conflict(format!(
+                "rollout {} is running until {}; promote or abort it first",
+                running.id, running.ends_at
+            )));
         }
         let NewRollout { id, candidate, configured, share, duration, guards } = new;
         let Signed { by, at, reason } = signed;
@@ -152,7 +153,7 @@ impl Book {
         Ok(rollout)
     }
 
-    /// Ends a running roll-out, and puts its candidate in force if it is promoted.
+    /// Ends a running rollout. Promotion sets its candidate as the current tuning.
     pub fn end(
         &mut self,
         id: &RolloutId,
@@ -163,19 +164,19 @@ impl Book {
         self.rollout(id)?;
         let found = self.rollouts.iter_mut().find(|rollout| rollout.id == *id && rollout.is_running());
         let Some(rollout) = found else {
-            return Err(BookError::Conflict(format!("the roll-out {id} has ended already")));
+            return Err(BookError::Conflict(format!("rollout {id} has already ended")));
         };
         let Signed { by, at, reason } = signed.clone();
         rollout.end(RolloutEvent { kind, at, by, why: reason }, measured);
         let ended = rollout.clone();
         if kind == RolloutEventKind::Promoted {
-            let reason = Some(format!("promoted by the roll-out {id}"));
+            let reason = Some(format!("promoted by rollout {id}"));
             self.lock_busy.set(ended.candidate, Signed { reason, ..signed });
         }
         Ok(ended)
     }
 
-    /// Makes the book smaller, at the price of its oldest entries. False if there is nothing left to forget.
+    /// Deletes the older half of the entries. False if nothing is left to delete.
     pub fn forget_some(&mut self) -> bool {
         let before = (self.rollouts.len(), self.admission.len(), self.lock_busy.len());
         self.forget_rollouts_beyond((before.0 / 2).max(1));
@@ -225,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn a_roll_back_restores_what_was_before_and_again_goes_one_further_back() {
+    fn repeated_rollbacks_go_back_one_version_each() {
         let mut book = Book::default();
-        assert!(matches!(back(&mut book), Err(BookError::Conflict(_))), "nobody ever changed it");
+        assert!(matches!(back(&mut book), Err(BookError::Conflict(_))), "it was never changed");
         set(&mut book, 1);
         set(&mut book, 2);
         assert_eq!(back(&mut book), Ok(Some(fixed(1))));
@@ -235,12 +236,12 @@ mod tests {
         assert!(matches!(back(&mut book), Err(BookError::Conflict(_))));
         assert_eq!(book.versions(Scope::LockBusy).number(), 4);
         set(&mut book, 3);
-        assert_eq!(back(&mut book), Ok(None), "what was in force before the last change");
-        assert_eq!(book.versions(Scope::Admission).number(), 0, "the other scope is another book");
+        assert_eq!(back(&mut book), Ok(None), "the version before the last change");
+        assert_eq!(book.versions(Scope::Admission).number(), 0, "the other scope is unchanged");
     }
 
     #[test]
-    fn the_last_hundred_versions_are_kept_and_older_ones_cannot_come_back() {
+    fn only_the_last_hundred_versions_can_be_restored() {
         let mut book = Book::default();
         (1..=150).for_each(|delay| drop(set(&mut book, delay)));
         assert_eq!(book.versions(Scope::LockBusy).newest_first().count(), KEPT_MAX);
@@ -248,11 +249,11 @@ mod tests {
         while restored < 200 && back(&mut book).is_ok() {
             restored += 1;
         }
-        assert!((49..100).contains(&restored), "each restoring is a version, too: {restored}");
+        assert!((49..100).contains(&restored), "each rollback is a version, too: {restored}");
     }
 
     #[test]
-    fn a_change_of_another_version_than_the_one_seen_is_refused() {
+    fn a_change_based_on_an_old_version_is_rejected() {
         let mut book = Book::default();
         let version = set(&mut book, 1);
         let stale = book.set(Scope::LockBusy, Some(0), fixed(2), signed("bob")).unwrap_err();
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn one_roll_out_runs_at_a_time_and_nobody_changes_its_control() {
+    fn one_rollout_runs_at_a_time_and_its_control_cannot_change() {
         let mut book = Book::default();
         set(&mut book, 700);
         let rollout = book.start(new("one"), signed("ada")).unwrap();
@@ -280,11 +281,11 @@ mod tests {
         );
         let again = book.end(&rollout.id, RolloutEventKind::Aborted, Measured::default(), signed("ada"));
         assert!(matches!(again, Err(BookError::Conflict(_))));
-        assert_eq!(back(&mut book), Ok(Some(fixed(700))), "a promotion is a version like any other");
+        assert_eq!(back(&mut book), Ok(Some(fixed(700))), "a promotion can be rolled back");
     }
 
     #[test]
-    fn what_is_rolled_back_or_aborted_leaves_the_control_in_force() {
+    fn a_rolled_back_or_aborted_rollout_keeps_the_control() {
         for kind in [RolloutEventKind::RolledBack, RolloutEventKind::Aborted] {
             let mut book = Book::default();
             let rollout = book.start(new("one"), signed("ada")).unwrap();
@@ -296,23 +297,26 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_a_sentence() {
-        let refused = |change: &dyn Fn(&mut NewRollout)| {
-            let mut asked = new("one");
-            change(&mut asked);
-            matches!(Book::default().start(asked, signed("ada")), Err(BookError::Invalid(_)))
+    fn an_invalid_rollout_is_rejected() {
+        let is_rejected = |change: &dyn Fn(&mut NewRollout)| {
+            let mut request = new("one");
+            change(&mut request);
+            matches!(Book::default().start(request, signed("ada")), Err(BookError::Invalid(_)))
         };
-        assert!(refused(&|new| new.duration = Duration::from_millis(10)));
-        assert!(refused(&|new| new.duration = Duration::from_hours(24 * 91)));
-        assert!(refused(&|new| new.candidate = RetryPolicy::Fixed { delay_ms: 0 }));
-        assert!(refused(&|new| new.candidate = RetryPolicy::Fixed { delay_ms: 500 }), "in force already");
-        assert!(refused(&|new| new.guards.ratio = f64::NAN));
-        assert!(refused(&|new| new.guards.min_samples = 0));
+        assert!(is_rejected(&|new| new.duration = Duration::from_millis(10)));
+        assert!(is_rejected(&|new| new.duration = Duration::from_hours(24 * 91)));
+        assert!(is_rejected(&|new| new.candidate = RetryPolicy::Fixed { delay_ms: 0 }));
+        assert!(
+            is_rejected(&|new| new.candidate = RetryPolicy::Fixed { delay_ms: 500 }),
+            "already the current policy"
+        );
+        assert!(is_rejected(&|new| new.guards.ratio = f64::NAN));
+        assert!(is_rejected(&|new| new.guards.min_samples = 0));
         assert!(Share::of_percent(0.0).is_err() && Share::of_percent(100.0).is_err());
         assert!(Share::of_percent(f64::NAN).is_err());
         assert!(
             Share::of_percent(10.01).is_ok() && Share::of_percent(10.004).is_err(),
-            "not rounded in silence"
+            "not rounded silently"
         );
     }
 
@@ -330,17 +334,17 @@ mod tests {
     }
 
     #[test]
-    fn a_book_that_is_too_large_forgets_its_oldest_entries_first() {
+    fn a_large_book_forgets_its_oldest_entries_first() {
         let mut book = Book::default();
         (1..=100).for_each(|delay| drop(set(&mut book, delay)));
         assert!(book.forget_some());
-        assert_eq!(book.versions(Scope::LockBusy).number(), 100, "what is in force stays");
+        assert_eq!(book.versions(Scope::LockBusy).number(), 100, "the current version stays");
         while book.forget_some() {}
         assert_eq!(book.versions(Scope::LockBusy).tuning(), Some(fixed(100)));
     }
 
     #[test]
-    fn a_book_reads_back_as_it_was_written() {
+    fn a_book_round_trips() {
         let mut book = Book::default();
         set(&mut book, 700);
         let rollout = book.start(new("one"), signed("ada")).unwrap();

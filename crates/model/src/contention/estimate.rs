@@ -1,23 +1,23 @@
-//! What a few counted things say of the many that will come: a value, and between which ends it lies.
+//! Estimates with confidence intervals.
 
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 
-/// 95 of 100 intervals that are made like this hold the true value.
+/// The normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.96;
 
-/// A value with the ends of its 95 % interval.
+/// A value with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub value: f64,
     pub low: f64,
-    /// None: nothing that was counted bounds it.
+    /// Absent if there are too few samples for an upper bound.
     pub high: Option<f64>,
 }
 
 impl Estimate {
-    /// How many come for each of `per`, where `count` came (Poisson, by Byar's approximation). None of nothing.
+    /// A rate of `count` events per `per` units (Poisson, Byar's approximation). None if `per` is zero.
     #[must_use]
     pub fn of_rate(count: u64, per: f64) -> Option<Self> {
         if per <= 0.0 {
@@ -30,13 +30,13 @@ impl Estimate {
         Some(Self { value: counted / per, low: low / per, high: Some(byar(counted + 1.0, Z) / per) })
     }
 
-    /// Which share of `all` are like the `some` that were counted (Wilson). None of nothing.
+    /// The share of `some` in `all` (Wilson score interval). None if `all` is zero.
     #[must_use]
     pub fn of_share(some: u64, all: u64) -> Option<Self> {
         if all == 0 {
             return None;
         }
-        // The two may come from two processes, of which one has told later: more than all there cannot be.
+        // The two counts may come from processes that reported at different times, so `some` may exceed `all`.
         let (all, share) = (float(all), float(some.min(all)) / float(all));
         let middle = share + Z * Z / (2.0 * all);
         let half = Z * (share * (1.0 - share) / all + Z * Z / (4.0 * all * all)).sqrt();
@@ -46,8 +46,8 @@ impl Estimate {
         Some(Self { value: share, low: low.clamp(0.0, share), high: Some(high.clamp(share, 1.0)) })
     }
 
-    /// The time below which `share` of all lie, between the order statistics that hold it (binomial). The ends are
-    /// those of their buckets: where in a bucket a time lies, nobody has counted.
+    /// The quantile at `share`, bounded by the order statistics around it (binomial). The bounds are those of the
+    /// histogram's buckets.
     #[must_use]
     pub fn of_quantile(times: &Histogram, share: f64) -> Option<Self> {
         let value = times.quantile(share)?;
@@ -57,33 +57,33 @@ impl Estimate {
         Some(Self { value, low, high })
     }
 
-    /// The same for so many times as much.
+    /// The estimate multiplied by `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: self.value * factor, low: self.low * factor, high: self.high.map(|high| high * factor) }
     }
 
-    /// Whether it is surely more than `ratio` times the other: their intervals do not meet.
+    /// Whether it is significantly more than `ratio` times the other: their intervals do not overlap.
     #[must_use]
     pub fn exceeds(&self, ratio: f64, other: &Self) -> bool {
         other.high.is_some_and(|high| self.low > ratio * high)
     }
 }
 
-/// Counts up to which the binomial is added up; beyond, the normal distribution is as good.
+/// Up to this count the binomial is summed exactly; above it, the normal approximation is good enough.
 const EXACT_MAX: u64 = 5_000;
 
-/// How sure each end is: half of the 5 %.
+/// The probability of each tail.
 const TAIL: f64 = 0.025;
 
-/// Which of `count` times, by size, lie below and above that quantile. There may be none above: too few were counted.
+/// The ranks of the order statistics below and above the quantile. The upper one is absent if there are too few samples.
 fn ranks(count: u64, share: f64) -> (u64, Option<u64>) {
     let (all, beyond) = (float(count), 1.0 - share);
     if count > EXACT_MAX {
         let (middle, half) = (all * share, Z * (all * share * beyond).sqrt());
         return (whole(middle - half), Some(whole(middle + half) + 1).filter(|rank| *rank <= count));
     }
-    // How many of the times are beyond the quantile: one after the other, from none on.
+    // Sum the distribution of the number of samples beyond the quantile.
     let mut chance = share.powf(all);
     let (mut fewer, mut beyond_at_least) = (0.0, None);
     for number in 0..=count {
@@ -100,15 +100,15 @@ fn ranks(count: u64, share: f64) -> (u64, Option<u64>) {
     (0, beyond_at_least.and_then(|number| number.checked_sub(1)).map(|number| count - number))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count that a double cannot hold is not reached")]
-fn float(count: u64) -> f64 {
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a rank is a whole number between nothing and a count, and the cast saturates"
+    reason = "a rank is between zero and a count, and the cast saturates"
 )]
 fn whole(number: f64) -> u64 {
     number.max(0.0) as u64
@@ -143,12 +143,12 @@ mod tests {
         assert_eq!(
             Estimate::of_share(54, 49),
             Estimate::of_share(49, 49),
-            "one process tells later than another"
+            "the counts come from different reports"
         );
     }
 
     #[test]
-    fn a_quantile_lies_between_the_ends_of_its_order_statistics() {
+    fn a_quantile_lies_between_its_order_statistics() {
         let mut times = Histogram::default();
         (0..1_000).for_each(|_| times.observe(40.0));
         let p95 = Estimate::of_quantile(&times, 0.95).unwrap();
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_of_which_too_few_were_counted_has_no_upper_end() {
+    fn a_quantile_of_too_few_samples_has_no_upper_bound() {
         let of = |count| {
             let mut times = Histogram::default();
             (0..count).for_each(|_| times.observe(40.0));
             Estimate::of_quantile(&times, 0.99).unwrap()
         };
-        assert_eq!(of(200).high, None, "two lie above it at best");
+        assert_eq!(of(200).high, None, "at most two samples lie above it");
         assert_eq!(of(1_000).high, Some(50.0));
     }
 
@@ -184,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn more_is_said_only_when_the_intervals_do_not_meet() {
+    fn an_estimate_exceeds_another_only_if_the_intervals_do_not_overlap() {
         let rate = |count| Estimate::of_rate(count, 100.0).unwrap();
-        assert!(!rate(40).exceeds(2.0, &rate(10)), "0.40 is beyond 2 × 0.18, and its lower end is not");
+        assert!(!rate(40).exceeds(2.0, &rate(10)), "0.40 exceeds 2 × 0.18, but its lower bound does not");
         assert!(rate(60).exceeds(2.0, &rate(10)));
         let unbounded = Estimate { value: 1.0, low: 0.0, high: None };
         assert!(!rate(1_000_000).exceeds(2.0, &unbounded));

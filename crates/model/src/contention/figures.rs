@@ -1,62 +1,51 @@
-//! What is counted of results and the locks of their runs.
+//! Measurements of results and the waits for their runs' locks.
 
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 
-/// Which policy a run is under.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arm {
-    /// The one in force.
-    Control,
-    /// The one that is being tried.
-    Candidate,
-}
-
-impl Arm {
-    pub const ALL: [Self; 2] = [Self::Control, Self::Candidate];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Control => "control",
-            Self::Candidate => "candidate",
-        }
+crate::named_enum! {
+    /// The policy that a run uses.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Arm {
+        /// The current policy.
+        Control = "control",
+        /// The policy on trial.
+        Candidate = "candidate",
     }
 }
 
-/// The figures of one arm.
+/// The measurements of one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Results that reached their run.
+    /// Results that were applied to their run.
     pub results: u64,
-    /// Tries that found the run busy, so that the result was put off.
+    /// Deliveries that found the run busy and deferred the result.
     pub retries: u64,
-    /// Results that found the run busy at their first try.
+    /// Results that found the run busy at their first delivery.
     pub busy_at_first: u64,
-    /// Of these, the ones that reached it at their second.
+    /// Of these, results that were applied at their second delivery.
     pub first_retry_successes: u64,
-    /// And the ones that have reached it at all.
+    /// Of these, results that were applied at any later delivery.
     #[serde(default)]
     pub came_back: u64,
-    /// How long results were put off for, each time.
+    /// The delay of each deferral.
     pub retry_delay: Histogram,
-    /// From when a result came until its run was held for it.
+    /// From the arrival of a result until its run's lock was acquired.
     pub lock_wait: Histogram,
-    /// From when a result came until its run had taken it into account.
+    /// From the arrival of a result until it was applied.
     pub result_latency: Histogram,
 }
 
 impl Figures {
-    /// Results that were put off and have not come back yet.
+    /// Deferred results that have not been applied yet.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.busy_at_first.saturating_sub(self.came_back)
     }
 
-    /// What `times` would be with the results that have not come back: each has waited, or will, for at least as long as
-    /// it was put off. Without them an arm would be judged by those that got through, and look the better the fewer do.
+    /// `times` including the outstanding results, each with the median deferral as its wait. Without them, an arm would
+    /// look better the fewer of its results get through.
     #[must_use]
     pub fn with_outstanding(&self, times: &Histogram) -> Histogram {
         let mut times = times.clone();
@@ -66,7 +55,6 @@ impl Figures {
         times
     }
 
-    /// Adds what another process has counted.
     pub fn merge(&mut self, other: &Self) {
         self.results += other.results;
         self.retries += other.retries;
@@ -79,7 +67,7 @@ impl Figures {
     }
 }
 
-/// The figures of both arms, side by side.
+/// The measurements of both arms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub control: Figures,
@@ -102,7 +90,6 @@ impl Measured {
         }
     }
 
-    /// Adds what another process has counted.
     pub fn merge(&mut self, other: &Self) {
         self.control.merge(&other.control);
         self.candidate.merge(&other.candidate);

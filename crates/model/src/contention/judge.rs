@@ -1,9 +1,10 @@
-//! Two arms, side by side: what they cost, and whether the candidate may go on, stays or goes.
+//! Compares the arms of a rollout and decides whether to continue, promote or roll back.
 
+use super::estimate::float;
 use super::{Arm, Estimate, Figures, Measured, Rollout};
 use crate::Timestamp;
 
-/// A roll-out with what was counted of it until now.
+/// A rollout with its measurements so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     pub rollout: &'a Rollout,
@@ -11,7 +12,7 @@ pub struct Trial<'a> {
     pub now: Timestamp,
 }
 
-/// What is to be done with a roll-out, and why.
+/// What to do with a rollout, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Judgement {
@@ -20,22 +21,22 @@ pub enum Judgement {
     RollBack(String),
 }
 
-/// The figures of one arm, with how far they can be trusted.
+/// The measurements of one arm with confidence intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmSummary {
     pub results: u64,
     pub retries: u64,
-    /// Results that were put off and have not come back. Times count them as having waited as long as they were put off.
+    /// Deferred results that have not been applied. Durations include them with their deferral as wait.
     pub outstanding: u64,
-    /// Whether there are as many results as the guards ask for.
+    /// Whether there are at least as many results as the guards require.
     pub has_enough: bool,
     pub retries_per_result: Option<Estimate>,
-    /// As if all results of both arms had come to this one: arms of different sizes can be compared.
+    /// Scaled to the load of both arms, so that arms of different sizes can be compared.
     pub retries_per_minute: Option<Estimate>,
     pub lock_wait_p95_ms: Option<Estimate>,
     pub lock_wait_p99_ms: Option<Estimate>,
     pub result_latency_p95_ms: Option<Estimate>,
-    /// Of the results that found their run busy, the share that reached it at the next try.
+    /// Of the results that found their run busy, the share applied at the second delivery.
     pub first_retry_success: Option<Estimate>,
 }
 
@@ -75,7 +76,7 @@ impl Trial<'_> {
         match (has_enough, is_over) {
             (false, false) => Judgement::GoOn(self.too_few(&control, &candidate)),
             (false, true) => {
-                let why = format!("the time is over; {}", self.too_few(&control, &candidate));
+                let why = format!("the rollout's time is over; {}", self.too_few(&control, &candidate));
                 Judgement::RollBack(why)
             }
             (true, false) => Judgement::GoOn("no guard is violated".to_owned()),
@@ -85,12 +86,12 @@ impl Trial<'_> {
 
     fn too_few(&self, control: &ArmSummary, candidate: &ArmSummary) -> String {
         format!(
-            "too few samples: {} results in the control, {} in the candidate, where each needs {}",
+            "too few samples: {} results in the control and {} in the candidate; each needs {}",
             control.results, candidate.results, self.rollout.guards.min_samples
         )
     }
 
-    /// The guard that the candidate certainly violates, if it does.
+    /// The guard that the candidate violates with statistical significance.
     fn violation(&self, control: &ArmSummary, candidate: &ArmSummary) -> Option<String> {
         if !candidate.has_enough {
             return None;
@@ -100,8 +101,8 @@ impl Trial<'_> {
             && p99.low > float(longest)
         {
             return Some(format!(
-                "the candidate's p99 lock wait is {}, and {longest} ms is the most that is allowed",
-                milliseconds(&p99)
+                "the candidate's p99 lock wait is {}; the limit is {longest} ms",
+                milliseconds(&p99),
             ));
         }
         if !control.has_enough {
@@ -116,21 +117,21 @@ impl Trial<'_> {
             [("number of retries per result", candidate.retries_per_result, control.retries_per_result)];
         let times = times.map(|guard| (guard, milliseconds as fn(&Estimate) -> String));
         let rates = rates.map(|guard| (guard, number as fn(&Estimate) -> String));
-        times.into_iter().chain(rates).find_map(|((what, tried, known), say)| {
-            let (tried, known) = (tried?, known?);
-            tried.exceeds(guards.ratio, &known).then(|| {
-                let ratio = guards.ratio;
+        times.into_iter().chain(rates).find_map(|((metric, candidate, control), format)| {
+            let (candidate, control) = (candidate?, control?);
+            candidate.exceeds(guards.ratio, &control).then(|| {
                 format!(
-                    "the candidate's {what} is {}, the control's {}: more than {ratio} times as much",
-                    say(&tried),
-                    say(&known)
+                    "the candidate's {metric} is {}, the control's {}: more than {} times as much",
+                    format(&candidate),
+                    format(&control),
+                    guards.ratio
                 )
             })
         })
     }
 }
 
-/// Kept only if both became better.
+/// Promotes only if retries and latency both improved.
 fn conclude(control: &ArmSummary, candidate: &ArmSummary) -> Judgement {
     let value = |estimate: Option<Estimate>| estimate.map_or(0.0, |estimate| estimate.value);
     let retries = (value(candidate.retries_per_minute), value(control.retries_per_minute));
@@ -140,31 +141,31 @@ fn conclude(control: &ArmSummary, candidate: &ArmSummary) -> Judgement {
         retries.0, retries.1, latency.0, latency.1
     );
     match (retries.0 < retries.1, latency.0 < latency.1) {
-        (true, true) => Judgement::Promote(format!("both became better: {figures}")),
-        (true, false) => Judgement::RollBack(format!("the result latency did not become better: {figures}")),
-        (false, true) => Judgement::RollBack(format!("retries did not become fewer: {figures}")),
-        (false, false) => Judgement::RollBack(format!("neither became better: {figures}")),
+        (true, true) => Judgement::Promote(format!("retries and result latency improved: {figures}")),
+        (true, false) => Judgement::RollBack(format!("result latency did not improve: {figures}")),
+        (false, true) => Judgement::RollBack(format!("retries did not improve: {figures}")),
+        (false, false) => {
+            Judgement::RollBack(format!("neither retries nor result latency improved: {figures}"))
+        }
     }
 }
 
-/// Results of which everything was counted, and those that are overdue.
+/// Fully measured results and outstanding ones.
 fn samples(figures: &Figures) -> u64 {
     figures.results.min(figures.result_latency.count()) + figures.outstanding()
 }
 
 fn milliseconds(estimate: &Estimate) -> String {
-    let high = estimate.high.map_or_else(|| "…".to_owned(), |high| format!("{high:.0}"));
-    format!("{:.0} ms ({:.0} to {high})", estimate.value, estimate.low)
+    with_interval(estimate, 0, " ms")
 }
 
 fn number(estimate: &Estimate) -> String {
-    let high = estimate.high.map_or_else(|| "…".to_owned(), |high| format!("{high:.2}"));
-    format!("{:.2} ({:.2} to {high})", estimate.value, estimate.low)
+    with_interval(estimate, 2, "")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a count that a double cannot hold is not reached")]
-fn float(count: u64) -> f64 {
-    count as f64
+fn with_interval(estimate: &Estimate, digits: usize, unit: &str) -> String {
+    let high = estimate.high.map_or_else(|| "…".to_owned(), |high| format!("{high:.digits$}"));
+    format!("{:.digits$}{unit} ({:.digits$} to {high})", estimate.value, estimate.low)
 }
 
 #[cfg(test)]
@@ -188,7 +189,7 @@ mod tests {
         Book::default().start(new, signed).unwrap()
     }
 
-    /// So many results, each after so many retries, all after the same time.
+    /// Results that all had the same number of retries and the same wait.
     fn figures(results: u64, retries_each: u64, millis: f64) -> Figures {
         let mut figures = Figures {
             results,
@@ -219,7 +220,7 @@ mod tests {
     const AFTERWARDS: Duration = Duration::from_hours(1);
 
     #[test]
-    fn a_harmful_candidate_is_rolled_back_at_once_with_the_figures() {
+    fn a_harmful_candidate_is_rolled_back_at_once() {
         let judged = judge(figures(200, 1, 480.0), figures(50, 1, 4_900.0), SOON);
         let Judgement::RollBack(why) = judged else { panic!("{judged:?}") };
         assert!(why.contains("p95 lock wait") && why.contains("more than 2 times"), "{why}");
@@ -239,15 +240,15 @@ mod tests {
     fn nothing_is_concluded_from_too_few_samples() {
         for (control, candidate) in [(200, 49), (49, 200)] {
             let judged = judge(figures(control, 1, 480.0), figures(candidate, 9, 60_000.0), SOON);
-            let Judgement::GoOn(word) = judged else { panic!("{judged:?}") };
-            assert!(word.starts_with("too few samples"), "{word}");
+            let Judgement::GoOn(why) = judged else { panic!("{judged:?}") };
+            assert!(why.starts_with("too few samples"), "{why}");
         }
         let judged = judge(figures(200, 1, 480.0), figures(10, 0, 1.0), AFTERWARDS);
         assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("too few samples")), "{judged:?}");
     }
 
     #[test]
-    fn twice_as_much_is_within_the_guard_and_the_ends_of_the_intervals_decide() {
+    fn a_guard_is_violated_only_if_the_intervals_do_not_overlap() {
         let judged = judge(figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
         assert_eq!(judged, Judgement::GoOn("no guard is violated".to_owned()));
         let strict = Guards { ratio: 1.0, ..Guards::default() };
@@ -255,36 +256,36 @@ mod tests {
         assert!(matches!(judged, Judgement::RollBack(_)));
     }
 
-    /// The same, and so many more that were put off for so long and have not come back.
-    fn with_stuck(mut figures: Figures, stuck: u64, delay_ms: f64) -> Figures {
-        figures.retries += stuck;
-        figures.busy_at_first += stuck;
-        figures.retry_delay.observe_many(delay_ms, stuck);
+    /// Adds outstanding results with this deferral.
+    fn with_outstanding(mut figures: Figures, outstanding: u64, delay_ms: f64) -> Figures {
+        figures.retries += outstanding;
+        figures.busy_at_first += outstanding;
+        figures.retry_delay.observe_many(delay_ms, outstanding);
         figures
     }
 
     #[test]
-    fn a_candidate_is_not_judged_by_those_that_got_through() {
-        // Many come through at once, and a tenth is put off for ten minutes: no time of theirs is known yet.
-        let candidate = with_stuck(figures(300, 0, 4.0), 33, 600_000.0);
+    fn outstanding_results_count_against_a_candidate() {
+        // Most results are applied at once, and a tenth is deferred for ten minutes without a measured wait yet.
+        let candidate = with_outstanding(figures(300, 0, 4.0), 33, 600_000.0);
         let judged = judge(figures(300, 1, 480.0), candidate.clone(), SOON);
         assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("lock wait")), "{judged:?}");
         let judged = judge(figures(300, 1, 480.0), candidate, AFTERWARDS);
         assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
-        // Nothing comes through at all.
-        let judged = judge(figures(300, 1, 480.0), with_stuck(Figures::default(), 60, 600_000.0), SOON);
+        // No result is applied at all.
+        let judged = judge(figures(300, 1, 480.0), with_outstanding(Figures::default(), 60, 600_000.0), SOON);
         assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
-        // What is under way as it should be is no harm.
-        let judged = judge(figures(300, 1, 480.0), with_stuck(figures(100, 1, 480.0), 60, 500.0), SOON);
+        // Outstanding results with a normal deferral do no harm.
+        let judged = judge(figures(300, 1, 480.0), with_outstanding(figures(100, 1, 480.0), 60, 500.0), SOON);
         assert!(matches!(judged, Judgement::GoOn(_)), "{judged:?}");
     }
 
     #[test]
-    fn an_absolute_limit_holds_whatever_the_control_is_like() {
+    fn an_absolute_limit_does_not_depend_on_the_control() {
         let guards = Guards { max_p99_lock_wait_ms: Some(1_000), ..Guards::default() };
         let judged = judge_under(guards, figures(5, 1, 4_900.0), figures(50, 1, 4_900.0), SOON);
         assert!(
-            matches!(&judged, Judgement::RollBack(why) if why.contains("1000 ms is the most")),
+            matches!(&judged, Judgement::RollBack(why) if why.contains("the limit is 1000 ms")),
             "{judged:?}"
         );
         let judged = judge_under(guards, figures(200, 1, 480.0), figures(50, 1, 480.0), SOON);
@@ -292,20 +293,20 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_only_what_improved_both_is_kept() {
+    fn at_the_end_only_an_improvement_of_both_metrics_is_promoted() {
         let control = || figures(500, 3, 900.0);
         let better = judge(control(), figures(60, 1, 300.0), AFTERWARDS);
         assert!(
-            matches!(&better, Judgement::Promote(why) if why.contains("both became better")),
+            matches!(&better, Judgement::Promote(why) if why.contains("retries and result latency improved")),
             "{better:?}"
         );
-        for (candidate, word) in [
-            (figures(60, 3, 300.0), "retries did not become fewer"),
-            (figures(60, 1, 900.0), "the result latency did not become better"),
-            (figures(60, 3, 900.0), "neither became better"),
+        for (candidate, reason) in [
+            (figures(60, 3, 300.0), "retries did not improve"),
+            (figures(60, 1, 900.0), "result latency did not improve"),
+            (figures(60, 3, 900.0), "neither retries nor result latency improved"),
         ] {
             let judged = judge(control(), candidate, AFTERWARDS);
-            assert!(matches!(&judged, Judgement::RollBack(why) if why.contains(word)), "{judged:?}");
+            assert!(matches!(&judged, Judgement::RollBack(why) if why.contains(reason)), "{judged:?}");
         }
     }
 

@@ -1,5 +1,4 @@
-//! What is done where several want the same thing at once: strategies, their tunings, and the figures that tell how
-//! well they serve.
+//! Contention: strategies, their tunings, rollouts of retry policies, and the measurements that compare them.
 
 mod book;
 mod estimate;

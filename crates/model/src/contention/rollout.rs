@@ -1,4 +1,4 @@
-//! A policy that some of the runs try, beside the one in force for the others.
+//! Rollouts: a share of the runs uses a candidate policy, the others the current one.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,10 @@ use super::{Arm, Measured, Tuning};
 use crate::retry::{InvalidPolicy, Seed};
 use crate::{RolloutId, RunId, Timestamp};
 
-/// The shortest and the longest time that a roll-out may take.
 const DURATION_MIN: Duration = Duration::from_secs(1);
 const DURATION_MAX: Duration = Duration::from_hours(24 * 90);
 
-/// Which share of the runs tries the candidate, in hundredths of a percent.
+/// The share of runs that use the candidate, in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Share(u32);
@@ -21,17 +20,14 @@ pub struct Share(u32);
 impl Share {
     const WHOLE: u32 = 10_000;
 
-    /// From 0.01 to 99.99 percent: without runs on both sides there is nothing to compare.
+    /// From 0.01 to 99.99 percent: a comparison needs runs in both arms.
     pub fn of_percent(percent: f64) -> Result<Self, InvalidPolicy> {
-        let wrong = || {
-            InvalidPolicy::new(format!(
-                "a share goes from 0.01 to 99.99 percent in steps of 0.01, and is not {percent}"
-            ))
-        };
         let hundredths = (percent * 100.0).round();
-        // What is finer than a hundredth is not rounded in silence.
+        // A finer share is rejected rather than rounded silently.
         if !(1.0..=9_999.0).contains(&hundredths) || (percent * 100.0 - hundredths).abs() > 1e-6 {
-            return Err(wrong());
+            return Err(InvalidPolicy::new(format!(
+                "invalid share {percent}: use 0.01 to 99.99 percent, in steps of 0.01"
+            )));
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -54,14 +50,14 @@ impl fmt::Display for Share {
     }
 }
 
-/// What ends a roll-out before its time.
+/// Conditions that roll back a rollout early.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Guards {
-    /// How many times as much as the control the candidate may cost.
+    /// How many times the control's cost the candidate may reach.
     pub ratio: f64,
-    /// Results that each arm must have before anything is concluded from them.
+    /// Results that each arm needs before a guard applies.
     pub min_samples: u64,
-    /// The longest that the candidate's p99 of lock waits may be, whatever the control's is.
+    /// Absolute limit on the candidate's p99 lock wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_p99_lock_wait_ms: Option<u64>,
 }
@@ -75,14 +71,11 @@ impl Default for Guards {
 impl Guards {
     fn checked(self) -> Result<Self, InvalidPolicy> {
         if !(1.0..=100.0).contains(&self.ratio) {
-            return Err(InvalidPolicy::new(format!(
-                "the guard's ratio goes from 1 to 100, not {}",
-                self.ratio
-            )));
+            return Err(InvalidPolicy::new(format!("invalid ratio {}: use 1 to 100", self.ratio)));
         }
         if !(1..=1_000_000).contains(&self.min_samples) {
-            let found = self.min_samples;
-            return Err(InvalidPolicy::new(format!("min_samples goes from 1 to 1000000, not {found}")));
+            let text = format!("invalid min_samples {}: use 1 to 1000000", self.min_samples);
+            return Err(InvalidPolicy::new(text));
         }
         Ok(self)
     }
@@ -92,11 +85,11 @@ impl Guards {
 #[serde(rename_all = "snake_case")]
 pub enum RolloutState {
     Running,
-    /// The candidate is in force.
+    /// The candidate became the current policy.
     Promoted,
-    /// It ended itself; the control stays in force.
+    /// A guard ended it; the control stays.
     RolledBack,
-    /// Somebody ended it; the control stays in force.
+    /// An operator ended it; the control stays.
     Aborted,
 }
 
@@ -109,7 +102,6 @@ pub enum RolloutEventKind {
     Aborted,
 }
 
-/// Something that happened to a roll-out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolloutEvent {
     pub kind: RolloutEventKind,
@@ -123,7 +115,7 @@ pub struct RolloutEvent {
 pub struct Rollout {
     pub id: RolloutId,
     pub candidate: Tuning,
-    /// What was in force when it began, and stays so for the other runs.
+    /// The current tuning at the start, used by the other runs.
     pub control: Tuning,
     pub control_version: u64,
     pub share: Share,
@@ -133,14 +125,13 @@ pub struct Rollout {
     pub state: RolloutState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// What it was judged by, once it has ended.
+    /// The final measurements, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
     /// Oldest first.
     pub history: Vec<RolloutEvent>,
 }
 
-/// The arm of a run in the roll-out with this id.
 #[must_use]
 pub fn arm_of(rollout: &RolloutId, share: Share, run: RunId) -> Arm {
     let place = Seed::of(&format!("rollout\n{rollout}\n{run}")).number() % u64::from(Share::WHOLE);
@@ -153,7 +144,7 @@ impl Rollout {
         self.state == RolloutState::Running
     }
 
-    /// The arm of a run: the same for all its results, on every replica.
+    /// The arm of a run, identical for all its results and on every replica.
     #[must_use]
     pub fn arm_of(&self, run: RunId) -> Arm {
         arm_of(&self.id, self.share, run)
@@ -167,7 +158,7 @@ impl Rollout {
         }
     }
 
-    /// For how long the arms were measured.
+    /// How long the arms were measured.
     #[must_use]
     pub fn elapsed(&self, now: Timestamp) -> Duration {
         self.ended_at.unwrap_or(now).since(self.started_at)
@@ -178,15 +169,14 @@ impl Rollout {
         self.guards.checked()?;
         let duration = self.ends_at.since(self.started_at);
         if !(DURATION_MIN..=DURATION_MAX).contains(&duration) {
-            return Err(InvalidPolicy::new("a roll-out takes from 1 second to 90 days".to_owned()));
+            return Err(InvalidPolicy::new("a rollout lasts from 1 second to 90 days".to_owned()));
         }
         if self.candidate == self.control {
-            return Err(InvalidPolicy::new("the candidate is what is in force already".to_owned()));
+            return Err(InvalidPolicy::new("the candidate equals the current policy".to_owned()));
         }
         Ok(self)
     }
 
-    /// Ends it. `event` tells how.
     pub(super) fn end(&mut self, event: RolloutEvent, measured: Measured) {
         self.state = match event.kind {
             RolloutEventKind::Started => RolloutState::Running,

@@ -1,4 +1,4 @@
-//! Strategies, and what they wait for how long.
+//! Contention strategies and their tunings.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,70 +7,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::retry::{InvalidPolicy, RetryPolicy};
 
-/// How a start is decided.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AdmissionStrategy {
-    /// In one step of the store. Nothing is waited for.
-    #[default]
-    Atomic,
-    /// Under a lock of the tenant: reserve the key, count, create.
-    Lock,
-}
-
-/// How a result reaches its run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStrategy {
-    /// Through the run's inbox. Whoever holds the run drains it.
-    #[default]
-    Inbox,
-    /// Under the run's lock. A result whose run is busy is delivered again, later.
-    Lock,
-}
-
-impl AdmissionStrategy {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Atomic => "atomic",
-            Self::Lock => "lock",
-        }
+crate::named_enum! {
+    /// How a start is decided.
+    #[derive(Default)]
+    pub enum AdmissionStrategy {
+        /// In one atomic step of the store.
+        #[default]
+        Atomic = "atomic",
+        /// Under a lock of the tenant: reserve the key, count, create.
+        Lock = "lock",
     }
 }
 
-impl RunStrategy {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Inbox => "inbox",
-            Self::Lock => "lock",
-        }
+crate::named_enum! {
+    /// How a result reaches its run.
+    #[derive(Default)]
+    pub enum RunStrategy {
+        /// Through the run's inbox, which the owner of the run drains.
+        #[default]
+        Inbox = "inbox",
+        /// Under the run's lock. A result whose run is busy is delivered again later.
+        Lock = "lock",
     }
 }
 
-/// What a tuning is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// The lock of a tenant's admissions.
-    Admission,
-    /// The lock of a run, for results that come while it is held.
-    LockBusy,
+crate::named_enum! {
+    /// The lock that a tuning applies to.
+    #[derive(PartialOrd, Ord)]
+    pub enum Scope {
+        /// The admission lock of a tenant.
+        Admission = "admission",
+        /// The lock of a run, for results that arrive while it is held.
+        LockBusy = "lock_busy",
+    }
 }
 
 impl Scope {
-    pub const ALL: [Self; 2] = [Self::Admission, Self::LockBusy];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admission => "admission",
-            Self::LockBusy => "lock_busy",
-        }
-    }
-
-    /// As documented.
+    /// The documented default.
     #[must_use]
     pub fn tuning(self) -> Tuning {
         match self {
@@ -88,43 +61,41 @@ impl Scope {
     }
 }
 
-/// The name, as the command line writes it or as documents do.
+/// Accepts the name with `-`, as on the command line, or with `_`, as in documents.
 impl FromStr for Scope {
     type Err = InvalidPolicy;
 
     fn from_str(text: &str) -> Result<Self, InvalidPolicy> {
-        let name = text.replace('-', "_");
-        let found = Self::ALL.into_iter().find(|scope| scope.name() == name);
-        found.ok_or_else(|| InvalidPolicy::new("there are the scopes admission and lock-busy".to_owned()))
+        Self::named(&text.replace('-', "_"))
+            .ok_or_else(|| InvalidPolicy::new(format!("unknown scope {text:?}: use admission or lock-busy")))
     }
 }
 
-/// What somebody who wants a lock does until it has it.
+/// How to wait for a contended lock.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
-    /// Between two tries; for a result, until its next delivery.
+    /// The delay between two attempts; for a result, until its next delivery.
     pub policy: RetryPolicy,
-    /// How long a start may wait for the lock; for a result that came by HTTP, how long until it is put off.
+    /// How long a start may wait for the lock; for a result over HTTP, how long until it is deferred.
     pub max_wait_ms: u64,
-    /// How long the lock stays with a holder that is not heard of.
+    /// The lease of the lock.
     pub lock_ttl_ms: u64,
 }
 
-/// The longest wait, and the shortest and the longest lease, that can be had.
 const WAIT_MAX_MS: u64 = 60_000;
 const TTL_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 
 impl Tuning {
-    /// The tuning, if its numbers make sense.
+    /// The tuning, if it is within bounds.
     pub fn checked(self) -> Result<Self, InvalidPolicy> {
         self.policy.checked()?;
         if self.max_wait_ms > WAIT_MAX_MS {
-            return Err(InvalidPolicy::new(format!("max_wait_ms goes from 0 to {WAIT_MAX_MS}")));
+            return Err(InvalidPolicy::new(format!("invalid max_wait_ms: use 0 to {WAIT_MAX_MS}")));
         }
         if !TTL_MS.contains(&self.lock_ttl_ms) {
             return Err(InvalidPolicy::new(format!(
-                "lock_ttl_ms goes from {} to {}",
+                "invalid lock_ttl_ms: use {} to {}",
                 TTL_MS.start(),
                 TTL_MS.end()
             )));

@@ -1,48 +1,48 @@
-//! What was in force when, and who said so.
+//! The version history of a tuning.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BookError, Scope, Signed, Tuning};
 use crate::Timestamp;
 
-/// Versions that are kept of each scope. One that is gone cannot be restored.
+/// Versions kept per scope. Older ones cannot be restored.
 pub(super) const KEPT_MAX: usize = 100;
 
 /// One change of a tuning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Version {
-    /// The first is 1; 0 is what the process was configured with.
+    /// The first change is 1; 0 is the process's configuration.
     pub number: u64,
-    /// None: as configured.
+    /// None means as configured.
     pub tuning: Option<Tuning>,
     pub by: String,
     pub at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The version whose content it has again.
+    /// The version that this one restores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restores: Option<u64>,
 }
 
-/// The changes of one scope, the last in force.
+/// The changes of one scope; the last one is current.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Versions(Vec<Version>);
 
 impl Versions {
-    /// None: nobody ever changed it.
+    /// None if it was never changed.
     #[must_use]
     pub fn last(&self) -> Option<&Version> {
         self.0.last()
     }
 
-    /// The number of what is in force.
+    /// The number of the current version.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.last().map_or(0, |version| version.number)
     }
 
-    /// None: as configured.
+    /// None means as configured.
     #[must_use]
     pub fn tuning(&self) -> Option<Tuning> {
         self.last().and_then(|version| version.tuning)
@@ -56,13 +56,13 @@ impl Versions {
         self.push(Some(tuning), signed, None)
     }
 
-    /// The content before that in force, as a new version. Said again, it goes one further back.
+    /// Restores the previous version as a new version. Repeated calls go back further.
     pub(super) fn roll_back(&mut self, scope: Scope, signed: Signed) -> Result<Version, BookError> {
         let name = scope.name();
         let in_force = self.last().map_or(0, |version| version.restores.unwrap_or(version.number));
         let Some(wanted) = in_force.checked_sub(1) else {
             return Err(BookError::Conflict(format!(
-                "{name} is as configured; there is nothing before that"
+                "{name} is already as configured; there is no earlier version"
             )));
         };
         let kept = self.0.iter().find(|version| version.number == wanted);
@@ -70,7 +70,8 @@ impl Versions {
             (0, _) => None,
             (_, Some(version)) => version.tuning,
             (_, None) => {
-                let sentence = format!("version {wanted} of {name} is not kept any more; set what you want");
+                let sentence =
+                    format!("version {wanted} of {name} is no longer stored; set the policy explicitly");
                 return Err(BookError::Conflict(sentence));
             }
         };
@@ -85,7 +86,6 @@ impl Versions {
         version
     }
 
-    /// Keeps the last so many.
     pub(super) fn forget_beyond(&mut self, kept: usize) {
         let forgotten = self.0.len().saturating_sub(kept);
         self.0.drain(..forgotten);

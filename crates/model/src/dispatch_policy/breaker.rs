@@ -1,10 +1,10 @@
-//! When a service that does not answer is left in peace. Time is an argument.
+//! A circuit breaker for the policy service.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// Lets calls through until too many failed in a row; then one, now and then, to see whether it is back.
+/// Allows calls until too many fail in a row, then one probe per pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
     failures_max: u32,
@@ -12,36 +12,25 @@ pub struct Breaker {
     /// Failures since the last success.
     failures: u32,
     away_since: Option<Timestamp>,
-    /// While it is open: when the next probe may go.
+    /// When the next probe is allowed, while the breaker is open.
     probe_at: Option<Timestamp>,
 }
 
-/// Whether a call may go.
+/// Whether a call is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Permission {
     Ask,
-    /// The one call that finds out whether the service is back.
+    /// The one call that checks whether the service has recovered.
     Probe,
     Refused,
 }
 
-/// For people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BreakerState {
-    Closed,
-    Open,
-    HalfOpen,
-}
-
-impl BreakerState {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::Open => "open",
-            Self::HalfOpen => "half_open",
-        }
+crate::named_enum! {
+    pub enum BreakerState {
+        Closed = "closed",
+        Open = "open",
+        HalfOpen = "half_open",
     }
 }
 
@@ -51,7 +40,7 @@ impl Breaker {
         Self { failures_max: failures_max.max(1), pause, failures: 0, away_since: None, probe_at: None }
     }
 
-    /// Asks for one call at `now`. A probe that never tells its outcome costs one pause.
+    /// Requests one call. A probe that never reports its outcome is replaced after one pause.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
         match self.probe_at {
             None => Permission::Ask,
@@ -63,14 +52,14 @@ impl Breaker {
         }
     }
 
-    /// A call was answered. Whether the service is back with it.
+    /// Records an answered call. True if the service has recovered with it.
     pub fn succeeded(&mut self) -> bool {
         let is_back = self.failures > 0;
         *self = Self::new(self.failures_max, self.pause);
         is_back
     }
 
-    /// A call was not answered.
+    /// Records a call without an answer.
     pub fn failed(&mut self, now: Timestamp) {
         self.failures = self.failures.saturating_add(1);
         self.away_since.get_or_insert(now);
@@ -79,7 +68,7 @@ impl Breaker {
         }
     }
 
-    /// When the first of the calls failed that were not answered since.
+    /// When the current series of failures began.
     #[must_use]
     pub fn away_since(&self) -> Option<Timestamp> {
         self.away_since
@@ -106,12 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn it_opens_after_so_many_failures_in_a_row_and_a_success_begins_anew() {
+    fn it_opens_after_consecutive_failures_and_a_success_resets_them() {
         let mut breaker = Breaker::new(3, PAUSE);
         breaker.failed(at(0));
         breaker.failed(at(1));
-        assert!(breaker.succeeded(), "the service is back");
-        assert!(!breaker.succeeded(), "it was not away");
+        assert!(breaker.succeeded(), "the service has recovered");
+        assert!(!breaker.succeeded(), "it was not failing");
         for moment in [10, 11] {
             breaker.failed(at(moment));
             assert_eq!(breaker.ask(at(moment)), Permission::Ask);
@@ -122,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_pause_one_probe_goes_and_its_outcome_decides() {
+    fn after_the_pause_the_outcome_of_one_probe_decides() {
         let mut breaker = Breaker::new(1, PAUSE);
         breaker.failed(at(0));
         assert_eq!(breaker.ask(at(1_999)), Permission::Refused);
@@ -138,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_never_tells_its_outcome_does_not_keep_it_open_for_ever() {
+    fn a_probe_without_an_outcome_is_replaced_after_a_pause() {
         let mut breaker = Breaker::new(1, PAUSE);
         breaker.failed(at(0));
         assert_eq!(breaker.ask(at(2_000)), Permission::Probe);

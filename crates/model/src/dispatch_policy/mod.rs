@@ -1,4 +1,4 @@
-//! What is asked before a job may go to a worker: rules first, then a service where no rule decides.
+//! The dispatch policy: rules, and an external service where no rule decides, approve a job before a worker gets it.
 
 mod breaker;
 mod hold;

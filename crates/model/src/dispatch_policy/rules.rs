@@ -1,4 +1,4 @@
-//! Rules: the first that matches a job decides; where none does, the job may go.
+//! Policy rules. The first rule that matches a job decides; a job that no rule matches is allowed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::AnsweredDecision;
 use crate::meta::JobMeta;
 use crate::{Tag, TenantId, Topic};
 
 const RULES_MAX: usize = 256;
 
-/// Names and patterns of one kind that a rule may list.
+/// Maximum number of names or patterns of one kind per rule.
 const PATTERNS_MAX: usize = 64;
 
 const REASON_CHARS_MAX: usize = 500;
 
-/// The longest period of a throttle: beyond it somebody is meant to decide.
+/// The longest period of a throttle. Use an approval for anything slower.
 const PERIOD_MAX: Duration = Duration::from_hours(24);
 
-/// What the rules look at.
+/// The properties of a job that rules match on.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
     pub tenant: &'a TenantId,
@@ -28,7 +29,7 @@ pub struct Facts<'a> {
     pub meta: &'a JobMeta,
 }
 
-/// One rule. What it lists nothing of, it does not ask for.
+/// One rule. An empty list matches every job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "RuleDocument", into = "RuleDocument")]
 pub struct Rule {
@@ -36,13 +37,12 @@ pub struct Rule {
     pub tenants: BTreeSet<TenantId>,
     pub topics: Vec<TopicPattern>,
     pub capabilities: BTreeSet<Tag>,
-    /// One of them is enough.
+    /// Matches if the job has any of them.
     pub risk_tags: BTreeSet<Tag>,
     pub action: Action,
     pub reason: Option<String>,
 }
 
-/// What a rule decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Allow,
@@ -51,7 +51,7 @@ pub enum Action {
     Throttle(Throttle),
 }
 
-/// So many dispatches in each period, for each tenant.
+/// Maximum number of dispatches per period and tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttle {
     pub dispatches: NonZeroU32,
@@ -61,25 +61,29 @@ pub struct Throttle {
 impl Action {
     #[must_use]
     pub fn name(self) -> &'static str {
+        self.decision().name()
+    }
+
+    fn decision(self) -> AnsweredDecision {
         match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::RequireApproval => "require_approval",
-            Self::Throttle(_) => "throttle",
+            Self::Allow => AnsweredDecision::Allow,
+            Self::Deny => AnsweredDecision::Deny,
+            Self::RequireApproval => AnsweredDecision::RequireApproval,
+            Self::Throttle(_) => AnsweredDecision::Throttle,
         }
     }
 }
 
-/// A topic, or the beginning of topics, with a star behind it.
+/// A topic, or a prefix of topics followed by `*`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct TopicPattern(String);
 
 impl TopicPattern {
     #[must_use]
     pub fn matches(&self, topic: &Topic) -> bool {
         match self.0.strip_suffix('*') {
-            Some(beginning) => topic.as_str().starts_with(beginning),
+            Some(prefix) => topic.as_str().starts_with(prefix),
             None => topic.as_str() == self.0,
         }
     }
@@ -95,12 +99,6 @@ impl TryFrom<String> for TopicPattern {
     }
 }
 
-impl From<TopicPattern> for String {
-    fn from(pattern: TopicPattern) -> Self {
-        pattern.0
-    }
-}
-
 impl fmt::Display for TopicPattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
@@ -110,23 +108,23 @@ impl fmt::Display for TopicPattern {
 /// Why rules cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRules {
-    #[error("{0:?} is neither a topic nor the beginning of one with a '*' behind it")]
+    #[error("invalid topic pattern {0:?}: use a topic, or a prefix followed by '*'")]
     Topic(String),
     #[error(
-        "rule {0}: a throttle needs `dispatches` and `period_ms` (up to a day), and nothing else has them"
+        "rule {0}: `throttle` requires `dispatches` and `period_ms` (at most one day); other decisions accept neither"
     )]
     Throttle(Tag),
     #[error(
-        "rule {0}: at most {PATTERNS_MAX} names of one kind, and {REASON_CHARS_MAX} characters of reason"
+        "rule {0}: use at most {PATTERNS_MAX} entries per list and {REASON_CHARS_MAX} characters for the reason"
     )]
     TooLarge(Tag),
-    #[error("at most {RULES_MAX} rules, and there are {0}")]
+    #[error("{0} rules: use at most {RULES_MAX}")]
     TooMany(usize),
-    #[error("two rules are called {0}")]
+    #[error("two rules have the name {0}")]
     SameName(Tag),
 }
 
-/// What a rule asked for that a job does not have.
+/// The first condition of a rule that a job does not meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
     Tenant,
@@ -165,7 +163,7 @@ impl Rule {
         }
     }
 
-    /// Who says what and why, for people.
+    /// The decision as one sentence.
     #[must_use]
     pub fn words(&self) -> String {
         let Self { name, action, reason, .. } = self;
@@ -186,13 +184,13 @@ impl Rule {
     }
 }
 
-/// Rules in their order, within bounds, each under a name of its own.
+/// Validated rules in order, with unique names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Rule>", into = "Vec<Rule>")]
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// The rule that decides, if one does.
+    /// The first matching rule.
     #[must_use]
     pub fn decide(&self, facts: Facts<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.mismatch(facts).is_none())
@@ -238,7 +236,7 @@ impl From<Rules> for Vec<Rule> {
     }
 }
 
-/// A rule as a file says it.
+/// The document form of a rule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleDocument {
@@ -251,7 +249,7 @@ struct RuleDocument {
     capabilities: BTreeSet<Tag>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     risk_tags: BTreeSet<Tag>,
-    decision: super::AnsweredDecision,
+    decision: AnsweredDecision,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dispatches: Option<NonZeroU32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -264,14 +262,13 @@ impl TryFrom<RuleDocument> for Rule {
     type Error = InvalidRules;
 
     fn try_from(document: RuleDocument) -> Result<Self, InvalidRules> {
-        use super::AnsweredDecision as Said;
         let RuleDocument { name, tenants, topics, capabilities, risk_tags, reason, .. } = document;
         let period = document.period_ms.map(|period| Duration::from_millis(period.get()));
         let action = match (document.decision, document.dispatches, period) {
-            (Said::Allow, None, None) => Action::Allow,
-            (Said::Deny, None, None) => Action::Deny,
-            (Said::RequireApproval, None, None) => Action::RequireApproval,
-            (Said::Throttle, Some(dispatches), Some(period)) if period <= PERIOD_MAX => {
+            (AnsweredDecision::Allow, None, None) => Action::Allow,
+            (AnsweredDecision::Deny, None, None) => Action::Deny,
+            (AnsweredDecision::RequireApproval, None, None) => Action::RequireApproval,
+            (AnsweredDecision::Throttle, Some(dispatches), Some(period)) if period <= PERIOD_MAX => {
                 Action::Throttle(Throttle { dispatches, period })
             }
             _ => return Err(InvalidRules::Throttle(name)),
@@ -282,17 +279,10 @@ impl TryFrom<RuleDocument> for Rule {
 
 impl From<Rule> for RuleDocument {
     fn from(rule: Rule) -> Self {
-        use super::AnsweredDecision as Said;
         let Rule { name, tenants, topics, capabilities, risk_tags, action, reason } = rule;
         let throttle = match action {
             Action::Throttle(throttle) => Some(throttle),
             Action::Allow | Action::Deny | Action::RequireApproval => None,
-        };
-        let decision = match action {
-            Action::Allow => Said::Allow,
-            Action::Deny => Said::Deny,
-            Action::RequireApproval => Said::RequireApproval,
-            Action::Throttle(_) => Said::Throttle,
         };
         Self {
             name,
@@ -300,7 +290,7 @@ impl From<Rule> for RuleDocument {
             topics,
             capabilities,
             risk_tags,
-            decision,
+            decision: action.decision(),
             dispatches: throttle.map(|throttle| throttle.dispatches),
             period_ms: throttle.and_then(|throttle| NonZeroU64::new(crate::time::millis(throttle.period))),
             reason,

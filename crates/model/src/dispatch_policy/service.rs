@@ -1,4 +1,4 @@
-//! What an external policy service is asked, what it answers, and what holds while it is away.
+//! Requests to the external policy service, its answers, and what applies while it is unreachable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +8,21 @@ use crate::job::NewJob;
 use crate::meta::JobMeta;
 use crate::{JobId, RunId, Tag, TenantId, Topic, WorkflowId};
 
-/// What becomes of a tenant's jobs while the service is away.
+/// What happens to a tenant's jobs while the service is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureMode {
-    /// They go on, and are counted.
+    /// They are dispatched and counted.
     Open,
     /// They wait.
     Closed,
 }
 
-/// For whom which failure holds.
+/// The failure mode of each tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTerms {
     pub failure: FailureMode,
-    /// Tenants that it is different for.
+    /// Exceptions from `failure`.
     pub tenants: BTreeMap<TenantId, FailureMode>,
 }
 
@@ -33,7 +33,7 @@ impl ServiceTerms {
     }
 }
 
-/// What the service is asked. A question that belongs to no job names none.
+/// A request to the service. The dry run of a policy has no job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
     pub tenant: TenantId,
@@ -86,7 +86,7 @@ impl Question {
     }
 }
 
-/// What the service answers. It may say more than we know, so that it can grow.
+/// The service's answer. Unknown fields are ignored, so that the protocol can grow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub decision: AnsweredDecision,
@@ -94,41 +94,30 @@ pub struct Answer {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule_id: Option<String>,
-    /// When to ask again, where it throttles.
+    /// When to ask again, if throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AnsweredDecision {
-    Allow,
-    Deny,
-    RequireApproval,
-    Throttle,
-}
-
-impl AnsweredDecision {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Deny => "deny",
-            Self::RequireApproval => "require_approval",
-            Self::Throttle => "throttle",
-        }
+crate::named_enum! {
+    pub enum AnsweredDecision {
+        Allow = "allow",
+        Deny = "deny",
+        RequireApproval = "require_approval",
+        Throttle = "throttle",
     }
 }
 
+/// The service's texts are truncated to keep timelines readable.
+const TEXT_CHARS_MAX: usize = 500;
+
 impl Answer {
-    /// Who says so and why, for people. What a service says is cut, because timelines are for reading.
+    /// The decision as one sentence.
     #[must_use]
     pub fn words(&self) -> String {
-        let cut = |text: &String| text.chars().take(WORDS_MAX).collect::<String>();
+        let cut = |text: &String| text.chars().take(TEXT_CHARS_MAX).collect::<String>();
         let rule = self.rule_id.as_ref().map_or_else(String::new, |rule| format!(" (rule {})", cut(rule)));
         let why = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", cut(reason)));
         format!("the policy service{rule} says {}{why}", self.decision.name())
     }
 }
-
-const WORDS_MAX: usize = 500;

@@ -1,12 +1,11 @@
-//! What is left for one evaluation or one render.
+//! The budget of one evaluation or one render.
 use super::error::EvaluateError;
 use super::limits::{ALLOCATED_BYTES_MAX, STEPS_MAX};
 
-/// Bytes that are read or copied for the price of one step.
+/// Bytes that cost one step when read or copied.
 const BYTES_PER_STEP: usize = 64;
 
-/// Counts down steps and built bytes. Bytes are never given back when a value is dropped: the sum is what
-/// bounds the time, and it needs no bookkeeping.
+/// Counts down steps and allocated bytes. Dropping a value does not refund its bytes, because the sum bounds the time.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps_left: usize,
@@ -18,17 +17,17 @@ impl Budget {
         Self { steps_left: STEPS_MAX, bytes_left: ALLOCATED_BYTES_MAX }
     }
 
-    /// Pays for visiting one node or one element.
+    /// Charges for visiting one node or one element.
     pub(super) fn step(&mut self) -> Result<(), EvaluateError> {
         self.steps(1)
     }
 
-    /// Pays for reading `bytes`.
+    /// Charges for reading `bytes`.
     pub(super) fn read(&mut self, bytes: usize) -> Result<(), EvaluateError> {
         self.steps(bytes / BYTES_PER_STEP)
     }
 
-    /// Pays for building `bytes`; call it before building.
+    /// Charges for allocating `bytes`. Call it before the allocation.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<(), EvaluateError> {
         self.bytes_left = self
             .bytes_left

@@ -1,18 +1,18 @@
-//! Equality, order and membership, all paid for by what they look at.
+//! Equality, order and membership, charged to the budget.
 use std::cmp::Ordering;
 
 use super::budget::Budget;
 use super::error::EvaluateError;
 use super::limits::VALUE_DEPTH_MAX;
 use super::syntax::Binary;
-use super::value::{List, Map, Value};
+use super::value::{List, Map, Value, mismatch_of_two};
 
 /// Deep equality; values of different types are not equal, numbers are compared by value.
 pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<bool, EvaluateError> {
     equal_at(left, right, budget, 0)
 }
 
-/// `left < right` and its kin.
+/// Orders two numbers or two strings.
 pub(super) fn order(
     operator: Binary,
     left: &Value,
@@ -24,11 +24,7 @@ pub(super) fn order(
         return Ok(left.as_str().cmp(right.as_str()));
     }
     if !left.is_number() || !right.is_number() {
-        return Err(EvaluateError::Type {
-            operation: operator.symbol(),
-            needs: "two numbers or two strings",
-            found: format!("{} and {}", left.type_name(), right.type_name()),
-        });
+        return Err(mismatch_of_two(operator.symbol(), "two numbers or two strings", left, right));
     }
     let (Some(left), Some(right)) = (left.number(), right.number()) else {
         return Err(EvaluateError::NotFinite);
@@ -51,11 +47,7 @@ pub(super) fn is_in(needle: &Value, container: &Value, budget: &mut Budget) -> R
             budget.read(key.as_str().len())?;
             Ok(map.get(key.as_str()).is_some())
         }
-        _ => Err(EvaluateError::Type {
-            operation: Binary::In.symbol(),
-            needs: "a list, or a string and a map",
-            found: format!("{} and {}", needle.type_name(), container.type_name()),
-        }),
+        _ => Err(mismatch_of_two(Binary::In.symbol(), "a list, or a string and a map", needle, container)),
     }
 }
 
@@ -89,7 +81,7 @@ fn equal_numbers(left: &Value, right: &Value, budget: &mut Budget) -> Result<boo
     {
         return Ok(true);
     }
-    // A number that cannot be computed with equals only the same text.
+    // A number outside the range of a double equals only the same text.
     Ok(left.number().zip(right.number()).is_some_and(|(left, right)| left.compare(right).is_eq()))
 }
 

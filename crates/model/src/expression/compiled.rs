@@ -1,4 +1,4 @@
-//! An expression that is ready to be evaluated.
+//! Compiled expressions.
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::scope::{Reads, Scope};
 use super::syntax::Program;
 use super::value::Value;
 
-/// Compiled once, evaluated often. Cloning it is cheap; two are equal when their sources are.
+/// A compiled expression. Cloning is cheap; two expressions are equal if their sources are.
 #[derive(Clone)]
 pub struct Expression {
     compiled: Arc<Compiled>,
@@ -37,11 +37,6 @@ impl Expression {
         &self.compiled.source
     }
 
-    /// The roots that the expression reads, each once.
-    pub fn roots(&self) -> impl Iterator<Item = &str> {
-        self.compiled.program.roots.iter().map(String::as_str)
-    }
-
     /// The expression's value in `scope`.
     pub fn evaluate(&self, scope: &dyn Scope) -> Result<Json, EvaluateError> {
         self.evaluate_within(scope, &mut Budget::new(), |value| Output::new(RESULT_BYTES_MAX).json(&value, 0))
@@ -52,7 +47,7 @@ impl Expression {
         self.evaluate_within(scope, &mut Budget::new(), |value| Ok(value.is_true()))
     }
 
-    /// Gives the value to `take`, since it borrows from what this evaluation has read.
+    /// Passes the value to `take`, because it borrows from this evaluation's reads.
     pub(super) fn evaluate_within<T>(
         &self,
         scope: &dyn Scope,
@@ -66,7 +61,7 @@ impl Expression {
     }
 }
 
-/// The source only: the tree is long, and printing it would recur.
+/// Prints only the source, because printing the tree would recur.
 impl fmt::Debug for Expression {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Expression").field(&self.source()).finish()

@@ -1,4 +1,4 @@
-//! Walks the compiled form. The recursion is as deep as the tree, whose depth the parser has bounded.
+//! Evaluates the compiled form. The parser bounds the depth of the tree and thereby of the recursion.
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -9,11 +9,11 @@ use super::functions::{self, ITEM_BYTES};
 use super::number::Arithmetic;
 use super::scope::{Read, Reads};
 use super::syntax::{Binary, Link, Macro, Node, Unary};
-use super::value::{List, Map, NoWay, Text, Value};
+use super::value::{List, Map, NotIndexable, Text, Value, mismatch, mismatch_of_two};
 
 type Evaluated<'e> = Result<Value<'e>, EvaluateError>;
 
-/// One evaluation. `'e` is how long the compiled form and the reads stay put.
+/// One evaluation. `'e` is the lifetime of the compiled form and of the reads.
 pub(super) struct Evaluator<'e, 's> {
     pub(super) reads: &'e Reads<'s>,
     pub(super) budget: &'e mut Budget,
@@ -22,7 +22,7 @@ pub(super) struct Evaluator<'e, 's> {
 }
 
 impl<'e> Evaluator<'e, '_> {
-    /// Every arm is a call, to keep this frame small: it is the one that recurs.
+    /// This function recurs, so every arm is a call to keep its stack frame small.
     pub(super) fn evaluate(&mut self, node: &'e Node) -> Evaluated<'e> {
         self.budget.step()?;
         match node {
@@ -60,7 +60,7 @@ impl<'e> Evaluator<'e, '_> {
         for (key, value) in nodes {
             let key = self.evaluate(key)?;
             let Value::Text(key) = &key else {
-                return Err(mismatch("a map literal", "strings as keys", key.type_name()));
+                return Err(mismatch("a map literal", "strings as keys", &key));
             };
             self.budget.allocate(key.as_str().len() + ITEM_BYTES)?;
             let value = self.evaluate(value)?;
@@ -71,7 +71,7 @@ impl<'e> Evaluator<'e, '_> {
         Ok(Value::Map(Map::Built(Rc::new(entries))))
     }
 
-    /// True as soon as one operand's truth is `decisive`, which is then also the result.
+    /// Returns `decisive` as soon as one operand's truth equals it.
     fn any(&mut self, operands: &'e [Node], decisive: bool) -> Evaluated<'e> {
         for operand in operands {
             if self.evaluate(operand)?.is_true() == decisive {
@@ -99,7 +99,7 @@ impl<'e> Evaluator<'e, '_> {
                 Unary::Negate if value.is_number() => {
                     value.number().ok_or(EvaluateError::NotFinite)?.negate()?.into()
                 }
-                Unary::Negate => return Err(mismatch("-", "a number", value.type_name())),
+                Unary::Negate => return Err(mismatch("-", "a number", &value)),
             };
         }
         Ok(value)
@@ -143,7 +143,7 @@ impl<'e> Evaluator<'e, '_> {
         }
     }
 
-    /// Grows `left` in place when nobody else holds it, so that a chain of `+` costs its result and not its square.
+    /// Grows an unshared `left` in place, so that a chain of `+` is linear in its result.
     fn concatenate(&mut self, left: Text<'e>, right: &str) -> Evaluated<'e> {
         self.budget.allocate(right.len())?;
         let mut text = match left {
@@ -202,7 +202,9 @@ impl<'e> Evaluator<'e, '_> {
             Link::Member(name) => member(&value, name),
             Link::Index(key) => {
                 let key = self.key(key)?;
-                value.index(&key).map_err(|NoWay| no_index(&value, &key))
+                value.index(&key).map_err(|NotIndexable| {
+                    mismatch_of_two("an index", "a list and an integer, or a map and a string", &value, &key)
+                })
             }
             Link::Method { method, argument } => {
                 let argument = match argument {
@@ -215,7 +217,7 @@ impl<'e> Evaluator<'e, '_> {
         }
     }
 
-    /// An index; a long one is paid for, since the map compares it.
+    /// An index. A long string is charged, because the map compares it.
     fn key(&mut self, node: &'e Node) -> Evaluated<'e> {
         let key = self.evaluate(node)?;
         if let Value::Text(text) = &key {
@@ -224,7 +226,7 @@ impl<'e> Evaluator<'e, '_> {
         Ok(key)
     }
 
-    /// False where the value of the path would be null or an error of type: the path does not exist.
+    /// False if the path evaluates to null or to a type error.
     fn has(&mut self, path: &'e Node) -> Evaluated<'e> {
         let (base, links): (&Node, &[Link]) =
             if let Node::Path { base, links } = path { (base, links) } else { (path, &[]) };
@@ -240,11 +242,11 @@ impl<'e> Evaluator<'e, '_> {
                     let key = self.key(key)?;
                     value.index(&key)
                 }
-                Link::Method { .. } | Link::Macro { .. } => Err(NoWay),
+                Link::Method { .. } | Link::Macro { .. } => Err(NotIndexable),
             };
             match next {
                 Ok(next) => value = next,
-                Err(NoWay) => return Ok(Value::Bool(false)),
+                Err(NotIndexable) => return Ok(Value::Bool(false)),
             }
         }
         Ok(Value::Bool(!matches!(value, Value::Null)))
@@ -277,7 +279,7 @@ impl<'e> Evaluator<'e, '_> {
 }
 
 fn member<'e>(value: &Value<'e>, name: &str) -> Evaluated<'e> {
-    value.member(name).map_err(|NoWay| mismatch("a member access", "a map", value.type_name()))
+    value.member(name).map_err(|NotIndexable| mismatch("a member access", "a map", value))
 }
 
 fn arithmetic<'e>(
@@ -297,7 +299,7 @@ fn arithmetic<'e>(
     left.compute(operation, right).map(Value::from)
 }
 
-/// Of integers only, as in CEL.
+/// Defined for integers only, as in CEL.
 fn remainder<'e>(left: &Value<'e>, right: &Value<'e>) -> Evaluated<'e> {
     use super::number::Number::Int;
     match (left.number(), right.number()) {
@@ -307,21 +309,4 @@ fn remainder<'e>(left: &Value<'e>, right: &Value<'e>) -> Evaluated<'e> {
         }
         _ => Err(mismatch_of_two("%", "two integers", left, right)),
     }
-}
-
-fn no_index(value: &Value, key: &Value) -> EvaluateError {
-    mismatch_of_two("an index", "a list and an integer, or a map and a string", value, key)
-}
-
-fn mismatch(operation: &'static str, needs: &'static str, found: &str) -> EvaluateError {
-    EvaluateError::Type { operation, needs, found: found.to_owned() }
-}
-
-fn mismatch_of_two(
-    operation: &'static str,
-    needs: &'static str,
-    left: &Value,
-    right: &Value,
-) -> EvaluateError {
-    mismatch(operation, needs, &format!("{} and {}", left.type_name(), right.type_name()))
 }

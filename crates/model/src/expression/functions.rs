@@ -1,15 +1,15 @@
-//! What the functions and methods do.
+//! The functions and methods of the language.
 use super::budget::Budget;
 use super::error::EvaluateError;
 use super::limits::ALLOCATED_BYTES_MAX;
 use super::number::Number;
 use super::output::Output;
 use super::syntax::{Function, Method};
-use super::value::{List, Map, Text, Value};
+use super::value::{List, Map, Text, Value, mismatch};
 
 type Evaluated<'a> = Result<Value<'a>, EvaluateError>;
 
-/// What one element of a built list costs.
+/// The cost of one element of a new list.
 pub(super) const ITEM_BYTES: usize = size_of::<Value<'static>>();
 
 pub(super) fn call<'a>(function: Function, argument: Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
@@ -23,7 +23,7 @@ pub(super) fn call<'a>(function: Function, argument: Value<'a>, budget: &mut Bud
     }
 }
 
-/// Calls a method; the parser has seen to it that `argument` is there when the method takes one.
+/// Calls a method. The parser guarantees an `argument` if the method takes one.
 pub(super) fn call_method<'a>(
     method: Method,
     receiver: &Value<'a>,
@@ -45,7 +45,7 @@ pub(super) fn call_method<'a>(
     }
 }
 
-/// Null has the size 0, since a list that is missing is asked for its size before all else.
+/// Null has size 0, so that a missing list has a size.
 fn size<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
     let size = match value {
         Value::Null => 0,
@@ -129,11 +129,11 @@ fn test<'a>(
     receiver: &Value<'a>,
     argument: &Value<'a>,
     budget: &mut Budget,
-    holds: impl FnOnce(&str, &str) -> bool,
+    predicate: impl FnOnce(&str, &str) -> bool,
 ) -> Evaluated<'a> {
     let (text, part) = (text(operation, receiver)?.as_str(), text(operation, argument)?.as_str());
     budget.read(text.len().saturating_add(part.len()))?;
-    Ok(Value::Bool(holds(text, part)))
+    Ok(Value::Bool(predicate(text, part)))
 }
 
 fn rebuilt<'a>(
@@ -147,7 +147,7 @@ fn rebuilt<'a>(
     Ok(Value::text(rebuild(text)))
 }
 
-/// An empty separator splits into characters. Parts of what the scope gave are borrowed, not copied.
+/// An empty separator splits into characters. Parts of a value from the scope are borrowed.
 fn split<'a>(receiver: &Value<'a>, separator: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
     let (whole, separator) = (text("split()", receiver)?, text("split()", separator)?.as_str());
     budget.read(whole.as_str().len())?;
@@ -196,11 +196,7 @@ fn text<'v, 'a>(operation: &'static str, value: &'v Value<'a>) -> Result<&'v Tex
     if let Value::Text(text) = value { Ok(text) } else { Err(mismatch(operation, "a string", value)) }
 }
 
-/// The list that a macro goes over.
+/// The list that a macro iterates over.
 pub(super) fn items<'a>(operation: &'static str, value: Value<'a>) -> Result<List<'a>, EvaluateError> {
     if let Value::List(list) = value { Ok(list) } else { Err(mismatch(operation, "a list", &value)) }
-}
-
-fn mismatch(operation: &'static str, needs: &'static str, found: &Value<'_>) -> EvaluateError {
-    EvaluateError::Type { operation, needs, found: found.type_name().to_owned() }
 }

@@ -1,10 +1,10 @@
-//! Source text to tokens.
+//! The lexer.
 use super::error::CompileError;
 use super::limits::SOURCE_BYTES_MAX;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// Unsigned, since the minus is an operator; one more than `i64::MAX` is legal behind a minus.
+    /// Unsigned, because the minus is an operator. `i64::MAX + 1` is valid after a minus.
     Int(u64),
     Float(f64),
     Text(String),
@@ -29,8 +29,7 @@ const SYMBOLS: [&str; 24] = [
 /// The tokens of `source`; the last is always [`Token::End`].
 pub(super) fn tokens(source: &str) -> Result<Vec<Spanned>, CompileError> {
     if source.len() > SOURCE_BYTES_MAX {
-        let message =
-            format!("the expression is {} bytes long; it may have at most {SOURCE_BYTES_MAX}", source.len());
+        let message = format!("the expression has {} bytes; the maximum is {SOURCE_BYTES_MAX}", source.len());
         return Err(CompileError::new(message, SOURCE_BYTES_MAX));
     }
     let mut lexer = Lexer { source, offset: 0 };
@@ -103,7 +102,7 @@ impl Lexer<'_> {
         let start = self.offset;
         let mut is_float = false;
         self.skip_while(|next| next.is_ascii_digit());
-        // A dot without a digit behind it is a member access, not a fraction.
+        // A dot that no digit follows is a member access, not a fraction.
         let mut ahead = self.rest().chars();
         if ahead.next() == Some('.') && ahead.next().is_some_and(|next| next.is_ascii_digit()) {
             is_float = true;
@@ -119,12 +118,14 @@ impl Lexer<'_> {
             self.skip_while(|next| next.is_ascii_digit());
         }
         if self.peek().is_some_and(|next| next.is_ascii_alphanumeric() || next == '_') {
-            return Err(CompileError::new("a number runs into a name", self.offset));
+            return Err(CompileError::new("unexpected letter after a number", self.offset));
         }
         let digits = &self.source[start..self.offset];
         if is_float {
             let float = digits.parse::<f64>().ok().filter(|float| float.is_finite());
-            float.map(Token::Float).ok_or_else(|| CompileError::new("malformed or too large number", start))
+            float
+                .map(Token::Float)
+                .ok_or_else(|| CompileError::new("the number is malformed or too large", start))
         } else {
             digits.parse().map(Token::Int).map_err(|_| CompileError::new("the integer is too large", start))
         }
@@ -137,7 +138,7 @@ impl Lexer<'_> {
         loop {
             let offset = self.offset;
             match self.bump() {
-                None => return Err(CompileError::new("a string literal has no end; it begins", start)),
+                None => return Err(CompileError::new("unterminated string literal", start)),
                 Some(next) if next == quote => return Ok(Token::Text(text)),
                 Some('\\') => text.push(self.escape(offset)?),
                 Some(next) => text.push(next),
@@ -145,7 +146,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// What stands behind a backslash; `offset` is the backslash's.
+    /// The character after a backslash. `offset` is that of the backslash.
     fn escape(&mut self, offset: usize) -> Result<char, CompileError> {
         match self.bump() {
             Some('n') => Ok('\n'),
@@ -163,7 +164,7 @@ impl Lexer<'_> {
         let character =
             digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).and_then(char::from_u32);
         let character = character.ok_or_else(|| {
-            CompileError::new("\\u needs four hexadecimal digits that are a character (no surrogate)", offset)
+            CompileError::new("\\u requires four hexadecimal digits of a character (no surrogate)", offset)
         })?;
         self.offset += 4;
         Ok(character)
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_tokens_are_refused_where_they_stand() {
+    fn malformed_tokens_are_rejected_with_their_offset() {
         for (source, offset) in [
             ("'abc", 0),
             (r"'a\q'", 2),
@@ -214,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_source_over_the_limit_is_refused_with_its_size() {
+    fn a_source_over_the_limit_is_rejected_with_its_size() {
         let message = tokens(&" ".repeat(SOURCE_BYTES_MAX + 1)).unwrap_err().message;
-        assert_eq!(message, "the expression is 4097 bytes long; it may have at most 4096");
+        assert_eq!(message, "the expression has 4097 bytes; the maximum is 4096");
         assert!(tokens(&" ".repeat(SOURCE_BYTES_MAX)).is_ok());
     }
 }

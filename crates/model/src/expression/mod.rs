@@ -1,11 +1,10 @@
-//! The expression language of conditions and templates: a subset of CEL that cannot hurt the node.
+//! The expression language of conditions and templates: a subset of CEL with bounded cost.
 //!
-//! Users write it, so every step is bounded: the source, the nesting, the work, what is built and what comes out
-//! (see the constants of `limits`). Nothing panics and nothing recurses without a counted depth, since a stack
-//! overflow aborts the process and every tenant's runs with it.
+//! Users write expressions, so source, nesting, steps, allocations and results are bounded (see `limits`). Nothing panics,
+//! and every recursion counts its depth, because a stack overflow would abort the process and every tenant's runs.
 //!
-//! The differences from CEL are for people who come from more lenient systems: what is missing is null, and
-//! `&&`, `||`, `!` and `?:` go by truthiness (null, false, 0 and "" are false).
+//! It differs from CEL for users of more lenient systems: a missing value is null, and `&&`, `||`, `!` and `?:` use
+//! truthiness (null, false, 0 and "" are false).
 
 mod budget;
 mod compare;

@@ -1,11 +1,11 @@
-//! Arithmetic that fails instead of overflowing, and comparison of integers with floats without rounding.
+//! Checked arithmetic, and exact comparison of integers with floats.
 use std::cmp::Ordering;
 
 use serde_json::Number as JsonNumber;
 
 use super::error::EvaluateError;
 
-/// More than any float needs to be written exactly.
+/// More digits than the exact decimal form of any float.
 const DIGITS_MAX: usize = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,8 +24,8 @@ pub(super) enum Arithmetic {
 }
 
 impl Number {
-    /// An integer if it fits, else a float if that is finite. A text that is absurdly long is neither: a number
-    /// of a megabyte would be parsed anew at every use, for the price of one step.
+    /// An integer if it fits, else a finite float. A very long text is neither, because every use would parse it again for
+    /// the cost of one step.
     pub(super) fn given(number: &JsonNumber) -> Option<Self> {
         if number.as_str().len() > DIGITS_MAX {
             return None;
@@ -101,7 +101,7 @@ impl Number {
     }
 }
 
-/// Exact: 2^53 + 1 is not equal to the float 2^53, to which it would be rounded.
+/// Exact: 2^53 + 1 does not equal the float 2^53, to which it would round.
 fn compare_mixed(int: i64, float: f64) -> Ordering {
     match truncated(float) {
         Some(whole) => {

@@ -1,4 +1,4 @@
-//! Operators that join operands, and how tightly each binds.
+//! Binary operators and their precedence.
 use super::syntax::Binary;
 
 /// Loosest first.
@@ -33,7 +33,7 @@ impl Level {
 }
 
 impl Operator {
-    /// The operator that is written so, if there is one.
+    /// The operator with this symbol and its precedence.
     pub(super) fn written(text: &str) -> Option<(Level, Self)> {
         let (level, binary) = match text {
             "||" => return Some((Level::Or, Self::Or)),

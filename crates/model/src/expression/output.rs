@@ -1,14 +1,14 @@
-//! Values to JSON and to text, within a size and a depth.
+//! Conversion of values to JSON and text, bounded in size and depth.
 use serde_json::{Map as JsonMap, Number as JsonNumber, Value as Json};
 
 use super::error::EvaluateError;
 use super::limits::VALUE_DEPTH_MAX;
 use super::value::Value;
 
-/// Bytes for separators, quotes and brackets of one value; about what compact JSON takes.
+/// Approximate bytes for the separators, quotes and brackets of one value in compact JSON.
 const OVERHEAD_BYTES: usize = 2;
 
-/// Counts what goes out. Copying what the scope gave costs no steps: the bytes bound it.
+/// Counts the bytes of the result. Copying from the scope costs no steps, because the bytes bound it.
 #[derive(Debug)]
 pub(super) struct Output {
     bytes_left: usize,
@@ -28,7 +28,7 @@ impl Output {
         Ok(())
     }
 
-    /// The value as JSON that will stand `depth` levels below the top.
+    /// The value as JSON, placed `depth` levels below the top.
     pub(super) fn json(&mut self, value: &Value<'_>, depth: usize) -> Result<Json, EvaluateError> {
         if depth > VALUE_DEPTH_MAX {
             return Err(EvaluateError::TooDeep { depth_max: VALUE_DEPTH_MAX });
@@ -61,19 +61,19 @@ impl Output {
         }
     }
 
-    /// The value inside a text: a string as it is, all else as compact JSON.
+    /// The value as text: a string verbatim, anything else as compact JSON.
     pub(super) fn text(&mut self, value: &Value<'_>) -> Result<String, EvaluateError> {
         if let Value::Text(text) = value {
             self.spend(text.as_str().len())?;
             return Ok(text.as_str().to_owned());
         }
-        // The tree is thrown away; its size only bounds the work.
+        // The tree is temporary; its size only bounds the work.
         let text = Self::new(self.bytes_left).json(value, 0).map_err(|error| self.own(error))?.to_string();
         self.spend(text.len())?;
         Ok(text)
     }
 
-    /// A limit that was met in what is left is this output's limit.
+    /// Reports a limit of the remaining bytes as this output's limit.
     fn own(&self, error: EvaluateError) -> EvaluateError {
         if matches!(error, EvaluateError::TooLarge { .. }) {
             EvaluateError::TooLarge { bytes_max: self.bytes_max }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn given_numbers_go_out_verbatim() {
+    fn numbers_from_the_scope_stay_verbatim() {
         for text in ["123456789012345678901234567890", "1.10", "1e+400", "-0"] {
             let given: Json = serde_json::from_str(text).unwrap();
             assert_eq!(Output::new(100).json(&Value::given(&given), 0).unwrap().to_string(), text);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_plain_for_strings_and_compact_json_for_all_else() {
+    fn text_is_plain_for_strings_and_compact_json_otherwise() {
         let text = |json: &Json| Output::new(100).text(&Value::given(json)).unwrap();
         assert_eq!(text(&json!("a \"b\"")), "a \"b\"");
         assert_eq!(text(&json!({"a": [1, "x", null]})), r#"{"a":[1,"x",null]}"#);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_too_deep_does_not_go_out() {
+    fn a_value_that_is_too_large_or_too_deep_is_an_error() {
         let large = json!("x".repeat(100));
         let error = EvaluateError::TooLarge { bytes_max: 100 };
         assert_eq!(Output::new(100).json(&Value::given(&large), 0), Err(error.clone()));

@@ -1,4 +1,4 @@
-//! Tokens to the compiled form, by recursive descent. Every recursion passes [`Parser::nested`], which counts.
+//! A recursive descent parser. Every recursion passes [`Parser::nested`], which counts the depth.
 use super::error::CompileError;
 use super::lexer::{Spanned, Token, tokens};
 use super::limits::DEPTH_MAX;
@@ -7,10 +7,10 @@ use super::syntax::{Function, Link, Literal, Macro, Method, Node, Program, RootM
 
 type Parsed<T> = Result<T, CompileError>;
 
-/// Names that the grammar uses; they can be members, but neither roots nor variables.
+/// Reserved names. They can be members, but neither roots nor variables.
 const KEYWORDS: [&str; 4] = ["true", "false", "null", "in"];
 
-/// Parses `source`, whose free names must be among `allowed`.
+/// Parses `source`. Its free names must be among `allowed`.
 pub(super) fn parse(source: &str, allowed: &[&str]) -> Parsed<Program> {
     let mut parser = Parser {
         tokens: tokens(source)?,
@@ -53,7 +53,7 @@ impl Parser<'_> {
         self.tokens.get(self.position).or(self.tokens.last()).map_or(0, |spanned| spanned.offset)
     }
 
-    /// Takes the token; nobody looks back, so it need not be cloned.
+    /// Moves the token out. The parser never looks back, so no clone is needed.
     fn take(&mut self) -> Token {
         let token = self
             .tokens
@@ -87,8 +87,8 @@ impl Parser<'_> {
 
 // Operators.
 impl Parser<'_> {
-    /// The only way down. It bounds the parser's own stack by the nesting as written, and the evaluator's by the
-    /// height of the tree: `(a * b + c == d)` is one level to write, but three nodes on top of each other.
+    /// Every recursion goes through here. It bounds the parser's stack by the nesting of the source, and the evaluator's by
+    /// the height of the tree: `(a * b + c == d)` is one level of nesting, but three nodes high.
     fn nested(&mut self, parse: fn(&mut Self, Level) -> Parsed<Node>, level: Level) -> Parsed<Node> {
         if self.depth == DEPTH_MAX {
             return Err(self.too_deep());
@@ -113,7 +113,7 @@ impl Parser<'_> {
         if self.eat("?") { self.conditional(condition) } else { Ok(condition) }
     }
 
-    /// Goes along `a ? b : c ? d : e` in a loop, since that is how people write a switch.
+    /// Parses `a ? b : c ? d : e` in a loop, because users write it as a switch.
     fn conditional(&mut self, mut condition: Node) -> Parsed<Node> {
         let mut cases = Vec::new();
         loop {
@@ -136,7 +136,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// `first` and all operands that operators of this very level join to it.
+    /// `first` and all operands joined to it by operators of exactly this level.
     fn chain(&mut self, first: Node, level: Level) -> Parsed<Node> {
         let mut operands = Vec::new();
         let mut rest = Vec::new();
@@ -175,7 +175,7 @@ impl Parser<'_> {
             }
         }
         if operators.last() == Some(&Unary::Negate) && *self.peek() == Token::Int(i64::MIN.unsigned_abs()) {
-            // The least integer has no positive counterpart to negate.
+            // The smallest integer has no positive counterpart to negate.
             operators.pop();
             self.take();
             return Ok(unary(operators, Node::Literal(Literal::Int(i64::MIN))));
@@ -224,7 +224,7 @@ impl Parser<'_> {
             return self.macro_call(kind).map(Some);
         }
         let method = Method::named(&name)
-            .ok_or_else(|| CompileError::new(format!("there is no method `{name}`"), offset))?;
+            .ok_or_else(|| CompileError::new(format!("unknown method `{name}`"), offset))?;
         let argument = if method.takes_argument() { Some(self.expression()?) } else { None };
         self.expect(")")?;
         Ok(Some(Link::Method { method, argument }))
@@ -314,7 +314,7 @@ impl Parser<'_> {
         }
         if !self.allowed.contains(&name) {
             let allowed = self.allowed.join(", ");
-            let message = format!("unknown name `{name}` (the names here are {allowed})");
+            let message = format!("unknown name `{name}` (available names: {allowed})");
             return Err(CompileError::new(message, offset));
         }
         Ok(Node::Root(position_of(&mut self.roots, name.to_owned())))
@@ -327,7 +327,7 @@ impl Parser<'_> {
     fn call(&mut self, name: &str, offset: usize) -> Parsed<Node> {
         let function = Function::named(name);
         if function.is_none() && name != "has" {
-            return Err(CompileError::new(format!("there is no function `{name}`"), offset));
+            return Err(CompileError::new(format!("unknown function `{name}`"), offset));
         }
         let argument_offset = self.offset();
         let argument = Box::new(self.expression()?);
@@ -335,7 +335,7 @@ impl Parser<'_> {
         match function {
             Some(function) => Ok(Node::Call { function, argument }),
             None if is_path(&argument) => Ok(Node::Has(argument)),
-            None => Err(CompileError::new("has() needs a path such as `input.a.b`", argument_offset)),
+            None => Err(CompileError::new("has() requires a path such as `input.a.b`", argument_offset)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the values of an expression's names come from.
+//! The source of values for the names in an expression.
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
@@ -6,28 +6,26 @@ use serde_json::{Map, Value as Json};
 
 use super::syntax::Program;
 
-/// The names that an expression can read. One evaluation asks for each root, and for each member that the
-/// source names literally, at most once and only when it is reached; so a scope may build values on demand.
+/// The names that an expression can read. One evaluation reads each root, and each member that the source names literally,
+/// at most once and only on demand, so a scope may build values lazily.
 pub trait Scope {
-    /// The value of `name`; none when it is not there (which reads as null).
+    /// The value of `name`; none reads as null.
     fn root(&self, name: &str) -> Option<Cow<'_, Json>>;
 
-    /// The value of `root.member`, asked before the whole root is.
+    /// The value of `root.member`, read before the whole root.
     fn member(&self, root: &str, member: &str) -> Member<'_>;
 }
 
-/// The answer to "what is this member of this root?".
 #[derive(Debug, Clone)]
 #[must_use]
 pub enum Member<'a> {
     Found(Cow<'a, Json>),
-    /// The root has no such member, which reads as null.
+    /// The root has no such member; it reads as null.
     Missing,
-    /// The scope does not know the members of this root one by one: ask for the whole root.
+    /// The scope has no members of this root: read the whole root.
     AskRoot,
 }
 
-/// Values that are there already.
 impl Scope for Map<String, Json> {
     fn root(&self, name: &str) -> Option<Cow<'_, Json>> {
         self.get(name).map(Cow::Borrowed)
@@ -38,7 +36,7 @@ impl Scope for Map<String, Json> {
     }
 }
 
-/// What one evaluation has read. It owns what the scope built, so that all values of the evaluation borrow.
+/// The reads of one evaluation. It owns the values that the scope builds, so that the evaluation can borrow them.
 pub(super) struct Reads<'s> {
     scope: &'s dyn Scope,
     program: &'s Program,
@@ -58,7 +56,7 @@ impl<'s> Reads<'s> {
         self.roots[position].get_or_init(read).as_deref()
     }
 
-    /// The member, or the whole root and the name to look for in it.
+    /// The member, or the whole root and the name to find in it.
     pub(super) fn member(&self, position: usize) -> Read<'_> {
         let member = &self.program.members[position];
         let read = || self.scope.member(&self.program.roots[member.root], &member.name);

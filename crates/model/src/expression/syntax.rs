@@ -1,5 +1,5 @@
-//! The compiled form. Chains of one kind are one node with a vector, so that the tree is as deep as the
-//! nesting the parser counted, however long the chains are; walking and dropping it need a bounded stack.
+//! The compiled form. A chain of one operation is one node with a vector, so the depth of the tree is the nesting that the
+//! parser counts, and walking or dropping it needs a bounded stack.
 
 /// A whole expression: its tree, and the reads of the scope that the tree refers to by position.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) enum Node {
         function: Function,
         argument: Box<Node>,
     },
-    /// `has(path)`; apart from the functions since it looks at the path, not at its value.
+    /// `has(path)`. Not a function, because it needs the path and not its value.
     Has(Box<Node>),
 }
 
@@ -133,15 +133,15 @@ pub(super) enum Macro {
 }
 
 impl Node {
-    /// Nodes on the longest way down, this one included.
+    /// The height of the tree, including this node.
     pub(super) fn height(&self) -> usize {
-        let tallest = |nodes: &[Node]| nodes.iter().map(Node::height).max().unwrap_or(0);
+        let highest = |nodes: &[Node]| nodes.iter().map(Node::height).max().unwrap_or(0);
         let pairs = |pairs: &[(Node, Node)]| {
             pairs.iter().map(|(one, other)| one.height().max(other.height())).max().unwrap_or(0)
         };
         let below = match self {
             Self::Literal(_) | Self::Root(_) | Self::RootMember(_) | Self::Local(_) => 0,
-            Self::List(nodes) | Self::Or(nodes) | Self::And(nodes) => tallest(nodes),
+            Self::List(nodes) | Self::Or(nodes) | Self::And(nodes) => highest(nodes),
             Self::Map(entries) => pairs(entries),
             Self::Path { base, links } => {
                 links.iter().filter_map(Link::node).map(Node::height).fold(base.height(), usize::max)
@@ -219,7 +219,7 @@ impl Macro {
 }
 
 impl Binary {
-    /// As the user wrote it, for messages.
+    /// The source symbol, for messages.
     pub(super) fn symbol(self) -> &'static str {
         match self {
             Self::Equal => "==",

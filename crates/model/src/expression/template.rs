@@ -1,4 +1,4 @@
-//! JSON whose strings hold `${expression}`.
+//! Templates: JSON whose strings contain `${expression}`.
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::budget::Budget;
@@ -9,9 +9,8 @@ use super::output::Output;
 use super::scope::Scope;
 use super::value::Value;
 
-/// Compiled from any JSON value. A string that is one whole `${…}` becomes the result with its type, and its
-/// key is dropped when that is null; other strings take the results into their text. `$${` is a plain `${`.
-/// Keys are never templates.
+/// Compiled from any JSON value. A string that is one whole `${…}` becomes the result with its type, and a null result
+/// drops its key. In other strings, results are inserted as text. `$${` is a literal `${`. Keys are never templates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
     top: Part,
@@ -48,7 +47,7 @@ impl Template {
 
 struct Compiler<'a> {
     roots: &'a [&'a str],
-    /// Where we are, for messages.
+    /// The current position, for messages.
     path: Vec<String>,
 }
 
@@ -110,8 +109,8 @@ impl Compiler<'_> {
                 rest = behind;
             } else if let Some(behind) = rest.strip_prefix("${") {
                 let offset = text.len() - behind.len();
-                let end = closing_brace(behind)
-                    .ok_or_else(|| CompileError::new("a `${` has no matching `}`; it begins", offset - 2))?;
+                let end =
+                    closing_brace(behind).ok_or_else(|| CompileError::new("unclosed `${`", offset - 2))?;
                 let expression = Expression::compile(&behind[..end], self.roots)
                     .map_err(|error| CompileError { offset: error.offset + offset, ..error })?;
                 if !plain.is_empty() {
@@ -132,13 +131,13 @@ impl Compiler<'_> {
     }
 }
 
-/// Where the expression at the start of `text` ends: at the `}` that closes none of its own braces and is not
-/// inside a string literal.
+/// The end of the expression at the start of `text`: the `}` that matches no brace of the expression and is not inside a
+/// string literal.
 fn closing_brace(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     let mut quote = None;
     let mut bytes = text.bytes().enumerate();
-    // Bytes will do: what is looked for is ASCII, which is never part of a longer character.
+    // Bytes are enough, because ASCII is never part of a longer character.
     while let Some((index, byte)) = bytes.next() {
         if let Some(open) = quote {
             if byte == b'\\' {
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_template_keeps_the_type_and_others_become_text() {
+    fn a_whole_template_keeps_its_type_and_others_become_text() {
         for (template, expected) in [
             ("${input.n}", json!(1)),
             ("${ input.list }", json!([1, "a"])),
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_dollar_is_a_plain_one() {
+    fn a_doubled_dollar_escapes_an_expression() {
         for (template, expected) in [
             ("$${input.n}", "${input.n}"),
             ("$$${input.n}", "$${input.n}"),
@@ -281,13 +280,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compile_is_refused_with_its_place() {
+    fn a_compile_error_names_the_string() {
         for (template, error) in [
-            (json!("a ${input.n"), "a `${` has no matching `}`; it begins at byte 2 of the string at \"\""),
-            (
-                json!({"a": ["${'}"]}),
-                "a `${` has no matching `}`; it begins at byte 0 of the string at \"/a/0\"",
-            ),
+            (json!("a ${input.n"), "unclosed `${` at byte 2 of the string at \"\""),
+            (json!({"a": ["${'}"]}), "unclosed `${` at byte 0 of the string at \"/a/0\""),
             (
                 json!({"a/b": "é ${1 +}"}),
                 "expected a value, found the end at byte 8 of the string at \"/a~1b\"",
@@ -299,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_bounded_in_depth() {
+    fn the_depth_of_a_template_is_bounded() {
         let nested = |levels| (0..levels).fold(json!("${input.n}"), |inner, _| json!({ "a": inner }));
         assert!(render(&nested(TEMPLATE_DEPTH_MAX)).is_ok());
         assert!(Template::compile(&nested(TEMPLATE_DEPTH_MAX + 1), &ROOTS).is_err());
@@ -321,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_render_is_bounded_in_what_comes_out() {
+    fn the_size_of_a_render_is_bounded() {
         let two = json!(["${input.long}", "${input.long}"]);
         assert!(render(&two).is_ok());
         let large = EvaluateError::TooLarge { bytes_max: RENDERED_BYTES_MAX };

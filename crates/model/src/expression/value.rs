@@ -1,10 +1,10 @@
-//! Values during an evaluation. They borrow from the scope and the source, or share what was built: a clone
-//! never copies contents.
+//! Values during an evaluation. They borrow from the scope and the source, or share new contents, so a clone is cheap.
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::{Map as JsonMap, Number as JsonNumber, Value as Json};
 
+use super::error::EvaluateError;
 use super::number::Number;
 use super::syntax::Literal;
 
@@ -14,7 +14,7 @@ pub(super) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// A number as the scope gave it: it goes out verbatim unless something computes with it.
+    /// A number from the scope, passed through verbatim unless the expression computes with it.
     Given(&'a JsonNumber),
     Text(Text<'a>),
     List(List<'a>),
@@ -39,9 +39,9 @@ pub(super) enum Map<'a> {
     Built(Rc<BTreeMap<String, Value<'a>>>),
 }
 
-/// There is no way from this value by this key: a member of a scalar, say.
+/// The value has no such member or index, for example because it is a scalar.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoWay;
+pub(super) struct NotIndexable;
 
 impl<'a> Value<'a> {
     pub(super) fn given(json: &'a Json) -> Self {
@@ -79,14 +79,14 @@ impl<'a> Value<'a> {
             Self::Bool(bool) => *bool,
             Self::Int(int) => *int != 0,
             Self::Float(float) => *float != 0.0,
-            // One that is too large to compute with is not zero.
+            // A number outside the range of a double is not zero.
             Self::Given(number) => Number::given(number).is_none_or(|number| !number.is_zero()),
             Self::Text(text) => !text.as_str().is_empty(),
             Self::List(_) | Self::Map(_) => true,
         }
     }
 
-    /// For messages: "a string".
+    /// The type with its article, for messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -98,8 +98,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// `value.name`; what is missing is null, and so is everything behind null.
-    pub(super) fn member(&self, name: &str) -> Result<Value<'a>, NoWay> {
+    /// `value.name`. A missing member is null, and so is every member of null.
+    pub(super) fn member(&self, name: &str) -> Result<Value<'a>, NotIndexable> {
         match self {
             Self::Null => Ok(Self::Null),
             Self::Map(map) => Ok(map.get(name).unwrap_or(Self::Null)),
@@ -108,12 +108,12 @@ impl<'a> Value<'a> {
             | Self::Float(_)
             | Self::Given(_)
             | Self::Text(_)
-            | Self::List(_) => Err(NoWay),
+            | Self::List(_) => Err(NotIndexable),
         }
     }
 
-    /// `value[key]`; what is missing or out of range is null, and so is everything behind null.
-    pub(super) fn index(&self, key: &Value<'_>) -> Result<Value<'a>, NoWay> {
+    /// `value[key]`. A missing or out-of-range element is null, and so is every element of null.
+    pub(super) fn index(&self, key: &Value<'_>) -> Result<Value<'a>, NotIndexable> {
         match (self, key) {
             (Self::Null, _) => Ok(Self::Null),
             (Self::Map(_), Value::Text(name)) => self.member(name.as_str()),
@@ -122,13 +122,13 @@ impl<'a> Value<'a> {
                     let item = usize::try_from(index).ok().and_then(|index| list.get(index));
                     Ok(item.unwrap_or(Self::Null))
                 }
-                Some(Number::Float(_)) | None => Err(NoWay),
+                Some(Number::Float(_)) | None => Err(NotIndexable),
             },
-            _ => Err(NoWay),
+            _ => Err(NotIndexable),
         }
     }
 
-    /// The number to compute with; none for other types, and for a given number that no float can hold.
+    /// The number to compute with. None for other types and for numbers outside the range of a double.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Self::Int(int) => Some(Number::Int(*int)),
@@ -141,6 +141,22 @@ impl<'a> Value<'a> {
     pub(super) fn is_number(&self) -> bool {
         matches!(self, Self::Int(_) | Self::Float(_) | Self::Given(_))
     }
+}
+
+/// The operation does not accept a value of this type.
+pub(super) fn mismatch(operation: &'static str, needs: &'static str, found: &Value<'_>) -> EvaluateError {
+    EvaluateError::Type { operation, needs, found: found.type_name().to_owned() }
+}
+
+/// The operation does not accept values of these types.
+pub(super) fn mismatch_of_two(
+    operation: &'static str,
+    needs: &'static str,
+    left: &Value<'_>,
+    right: &Value<'_>,
+) -> EvaluateError {
+    let found = format!("{} and {}", left.type_name(), right.type_name());
+    EvaluateError::Type { operation, needs, found }
 }
 
 impl From<Number> for Value<'_> {

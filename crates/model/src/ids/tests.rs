@@ -3,7 +3,7 @@ use super::*;
 const RUN: &str = "0192f0c1-0000-7000-8000-000000000001";
 
 #[test]
-fn a_job_id_reads_back_as_it_was_written() {
+fn a_job_id_round_trips() {
     for text in [format!("{RUN}:build@1"), format!("{RUN}:build.x-y[12]@3")] {
         assert_eq!(text.parse::<JobId>().unwrap().to_string(), text);
     }
@@ -19,7 +19,7 @@ fn a_name_has_exactly_one_spelling() {
 }
 
 #[test]
-fn odd_characters_are_refused() {
+fn invalid_characters_are_rejected() {
     let longest = "a".repeat(64);
     for good in ["a", "A.b_c-9", "0", longest.as_str()] {
         assert!(good.parse::<TenantId>().is_ok(), "{good}");
@@ -38,7 +38,7 @@ fn run_ids_sort_by_time() {
 }
 
 #[test]
-fn a_run_id_tells_when_it_was_made() {
+fn a_run_id_contains_its_creation_time() {
     let moment = Timestamp::from_millis(1_794_700_800_123);
     assert_eq!(RunId::new(moment, [255; 10]).made_at(), moment);
 }

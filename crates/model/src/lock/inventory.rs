@@ -1,28 +1,28 @@
-//! The one table of every lock: its key, how long it holds, how it is renewed and given back, what its loss means.
+//! The table of all locks: key, lease, renewal, release, and what losing each one means.
 //!
-//! Guards take their numbers from here, and `locks inventory`, `GET /locks/inventory` and the documentation print it.
+//! Lease keepers take their timings from here; `locks inventory`, `GET /locks/inventory` and the documentation print it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A lock that stages of the control plane take, for a loop that one replica at a time should run.
+/// A lock of a control plane loop that should run on one replica at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageLock {
-    /// Looks for jobs whose lease has run out.
+    /// Finds jobs whose lease has expired.
     Reconciler,
-    /// Announces jobs again that wait although a worker could have them.
+    /// Announces queued jobs again that a worker could claim.
     PendingReplayer,
-    /// Looks for runs that stand still.
+    /// Finds stuck runs.
     EngineReconciler,
     /// Compares slots with the runs that hold them.
     SlotReconciler,
-    /// Looks for retries, delays and time-outs whose time has passed.
+    /// Finds overdue retries, delays and timeouts.
     TimerReconciler,
-    /// Removes what nobody needs any more.
+    /// Deletes expired data.
     Retention,
-    /// Writes down which workers are there.
+    /// Writes the snapshot of the online workers.
     SnapshotWriter,
 }
 
@@ -37,7 +37,7 @@ impl StageLock {
         Self::SnapshotWriter,
     ];
 
-    /// What follows the installation's prefix in its key.
+    /// The key after the installation's prefix.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -56,52 +56,52 @@ impl StageLock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockKind {
-    /// One item of work, given back when it is done.
+    /// One item of work, released when it is done.
     PerItem,
-    /// A loop that one replica at a time runs.
+    /// A loop that runs on one replica at a time.
     PerLoop,
-    /// A run: first among the tasks of a process, then among the replicas.
+    /// A run, among the tasks of a process and among the replicas.
     PerRun,
-    /// What users take.
+    /// A lock that users acquire.
     User,
 }
 
-/// How a lock comes free while its holder lives.
+/// How a lock becomes free while its holder is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseMode {
-    /// Its holder gives it back: compare the token, then delete.
+    /// The holder releases it: compare the token, then delete.
     Explicit,
-    /// Never given back: held for its time, and longer if the same holder ticks again.
+    /// Never released: it expires unless the same holder ticks again.
     Expiry,
 }
 
 /// One lock, or one family of locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRow {
-    /// What follows the prefix; `<…>` stands for a name.
+    /// The key after the prefix; `<…>` is a placeholder.
     pub key: &'static str,
     pub kind: LockKind,
     pub ttl: Duration,
     pub renewed_every: Option<Duration>,
-    /// Renewals that may fail in a row before the work is told to stop. The deadline may tell it earlier.
+    /// Consecutive failed renewals that stop the work, unless the deadline stops it earlier.
     pub failures_max: Option<u32>,
     pub release: ReleaseMode,
     pub protects: &'static str,
     pub loss: &'static str,
 }
 
-/// What an installation may choose.
+/// The timings that an installation can configure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
-    /// How often each reconciling loop ticks.
+    /// The period of the reconciler loops.
     pub reconcile_every: Duration,
-    /// How often the snapshot of the workers is written.
+    /// The period of the worker snapshot.
     pub snapshot_every: Duration,
     pub run_lease: Duration,
-    /// How long the scheduler has a job in hand before it is with a worker.
+    /// How long the scheduler may hold a job while it hands it to a worker.
     pub job_lease: Duration,
-    /// How long a start has the tenant's admission lock, where starts wait for one.
+    /// How long a start may hold the tenant's admission lock.
     pub admission_lease: Duration,
 }
 
@@ -117,16 +117,16 @@ impl Default for Timings {
     }
 }
 
-/// Every lock, with the numbers of one installation.
+/// All locks, with the timings of one installation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inventory {
     timings: Timings,
 }
 
-/// Renewals that fail in a row until a holder gives up, where the deadline has not told it before.
+/// Consecutive failed renewals after which a holder gives up.
 const FAILURES_MAX: u32 = 3;
 
-/// The lease of users' locks, where they do not say.
+/// The default lease of a user's lock.
 const USER_TTL: Duration = Duration::from_secs(30);
 
 impl Inventory {
@@ -156,8 +156,8 @@ impl Inventory {
             renewed_every: Some(self.timings.job_lease / 3),
             failures_max: Some(FAILURES_MAX),
             release: ReleaseMode::Explicit,
-            protects: "one dispatch of a step: first in the scheduler's hands, then under its worker's own lease",
-            loss: "the step goes to another worker under a larger fence, and every call of the late one is refused",
+            protects: "one dispatch of a step: held by the scheduler, then by the worker's own lease",
+            loss: "the step goes to another worker under a larger fence, and the store rejects the late worker's calls",
         }
     }
 
@@ -171,11 +171,11 @@ impl Inventory {
             failures_max: Some(FAILURES_MAX),
             release: ReleaseMode::Explicit,
             protects: "one turn of a run",
-            loss: "another replica advances the run under a larger fence, and the late commit is refused",
+            loss: "another replica advances the run under a larger fence, and the store rejects the late commit",
         }
     }
 
-    /// Only taken where the admission strategy is `lock`. A start is over long before the lease is, so nobody renews it.
+    /// Only used by the admission strategy `lock`. A start ends long before the lease, so it is never renewed.
     #[must_use]
     pub fn admission(&self) -> LockRow {
         LockRow {
@@ -185,8 +185,8 @@ impl Inventory {
             renewed_every: None,
             failures_max: None,
             release: ReleaseMode::Explicit,
-            protects: "one start at a time of a tenant, where the admission strategy is `lock`",
-            loss: "the next start goes ahead, and the late one's create is refused by its fence",
+            protects: "one start of a tenant at a time, if the admission strategy is `lock`",
+            loss: "the next start proceeds, and the store rejects the late create by its fence",
         }
     }
 
@@ -195,38 +195,38 @@ impl Inventory {
         let (every, protects, loss) = match stage {
             StageLock::Reconciler => (
                 self.timings.reconcile_every,
-                "the slow look for jobs whose lease has run out",
-                "two replicas look in one window; each expiry is one atomic step, so nothing happens twice",
+                "the periodic scan for jobs with an expired lease",
+                "two replicas may scan at once; each expiry is one atomic step, so nothing happens twice",
             ),
             StageLock::PendingReplayer => (
                 self.timings.reconcile_every,
-                "announcing jobs again that wait for a worker",
-                "a job may be announced twice; it is claimed once",
+                "announcing queued jobs again",
+                "a job may be announced twice, but is claimed once",
             ),
             StageLock::EngineReconciler => (
                 self.timings.reconcile_every,
-                "the slow look for runs that stand still",
-                "two replicas look in one window; each run is advanced under its own lock and fence",
+                "the periodic scan for stuck runs",
+                "two replicas may scan at once; each run is advanced under its own lock and fence",
             ),
             StageLock::SlotReconciler => (
                 self.timings.reconcile_every,
                 "comparing slots with the runs that hold them",
-                "two replicas compare in one window; each correction is one atomic step that looks again",
+                "two replicas may compare at once; each repair is one atomic step that checks again",
             ),
             StageLock::TimerReconciler => (
                 self.timings.reconcile_every,
-                "the slow look for retries, delays and time-outs whose time has passed",
-                "two replicas look in one window; a run that is made ready twice is advanced once",
+                "the periodic scan for overdue retries, delays and timeouts",
+                "two replicas may scan at once; a run that is marked ready twice is advanced once",
             ),
             StageLock::Retention => (
                 self.timings.reconcile_every,
-                "removing what nobody needs any more",
-                "two replicas remove in one window; what is gone is gone once",
+                "deleting expired data",
+                "two replicas may delete at once; each row is deleted once",
             ),
             StageLock::SnapshotWriter => (
                 self.timings.snapshot_every,
                 "the snapshot of the workers",
-                "the late writer's snapshot is refused by its fence; another replica writes within the lease",
+                "the store rejects the late snapshot by its fence; another replica writes one within the lease",
             ),
         };
         LockRow {
@@ -251,8 +251,7 @@ impl Inventory {
             failures_max: Some(FAILURES_MAX),
             release: ReleaseMode::Explicit,
             protects: "whatever its users agree on",
-            loss: "the next in line gets it with a larger fence, and what the late holder writes is refused where \
-                   fences are compared",
+            loss: "the next waiter gets it with a larger fence, and late writes are rejected wherever fences are compared",
         }
     }
 }
@@ -262,15 +261,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lock_is_renewed_well_before_it_ends() {
+    fn every_lock_is_renewed_well_before_it_expires() {
         for row in Inventory::default().rows() {
             let Some(every) = row.renewed_every else { continue };
-            assert!(every * 2 <= row.ttl, "{}: renewed every {every:?}, ends after {:?}", row.key, row.ttl);
+            assert!(
+                every * 2 <= row.ttl,
+                "{}: renewed every {every:?}, expires after {:?}",
+                row.key,
+                row.ttl
+            );
         }
     }
 
     #[test]
-    fn the_documented_numbers_are_the_defaults() {
+    fn the_defaults_are_as_documented() {
         let inventory = Inventory::default();
         let seconds = |row: LockRow| (row.ttl.as_secs(), row.renewed_every.map(|every| every.as_secs()));
         assert_eq!(seconds(inventory.job()), (60, Some(20)));

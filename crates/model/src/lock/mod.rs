@@ -1,7 +1,7 @@
 //! Locks: leases on names, for users and for the control plane itself.
 //!
-//! A lock makes it likely that one holder works at a time; only its fence, compared where the writes are, makes it
-//! certain that a late holder's write does not count.
+//! A lock makes it likely that one holder works at a time. Only its fence, compared at the write, guarantees that a late
+//! holder's write is rejected.
 
 mod inventory;
 mod trust;
@@ -15,52 +15,52 @@ use crate::{Fence, TenantId, Timestamp};
 pub use inventory::{Inventory, LockKind, LockRow, ReleaseMode, StageLock, Timings};
 pub use trust::{Distrust, JITTER_MAX, Trust};
 
-/// How many may hold a lock at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LockMode {
-    /// One holder.
-    Exclusive,
-    /// Any number of holders that all share.
-    Shared,
+crate::named_enum! {
+    #[derive(Hash)]
+    pub enum LockMode {
+        /// One holder.
+        Exclusive = "exclusive",
+        /// Any number of holders that all share.
+        Shared = "shared",
+    }
 }
 
-/// Which lock is meant.
+/// Identifies a lock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockName {
-    /// One that a tenant's users take.
+    /// A lock of a tenant's users.
     Of(TenantId, Resource),
-    /// One of the control plane's own.
+    /// A lock of a control plane loop.
     Stage(StageLock),
-    /// The control plane's own, too: the one in which a tenant's starts wait for each other.
+    /// The lock that serialises a tenant's starts under the admission strategy `lock`.
     Admission(TenantId),
 }
 
 impl LockName {
-    /// What it is on; for one of our own, what its key has after the prefix.
+    /// The resource; for the control plane's own locks, the key after the prefix.
     #[must_use]
     pub fn resource(&self) -> Resource {
         match self {
             Self::Of(_, resource) => resource.clone(),
-            Self::Stage(stage) => stage.key().parse().expect("the keys of stages are resources, too"),
+            Self::Stage(stage) => stage.key().parse().expect("the key of a loop's lock is a valid resource"),
             Self::Admission(tenant) => {
-                format!("wf:run:admission:{tenant}").parse().expect("a tenant's name is visible ASCII")
+                format!("wf:run:admission:{tenant}").parse().expect("a tenant id is visible ASCII")
             }
         }
     }
 }
 
-/// One hold on a lock.
+/// One holder's lease on a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub owner: LockOwner,
     pub mode: LockMode,
-    /// Proof of the hold: whoever renews or releases shows it.
+    /// Proof of the lease, required to renew or release it.
     pub token: LockToken,
-    /// The request that was granted. Asked again, it gives this grant again.
+    /// The granted request. A retry of it returns this grant.
     pub request: LockRequest,
-    /// The call that was last told of it. Only the call that made it may withdraw it, and only if it is still this one.
+    /// The last call that this grant was returned to. A call may withdraw the grant only while it is this one.
     pub call: LockToken,
     pub fence: Fence,
     pub acquired_at: Timestamp,
@@ -74,21 +74,21 @@ impl Grant {
     }
 }
 
-/// Somebody in line.
+/// A request in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waiter {
     pub request: LockRequest,
     pub owner: LockOwner,
     pub mode: LockMode,
-    /// The calls that look for it, the latest last. It leaves when the last of them withdraws.
+    /// The open calls for this request, latest last. The request leaves the queue when the last of them withdraws.
     pub calls: Vec<LockToken>,
     pub since: Timestamp,
-    /// Who has not looked again by then is gone, and the line goes on without it.
+    /// A waiter that has not polled by this time is removed.
     pub alive_until: Timestamp,
 }
 
 impl Waiter {
-    /// One more call looks for it, or one that did before looks again.
+    /// Records a poll by `call`.
     pub fn attended_by(&mut self, call: &LockToken) {
         self.calls.retain(|known| known != call);
         self.calls.push(call.clone());
@@ -97,7 +97,7 @@ impl Waiter {
         }
     }
 
-    /// One of its calls has gone. Whether nobody is left.
+    /// Removes `call`. True if it was the last one.
     #[must_use]
     pub fn is_left_by(&mut self, call: &LockToken) -> bool {
         let before = self.calls.len();
@@ -106,24 +106,24 @@ impl Waiter {
     }
 }
 
-/// Calls of one request that are remembered: a client that asks again does so a few times, not at once.
+/// Maximum number of remembered calls per request.
 pub const CALLS_MAX: usize = 4;
 
-/// How a hold came to its end.
+/// How a lease on a lock ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
 pub enum LockEnd {
-    /// By its holder.
+    /// The holder released it.
     Released,
-    /// Its time ran out.
+    /// The holder did not renew it in time.
     Expired,
-    /// By an operator, who said why.
+    /// An operator ended it.
     ForceReleased { by: String, reason: String },
-    /// Whoever asked for it had gone before it could be told of the grant.
+    /// The client disconnected before it received the grant.
     Withdrawn,
 }
 
-/// What happened to a lock.
+/// One entry of a lock's history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockEvent {
     pub at: Timestamp,
@@ -131,7 +131,7 @@ pub struct LockEvent {
     pub mode: LockMode,
     pub token: LockToken,
     pub fence: Fence,
-    /// None: the hold began.
+    /// Absent if the lease began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<LockEnd>,
 }
@@ -143,7 +143,7 @@ impl LockEvent {
         Self { at: acquired_at, owner, mode, token, fence, end: None }
     }
 
-    /// A hold that ran out ended then, whenever it was noticed.
+    /// An expired lease ended at its expiry, not when the expiry was noticed.
     #[must_use]
     pub fn ended(grant: &Grant, end: LockEnd, now: Timestamp) -> Self {
         let at = if end == LockEnd::Expired { grant.expires_at } else { now };
@@ -151,15 +151,15 @@ impl LockEvent {
     }
 }
 
-/// How much of locks a tenant may have.
+/// Limits on the locks of a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::struct_field_names, reason = "elsewhere `held` and `waiting` are how many there are")]
+#[expect(clippy::struct_field_names, reason = "`held` and `waiting` are counts elsewhere")]
 pub struct LockLimits {
-    /// Locks of one tenant that are held at once.
+    /// Held locks per tenant.
     pub held_max: u32,
-    /// Requests of one tenant that stand in lines.
+    /// Waiting requests per tenant.
     pub waiting_max: u32,
-    /// Requests that stand in one line.
+    /// Waiting requests per lock.
     pub line_max: u32,
 }
 
@@ -169,11 +169,11 @@ impl Default for LockLimits {
     }
 }
 
-/// Who may hold one lock together.
+/// Maximum number of shared holders of one lock.
 pub const SHARING_MAX: usize = 1_000;
 
-/// Events of one lock that are kept: a thousand holds with their ends, and some.
+/// Maximum number of history entries per lock: about a thousand leases.
 pub const HISTORY_MAX: usize = 2_048;
 
-/// How long the history of a lock that nobody takes any more is kept. Names that are used once, such as a job's, are many.
+/// How long the history of an unused lock is kept. Many names, such as those of jobs, are used only once.
 pub const HISTORY_KEPT: Duration = Duration::from_hours(24);

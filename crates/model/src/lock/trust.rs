@@ -1,62 +1,62 @@
-//! How long a holder may trust its lease, and when it asks for more time.
+//! How long a holder may rely on its lease, and when it renews.
 //!
-//! The store counts from when it heard the holder; the holder counts from when it asked, which is earlier, and stops a
-//! margin before that. So it has stopped before the store lets another in, whatever became of the answer.
+//! The store counts the lease from when it receives a renewal. The holder counts from when it sent the renewal, which is
+//! earlier, and stops a margin before the end. It has therefore stopped before the store grants to another, even if the
+//! answer was lost.
 //!
-//! Times are durations since any one moment, the same for all of one trust, on a clock that never goes back. Best is one
-//! that also counts while the machine sleeps; no clock counts a pause that the machine cannot see, and there only the
-//! fence helps.
+//! Times are durations since one fixed point on a monotonic clock. Use a clock that also advances while the machine
+//! sleeps. No clock sees a pause of the virtual machine itself; there, only the fence protects.
 
 use std::time::Duration;
 
 /// The largest `jitter` of [`Trust::renews_at`].
 pub const JITTER_MAX: u32 = 200;
 
-/// Time to stop the work in and to let what it has sent arrive, however short the lease.
+/// Minimum time to stop the work and to let its last writes arrive.
 const MARGIN_MIN: Duration = Duration::from_millis(50);
 
-/// What a holder knows of its lease.
+/// A holder's view of its lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trust {
     ttl: Duration,
     failures_max: u32,
-    /// When the grant, or the last renewal that was confirmed, was asked for.
+    /// When the last confirmed grant or renewal was sent.
     confirmed: Duration,
-    /// When a renewal was last given up on, and how soon it is asked for again.
+    /// When the last renewal failed, and the pause before the next one.
     retry: Option<(Duration, Duration)>,
     failures: u32,
 }
 
-/// Why a holder has to stop.
+/// Why a holder must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distrust {
-    /// Nothing was confirmed for so long that the lease may have run out.
+    /// Without a confirmed renewal, the lease may have expired.
     Deadline,
-    /// So many renewals in a row certainly did not happen.
+    /// This many consecutive renewals failed.
     Failures(u32),
 }
 
 impl Trust {
-    /// A lease of `ttl` that was granted and had been asked for at `asked`.
+    /// A lease of `ttl`, requested at `asked` and granted.
     #[must_use]
     pub fn granted(ttl: Duration, failures_max: u32, asked: Duration) -> Self {
         Self { ttl, failures_max, confirmed: asked, retry: None, failures: 0 }
     }
 
-    /// What the holder stops ahead of the lease's end.
+    /// How long before the end of the lease the holder stops.
     #[must_use]
     pub fn margin(ttl: Duration) -> Duration {
         (ttl / 10).max(MARGIN_MIN).min(ttl / 3)
     }
 
-    /// The holder may work until then.
+    /// The holder must stop at this time.
     #[must_use]
     pub fn until(&self) -> Duration {
         self.confirmed + self.ttl.saturating_sub(Self::margin(self.ttl))
     }
 
-    /// When to ask for more time: after a third of the lease, a tenth more or less by `jitter`, which is at most
-    /// [`JITTER_MAX`]; sooner where the last try came to nothing.
+    /// When to renew: after a third of the lease, ±10 % by `jitter` (at most [`JITTER_MAX`]); sooner after a failed
+    /// renewal.
     #[must_use]
     pub fn renews_at(&self, jitter: u32) -> Duration {
         let due = match self.retry {
@@ -66,29 +66,29 @@ impl Trust {
         due.min(self.until())
     }
 
-    /// How long to wait for the answer to a renewal that is asked for at `asked`, so that there is time for another.
+    /// When to give up on a renewal sent at `asked`, so that there is time for another.
     #[must_use]
     pub fn patience(&self, asked: Duration) -> Duration {
         (asked + self.ttl / 6).min(self.until())
     }
 
-    /// The renewal that was asked for at `asked` was confirmed: the lease is of `ttl` from then on.
+    /// The renewal sent at `asked` was confirmed with a lease of `ttl`.
     pub fn renewed(&mut self, asked: Duration, ttl: Duration) {
         (self.ttl, self.confirmed, self.retry, self.failures) = (ttl, asked, None, 0);
     }
 
-    /// A renewal certainly did not happen, as was known at `now`.
+    /// A renewal certainly failed.
     pub fn failed(&mut self, now: Duration) {
         self.failures += 1;
         self.retry = Some((now, self.ttl / 6));
     }
 
-    /// A renewal may have happened, or not: neither the one nor the other is built on, and it is asked for again.
+    /// A renewal may or may not have happened: assume neither, and retry.
     pub fn unknown(&mut self, now: Duration) {
         self.retry = Some((now, self.ttl / 12));
     }
 
-    /// Why the holder has to stop at `now`, if it has to.
+    /// Why the holder must stop at `now`, if it must.
     #[must_use]
     pub fn ends(&self, now: Duration) -> Option<Distrust> {
         if self.failures >= self.failures_max {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_counted_from_the_asking_and_ends_before_the_lease() {
+    fn trust_counts_from_the_request_and_ends_before_the_lease() {
         let mut trust = Trust::granted(MINUTE, 3, seconds(100));
         assert_eq!(trust.until(), seconds(154));
         trust.renewed(seconds(120), MINUTE);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn renewals_come_at_a_third_of_the_lease_a_tenth_more_or_less() {
+    fn renewals_are_due_after_a_third_of_the_lease_with_jitter() {
         let trust = Trust::granted(MINUTE, 3, Duration::ZERO);
         assert_eq!(trust.renews_at(JITTER_MAX / 2), seconds(20));
         assert_eq!(trust.renews_at(0), seconds(18));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_that_got_through_makes_up_for_failures() {
+    fn a_successful_renewal_resets_the_failures() {
         let mut trust = Trust::granted(MINUTE, 3, Duration::ZERO);
         trust.failed(seconds(20));
         trust.failed(seconds(30));
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(trust.ends(seconds(at)), None);
             assert_eq!(trust.until(), seconds(54), "nothing was confirmed");
         }
-        assert_eq!(trust.renews_at(0), seconds(50), "it is asked for again, soon");
+        assert_eq!(trust.renews_at(0), seconds(50), "the renewal is retried soon");
     }
 
     #[derive(Debug, Clone, Copy)]
@@ -177,28 +177,28 @@ mod tests {
     }
 
     proptest! {
-        /// The store hears a renewal when it was asked for, or later, and lets another in `ttl` after it. Requests whose
-        /// answers are lost may have been heard, or not: the earliest possible end is what counts.
+        /// The store receives a renewal when it is sent or later, and grants to another `ttl` after that. A request with a
+        /// lost answer may not have arrived, so the earliest possible end counts.
         #[test]
-        fn a_holder_stops_a_margin_before_the_store_can_let_another_in(
+        fn a_holder_stops_a_margin_before_the_store_can_grant_to_another(
             ttl in 1_u64..3_600_000, answers in answers(),
         ) {
             let ttl = Duration::from_millis(ttl);
             let mut trust = Trust::granted(ttl, 3, Duration::ZERO);
-            let mut heard = Duration::ZERO;
+            let mut received = Duration::ZERO;
             let mut now = Duration::ZERO;
             for (answer, delay, jitter) in answers {
                 let asked = trust.renews_at(jitter).max(now);
                 if trust.ends(asked).is_some() {
                     break;
                 }
-                prop_assert!(asked > now, "a renewal is never asked for in a tight loop");
+                prop_assert!(asked > now, "a renewal is never sent in a tight loop");
                 let patience = trust.patience(asked);
                 let wait = u64::try_from(patience.saturating_sub(asked).as_millis()).unwrap().max(1);
                 now = asked + Duration::from_millis(delay % wait);
                 match answer {
                     Answer::Confirmed => {
-                        heard = asked;
+                        received = asked;
                         trust.renewed(asked, ttl);
                     }
                     Answer::Failed => trust.failed(now),
@@ -207,7 +207,7 @@ mod tests {
                         trust.unknown(now);
                     }
                 }
-                prop_assert!(trust.until() + Trust::margin(ttl) <= heard + ttl);
+                prop_assert!(trust.until() + Trust::margin(ttl) <= received + ttl);
                 prop_assert!(trust.renews_at(jitter) <= trust.until());
             }
         }

@@ -1,4 +1,4 @@
-//! How the delays of a step grow from one try to the next.
+//! Exponential backoff of a step's retries.
 
 use std::time::Duration;
 
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::Seed;
 use crate::time::millis;
 
-/// How delays grow from one try to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Backoff {
     pub initial: Duration,
@@ -17,12 +16,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The longest that the try after failure number `failure` (from 1) may wait.
+    /// The maximum delay after failure number `failure` (from 1).
     #[must_use]
     pub fn ceiling(&self, failure: u32) -> Duration {
         let exponent = i32::try_from(failure.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.multiplier.powi(exponent);
-        // Compared as floats first: a huge product must become the cap and not an overflow.
+        // Compare as floats first, because a huge product would overflow a duration.
         if grown.is_finite() && grown < self.cap.as_secs_f64() {
             Duration::from_secs_f64(grown)
         } else {
@@ -30,7 +29,7 @@ impl Backoff {
         }
     }
 
-    /// Full jitter: anywhere between nothing and the ceiling, the same for the same seed.
+    /// A uniform delay between zero and the ceiling, derived from the seed.
     #[must_use]
     pub fn full_jitter(&self, failure: u32, seed: Seed) -> Duration {
         let ceiling = millis(self.ceiling(failure));

@@ -1,4 +1,4 @@
-//! How long to wait before trying again: pure functions of a policy, the attempt and a recorded seed.
+//! Retry delays as pure functions of a policy, the attempt and a recorded seed.
 
 mod backoff;
 mod policy;

@@ -1,4 +1,4 @@
-//! What contenders do between two tries: one delay for each attempt, the same for the same seed.
+//! Retry policies for contended locks.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 use super::{Backoff, Seed};
 use crate::time::millis;
 
-/// The longest that a policy may wait between two tries.
+/// The maximum delay between two attempts.
 pub const DELAY_MAX: Duration = Duration::from_mins(10);
 
 const MULTIPLIER_MAX: f64 = 100.0;
 
-/// How long contenders wait between two tries. Every time is in whole milliseconds.
+/// How long to wait between two attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RetryPolicy {
-    /// Always the same. Contenders that came together come back together.
+    /// Always the same delay. Contenders that collided once collide again.
     Fixed { delay_ms: u64 },
-    /// Around the base, by up to so many percent to both sides.
+    /// Uniform within ± `percent` of the base.
     BoundedJitter { base_ms: u64, percent: u32 },
-    /// Anywhere from nothing to a ceiling that doubles with every attempt, up to the cap.
+    /// Uniform from zero to a ceiling that doubles with every attempt, up to the cap.
     FullJitter { base_ms: u64, cap_ms: u64 },
-    /// Half of that ceiling, and anywhere up to the other half on top.
+    /// Uniform in the upper half of that ceiling.
     EqualJitter { base_ms: u64, cap_ms: u64 },
-    /// Anywhere from the base to three times the delay before, up to the cap.
+    /// Uniform from the base to three times the previous delay, up to the cap.
     DecorrelatedJitter { base_ms: u64, cap_ms: u64 },
     /// Grows by the multiplier with every attempt, up to the cap. No jitter.
     Exponential { base_ms: u64, multiplier: f64, cap_ms: u64 },
 }
 
-/// Why a policy is none.
+/// Why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPolicy(pub(super) String);
@@ -43,16 +43,16 @@ impl InvalidPolicy {
 }
 
 impl RetryPolicy {
-    /// The policy, if its numbers make sense.
+    /// The policy, if it is within bounds.
     pub fn checked(self) -> Result<Self, InvalidPolicy> {
         let wrong = |sentence: String| Err(InvalidPolicy(sentence));
         let (base, cap) = match self {
             Self::Fixed { delay_ms } => (delay_ms, None),
-            Self::BoundedJitter { base_ms, percent } if percent > 100 => {
-                return wrong(format!("percent is {percent}; from 0 to 100 can be had around {base_ms} ms"));
+            Self::BoundedJitter { percent, .. } if percent > 100 => {
+                return wrong(format!("invalid percent {percent}: use 0 to 100"));
             }
             Self::Exponential { multiplier, .. } if !(1.0..=MULTIPLIER_MAX).contains(&multiplier) => {
-                return wrong(format!("the multiplier is {multiplier}; it goes from 1 to {MULTIPLIER_MAX}"));
+                return wrong(format!("invalid multiplier {multiplier}: use 1 to {MULTIPLIER_MAX}"));
             }
             Self::BoundedJitter { base_ms, .. } => (base_ms, None),
             Self::FullJitter { base_ms, cap_ms }
@@ -62,16 +62,15 @@ impl RetryPolicy {
         };
         let longest = millis(DELAY_MAX);
         if base == 0 || base > longest || cap.is_some_and(|cap| cap > longest) {
-            return wrong(format!("a delay goes from 1 ms to {longest} ms"));
+            return wrong(format!("invalid delay: use 1 ms to {longest} ms"));
         }
         if cap.is_some_and(|cap| cap < base) {
-            return wrong(format!("the cap is below the base of {base} ms"));
+            return wrong(format!("the cap must be at least the base of {base} ms"));
         }
         Ok(self)
     }
 
-    /// How long to wait after attempt number `attempt` (from 1) has failed. `previous` is what was waited before it; the
-    /// first has none.
+    /// The delay after attempt number `attempt` (from 1) failed. `previous` is the delay before that attempt, if any.
     #[must_use]
     pub fn delay(&self, attempt: u32, previous: Option<Duration>, seed: Seed) -> Duration {
         let draw = |low: u64, high: u64| seed.part(attempt.into()).rng().random_range(low..=high.max(low));
@@ -87,8 +86,8 @@ impl RetryPolicy {
                 draw(ceiling / 2, ceiling)
             }
             Self::DecorrelatedJitter { base_ms, cap_ms } => {
-                let before = previous.map_or(base_ms, millis).max(base_ms);
-                draw(base_ms, before.saturating_mul(3).min(cap_ms))
+                let previous = previous.map_or(base_ms, millis).max(base_ms);
+                draw(base_ms, previous.saturating_mul(3).min(cap_ms))
             }
             Self::Exponential { base_ms, multiplier, cap_ms } => {
                 ceiling(base_ms, multiplier, cap_ms, attempt)
@@ -97,7 +96,7 @@ impl RetryPolicy {
         Duration::from_millis(delay)
     }
 
-    /// Every delay of the contender with this seed, from the first attempt on.
+    /// All delays for this seed, from the first attempt on.
     pub fn schedule(&self, seed: Seed) -> impl Iterator<Item = Duration> + use<> {
         let policy = *self;
         let mut previous = None;
@@ -108,7 +107,7 @@ impl RetryPolicy {
         })
     }
 
-    /// The delay after attempt number `attempt` (from 1), where nobody remembers the ones before.
+    /// The delay after attempt number `attempt` (from 1), without knowing the previous delays.
     #[must_use]
     pub fn delay_of(&self, attempt: u32, seed: Seed) -> Duration {
         let before = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -136,7 +135,7 @@ mod tests {
         policy.schedule(Seed::new(7)).take(count).map(millis).collect()
     }
 
-    /// First delays of many contenders.
+    /// The first delays of many contenders.
     fn first(policy: RetryPolicy) -> Vec<u64> {
         (0..2_000).map(|number| millis(policy.delay(1, None, Seed::new(number)))).collect()
     }
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bounded_jitter_fills_its_band_and_never_leaves_it() {
+    fn bounded_jitter_covers_its_band_and_never_leaves_it() {
         let all = first(RetryPolicy::BoundedJitter { base_ms: 500, percent: 30 });
         assert!(all.iter().all(|delay| (350..=650).contains(delay)));
         assert!(all.iter().any(|delay| *delay < 365) && all.iter().any(|delay| *delay > 635));
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn decorrelated_jitter_follows_the_delay_before_it() {
+    fn decorrelated_jitter_depends_on_the_previous_delay() {
         let policy = RetryPolicy::DecorrelatedJitter { base_ms: 10, cap_ms: 2_000 };
         for number in 0..500 {
             let mut before = 10;
@@ -183,7 +182,7 @@ mod tests {
         let seed = Seed::new(3);
         let all: Vec<_> = policy.schedule(seed).take(12).collect();
         let alone: Vec<_> = (1..=12).map(|attempt| policy.delay_of(attempt, seed)).collect();
-        assert_eq!(all, alone, "a schedule can be computed again from any attempt");
+        assert_eq!(all, alone, "a schedule can be recomputed from any attempt");
     }
 
     #[test]
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_a_sentence() {
+    fn an_invalid_policy_is_rejected() {
         for policy in [
             RetryPolicy::Fixed { delay_ms: 0 },
             RetryPolicy::Fixed { delay_ms: 600_001 },

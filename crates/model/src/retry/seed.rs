@@ -1,4 +1,4 @@
-//! Where jitter comes from: a number that is derived from what is tried again, so that it can be derived once more.
+//! Seeds of jitter, derived from what is retried so that they can be derived again.
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{JobId, RunId, StepKey};
 
-/// Where jitter comes from. Written down beside each use, so that the delay can be computed again.
+/// The source of jitter. Recorded with each use, so that the delay can be recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seed(u64);
@@ -17,37 +17,36 @@ impl Seed {
         Self(number)
     }
 
-    /// The seed of one retry of a step: two contenders never share one by accident.
+    /// For one retry of a step.
     #[must_use]
     pub fn of_retry(run: RunId, step: &StepKey, failure: u32) -> Self {
         Self::of(&format!("retry\n{run}\n{step}\n{failure}"))
     }
 
-    /// Of a start that waits for its tenant's admission lock.
+    /// For a start that waits for its tenant's admission lock.
     #[must_use]
     pub fn of_admission(run: RunId) -> Self {
         Self::of(&format!("admission\n{run}"))
     }
 
-    /// Of a result whose run is busy.
+    /// For a result whose run is busy.
     #[must_use]
     pub fn of_result(job: &JobId) -> Self {
         Self::of(&format!("lock_busy\n{job}"))
     }
 
-    /// Of one of several things that follow from this seed, each with a number.
+    /// A seed derived from this one.
     #[must_use]
     pub fn part(self, number: u64) -> Self {
         Self::of(&format!("part\n{}\n{number}", self.0))
     }
 
-    /// Of anything that has a name.
     #[must_use]
     pub fn of(name: &str) -> Self {
         let hash = blake3::hash(name.as_bytes());
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&hash.as_bytes()[..8]);
-        // Kept below 2^53, so that the JSON in which it is recorded shows it unrounded everywhere.
+        // Below 2^53, so that JSON parsers that use doubles do not round it.
         Self(u64::from_le_bytes(bytes) >> 11)
     }
 
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_survives_a_reader_that_knows_only_doubles() {
+    fn a_seed_is_exact_as_a_double() {
         assert!((0..1_000).all(|number| Seed::new(number).part(number).number() < 1 << 53));
     }
 }

@@ -1,4 +1,4 @@
-//! Policies as people write them: `fixed:500ms`, `bounded_jitter:500ms:30%`, `full_jitter:10ms:2s`,
+//! The text form of policies: `fixed:500ms`, `bounded_jitter:500ms:30%`, `full_jitter:10ms:2s`,
 //! `exponential:100ms:2:30s`.
 
 use std::fmt;
@@ -13,7 +13,7 @@ impl FromStr for RetryPolicy {
     type Err = InvalidPolicy;
 
     fn from_str(text: &str) -> Result<Self, InvalidPolicy> {
-        let unknown = || InvalidPolicy(format!("{text:?} is no retry policy; write {FORMS}"));
+        let unknown = || InvalidPolicy(format!("invalid retry policy {text:?}: use {FORMS}"));
         let kind_and_numbers: Vec<&str> = text.trim().split(':').collect();
         let time = |text: &str| time(text).ok_or_else(unknown);
         let policy = match kind_and_numbers.as_slice() {
@@ -37,7 +37,7 @@ impl FromStr for RetryPolicy {
     }
 }
 
-/// Milliseconds, or seconds with an `s`.
+/// Milliseconds, with or without `ms`, or seconds with `s`.
 fn time(text: &str) -> Option<u64> {
     if let Some(number) = text.strip_suffix("ms") {
         return number.parse().ok();
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_policy_round_trips() {
         for text in [
             "fixed:500ms",
             "bounded_jitter:500ms:30%",
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_policy_says_how_one_is_written() {
+    fn the_error_of_an_invalid_policy_shows_the_valid_forms() {
         for text in
             ["", "fixed", "fixed:", "fixed:1:2", "fixed:5h", "jitter:5ms", "fixed:0ms", "full_jitter:2s:1s"]
         {

@@ -1,20 +1,25 @@
-//! How a run begins, decided beforehand.
+//! The first turn of a run, computed before its admission.
 
 use super::advance::{Advance, Command, Illegal, advance};
 use super::{Head, Run};
 use crate::Timestamp;
-use crate::admission::{FirstTurn, StartRun};
+use crate::admission::{FirstTurn, RunRequest, StartPlan};
 use crate::workflow::Workflow;
 
-/// Rows that an admission may write beside its own. A larger first turn is left to the engine: one tenant's fan-out
-/// must not make another tenant's start wait.
+/// Maximum number of extra rows in an admission. The engine runs a larger first turn, so that one tenant's fan-out does
+/// not delay another tenant's start.
 const ROWS_MAX: usize = 64;
 
 impl FirstTurn {
-    /// The first turn of the run that `start` asks for, if it is small enough to be part of an admission.
-    pub fn of(workflow: &Workflow, start: &StartRun, now: Timestamp) -> Result<Option<Self>, Illegal> {
-        let steps = start.copied_steps.iter().cloned().collect();
-        let run = Run { start: start.asked(now), head: Head::admitted(now), steps };
+    /// The first turn of the requested run, if it is small enough to be part of the admission.
+    pub fn of(
+        workflow: &Workflow,
+        request: &RunRequest,
+        plan: &StartPlan,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Illegal> {
+        let steps = plan.copied_steps.iter().cloned().collect();
+        let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
         let Advance { run, changed, commands, events } = advance(workflow, run, &[], now)?;
         if changed.len() + commands.len() + events.len() > ROWS_MAX {
             return Ok(None);
@@ -24,7 +29,7 @@ impl FirstTurn {
             match command {
                 Command::Dispatch(job) => dispatched.push(job),
                 Command::OpenApproval(approval) => approvals_opened.push(approval),
-                // There was nothing before this turn that it could take back.
+                // A first turn has nothing to take back.
                 Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {
                     return Ok(None);
                 }

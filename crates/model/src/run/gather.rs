@@ -1,4 +1,4 @@
-//! Whether a turn may wait for more results, so that a storm of them costs few writes.
+//! Batching of results: whether a turn may wait for more of them, so that a burst costs few writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use crate::job::JobOutcome;
 use crate::step::StepRun;
 use crate::{StepKey, Timestamp};
 
-/// How far turns are apart for each job that is out. A turn costs more the more steps its run has, and among many jobs
-/// one result more is news that can wait; the last few are waited for not at all.
-const APART_FOR_EACH_JOB: Duration = Duration::from_micros(50);
+/// The minimum interval between turns, per open job. A turn costs more the more steps its run has, and the result of one
+/// among many jobs can wait. The last few results do not wait.
+const INTERVAL_PER_JOB: Duration = Duration::from_micros(50);
 
-/// How long a turn on `inbox` may wait, at `now`, so that it follows the run's last turn no sooner than the number of
-/// jobs that are out is worth. None: it is due.
+/// How long a turn on `inbox` may wait at `now`, by the time since the run's last turn and the number of open jobs. None
+/// means that the turn is due.
 ///
-/// A result after a silence is due at once, and so is the last one. Only a turn that
-/// [only writes down](only_writes_down) may wait.
+/// A result after a quiet period and the last result are due at once. Only a turn that
+/// [only records results](only_writes_down) may wait.
 #[must_use]
 pub fn wait_for_more(
     run: (&Head, &BTreeMap<StepKey, StepRun>),
@@ -26,7 +26,7 @@ pub fn wait_for_more(
     longest: Duration,
 ) -> Option<Duration> {
     let (head, steps) = run;
-    // Written by a clock that is ahead of the store's. What cannot be told is due.
+    // The last turn's clock was ahead of this one, so the interval is unknown.
     if now < head.updated_at {
         return None;
     }
@@ -34,17 +34,17 @@ pub fn wait_for_more(
     if since >= longest || !inbox.iter().all(is_success) {
         return None;
     }
-    let out = steps.values().filter(|step| step.job_open).count().saturating_sub(inbox.len());
-    let apart = APART_FOR_EACH_JOB.saturating_mul(u32::try_from(out).unwrap_or(u32::MAX)).min(longest);
-    apart.checked_sub(since).filter(|wait| !wait.is_zero())
+    let open = steps.values().filter(|step| step.job_open).count().saturating_sub(inbox.len());
+    let interval = INTERVAL_PER_JOB.saturating_mul(u32::try_from(open).unwrap_or(u32::MAX)).min(longest);
+    interval.checked_sub(since).filter(|wait| !wait.is_zero())
 }
 
-/// Whether this turn of a run that was `before` does nothing but write down the results in `inbox`: nobody could go on
-/// because of it.
+/// Whether this turn only records the results in `inbox` and lets nothing else begin. `before` is the run's status before
+/// the turn.
 #[must_use]
 pub fn only_writes_down(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
     let reported: BTreeSet<&StepKey> = inbox.iter().filter_map(step_of).collect();
-    // The step whose item this is counts its items.
+    // A step that fans out counts its items, so its row changes with theirs.
     let is_reported = |key: &StepKey| {
         reported.contains(key) || (key.item.is_none() && reported.iter().any(|item| item.step == key.step))
     };

@@ -1,4 +1,4 @@
-//! Runs: what was asked, where it stands, and how it goes on.
+//! Runs: the start request, the current state, and the rules that advance it.
 
 pub mod advance;
 mod first_turn;
@@ -19,7 +19,7 @@ use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Time
 
 pub use transition::{Ending, IllegalRun, RunEvent, RunStatus};
 
-/// What was asked when the run started. Never changes, so it is written once.
+/// The immutable part of a run, written once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     pub run: RunId,
@@ -31,13 +31,13 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
     pub origin: StartedFrom,
-    /// The span that its starter was in, if it told.
+    /// The span of the client that started the run, if it sent a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
     pub created_at: Timestamp,
 }
 
-/// Where a run comes from.
+/// The origin of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartedFrom {
@@ -50,23 +50,23 @@ pub enum StartedFrom {
     },
 }
 
-/// Where a run stands. Small, because every commit rewrites it.
+/// The current state of a run. Small, because every commit rewrites it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     pub status: RunStatus,
-    /// Raised by every commit. A commit names the version that it read.
+    /// Raised by every commit. A commit must name the current version.
     pub version: u64,
-    /// Of whoever wrote last.
+    /// The fence of the last commit.
     pub fence: Fence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
     pub updated_at: Timestamp,
-    /// When the workflow's time-out ends it.
+    /// When the workflow times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
-    /// When something next happens by itself: the earliest of all retries, delays and time-outs.
+    /// The earliest of all retries, delays and timeouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,12 +93,11 @@ impl Head {
     }
 }
 
-/// A whole run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub start: Start,
     pub head: Head,
-    /// Steps that were touched. One that is not here is pending.
+    /// Absent steps are pending.
     pub steps: BTreeMap<StepKey, StepRun>,
 }
 
@@ -109,12 +108,12 @@ impl Run {
     }
 }
 
-/// Something that a run must take into account. It waits in the run's inbox until the engine drains it.
+/// An event in a run's inbox, waiting for the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InboxEvent {
     Job {
-        /// When the store heard of it; zero if an older release wrote it.
+        /// When the store received it; zero if an older release wrote it.
         #[serde(default)]
         at: Timestamp,
         job: JobId,
@@ -124,7 +123,7 @@ pub enum InboxEvent {
         job: JobId,
         decision: Decision,
     },
-    /// Before this dispatch goes to a worker, a person is asked. The verdict comes as an approval.
+    /// A policy requires a person's approval of this dispatch. The verdict follows as `Approval`.
     ApprovalAsked {
         job: JobId,
         reason: String,
@@ -132,7 +131,7 @@ pub enum InboxEvent {
     Cancel {
         by: String,
     },
-    /// An operator wants another attempt of what was given up. The letter has left its list, and goes with the event.
+    /// An operator retries a dead letter. The letter has left its list and is part of the event.
     Retry {
         by: String,
         letter: Box<DeadLetter>,

@@ -1,20 +1,18 @@
-//! The life of a run. `apply` is the only way a run changes status.
+//! The state machine of a run. `apply` is the only way to change its status.
 
-use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// Admitted: it holds a slot, and the engine has not touched it yet.
-    Pending,
-    Running,
-    /// At least one approval is open.
-    Waiting,
-    Succeeded,
-    Failed,
-    Denied,
-    Cancelled,
-    TimedOut,
+crate::named_enum! {
+    pub enum RunStatus {
+        /// Admitted with a slot, but not yet advanced by the engine.
+        Pending = "pending",
+        Running = "running",
+        /// At least one approval is open.
+        Waiting = "waiting",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Denied = "denied",
+        Cancelled = "cancelled",
+        TimedOut = "timed_out",
+    }
 }
 
 /// How a run ends.
@@ -43,17 +41,6 @@ pub struct IllegalRun {
 }
 
 impl RunStatus {
-    pub const ALL: [Self; 8] = [
-        Self::Pending,
-        Self::Running,
-        Self::Waiting,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Denied,
-        Self::Cancelled,
-        Self::TimedOut,
-    ];
-
     pub fn apply(self, event: RunEvent) -> Result<Self, IllegalRun> {
         match (self, event) {
             (Self::Pending, RunEvent::Start) | (Self::Waiting, RunEvent::CloseLastApproval) => {
@@ -71,33 +58,13 @@ impl RunStatus {
         }
     }
 
-    /// Whether it has ended: it holds no slot, and nothing can happen to it any more.
+    /// Whether the run has ended and released its slot.
     #[must_use]
     pub fn is_final(self) -> bool {
         match self {
             Self::Pending | Self::Running | Self::Waiting => false,
             Self::Succeeded | Self::Failed | Self::Denied | Self::Cancelled | Self::TimedOut => true,
         }
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Denied => "denied",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-        }
-    }
-
-    /// The status of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
@@ -117,7 +84,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_final_run_refuses_every_event() {
+    fn a_final_run_rejects_every_event() {
         for status in RunStatus::ALL.into_iter().filter(|status| status.is_final()) {
             for event in EVENTS {
                 assert_eq!(status.apply(event), Err(IllegalRun { from: status, event }));

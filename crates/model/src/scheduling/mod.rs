@@ -1,4 +1,4 @@
-//! Which workers may have which jobs, and why a job still waits.
+//! Which workers may run which jobs, and why a job waits.
 
 mod pools;
 mod waiting;
@@ -9,20 +9,20 @@ use crate::{Topic, WorkerId};
 pub use pools::{Pool, Pools};
 pub use waiting::{WaitReason, WaitingFor};
 
-/// Jobs that a worker on the bus takes at once, where it does not say.
+/// Concurrent jobs of a NATS worker that does not state its capacity.
 pub const DEFAULT_CAPACITY: u32 = 4;
 
-/// Where a worker comes in.
+/// How a worker connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
-    /// It asks for jobs when it has room.
+    /// It claims jobs when it has capacity.
     Http,
     /// Jobs are pushed to it.
     Nats,
 }
 
-/// A worker that is there, as it was last heard.
+/// An online worker, by its last heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveWorker {
     pub worker: WorkerId,
@@ -30,9 +30,9 @@ pub struct LiveWorker {
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
     pub pool: Option<String>,
-    /// It is given no new jobs.
+    /// It gets no new jobs.
     pub is_draining: bool,
-    /// What it carries and could carry; absent where only the worker knows.
+    /// Absent if only the worker knows it.
     pub load: Option<Load>,
 }
 

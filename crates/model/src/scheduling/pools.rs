@@ -1,4 +1,4 @@
-//! Pools: topics whose jobs go only to certain workers.
+//! Pools reserve topics for certain workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::Edge;
 use crate::queue::Kind;
 use crate::{Tag, Topic};
 
-/// Pools by name. A topic that none of them names is for everybody who is in no pool.
+/// Pools by name. Workers outside all pools serve the topics that no pool names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pools(BTreeMap<String, Pool>);
@@ -16,9 +16,9 @@ pub struct Pools(BTreeMap<String, Pool>);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// What its workers are there for.
+    /// The topics that its workers serve.
     pub topics: BTreeSet<Topic>,
-    /// What each of them must be capable of, besides what a job requires.
+    /// Capabilities that each worker must have, in addition to a job's requirements.
     #[serde(default)]
     pub requires: BTreeSet<Tag>,
 }
@@ -40,13 +40,13 @@ impl Pools {
         named.map(|(name, pool)| (name.as_str(), pool))
     }
 
-    /// Whether the topic's jobs may go to such a worker at all. Workers on HTTP say by their topics where they belong;
-    /// those on the bus by their pool.
+    /// Whether such a worker may get jobs of the topic. HTTP workers join a pool by claiming its topics, NATS workers by
+    /// naming it.
     #[must_use]
     pub fn admit(&self, topic: &Topic, edge: Edge, pool: Option<&str>, capabilities: &[String]) -> bool {
         let mut naming = self.of(topic).peekable();
         if naming.peek().is_none() {
-            // Who is in a pool that says what it is for does nothing else.
+            // A worker of a known pool serves only that pool's topics.
             return edge == Edge::Http || pool.is_none_or(|pool| !self.0.contains_key(pool));
         }
         let mut naming = naming.filter(|(name, _)| edge == Edge::Http || pool == Some(name));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_a_pool_names_is_for_its_workers_only() {
+    fn only_the_workers_of_a_pool_serve_its_topics() {
         assert!(admits("train", Edge::Nats, Some("large"), &["gpu"]));
         assert!(!admits("train", Edge::Nats, Some("small"), &["gpu"]));
         assert!(!admits("train", Edge::Nats, None, &["gpu"]));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pools_workers_must_be_capable_of_what_it_requires() {
+    fn the_workers_of_a_pool_need_its_capabilities() {
         assert!(!admits("train", Edge::Nats, Some("large"), &[]));
         assert!(!admits("infer", Edge::Nats, Some("large"), &[]));
         assert!(!admits("train", Edge::Http, None, &[]));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_that_no_pool_names_is_for_those_in_no_pool() {
+    fn workers_outside_all_pools_serve_the_other_topics() {
         assert!(admits("build", Edge::Nats, None, &[]));
         assert!(admits("build", Edge::Nats, Some("unknown"), &[]));
         assert!(!admits("build", Edge::Nats, Some("large"), &["gpu"]));

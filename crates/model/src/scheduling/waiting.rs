@@ -1,24 +1,24 @@
-//! Why a job still waits. One judgement for everybody who asks.
+//! Why a job waits in its queue. Every explanation of a wait uses this function.
 
 use serde::{Deserialize, Serialize};
 
 use super::{LiveWorker, Load, Pools};
 use crate::job::NewJob;
 
-/// What a queued job waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// Nobody who is there serves its topic.
-    NoWorker,
-    /// Nobody who serves its topic is capable of what it requires.
-    Capability,
-    /// All who could do it are draining.
-    Draining,
-    /// All who could do it have as much as they can carry.
-    Saturated,
-    /// Somebody has room: it is about to go out, or others go before it.
-    Turn,
+crate::named_enum! {
+    /// What a queued job waits for.
+    pub enum WaitReason {
+        /// No online worker serves its topic.
+        NoWorker = "no_worker",
+        /// No worker of its topic has all required capabilities.
+        Capability = "capability",
+        /// All suitable workers are draining.
+        Draining = "draining",
+        /// All suitable workers are at capacity.
+        Saturated = "saturated",
+        /// A suitable worker has capacity, so the job goes next or waits for those before it.
+        Turn = "turn",
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,25 +28,12 @@ pub struct WaitingFor {
     pub detail: String,
     /// Jobs before it in its queue.
     pub position: usize,
-    /// Workers that could do it and are not draining.
+    /// Suitable workers that are not draining.
     pub workers: usize,
 }
 
-impl WaitReason {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoWorker => "no_worker",
-            Self::Capability => "capability",
-            Self::Draining => "draining",
-            Self::Saturated => "saturated",
-            Self::Turn => "turn",
-        }
-    }
-}
-
 impl WaitingFor {
-    /// Judges by the workers that are there and that serve the job's tenant.
+    /// Explains the wait by the online workers that serve the job's tenant.
     #[must_use]
     pub fn judge(job: &NewJob, position: usize, workers: &[LiveWorker], pools: &Pools) -> Self {
         let serving: Vec<_> = workers.iter().filter(|worker| worker.topics.contains(&job.topic)).collect();
@@ -60,7 +47,7 @@ impl WaitingFor {
         let taking: Vec<_> = capable.iter().filter(|worker| !worker.is_draining).copied().collect();
         let has_room = taking.iter().any(|worker| worker.load.is_some_and(Load::has_room));
         let (reason, detail) = if admitted.is_empty() {
-            (WaitReason::NoWorker, nobody(job, serving.len(), pools))
+            (WaitReason::NoWorker, no_worker(job, serving.len(), pools))
         } else if capable.is_empty() {
             (WaitReason::Capability, incapable(job, &admitted))
         } else if taking.is_empty() {
@@ -69,39 +56,38 @@ impl WaitingFor {
             (WaitReason::Turn, turn(position))
         } else {
             let is_known = taking.iter().any(|worker| worker.load.is_some());
-            let detail = if is_known { all_are(taking.len(), "busy") } else { silent(taking.len()) };
+            let detail = if is_known { all_are(taking.len(), "busy") } else { not_claiming(taking.len()) };
             (WaitReason::Saturated, detail)
         };
         Self { reason, detail, position, workers: taking.len() }
     }
 }
 
-fn nobody(job: &NewJob, serving: usize, pools: &Pools) -> String {
+fn no_worker(job: &NewJob, serving: usize, pools: &Pools) -> String {
     let topic = &job.topic;
     if serving == 0 {
-        return format!("no worker that is there serves the topic {topic}");
+        return format!("no online worker serves topic `{topic}`");
     }
     let named: Vec<&str> = pools.of(topic).map(|(name, _)| name).collect();
     let who = workers_serve(serving);
     if named.is_empty() {
-        return format!("{who} the topic {topic}, in pools that are there for others");
+        return format!("{who} topic `{topic}`, but only in pools for other topics");
     }
-    format!("{who} the topic {topic}, but not as its pool requires ({})", named.join(", "))
+    format!("{who} topic `{topic}`, but not in the required pool ({})", named.join(", "))
 }
 
-/// What it requires that nobody has, or that nobody has together.
 fn incapable(job: &NewJob, serving: &[&LiveWorker]) -> String {
     let kind = job.kind();
     let lacking = serving.iter().map(|worker| kind.missing(&worker.capabilities)).min_by_key(Vec::len);
     let lacking = lacking.unwrap_or_default().join(", ");
-    format!("{} the topic {}; the nearest lacks {lacking}", workers_serve(serving.len()), job.topic)
+    format!("{} topic `{}`; the closest match lacks {lacking}", workers_serve(serving.len()), job.topic)
 }
 
 fn turn(position: usize) -> String {
     match position {
-        0 => "it is the next of its queue".to_owned(),
-        1 => "1 job of its queue goes before it".to_owned(),
-        jobs => format!("{jobs} jobs of its queue go before it"),
+        0 => "it is next in its queue".to_owned(),
+        1 => "1 job is ahead of it in its queue".to_owned(),
+        jobs => format!("{jobs} jobs are ahead of it in its queue"),
     }
 }
 
@@ -109,18 +95,18 @@ fn workers_serve(workers: usize) -> String {
     if workers == 1 { "1 worker serves".to_owned() } else { format!("{workers} workers serve") }
 }
 
-/// Of workers whose load nobody but they know.
-fn silent(workers: usize) -> String {
+/// HTTP workers do not report their load, but they stop claiming when they are busy.
+fn not_claiming(workers: usize) -> String {
     match workers {
-        1 => "the one worker that could do it does not ask for jobs at present".to_owned(),
-        workers => format!("none of the {workers} workers that could do it asks for jobs at present"),
+        1 => "the only suitable worker is not claiming jobs".to_owned(),
+        workers => format!("none of the {workers} suitable workers is claiming jobs"),
     }
 }
 
 fn all_are(workers: usize, state: &str) -> String {
     match workers {
-        1 => format!("the one worker that could do it is {state}"),
-        workers => format!("all {workers} workers that could do it are {state}"),
+        1 => format!("the only suitable worker is {state}"),
+        workers => format!("all {workers} suitable workers are {state}"),
     }
 }
 
@@ -164,39 +150,39 @@ mod tests {
     }
 
     #[test]
-    fn without_a_worker_for_its_topic_it_waits_for_one() {
+    fn without_a_worker_for_its_topic_a_job_waits_for_one() {
         assert_eq!(judged(&[], &[]), (WaitReason::NoWorker, 0));
         assert_eq!(judged(&[], &[worker("test", &[], Some((0, 4)))]), (WaitReason::NoWorker, 0));
     }
 
     #[test]
-    fn capabilities_that_nobody_has_together_are_missing() {
+    fn capabilities_that_no_single_worker_has_are_missing() {
         let halves = [worker("build", &["gpu"], Some((0, 4))), worker("build", &["linux"], None)];
         assert_eq!(judged(&["gpu", "linux"], &halves), (WaitReason::Capability, 0));
         assert_eq!(judged(&["gpu"], &halves), (WaitReason::Turn, 1));
         let found = WaitingFor::judge(&job(&["gpu", "arm"]), 0, &halves, &Pools::default());
-        assert_eq!(found.detail, "2 workers serve the topic build; the nearest lacks arm");
+        assert_eq!(found.detail, "2 workers serve topic `build`; the closest match lacks arm");
     }
 
     #[test]
-    fn who_drains_does_not_count_and_who_is_full_does() {
+    fn a_draining_worker_does_not_count_and_a_busy_one_does() {
         let draining = LiveWorker { is_draining: true, ..worker("build", &[], Some((0, 4))) };
         assert_eq!(judged(&[], std::slice::from_ref(&draining)), (WaitReason::Draining, 0));
         let full = worker("build", &[], Some((4, 4)));
         assert_eq!(judged(&[], &[draining, full.clone()]), (WaitReason::Saturated, 1));
-        // One on HTTP would ask if it had room.
+        // An HTTP worker with capacity would claim.
         assert_eq!(judged(&[], &[full, worker("build", &[], None)]), (WaitReason::Saturated, 2));
     }
 
     #[test]
-    fn with_room_it_is_a_matter_of_turns() {
+    fn with_capacity_a_job_waits_for_its_turn() {
         assert_eq!(judged(&[], &[worker("build", &[], Some((3, 4)))]), (WaitReason::Turn, 1));
-        assert_eq!(turn(0), "it is the next of its queue");
-        assert_eq!(turn(12), "12 jobs of its queue go before it");
+        assert_eq!(turn(0), "it is next in its queue");
+        assert_eq!(turn(12), "12 jobs are ahead of it in its queue");
     }
 
     #[test]
-    fn a_pool_keeps_others_away() {
+    fn a_worker_outside_the_pool_does_not_count() {
         let pool =
             Pool { topics: ["build".parse().unwrap()].into(), requires: ["gpu".parse().unwrap()].into() };
         let pools = Pools::new([("large".to_owned(), pool)].into());

@@ -1,4 +1,4 @@
-//! A step of a run: where it stands, and how it may go on.
+//! The state of a step in a run.
 
 mod transition;
 
@@ -9,17 +9,17 @@ use crate::{JobId, StepId, Timestamp};
 
 pub use transition::{IllegalStep, StepEvent, StepStatus};
 
-/// A step, or one item of a step that fans out. A step that is not there yet is pending.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A step, or one item of a step that fans out. A step without a row is pending.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepRun {
     pub status: StepStatus,
     /// Dispatches so far. The next one has the next number.
     pub attempts: u32,
-    /// Failures that count against the step's retries: what a worker reports, and time-outs.
+    /// Failures that count against the step's retries: reported by a worker, or timeouts.
     pub failures: u32,
-    /// Dispatches whose worker was lost. They cost no retry, but not without end.
+    /// Dispatches whose worker was lost. They cost no retry, but have a limit of their own.
     pub losses: u32,
-    /// The last dispatch, open or not.
+    /// The last dispatch, open or ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
     /// Whether that dispatch may still report.
@@ -29,16 +29,16 @@ pub struct StepRun {
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// When the present try times out.
+    /// When the current attempt times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
-    /// When it goes on by itself: a retry, or the end of a delay.
+    /// When a retry is due or a delay ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Timestamp>,
-    /// For an item: the value that it was made for.
+    /// The list element, for an item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<Value>,
-    /// For a step that fans out: how far its items are.
+    /// The progress of its items, for a step that fans out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +47,11 @@ pub struct StepRun {
     pub error: Option<StepError>,
 }
 
-/// Counters instead of a list: an item that ends must not rewrite its siblings.
+/// Counters instead of a list, so that an item that ends does not rewrite its siblings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FanOut {
     pub total: u32,
-    /// The first item that was not dispatched yet.
+    /// The first item that is not dispatched yet.
     pub next: u32,
     /// Dispatched and not ended.
     pub open: u32,
@@ -62,66 +62,29 @@ pub struct FanOut {
 pub struct StepError {
     pub code: ErrorCode,
     pub message: String,
-    /// The step that it happened in: an item, for a step that fans out.
+    /// The failed step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorCode {
-    /// The worker reported it.
-    WorkerFailed,
-    TimedOut,
-    /// Too many dispatches in a row whose worker was lost.
-    WorkerLost,
-    OutputInvalid,
-    ExpressionFailed,
-    Rejected,
-    Cancelled,
-    /// A policy refused it before it reached a worker.
-    PolicyDenied,
-}
-
-impl ErrorCode {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WorkerFailed => "worker_failed",
-            Self::TimedOut => "timed_out",
-            Self::WorkerLost => "worker_lost",
-            Self::OutputInvalid => "output_invalid",
-            Self::ExpressionFailed => "expression_failed",
-            Self::Rejected => "rejected",
-            Self::Cancelled => "cancelled",
-            Self::PolicyDenied => "policy_denied",
-        }
-    }
-}
-
-impl Default for StepRun {
-    fn default() -> Self {
-        Self {
-            status: StepStatus::Pending,
-            attempts: 0,
-            failures: 0,
-            losses: 0,
-            job: None,
-            job_open: false,
-            started_at: None,
-            completed_at: None,
-            deadline_at: None,
-            wake_at: None,
-            item: None,
-            fan_out: None,
-            output: None,
-            error: None,
-        }
+crate::named_enum! {
+    pub enum ErrorCode {
+        /// The worker reported a failure.
+        WorkerFailed = "worker_failed",
+        TimedOut = "timed_out",
+        /// Too many dispatches in a row lost their worker.
+        WorkerLost = "worker_lost",
+        OutputInvalid = "output_invalid",
+        ExpressionFailed = "expression_failed",
+        Rejected = "rejected",
+        Cancelled = "cancelled",
+        /// A policy denied it before it reached a worker.
+        PolicyDenied = "policy_denied",
     }
 }
 
 impl StepRun {
-    /// The next moment at which something happens by itself.
+    /// When its retry, delay or timeout is due.
     #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         if self.status.is_settled() { None } else { self.wake_at.into_iter().chain(self.deadline_at).min() }

@@ -1,21 +1,21 @@
-//! The life of a step. `apply` is the only way a step changes status.
+//! The state machine of a step. `apply` is the only way to change its status.
 
-use serde::{Deserialize, Serialize};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    Pending,
-    Running,
-    /// An approval is open.
-    Waiting,
-    Succeeded,
-    Failed,
-    Denied,
-    Cancelled,
-    TimedOut,
-    /// Its condition did not hold, or nothing failed that it would have handled.
-    Skipped,
+crate::named_enum! {
+    #[derive(Default)]
+    pub enum StepStatus {
+        #[default]
+        Pending = "pending",
+        Running = "running",
+        /// An approval is open.
+        Waiting = "waiting",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Denied = "denied",
+        Cancelled = "cancelled",
+        TimedOut = "timed_out",
+        /// Its condition was false, or no step that it handles failed.
+        Skipped = "skipped",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum StepEvent {
     Cancel,
     TimeOut,
     Skip,
-    /// An operator wants another attempt.
+    /// An operator retries a dead letter.
     Retry,
 }
 
@@ -40,22 +40,10 @@ pub struct IllegalStep {
 }
 
 impl StepStatus {
-    pub const ALL: [Self; 9] = [
-        Self::Pending,
-        Self::Running,
-        Self::Waiting,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Denied,
-        Self::Cancelled,
-        Self::TimedOut,
-        Self::Skipped,
-    ];
-
     pub fn apply(self, event: StepEvent) -> Result<Self, IllegalStep> {
         use StepEvent as E;
         match (self, event) {
-            // A dispatch may wait for a person, and go on after it.
+            // A dispatch may wait for an approval and continue after it.
             (Self::Pending | Self::Waiting, E::Begin) => Ok(Self::Running),
             (Self::Pending | Self::Running, E::AskApproval) => Ok(Self::Waiting),
             (Self::Pending, E::Skip) => Ok(Self::Skipped),
@@ -69,7 +57,7 @@ impl StepStatus {
         }
     }
 
-    /// Whether nothing happens to it any more by itself.
+    /// Whether only an operator's retry can change it.
     #[must_use]
     pub fn is_settled(self) -> bool {
         match self {
@@ -83,27 +71,12 @@ impl StepStatus {
         }
     }
 
-    /// Whether it ended in a way that an error handler may answer.
+    /// Whether it ended in a way that an error handler can handle.
     #[must_use]
     pub fn is_failure(self) -> bool {
         match self {
             Self::Failed | Self::Denied | Self::Cancelled | Self::TimedOut => true,
             Self::Pending | Self::Running | Self::Waiting | Self::Succeeded | Self::Skipped => false,
-        }
-    }
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Denied => "denied",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-            Self::Skipped => "skipped",
         }
     }
 }
@@ -124,12 +97,12 @@ mod tests {
     ];
 
     #[test]
-    fn a_settled_step_refuses_every_event_but_a_retry_of_what_failed() {
+    fn a_settled_step_accepts_only_a_retry_after_a_failure() {
         for status in StepStatus::ALL.into_iter().filter(|status| status.is_settled()) {
             for event in EVENTS {
                 assert_eq!(status.apply(event), Err(IllegalStep { from: status, event }));
             }
-            // Who was denied an approval is not asked again.
+            // A denied step is not retried.
             let may_be_retried = status.is_failure() && status != StepStatus::Denied;
             assert_eq!(status.apply(StepEvent::Retry).is_ok(), may_be_retried, "{status:?}");
         }

@@ -1,4 +1,4 @@
-//! From document to compiled workflow: every reference, expression, template and schema is checked here, once.
+//! Compiles a workflow document and checks every reference, expression, template and schema.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -14,13 +14,13 @@ use crate::meta::{JobMeta, TAGS_MAX};
 use crate::retry::Backoff;
 use crate::{StepId, Topic, WorkflowId};
 
-/// A year: longer waits are a mistake in units.
+/// One year. A longer wait is probably a wrong unit.
 const SECONDS_MAX: f64 = 31_536_000.0;
 const RETRIES_MAX: u32 = 1_000;
 const NAME_CHARS_MAX: usize = 256;
 const DESCRIPTION_CHARS_MAX: usize = 8_192;
 
-/// A workflow that can run: one version of one document, checked and compiled.
+/// One compiled version of a workflow.
 #[derive(Debug, Clone)]
 pub struct Workflow {
     pub id: WorkflowId,
@@ -28,9 +28,9 @@ pub struct Workflow {
     pub timeout: Option<Duration>,
     pub input_schema: Option<Schema>,
     pub steps: BTreeMap<StepId, Step>,
-    /// Each step after all that it waits for.
+    /// Topological order.
     pub order: Vec<StepId>,
-    /// The steps that no other depends on: their outputs are the run's.
+    /// The steps that no other step depends on. Their outputs form the run's output.
     pub leaves: Vec<StepId>,
 }
 
@@ -38,10 +38,10 @@ pub struct Workflow {
 pub struct Step {
     pub kind: StepKind,
     pub depends_on: BTreeSet<StepId>,
-    /// Run only if this holds; otherwise the step is skipped.
+    /// If it is false, the step is skipped.
     pub condition: Option<Expression>,
     pub on_error: Option<StepId>,
-    /// The steps whose failure starts this one. A step with any of them runs only when one of them failed.
+    /// The steps whose failure starts this one. If not empty, the step runs only when one of them failed.
     pub handles: BTreeSet<StepId>,
     pub retries_max: u32,
     pub backoff: Backoff,
@@ -61,7 +61,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Where its jobs are queued, if it has any.
+    /// The topic of its jobs, if it has any.
     #[must_use]
     pub fn topic(&self) -> Option<&Topic> {
         match self {
@@ -87,7 +87,7 @@ pub enum Delay {
     Until(Template),
 }
 
-/// What is wrong with a document, and where.
+/// Why a workflow document is invalid, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct InvalidWorkflow {
@@ -109,7 +109,7 @@ impl Workflow {
     ) -> Result<Self, InvalidWorkflow> {
         check_texts(document)?;
         if !(1..=STEPS_MAX).contains(&document.steps.len()) {
-            let problem = format!("{} steps; a workflow has 1 to {STEPS_MAX}", document.steps.len());
+            let problem = format!("{} steps: use 1 to {STEPS_MAX}", document.steps.len());
             return Err(InvalidWorkflow::new("steps", problem));
         }
         let order = graph::order(&document.steps)?;
@@ -136,12 +136,12 @@ fn leaves(steps: &BTreeMap<StepId, StepDocument>) -> Vec<StepId> {
 
 fn check_texts(document: &WorkflowDocument) -> Result<(), InvalidWorkflow> {
     if !(1..=NAME_CHARS_MAX).contains(&document.name.chars().count()) {
-        return Err(InvalidWorkflow::new("name", format!("1 to {NAME_CHARS_MAX} characters")));
+        return Err(InvalidWorkflow::new("name", format!("use 1 to {NAME_CHARS_MAX} characters")));
     }
     if document.description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
         return Err(InvalidWorkflow::new(
             "description",
-            format!("at most {DESCRIPTION_CHARS_MAX} characters"),
+            format!("use at most {DESCRIPTION_CHARS_MAX} characters"),
         ));
     }
     Ok(())
@@ -154,14 +154,14 @@ fn compile_step(
     all: &BTreeMap<StepId, StepDocument>,
 ) -> Result<Step, InvalidWorkflow> {
     let place = |field: &str| format!("steps.{id}.{field}");
-    refuse_misplaced_fields(id, written)?;
+    reject_misplaced_fields(id, written)?;
     let handles =
         all.iter().filter(|(_, other)| other.on_error.as_ref() == Some(id)).map(|(id, _)| id.clone());
     let (retries_max, backoff) = retry(&place("retry"), written.retry.as_ref())?;
     Ok(Step {
         kind: compile_kind(workflow, id, written)?,
         depends_on: written.depends_on.iter().cloned().collect(),
-        // A condition step has its test in the same field; it is not a condition for running.
+        // The field of a condition step is its test, not a condition for running it.
         condition: match written.kind {
             StepType::Condition => None,
             StepType::Worker
@@ -182,8 +182,8 @@ fn compile_step(
     })
 }
 
-/// A field that its step type does not read is a misunderstanding; say so when the workflow is saved.
-fn refuse_misplaced_fields(id: &StepId, written: &StepDocument) -> Result<(), InvalidWorkflow> {
+/// Rejects fields that the step type does not use, so that a misunderstanding shows when the workflow is saved.
+fn reject_misplaced_fields(id: &StepId, written: &StepDocument) -> Result<(), InvalidWorkflow> {
     let kind = written.kind;
     let is_worker = kind == StepType::Worker;
     let takes_time = matches!(kind, StepType::Worker | StepType::Approval);
@@ -206,7 +206,7 @@ fn refuse_misplaced_fields(id: &StepId, written: &StepDocument) -> Result<(), In
     match fields.into_iter().find(|(_, present, allowed)| *present && !*allowed) {
         None => Ok(()),
         Some((field, ..)) => {
-            let problem = format!("a {} step has no such field here", kind.name());
+            let problem = format!("a {} step does not support this field", kind.name());
             Err(InvalidWorkflow::new(format!("steps.{id}.{field}"), problem))
         }
     }
@@ -236,22 +236,17 @@ fn compile_kind(
         StepType::Approval => Ok(StepKind::Approval { input }),
         StepType::Condition => match &written.condition {
             Some(test) => Ok(StepKind::Condition { test: expression(&place("condition"), test)? }),
-            None => {
-                Err(InvalidWorkflow::new(place("condition"), "a condition step needs an expression to test"))
-            }
+            None => Err(InvalidWorkflow::new(place("condition"), "a condition step requires an expression")),
         },
         StepType::Delay => delay(id, written).map(StepKind::Delay),
         StepType::Transform => match input {
             Some(input) => Ok(StepKind::Transform { input }),
-            None => Err(InvalidWorkflow::new(
-                place("input"),
-                "a transform step needs an input to make its output from",
-            )),
+            None => Err(InvalidWorkflow::new(place("input"), "a transform step requires an input")),
         },
         StepType::Notify => match input {
             Some(input) => Ok(StepKind::Notify { input }),
             None => {
-                Err(InvalidWorkflow::new(place("input"), "a notify step needs an input with its message"))
+                Err(InvalidWorkflow::new(place("input"), "a notify step requires an input with its message"))
             }
         },
     }
@@ -263,7 +258,7 @@ fn fan_out(id: &StepId, written: &StepDocument) -> Result<Option<FanOutRule>, In
         Some(None) => {
             return Err(InvalidWorkflow::new(
                 format!("steps.{id}.max_parallel"),
-                "at least 1, or leave it out",
+                "use at least 1, or omit it",
             ));
         }
         Some(bound) => bound,
@@ -276,10 +271,10 @@ fn delay(id: &StepId, written: &StepDocument) -> Result<Delay, InvalidWorkflow> 
     let place = |field: &str| format!("steps.{id}.{field}");
     match (written.delay_sec, &written.delay_until) {
         (Some(_), Some(_)) => {
-            Err(InvalidWorkflow::new(place("delay_until"), "give delay_sec or delay_until, not both"))
+            Err(InvalidWorkflow::new(place("delay_until"), "use delay_sec or delay_until, not both"))
         }
         (None, None) => {
-            Err(InvalidWorkflow::new(place("delay_sec"), "a delay step needs delay_sec or delay_until"))
+            Err(InvalidWorkflow::new(place("delay_sec"), "a delay step requires delay_sec or delay_until"))
         }
         (Some(_), None) => {
             Ok(Delay::For(seconds(&place("delay_sec"), written.delay_sec)?.unwrap_or_default()))
@@ -300,10 +295,13 @@ fn retry(place: &str, written: Option<&RetryDocument>) -> Result<(u32, Backoff),
         RetryDocument { max_retries: 0, initial_backoff_sec: 0.0, multiplier: 1.0, max_backoff_sec: 0.0 };
     let written = written.unwrap_or(&none);
     if written.max_retries > RETRIES_MAX {
-        return Err(InvalidWorkflow::new(format!("{place}.max_retries"), format!("at most {RETRIES_MAX}")));
+        return Err(InvalidWorkflow::new(
+            format!("{place}.max_retries"),
+            format!("use at most {RETRIES_MAX}"),
+        ));
     }
     if !(written.multiplier.is_finite() && (1.0..=100.0).contains(&written.multiplier)) {
-        return Err(InvalidWorkflow::new(format!("{place}.multiplier"), "a number from 1 to 100"));
+        return Err(InvalidWorkflow::new(format!("{place}.multiplier"), "use a number from 1 to 100"));
     }
     let initial = seconds(&format!("{place}.initial_backoff_sec"), Some(written.initial_backoff_sec))?;
     let cap = seconds(&format!("{place}.max_backoff_sec"), Some(written.max_backoff_sec))?;
@@ -319,20 +317,25 @@ fn meta(place: &str, written: Option<&JobMeta>) -> Result<JobMeta, InvalidWorkfl
     let Some(written) = written else { return Ok(JobMeta::default()) };
     for (field, tags) in [("risk_tags", &written.risk_tags), ("requires", &written.requires)] {
         if tags.len() > TAGS_MAX {
-            return Err(InvalidWorkflow::new(format!("{place}.{field}"), format!("at most {TAGS_MAX}")));
+            return Err(InvalidWorkflow::new(
+                format!("{place}.{field}"),
+                format!("use at most {TAGS_MAX} tags"),
+            ));
         }
     }
     Ok(written.clone())
 }
 
-/// A number of seconds; zero means none.
+/// A number of seconds. Zero counts as absent.
 fn seconds(place: &str, written: Option<f64>) -> Result<Option<Duration>, InvalidWorkflow> {
     match written {
         None => Ok(None),
         Some(seconds) if seconds.is_finite() && (0.0..=SECONDS_MAX).contains(&seconds) => {
             Ok(Some(Duration::from_secs_f64(seconds)).filter(|it| !it.is_zero()))
         }
-        Some(_) => Err(InvalidWorkflow::new(place, format!("a number of seconds from 0 to {SECONDS_MAX}"))),
+        Some(_) => {
+            Err(InvalidWorkflow::new(place, format!("use a number of seconds from 0 to {SECONDS_MAX}")))
+        }
     }
 }
 

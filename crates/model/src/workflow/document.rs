@@ -1,4 +1,4 @@
-//! A workflow as its author writes it. Unknown fields are refused: a misspelt one must not be ignored in silence.
+//! The user's form of a workflow. Unknown fields are rejected, so that a misspelled one is not silently ignored.
 
 use std::collections::BTreeMap;
 

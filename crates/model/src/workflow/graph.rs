@@ -1,4 +1,4 @@
-//! The order in which steps may run, and why a graph has none.
+//! Topological order of the steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use super::compile::InvalidWorkflow;
 use super::document::StepDocument;
 use crate::StepId;
 
-/// Steps in an order in which each comes after all that it waits for: its dependencies, and for an error handler the
-/// steps whose failure it handles.
+/// Orders the steps so that each comes after its dependencies and, for an error handler, after the steps that it
+/// handles.
 pub(super) fn order(steps: &BTreeMap<StepId, StepDocument>) -> Result<Vec<StepId>, InvalidWorkflow> {
     let mut waits_for = edges(steps)?;
     let mut ordered = Vec::with_capacity(steps.len());
@@ -28,10 +28,10 @@ pub(super) fn order(steps: &BTreeMap<StepId, StepDocument>) -> Result<Vec<StepId
     if waits_for.is_empty() {
         return Ok(ordered);
     }
-    let stuck: Vec<&str> = waits_for.keys().map(StepId::as_str).take(10).collect();
+    let cycle: Vec<&str> = waits_for.keys().map(StepId::as_str).take(10).collect();
     Err(InvalidWorkflow::new(
         "steps",
-        format!("the steps {} wait for each other in a cycle", stuck.join(", ")),
+        format!("the steps {} depend on each other in a cycle", cycle.join(", ")),
     ))
 }
 
@@ -44,7 +44,7 @@ fn edges(
         for dependency in &step.depends_on {
             if !steps.contains_key(dependency) {
                 let place = format!("steps.{id}.depends_on");
-                return Err(InvalidWorkflow::new(place, format!("there is no step {dependency}")));
+                return Err(InvalidWorkflow::new(place, format!("step {dependency} does not exist")));
             }
             before.insert(dependency.clone());
         }
@@ -54,7 +54,7 @@ fn edges(
         let Some(before) = waits_for.get_mut(handler) else {
             return Err(InvalidWorkflow::new(
                 format!("steps.{id}.on_error"),
-                format!("there is no step {handler}"),
+                format!("step {handler} does not exist"),
             ));
         };
         before.insert(id.clone());

@@ -1,4 +1,4 @@
-//! Workflows: the document that users write, and the compiled form that the engine runs.
+//! Workflows: the user's document and the compiled form that the engine runs.
 
 mod compile;
 mod document;
@@ -9,8 +9,7 @@ mod tests;
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
 pub use document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
 
-/// Names that an expression may begin with.
+/// Names that an expression can read.
 pub const ROOTS: [&str; 6] = ["input", "ctx", "steps", "item", "index", "error"];
 
-/// The most steps that a workflow may have.
 pub const STEPS_MAX: usize = 1_000;

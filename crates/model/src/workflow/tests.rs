@@ -1,4 +1,4 @@
-//! What a document may not say.
+//! Validation of workflow documents.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn problem(document: &Value) -> String {
         Err(error) => error.to_string(),
         Ok(document) => match Workflow::compile("w".parse().unwrap(), 1, &document) {
             Err(error) => error.to_string(),
-            Ok(_) => panic!("expected a refusal of {document:?}"),
+            Ok(_) => panic!("{document:?} must be rejected"),
         },
     }
 }
@@ -19,21 +19,24 @@ fn steps(steps: &Value) -> Value {
 }
 
 #[test]
-fn a_refusal_names_the_place_and_the_problem() {
+fn an_error_names_the_place_and_the_problem() {
     let worker = json!({"type": "worker", "topic": "t"});
     let cases = [
         (json!({"name": "w", "steps": {}}), "steps: 0 steps"),
-        (json!({"name": "", "steps": {"a": worker}}), "name: 1 to 256"),
+        (json!({"name": "", "steps": {"a": worker}}), "name: use 1 to 256"),
         (json!({"name": "w", "steps": {"a": worker}, "colour": 1}), "unknown field `colour`"),
         (steps(&json!({"a b": worker})), "step id \"a b\" is not valid"),
         (steps(&json!({"a": {"type": "magic"}})), "unknown variant `magic`"),
         (steps(&json!({"a": {"type": "worker", "topci": "t"}})), "unknown field `topci`"),
         (
             steps(&json!({"a": {"type": "worker", "depends_on": ["b"]}})),
-            "steps.a.depends_on: there is no step b",
+            "steps.a.depends_on: step b does not exist",
         ),
-        (steps(&json!({"a": {"type": "worker", "on_error": "b"}})), "steps.a.on_error: there is no step b"),
-        (steps(&json!({"a": {"type": "worker", "depends_on": ["a"]}})), "wait for each other in a cycle"),
+        (
+            steps(&json!({"a": {"type": "worker", "on_error": "b"}})),
+            "steps.a.on_error: step b does not exist",
+        ),
+        (steps(&json!({"a": {"type": "worker", "depends_on": ["a"]}})), "depend on each other in a cycle"),
         (
             steps(&json!({"a": {"type": "worker", "condition": "nope > 1"}})),
             "steps.a.condition: unknown name `nope`",
@@ -45,21 +48,24 @@ fn a_refusal_names_the_place_and_the_problem() {
         ),
         (
             steps(&json!({"a": {"type": "worker", "max_parallel": 2}})),
-            "steps.a.max_parallel: a worker step has no",
+            "steps.a.max_parallel: a worker step does not support",
         ),
-        (steps(&json!({"a": {"type": "delay"}})), "steps.a.delay_sec: a delay step needs"),
+        (steps(&json!({"a": {"type": "delay"}})), "steps.a.delay_sec: a delay step requires"),
         (
             steps(&json!({"a": {"type": "delay", "delay_sec": 1, "topic": "t"}})),
-            "steps.a.topic: a delay step has no",
+            "steps.a.topic: a delay step does not support",
         ),
-        (steps(&json!({"a": {"type": "delay", "delay_sec": -1}})), "steps.a.delay_sec: a number of seconds"),
+        (
+            steps(&json!({"a": {"type": "delay", "delay_sec": -1}})),
+            "steps.a.delay_sec: use a number of seconds",
+        ),
         (
             steps(&json!({"a": {"type": "delay", "delay_sec": 1e300}})),
-            "steps.a.delay_sec: a number of seconds",
+            "steps.a.delay_sec: use a number of seconds",
         ),
         (steps(&json!({"a": {"type": "delay", "delay_until": "soon"}})), "steps.a.delay_until:"),
-        (steps(&json!({"a": {"type": "condition"}})), "steps.a.condition: a condition step needs"),
-        (steps(&json!({"a": {"type": "transform"}})), "steps.a.input: a transform step needs"),
+        (steps(&json!({"a": {"type": "condition"}})), "steps.a.condition: a condition step requires"),
+        (steps(&json!({"a": {"type": "transform"}})), "steps.a.input: a transform step requires"),
         (
             steps(&json!({"a": {"type": "worker", "input": {"x": "${nope}"}}})),
             "steps.a.input: unknown name `nope`",
@@ -72,23 +78,23 @@ fn a_refusal_names_the_place_and_the_problem() {
         (steps(&json!({"a": {"type": "worker", "retry": {"multiplier": 0.5}}})), "steps.a.retry.multiplier:"),
     ];
     for (document, expected) in cases {
-        let told = problem(&document);
-        assert!(told.contains(expected), "{document}\n  told: {told}\n  expected: {expected}");
+        let found = problem(&document);
+        assert!(found.contains(expected), "{document}\n  found: {found}\n  expected: {expected}");
     }
 }
 
 #[test]
 fn a_cycle_through_an_error_handler_is_a_cycle() {
-    let told = problem(&steps(&json!({
+    let found = problem(&steps(&json!({
         "a": {"type": "worker", "on_error": "h", "depends_on": ["b"]},
         "b": {"type": "worker", "depends_on": ["h"]},
         "h": {"type": "worker"},
     })));
-    assert!(told.contains("cycle") && told.contains("a, b, h"), "{told}");
+    assert!(found.contains("cycle") && found.contains("a, b, h"), "{found}");
 }
 
 #[test]
-fn a_thousand_steps_are_the_most() {
+fn a_workflow_has_at_most_a_thousand_steps() {
     let many = |count: usize| -> Value {
         let step = |n: usize| (format!("s{n}"), json!({"type": "transform", "input": {}}));
         steps(&Value::Object((0..count).map(step).collect()))
@@ -99,7 +105,7 @@ fn a_thousand_steps_are_the_most() {
 }
 
 #[test]
-fn steps_come_after_what_they_wait_for() {
+fn steps_come_after_their_dependencies() {
     let document: WorkflowDocument = serde_json::from_value(steps(&json!({
         "z": {"type": "worker"},
         "a": {"type": "worker", "depends_on": ["z"]},

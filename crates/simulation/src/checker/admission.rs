@@ -1,8 +1,10 @@
 //! Who may start: the answer that every admission must have given.
 
 use interlock_backend::StoreError;
-use interlock_model::admission::{Admission, IdempotentIntent, StartRun};
-use interlock_model::{Fence, RunId, TenantId, Timestamp, WorkflowId};
+use interlock_backend::verbs::Admit;
+use interlock_model::admission::{IdempotentIntent, StartOutcome};
+use interlock_model::run::StartedFrom;
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
 
 use super::{Checker, runs};
 use crate::Invariant;
@@ -14,21 +16,6 @@ pub(super) struct Key {
     expires_at: Option<Timestamp>,
 }
 
-/// A start, as far as its answer depends on it.
-pub(crate) struct Asked {
-    run: RunId,
-    pub(super) tenant: TenantId,
-    workflow: WorkflowId,
-    version: u32,
-    key: Option<IdempotentIntent>,
-    /// The fence of the admission lock that it says it holds.
-    pub(super) hold: Option<Fence>,
-    is_rerun: bool,
-    is_repeat: bool,
-    /// What is written with the run, as if its first commit had been part of it.
-    first_turn: Option<runs::Turn>,
-}
-
 /// What the key alone says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ByKey {
@@ -37,24 +24,8 @@ pub(super) enum ByKey {
     Mismatch(RunId),
 }
 
-impl Asked {
-    pub(crate) fn of(start: &StartRun) -> Self {
-        Self {
-            run: start.run,
-            tenant: start.tenant.clone(),
-            workflow: start.workflow.clone(),
-            version: start.workflow_version,
-            key: start.intent.clone(),
-            hold: start.hold,
-            is_rerun: start.origin != interlock_model::run::StartedFrom::Request,
-            is_repeat: start.is_repeat,
-            first_turn: start.first_turn.as_ref().map(|turn| runs::Turn::first(start, turn)),
-        }
-    }
-}
-
 impl Checker {
-    pub(crate) fn admission(&mut self, asked: &Asked, answer: &Result<Admission, StoreError>) {
+    pub(crate) fn admission(&mut self, asked: &Admit, answer: &Result<StartOutcome, StoreError>) {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => return self.created_under_lock(asked, Some(error)),
@@ -62,52 +33,59 @@ impl Checker {
         let by_key = self.by_key(asked);
         let rows = self.tables.last_batch;
         match answer {
-            Admission::Admitted { run, .. } if rows == 0 => self.repeated(asked, *run),
-            Admission::Admitted { run, .. } => {
+            StartOutcome::Admitted { run, .. } if rows == 0 => self.repeated(asked, *run),
+            StartOutcome::Admitted { run, .. } => {
                 self.created_under_lock(asked, None);
                 self.admitted(asked, *run, by_key);
             }
-            Admission::Replayed { run, .. } => {
+            StartOutcome::Replayed { run, .. } => {
                 self.counts.replays += 1;
                 // A start whose reply was lost, and whose run was deleted before it was asked again, is told so.
-                let is_own = asked.is_repeat && *run == asked.run;
+                let is_own = asked.is_repeat && *run == asked.request.run;
                 let was_deleted = is_own && self.runs.get(run).is_some_and(|run| run.is_deleted);
                 let is_true = by_key == ByKey::Replay(*run) || was_deleted;
                 self.require(is_true, Invariant::OneRunPerKey, || {
                     format!(
                         "a replay in tenant {} names run {run}, which its key did not start",
-                        asked.tenant
+                        asked.request.tenant
                     )
                 });
             }
-            Admission::KeyReused { run, .. } => {
+            StartOutcome::KeyReused { run, .. } => {
                 self.counts.keys_reused += 1;
                 self.require(by_key == ByKey::Mismatch(*run), Invariant::OneRunPerKey, || {
                     format!(
                         "a start in tenant {} was refused for a key that run {run} does not have",
-                        asked.tenant
+                        asked.request.tenant
                     )
                 });
             }
-            Admission::AtCapacity { .. } => self.refused(asked, by_key),
-            Admission::DefinitionChanged { .. } => {
+            StartOutcome::AtCapacity { .. } => self.refused(asked, by_key),
+            StartOutcome::DefinitionChanged { .. } => {
                 self.counts.definitions_changed += 1;
                 let current = self.current_version(asked);
-                self.require(current != Some(asked.version), Invariant::NoNeedlessRefusal, || {
-                    format!("workflow {} of tenant {} has not changed", asked.workflow, asked.tenant)
-                });
+                self.require(
+                    current.is_none() || current != asked.version(),
+                    Invariant::NoNeedlessRefusal,
+                    || {
+                        format!(
+                            "workflow {} of tenant {} has not changed",
+                            asked.request.workflow, asked.request.tenant
+                        )
+                    },
+                );
             }
         }
-        if !matches!(answer, Admission::Admitted { .. }) {
+        if !matches!(answer, StartOutcome::Admitted { .. }) {
             self.require(rows == 0, Invariant::RefusalLeavesNoTrace, || {
-                format!("a start in tenant {} was not admitted and wrote {rows} rows", asked.tenant)
+                format!("a start in tenant {} was not admitted and wrote {rows} rows", asked.request.tenant)
             });
         }
     }
 
-    fn by_key(&self, asked: &Asked) -> ByKey {
-        let Some(intent) = &asked.key else { return ByKey::Fresh };
-        self.key_says(&asked.tenant, &asked.workflow, intent)
+    fn by_key(&self, asked: &Admit) -> ByKey {
+        let Some(intent) = &asked.request.intent else { return ByKey::Fresh };
+        self.key_says(&asked.request.tenant, &asked.request.workflow, intent)
     }
 
     pub(super) fn key_says(
@@ -126,37 +104,37 @@ impl Checker {
         }
     }
 
-    fn current_version(&self, asked: &Asked) -> Option<u32> {
-        self.tenants.get(&asked.tenant)?.versions.get(&asked.workflow).copied()
+    fn current_version(&self, asked: &Admit) -> Option<u32> {
+        self.tenants.get(&asked.request.tenant)?.versions.get(&asked.request.workflow).copied()
     }
 
     /// An admission that wrote nothing: the same request must have been admitted before.
-    fn repeated(&mut self, asked: &Asked, run: RunId) {
+    fn repeated(&mut self, asked: &Admit, run: RunId) {
         self.counts.admissions_repeated += 1;
-        let is_known = run == asked.run && self.runs.contains_key(&run);
+        let is_known = run == asked.request.run && self.runs.contains_key(&run);
         self.require(is_known, Invariant::AnswersAreTrue, || {
-            format!("tenant {} was told that run {run} is admitted, which never was", asked.tenant)
+            format!("tenant {} was told that run {run} is admitted, which never was", asked.request.tenant)
         });
     }
 
-    fn admitted(&mut self, asked: &Asked, run: RunId, by_key: ByKey) {
-        let id = &asked.tenant;
+    fn admitted(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        let id = &asked.request.tenant;
         let tenant = self.tenants.entry(id.clone()).or_default();
         let limits = tenant.limits.under(self.system);
         tenant.live.insert(run);
         let (live, max) = (tenant.live.len(), limits.runs_max as usize);
         let mut renewed = false;
-        if let Some(intent) = &asked.key {
+        if let Some(intent) = &asked.request.intent {
             let now = interlock_model::Clock::now(&self.clock);
             let expires_at = limits.key_retention.map(|time| now + time);
             let key = Key { run, fingerprint: intent.fingerprint.as_str().to_owned(), expires_at };
-            let name = (asked.workflow.clone(), intent.key.as_str().to_owned());
+            let name = (asked.request.workflow.clone(), intent.key.as_str().to_owned());
             renewed = tenant.keys.insert(name, key).is_some();
         }
         self.counts.admitted += 1;
         self.counts.admitted_at_the_edge += u64::from(live == max);
         self.counts.keys_renewed += u64::from(renewed);
-        self.counts.reruns += u64::from(asked.is_rerun);
+        self.counts.reruns += u64::from(asked.request.origin != StartedFrom::Request);
         self.require(live <= max, Invariant::Cap, || {
             format!("cap exceeded for tenant {id} ({live} > {max})")
         });
@@ -164,25 +142,25 @@ impl Checker {
             format!("run {run} of tenant {id} was started by a key that had started another")
         });
         let current = self.current_version(asked);
-        self.require(current == Some(asked.version), Invariant::AnswersAreTrue, || {
-            format!("run {run} of tenant {id} started with version {} and not {current:?}", asked.version)
+        self.require(current.is_some() && current == asked.version(), Invariant::AnswersAreTrue, || {
+            format!("run {run} of tenant {id} started with version {:?} and not {current:?}", asked.version())
         });
-        let before = self.runs.insert(run, runs::Run::admitted(asked.tenant.clone()));
+        let before = self.runs.insert(run, runs::Run::admitted(asked.request.tenant.clone()));
         self.require(before.is_none(), Invariant::OneRunPerStart, || {
             format!("run {run} of tenant {id} was created a second time")
         });
-        match &asked.first_turn {
+        match asked.first_turn() {
             Some(turn) => {
                 self.counts.first_turns += 1;
-                self.carry_out(turn);
+                self.carry_out(&runs::Turn::first(asked, turn));
             }
             None => self.counts.left_to_the_engine += 1,
         }
     }
 
-    fn refused(&mut self, asked: &Asked, by_key: ByKey) {
+    fn refused(&mut self, asked: &Admit, by_key: ByKey) {
         self.counts.refused += 1;
-        let id = &asked.tenant;
+        let id = &asked.request.tenant;
         let tenant = self.tenants.entry(id.clone()).or_default();
         let (live, max) = (tenant.live.len(), tenant.limits.under(self.system).runs_max as usize);
         self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
@@ -191,9 +169,9 @@ impl Checker {
         self.require(live >= max, Invariant::NoNeedlessRefusal, || {
             format!("tenant {id} was refused with {live} of {max} slots taken")
         });
-        let was_admitted = self.runs.get(&asked.run).is_some_and(|run| !run.is_deleted);
+        let was_admitted = self.runs.get(&asked.request.run).is_some_and(|run| !run.is_deleted);
         self.require(!was_admitted, Invariant::NoNeedlessRefusal, || {
-            format!("run {} of tenant {id} was admitted and is now refused", asked.run)
+            format!("run {} of tenant {id} was admitted and is now refused", asked.request.run)
         });
     }
 

@@ -1,7 +1,9 @@
 //! Results under the lock of their run: refused only while somebody holds it, and never forgotten once they were taken.
 
 use interlock_backend::StoreError;
-use interlock_backend::deliveries::{PutOff, PutOffAnswer, PutOffResult, ReportAndTake, ReportTaken};
+use interlock_backend::deliveries::{
+    DeferOutcome, DeferResult, DeferredResult, DeliverResult, DeliveryOutcome,
+};
 use interlock_backend::jobs::Report;
 use interlock_model::job::EndCause;
 use interlock_model::{Fence, JobId};
@@ -18,10 +20,10 @@ pub(super) struct Waiting {
 }
 
 impl Checker {
-    pub(crate) fn delivered(&mut self, report: &ReportAndTake, answer: &Result<ReportTaken, StoreError>) {
+    pub(crate) fn delivered(&mut self, report: &DeliverResult, answer: &Result<DeliveryOutcome, StoreError>) {
         let (job, fence, cause) = (&report.job, report.fence, report.outcome.cause());
         match answer {
-            Ok(ReportTaken::Busy) => {
+            Ok(DeliveryOutcome::Busy) => {
                 self.counts.results_busy += 1;
                 self.judge_write(("delivery", job, fence), true);
                 let is_held = self.is_held(job.run);
@@ -29,22 +31,22 @@ impl Checker {
                     format!("run {} is called busy, and nobody holds it", job.run)
                 });
             }
-            Ok(ReportTaken::AlreadyRecorded) => {
+            Ok(DeliveryOutcome::AlreadyRecorded) => {
                 self.reported((job, fence), cause, &Ok(Report::AlreadyRecorded));
             }
-            Ok(ReportTaken::Recorded(taken)) => {
+            Ok(DeliveryOutcome::Recorded(taken)) => {
                 self.reported((job, fence), cause, &Ok(Report::Recorded));
-                self.taken([&**taken], report.lease);
+                self.acquired([&**taken], report.lease);
             }
             Err(_) if self.contradicts(job, cause) => self.counts.contradictions_refused += 1,
             Err(error) => self.reported((job, fence), cause, &Err(error.clone())),
         }
     }
 
-    pub(crate) fn put_off(&mut self, asked: &PutOff, answer: &Result<PutOffAnswer, StoreError>) {
+    pub(crate) fn deferred(&mut self, asked: &DeferResult, answer: &Result<DeferOutcome, StoreError>) {
         let (job, fence, cause) = (&asked.job, asked.fence, asked.outcome.cause());
         match answer {
-            Ok(PutOffAnswer::PutOff) => {
+            Ok(DeferOutcome::Deferred) => {
                 self.counts.results_put_off += 1;
                 self.judge_write(("putting off", job, fence), true);
                 let known = self.waiting.get(job).copied();
@@ -57,7 +59,7 @@ impl Checker {
                     self.extend(job, asked.delay + asked.lease);
                 }
             }
-            Ok(PutOffAnswer::AlreadyRecorded) => {
+            Ok(DeferOutcome::AlreadyRecorded) => {
                 self.reported((job, fence), cause, &Ok(Report::AlreadyRecorded));
             }
             Err(_) if self.contradicts(job, cause) => self.counts.contradictions_refused += 1,
@@ -70,7 +72,7 @@ impl Checker {
         self.waiting.get(job).is_some_and(|known| known.cause != cause)
     }
 
-    pub(crate) fn results_due(&mut self, due: &[PutOffResult]) {
+    pub(crate) fn results_due(&mut self, due: &[DeferredResult]) {
         for result in due {
             self.counts.results_delivered_again += 1;
             let known = self.waiting.get(&result.job).copied();

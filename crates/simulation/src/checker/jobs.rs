@@ -57,8 +57,18 @@ impl Checker {
         });
     }
 
-    pub(crate) fn heartbeat(&mut self, job: &JobId, fence: Fence, answer: &Result<Heartbeat, StoreError>) {
+    pub(super) fn job_lease_extended(
+        &mut self,
+        (job, fence): (&JobId, Fence),
+        term: Option<LeaseTerm>,
+        answer: &Result<Heartbeat, StoreError>,
+    ) {
         let is_accepted = matches!(answer, Ok(Heartbeat::Extended { .. }));
+        if let (Some(LeaseTerm::For(term)), Some(Job::Held { ttl, .. })) =
+            (term, self.jobs.get_mut(job).filter(|_| is_accepted))
+        {
+            *ttl = term;
+        }
         self.judge_write(("heartbeat", job, fence), is_accepted);
         if let Err(StoreError::Fenced { .. }) = answer {
             self.counts.stale_heartbeats_refused += 1;
@@ -69,22 +79,6 @@ impl Checker {
             let end = now + *ttl;
             *until = if is_kept { end.max(*until) } else { end };
         }
-    }
-
-    /// From now on the lease is of another term, and heartbeats extend it by that.
-    pub(crate) fn held(
-        &mut self,
-        (job, fence): (&JobId, Fence),
-        term: LeaseTerm,
-        answer: &Result<Heartbeat, StoreError>,
-    ) {
-        let is_accepted = matches!(answer, Ok(Heartbeat::Extended { .. }));
-        if let (LeaseTerm::For(term), Some(Job::Held { ttl, .. })) =
-            (term, self.jobs.get_mut(job).filter(|_| is_accepted))
-        {
-            *ttl = term;
-        }
-        self.heartbeat(job, fence, answer);
     }
 
     pub(crate) fn progress(&mut self, job: &JobId, fence: Fence, answer: &Result<(), StoreError>) {

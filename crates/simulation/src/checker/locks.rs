@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_backend::StoreError;
-use interlock_backend::locks::{Acquire, Acquired, Turn};
+use interlock_backend::locks::{AcquireLock, Acquired, Turn};
 use interlock_model::lock::{CALLS_MAX, Grant, LockMode, LockName};
 use interlock_model::{Clock as _, Fence, LockRequest, LockToken, Timestamp};
 
@@ -60,7 +60,7 @@ impl Checker {
         self.lock(name).holders.iter().any(|grant| grant.fence == fence)
     }
 
-    pub(crate) fn lock_asked(&mut self, asked: &Acquire, answer: &Result<Turn<Acquired>, StoreError>) {
+    pub(crate) fn lock_asked(&mut self, asked: &AcquireLock, answer: &Result<Turn<Acquired>, StoreError>) {
         let now = self.clock.now();
         let Ok(Turn { answer, .. }) = answer else { return };
         let lock = self.lock(&asked.lock);
@@ -100,7 +100,7 @@ impl Checker {
         }
     }
 
-    fn lock_granted(&mut self, asked: &Acquire, grant: &Grant) {
+    fn lock_granted(&mut self, asked: &AcquireLock, grant: &Grant) {
         let lock = self.lock(&asked.lock);
         let all_share = lock.holders.iter().chain([grant]).all(|held| held.mode == LockMode::Shared);
         let is_alone = lock.holders.is_empty() || all_share;

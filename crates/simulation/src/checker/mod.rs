@@ -7,6 +7,7 @@ mod approvals;
 mod deliveries;
 mod end;
 mod jobs;
+mod judged;
 mod locks;
 mod reservations;
 mod rows;
@@ -25,10 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::log::Log;
 use crate::{Bug, Failure, Invariant, Summary};
 
-pub(crate) use admission::Asked;
 pub(crate) use end::OPEN;
+pub(crate) use judged::Judged;
 pub(crate) use rows::Write;
-pub(crate) use runs::Turn;
 
 /// The checker, as everybody holds it.
 #[derive(Clone)]

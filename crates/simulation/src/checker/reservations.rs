@@ -1,17 +1,22 @@
 //! Keys that are reserved, and creates that are made, under a tenant's admission lock.
 
 use interlock_backend::StoreError;
-use interlock_backend::reservations::{Reserve, Reserved};
+use interlock_backend::reservations::{ReserveIdempotencyKey, Reserved};
+use interlock_backend::verbs::Admit;
 use interlock_model::lock::LockName;
 use interlock_model::{Fence, TenantId};
 
+use super::Checker;
 use super::admission::ByKey;
-use super::{Asked, Checker};
 use crate::Invariant;
 
 impl Checker {
-    pub(crate) fn key_reserved(&mut self, asked: &Reserve, answer: &Result<Reserved, StoreError>) {
-        let Reserve { tenant, workflow, intent, fence, .. } = asked;
+    pub(crate) fn key_reserved(
+        &mut self,
+        asked: &ReserveIdempotencyKey,
+        answer: &Result<Reserved, StoreError>,
+    ) {
+        let ReserveIdempotencyKey { tenant, workflow, intent, fence, .. } = asked;
         let by_key = self.key_says(tenant, workflow, intent);
         let is_true = match answer {
             Ok(Reserved::Granted) => {
@@ -29,11 +34,11 @@ impl Checker {
     }
 
     /// A run was created, or not, by somebody who says that it holds the lock.
-    pub(super) fn created_under_lock(&mut self, asked: &Asked, error: Option<&StoreError>) {
-        let Some(fence) = asked.hold else { return };
+    pub(super) fn created_under_lock(&mut self, asked: &Admit, error: Option<&StoreError>) {
+        let Some(fence) = asked.admission_fence else { return };
         match error {
-            None => self.judge_hold("create", &asked.tenant, fence),
-            Some(_) => self.judge_refusal("create", &asked.tenant, fence, error),
+            None => self.judge_hold("create", &asked.request.tenant, fence),
+            Some(_) => self.judge_refusal("create", &asked.request.tenant, fence, error),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use interlock_backend::Verb as _;
 use interlock_backend::local::Table;
+use interlock_backend::verbs::DeleteRun;
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use interlock_model::tenant::Tenant;
@@ -109,7 +111,7 @@ impl Checker {
             _ => {}
         }
         if value.is_none() && matches!(table, Table::Starts | Table::Heads | Table::Timeline) {
-            self.require(action == "delete a run", Invariant::NothingBreaks, || {
+            self.require(action == DeleteRun::ACTION, Invariant::NothingBreaks, || {
                 format!("{} {key} was removed to {action}", table.name())
             });
         }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use interlock_backend::StoreError;
-use interlock_backend::runs::{Commit, Committed, Taken};
-use interlock_model::admission::{FirstTurn, StartRun};
+use interlock_backend::runs::{AcquiredRun, Commit, Committed};
+use interlock_backend::verbs::Admit;
+use interlock_model::admission::FirstTurn;
 use interlock_model::history::EventKind;
 use interlock_model::run::RunStatus;
 use interlock_model::{Clock, Fence, JobId, RunId, TenantId, Timestamp};
@@ -28,7 +29,7 @@ impl Run {
 }
 
 /// A commit, as far as its answer depends on it.
-pub(crate) struct Turn {
+pub(super) struct Turn {
     tenant: TenantId,
     run: RunId,
     fence: Fence,
@@ -42,10 +43,10 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn first(start: &StartRun, turn: &FirstTurn) -> Self {
+    pub(super) fn first(admit: &Admit, turn: &FirstTurn) -> Self {
         Self {
-            tenant: start.tenant.clone(),
-            run: start.run,
+            tenant: admit.request.tenant.clone(),
+            run: admit.request.run,
             fence: Fence::NONE,
             version: 0,
             status: turn.head.status,
@@ -57,7 +58,7 @@ impl Turn {
         }
     }
 
-    pub(crate) fn of(commit: &Commit) -> Self {
+    pub(super) fn of(commit: &Commit) -> Self {
         Self {
             tenant: commit.tenant.clone(),
             run: commit.run,
@@ -74,7 +75,7 @@ impl Turn {
 }
 
 impl Checker {
-    pub(crate) fn taken<'a>(&mut self, taken: impl IntoIterator<Item = &'a Taken>, lease: Duration) {
+    pub(super) fn acquired<'a>(&mut self, taken: impl IntoIterator<Item = &'a AcquiredRun>, lease: Duration) {
         let now = self.clock.now();
         for taken in taken {
             let (id, run) = (&taken.start.tenant, taken.start.run);
@@ -102,7 +103,7 @@ impl Checker {
     }
 
     /// A holder asked to keep its run for so long from now.
-    pub(crate) fn kept(&mut self, (run, fence): (RunId, Fence), lease: Duration) {
+    pub(super) fn run_lease_extended(&mut self, (run, fence): (RunId, Fence), lease: Duration) {
         let until = self.clock.now() + lease;
         if let Some(run) = self.runs.get_mut(&run) {
             run.holder = run.holder.map(|held| if held.0 == fence { (fence, until) } else { held });
@@ -114,13 +115,13 @@ impl Checker {
         self.runs.get(&run).is_some_and(|run| run.holder.is_some_and(|(_, until)| now < until))
     }
 
-    pub(crate) fn let_go(&mut self, run: RunId, fence: Fence) {
+    pub(super) fn run_released(&mut self, run: RunId, fence: Fence) {
         if let Some(run) = self.runs.get_mut(&run) {
             run.holder = run.holder.filter(|(held, _)| *held != fence);
         }
     }
 
-    pub(crate) fn committed(&mut self, turn: &Turn, answer: &Result<Committed, StoreError>) {
+    pub(super) fn committed(&mut self, turn: &Turn, answer: &Result<Committed, StoreError>) {
         let (id, run) = (&turn.tenant, turn.run);
         let model = self.runs.get(&run).filter(|run| !run.is_deleted);
         let is_holder = model.is_some_and(|run| {
@@ -179,7 +180,7 @@ impl Checker {
     }
 
     /// A run was deleted on request: of all that it was, only its key stays.
-    pub(crate) fn deleted(&mut self, id: &TenantId, run: RunId) {
+    pub(super) fn deleted(&mut self, id: &TenantId, run: RunId) {
         let Some(model) = self.runs.get_mut(&run) else { return };
         let was_deleted = std::mem::replace(&mut model.is_deleted, true);
         model.holder = None;

@@ -1,6 +1,6 @@
--- The tenant's admission lock, as those who must hold it see it. See `lock_record.lua`.
+-- The tenant's admission lock, as its holders see it. See `lock_record.lua`.
 --
--- The last fence that it was granted under, and whether somebody holds it under this one now.
+-- The last fence that it was granted under, and whether it is held under this one now.
 local function admission_lock(fence)
   local id = '%admission'
   local last = tonumber(redis.call('HGET', key('wf:lock', id), 'fence') or '0')

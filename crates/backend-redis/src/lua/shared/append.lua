@@ -1,29 +1,18 @@
--- Puts as many arguments as the next one says behind the timeline, in as few commands as Lua's stack allows.
+-- Puts events behind the timeline, in as few commands as Lua's stack allows.
 local function append_events(run, events)
-  for _ = 1, number() do
-    events[#events + 1] = argument()
-    if #events == 1000 then
-      redis.call('RPUSH', key('wf:timeline', run), unpack(events))
-      events = {}
-    end
-  end
-  if #events > 0 then
-    redis.call('RPUSH', key('wf:timeline', run), unpack(events))
+  for from = 1, #events, 1000 do
+    redis.call('RPUSH', key('wf:timeline', run), unpack(events, from, math.min(from + 999, #events)))
   end
 end
 
--- The same for steps: name and document of each.
-local function write_steps(run)
+-- The same for steps.
+local function write_steps(run, steps)
   local fields = {}
-  for _ = 1, number() do
-    fields[#fields + 1] = argument()
-    fields[#fields + 1] = argument()
-    if #fields == 1000 then
-      redis.call('HSET', key('wf:steps', run), unpack(fields))
-      fields = {}
-    end
+  for _, step in ipairs(steps) do
+    fields[#fields + 1] = step.key
+    fields[#fields + 1] = step.document
   end
-  if #fields > 0 then
-    redis.call('HSET', key('wf:steps', run), unpack(fields))
+  for from = 1, #fields, 1000 do
+    redis.call('HSET', key('wf:steps', run), unpack(fields, from, math.min(from + 999, #fields)))
   end
 end

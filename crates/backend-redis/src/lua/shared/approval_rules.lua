@@ -1,3 +1,4 @@
+-- needs: inspection
 -- What must be true of what waits for people: approvals and dead letters.
 local function verdict_on(approval)
   return look('HGET', key('wf:approval', approval), 'verdict')
@@ -13,7 +14,7 @@ rules.approval_of_ended_run = { {
     return verdict ~= 'open' and 'the list of open approvals names one that is not open'
       or state ~= 'live' and 'the approval is open, and its run has ended or is not there'
   end,
-  mends = function(approval)
+  repairs = function(approval)
     if verdict_on(approval) == 'open' then
       redis.call('HSET', key('wf:approval', approval), 'state', '"withdrawn"', 'verdict', 'withdrawn')
     end
@@ -27,7 +28,7 @@ rules.approval_of_ended_run = { {
     return verdict_on(approval) == 'open' and is_scored('wf:approvals:open', approval) == false
       and state_of_run(run_of(approval)) == 'ended' and 'the approval is open, and its run has ended'
   end,
-  mends = function(approval)
+  repairs = function(approval)
     redis.call('HSET', key('wf:approval', approval), 'state', '"withdrawn"', 'verdict', 'withdrawn')
   end,
 } }
@@ -40,7 +41,7 @@ rules.approval_not_listed = { {
     return verdict_on(approval) == 'open' and is_scored('wf:approvals:open', approval) == false
       and state_of_run(run_of(approval)) == 'live' and 'the approval is open and in no list'
   end,
-  mends = function(approval)
+  repairs = function(approval)
     redis.call('ZADD', key('wf:approvals:open'), 0, approval)
   end,
 } }

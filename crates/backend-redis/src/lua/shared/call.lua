@@ -1,25 +1,16 @@
--- What every script begins with: who is asked for, and what time it is.
+-- What every script begins with: its arguments by name, the time, and how it answers.
 --
--- ARGV: 1 prefix of all keys, 2 the hash tag of the tenant, or of what belongs to none, 3 prefix of locks that people
--- read, 4 the time in milliseconds (empty: the server's own), 5 the fence that the next one must exceed, 6 the id of
--- this request, 7 whether it was asked before, 8 whether this is a Cluster. What follows is the verb's own and is read
--- with argument().
+-- Every call has: `prefix` of all keys, `tag` (the hash tag of the tenant, or of what belongs to none), `lock_prefix`
+-- of locks that people read, `now` in milliseconds (absent: the server's own clock), `fence_floor` that the next fence
+-- must exceed, `request` (the id of this call), `is_repeat` (it was sent before, and its answer was lost),
+-- `is_cluster`.
 --
 -- Documents are opaque here: Lua would round their numbers and turn empty lists into objects. What a script must know
--- of them stands in fields beside them. A number leaves only through integer(): '..' and cjson keep 14 digits.
-local prefix, tag, lock_prefix = ARGV[1], ARGV[2], ARGV[3]
-local fence_floor = tonumber(ARGV[5])
-local request, is_repeat, is_cluster = ARGV[6], ARGV[7] == '1', ARGV[8] == '1'
-local position = 8
-
-local function argument()
-  position = position + 1
-  return ARGV[position]
-end
-
-local function number()
-  return tonumber(argument())
-end
+-- of them stands in fields beside them. In text a number is written by integer(): '..' and cjson keep 14 digits.
+local call = cmsgpack.unpack(ARGV[1])
+local prefix, tag, lock_prefix = call.prefix, call.tag, call.lock_prefix
+local fence_floor = call.fence_floor or 0
+local request, is_repeat, is_cluster = call.request, call.is_repeat, call.is_cluster
 
 local function integer(value)
   return string.format('%.0f', value)
@@ -30,13 +21,11 @@ local function sortable(time)
   return string.format('%015.0f', time)
 end
 
-local is_own_clock = ARGV[4] == ''
-local now
+local is_own_clock = not call.now
+local now = call.now
 if is_own_clock then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-else
-  now = tonumber(ARGV[4])
 end
 
 -- A key of this tenant. All of them share its hash tag, so they live on one node.
@@ -47,5 +36,37 @@ local function key(name, suffix)
   return prefix .. name .. ':' .. tag
 end
 
+-- Fields of a hash, by name. What is absent is nil.
+local function read_fields(name, ...)
+  local names, values, found = { ... }, redis.call('HMGET', name, ...), {}
+  for index, field in ipairs(names) do
+    found[field] = values[index] or nil
+  end
+  return found
+end
+
+-- A document that comes as its text before and after one time.
+local function at_time(document, time)
+  return document.before .. integer(time) .. document.after
+end
+
 -- An answer stops growing there: Redis does nothing else while it puts one together, and it must arrive in time.
 local answer_bytes_max = 4 * 1024 * 1024
+
+-- The answer of a verb, by name. What is false or nil is absent.
+local function answer(values)
+  return cmsgpack.pack(values or {})
+end
+
+local function missing()
+  return answer({ refused = 'missing' })
+end
+
+-- The fence that is current, and the caller's, if the caller itself does not know it.
+local function fenced(current, held)
+  return answer({ refused = 'fenced', current = current, held = held })
+end
+
+local function conflict(reason)
+  return answer({ refused = 'conflict', reason = reason })
+end

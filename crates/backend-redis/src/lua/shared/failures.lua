@@ -13,15 +13,15 @@ local function is_refusal_of_redis(reason)
   return false
 end
 
--- Runs a verb. What it finds damaged is told as that: somebody has to look at it, and asking again is in vain.
+-- Runs a verb. Damaged data is reported as such: a person has to look at it, and repeating the call is in vain.
 local function guarded(verb)
-  local is_done, answer = pcall(verb)
+  local is_done, reply = pcall(verb)
   if is_done then
-    return answer
+    return reply
   end
-  local reason = reason_of(answer)
+  local reason = reason_of(reply)
   if is_refusal_of_redis(reason) then
     return redis.error_reply(reason)
   end
-  return { 'damaged', reason }
+  return answer({ refused = 'damaged', reason = reason })
 end

@@ -1,5 +1,5 @@
--- What a request that hands out jobs was given when it was asked first: its answer went astray, and it is told the same.
--- One word tells what kind of request it is.
+-- The jobs that a call was given when it was sent first: its answer was lost, and the repeated call gets the same.
+-- `kind` names the kind of call.
 local function given_before(kind)
   if not is_repeat then
     return nil

@@ -32,7 +32,7 @@ local function live_key(name)
   return record
 end
 
--- Writes it for so long; without a time, for ever. On a test's clock it does not end by itself.
+-- Writes it for this long; without a time, for ever. On a test's clock it does not expire by itself.
 local function write_key_record(name, record, lasts)
   if lasts and is_own_clock then
     redis.call('SET', name, record, 'PX', integer(math.max(lasts, 1)))

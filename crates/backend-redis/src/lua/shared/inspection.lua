@@ -1,27 +1,28 @@
+-- needs: status
 -- Looking at what is written, whatever it is. A rule has one or more looks, each with: where it looks (`over`), what is
--- wrong with one subject (`finds`: a sentence, or nothing; then, where nobody but a person can mend it, why), and
--- how it is put right (`mends`).
+-- wrong with one subject (`finds`: a sentence, or nothing; then, where only a person can repair it, why), and
+-- how it is repaired (`repairs`).
 --
--- Every call begins with: the invariant, how late is not late yet, how many dead letters are too many, for how long
--- keys are judged, and the instances that were not heard of.
-local invariant, grace, letters_told_from, keys_judged_for = argument(), number(), number(), number()
+-- Every call has: the invariant, how late is not late yet, how many dead letters are too many, for how long keys are
+-- judged, and the instances that are gone.
+local grace, letters_told_from, keys_judged_for = call.grace, call.letters_told_from, call.keys_judged_for
 local gone_instances = {}
-for _ = 1, number() do
-  gone_instances[argument()] = true
+for _, instance in ipairs(call.gone_instances) do
+  gone_instances[instance] = true
 end
 local rules = {}
 
 -- Of the documents that the answer holds.
-local told_bytes = 0
+local answered_bytes = 0
 
--- The answer of a command: false if nothing is there, nil if what is there is of another kind. That is told once, as a
--- row that is damaged.
+-- The reply of a command: false if nothing is there, nil if what is there is of another kind. That is reported once, as
+-- a damaged row.
 local function look(...)
-  local answer = redis.pcall(...)
-  if type(answer) == 'table' and answer.err then
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
     return nil
   end
-  return answer
+  return reply
 end
 
 -- Members of a list in the order of their bytes, after one of them: they, and where the next page begins.
@@ -35,15 +36,15 @@ end
 
 -- What SSCAN, HSCAN and ZSCAN tell, every `step`-th of it, and where the next page begins.
 local function scanned(command, name, after, limit, step)
-  local answer = look(command, name, after == '' and '0' or after, 'COUNT', limit)
-  if not answer then
+  local reply = look(command, name, after == '' and '0' or after, 'COUNT', limit)
+  if not reply then
     return {}, nil
   end
   local members = {}
-  for index = 1, #answer[2], step do
-    members[#members + 1] = answer[2][index]
+  for index = 1, #reply[2], step do
+    members[#members + 1] = reply[2][index]
   end
-  return members, answer[1] ~= '0' and answer[1] or nil
+  return members, reply[1] ~= '0' and reply[1] or nil
 end
 
 local function over_scored(name)
@@ -63,7 +64,7 @@ local function over_runs(pick)
   return function(after, limit)
     local run, place = string.match(after, '^(%S*) ?(%S*)$')
     local subjects, looked_at = {}, 0
-    while looked_at < limit and told_bytes <= answer_bytes_max do
+    while looked_at < limit and answered_bytes <= answer_bytes_max do
       if place == '' then
         local from = run == '' and '-' or '(' .. run
         run = (look('ZRANGE', key('wf:runs'), from, '+', 'BYLEX', 'LIMIT', 0, 1) or {})[1]
@@ -88,9 +89,9 @@ local function over_keys(name)
   return function(after, limit)
     local place, suffixes = after == '' and '0' or after, {}
     for _ = 1, 10 do
-      local answer = look('SCAN', place, 'MATCH', front .. '*', 'COUNT', limit)
-      place = answer[1]
-      for _, found in ipairs(answer[2]) do
+      local reply = look('SCAN', place, 'MATCH', front .. '*', 'COUNT', limit)
+      place = reply[1]
+      for _, found in ipairs(reply[2]) do
         suffixes[#suffixes + 1] = string.sub(found, #front + 1)
       end
       if place == '0' or #suffixes >= limit then
@@ -120,4 +121,12 @@ end
 
 local function is_scored(name, member)
   return look('ZSCORE', key(name), member)
+end
+
+-- The cursor of the next page: the number of a look, and the place in it.
+local function page_after(looks, index, next_place)
+  if next_place then
+    return integer(index) .. ' ' .. next_place
+  end
+  return looks[index + 1] and integer(index + 1) .. ' ' or nil
 end

@@ -1,8 +1,9 @@
--- The lock on a job, readable by GET. The lease in the job's own hash is the truth, and this tells it: what an operator
--- deletes is written again with the next heartbeat, what somebody else has written is neither changed nor deleted.
+-- needs: visible
+-- The lock on a job, readable by GET. The lease in the job's own hash is the truth, and this shows it: what an operator
+-- deletes is written again with the next heartbeat, a foreign value is neither changed nor deleted.
 --
--- Takes the lock for a lease that begins. Not if there is any value: each dispatch is a job of its own, so that it is
--- somebody else's, who does not want the job to be given out.
+-- Acquires the lock for a lease that begins. Not if there is any value: each dispatch is a job of its own, so that the
+-- value is foreign, and its writer does not want the job to be given out.
 local function take_job_lock(job, lease, lasts)
   local name, value = lock_key('scheduler:job', job), lease_text(unpack(lease))
   if is_own_clock then

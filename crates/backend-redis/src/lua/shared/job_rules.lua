@@ -1,3 +1,4 @@
+-- needs: order, queue, jobs, inspection
 -- What must be true of jobs: in the list of all, in a queue or with a worker, or ended.
 local function read_job(job)
   local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off',
@@ -49,7 +50,7 @@ rules.lease_without_job = { {
       or job.is_ended and 'a lease is on a job that has ended'
       or not job.fence and 'a lease is on a job that no worker has'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('ZREM', key('wf:leases'), id)
   end,
 }, {
@@ -59,7 +60,7 @@ rules.lease_without_job = { {
     return job and job.is_ended and job.fence and not is_scored('wf:leases', id)
       and 'the job has ended and has a lease still'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('HDEL', key('wf:job', id), unpack(lease_fields))
   end,
 } }
@@ -75,7 +76,7 @@ rules.lease_not_indexed = { {
     return ends_at ~= nil and tonumber(ends_at) ~= tonumber(job.expires_at)
       and 'nobody would notice when the lease of the job runs out'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('ZADD', key('wf:leases'), redis.call('HGET', key('wf:job', id), 'expires_at'), id)
   end,
 } }
@@ -94,7 +95,7 @@ rules.job_in_no_index = { {
     local queue, place = queued_at(job)
     return look('ZSCORE', queue, place) == false and 'the job is open, in no queue and with no worker'
   end,
-  mends = function(id)
+  repairs = function(id)
     local job = read_job(id)
     if job.held then
       redis.call('ZADD', key('wf:held'), job.held_until, id)
@@ -141,7 +142,7 @@ rules.queue_entry_without_job = { {
       or job.held and 'a queue names a job that is held'
       or (queue ~= key('wf:queue', name) or own_place ~= place) and 'a queue names a job at a place that is not its own'
   end,
-  mends = function(_, where)
+  repairs = function(_, where)
     local name, place = string.match(where, '^(%S+) (%S+)$')
     redis.call('ZREM', key('wf:queue', name), place)
   end,
@@ -154,7 +155,7 @@ rules.job_not_listed = { {
     return job and job.is_there and is_scored('wf:jobs', listed_at(job)) == false
       and 'the job is not in the list of jobs'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('ZADD', key('wf:jobs'), 0, listed_at(read_job(id)))
   end,
 }, {
@@ -164,7 +165,7 @@ rules.job_not_listed = { {
     return job and job.is_there and (state == 'live' or state == 'ended')
       and look('SISMEMBER', key('wf:run:jobs', run_of(id)), id) == 0 and 'the job is not in the list of its run\'s jobs'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('SADD', key('wf:run:jobs', run_of(id)), id)
   end,
 } }
@@ -176,7 +177,7 @@ rules.job_of_ended_run = { {
     return job and job.is_open and (state == 'gone' and 'the job is open, and its run is not there'
       or state == 'ended' and 'the job is open, and its run has ended')
   end,
-  mends = function(id)
+  repairs = function(id)
     end_job(id, 'revoked')
   end,
 } }
@@ -188,7 +189,7 @@ rules.kept_result_not_due = { {
     return job and is_scored('wf:put_off', id)
       and (not job.is_open or not job.put_off) and 'a result is due for a job that is not open or has none'
   end,
-  mends = function(id)
+  repairs = function(id)
     redis.call('ZREM', key('wf:put_off'), id)
   end,
 }, {
@@ -201,7 +202,7 @@ rules.kept_result_not_due = { {
     return job.is_open and 'a result is kept for another delivery, and is never due'
       or 'a result is kept for a job that has ended'
   end,
-  mends = function(id)
+  repairs = function(id)
     if read_job(id).is_open then
       redis.call('ZADD', key('wf:put_off'), integer(now), id)
     else

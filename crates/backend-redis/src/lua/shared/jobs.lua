@@ -1,28 +1,26 @@
--- Writes a new job down, in no queue yet: id, topic, deadline (or empty), what it requires as one word (or empty), by how
--- much its priority moves it, and the job itself. Its id, topic, kind and by how much it is moved.
-local function write_job(run)
-  local job, topic, deadline, kind, moved, document =
-    argument(), argument(), argument(), argument(), number(), argument()
-  local hash = key('wf:job', job)
-  redis.call('HSET', hash, 'job', document, 'topic', topic, 'created_at', integer(now), 'deadline_at', deadline)
-  if kind ~= '' then
-    redis.call('HSET', hash, 'kind', kind)
+-- needs: fence, job_lock, queue
+-- Writes a new job down, in no queue yet.
+local function write_job(run, new)
+  local hash = key('wf:job', new.job)
+  redis.call('HSET', hash, 'job', new.document, 'topic', new.topic, 'created_at', integer(now),
+    'deadline_at', new.deadline_at and integer(new.deadline_at) or '')
+  if new.kind then
+    redis.call('HSET', hash, 'kind', new.kind)
   end
-  if moved ~= 0 then
-    redis.call('HSET', hash, 'moved', integer(moved))
+  if new.moved ~= 0 then
+    redis.call('HSET', hash, 'moved', integer(new.moved))
   end
-  redis.call('ZADD', key('wf:jobs'), 0, sortable(now) .. '/' .. job)
-  redis.call('SADD', key('wf:run:jobs', run), job)
-  return job, topic, kind, moved
+  redis.call('ZADD', key('wf:jobs'), 0, sortable(now) .. '/' .. new.job)
+  redis.call('SADD', key('wf:run:jobs', run), new.job)
 end
 
 -- Puts a new job into the queue of its topic and kind.
-local function dispatch(run)
-  local job, topic, kind, moved = write_job(run)
-  stand_in_line(job, now, topic, kind, moved)
+local function dispatch(run, new)
+  write_job(run, new)
+  put_in_queue(new.job, now, new.topic, new.kind, new.moved)
 end
 
--- Holds a job for a reason until then; for ever, if no time is given: a person is asked.
+-- Holds a job for a reason until a time; without one, until a person has decided.
 local function write_hold(job, reason, detail, until_time)
   local hash = key('wf:job', job)
   local before = redis.call('HMGET', hash, 'held', 'held_looks')
@@ -46,13 +44,13 @@ local function unhold(job)
   redis.call('HDEL', key('wf:job', job), 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
 end
 
--- Writes a new job down, in no queue, due to be looked at: as for dispatch, and what is to be decided.
-local function hold(run)
-  local job = write_job(run)
-  write_hold(job, 'policy_pending', argument(), now)
+-- Writes a new job down, in no queue, to be decided by the policy at once.
+local function hold(run, new)
+  write_job(run, new)
+  write_hold(new.job, 'policy_pending', new.detail, now)
 end
 
--- Withdraws the question that is asked under this job's id, if it is open.
+-- Withdraws the approval of this job, if it is open.
 local function withdraw_approval(job)
   if redis.call('HGET', key('wf:approval', job), 'verdict') == 'open' then
     redis.call('HSET', key('wf:approval', job), 'state', '"withdrawn"', 'verdict', 'withdrawn')
@@ -60,41 +58,40 @@ local function withdraw_approval(job)
   end
 end
 
--- Opens an approval: its job's id and the question.
-local function open_approval(run)
-  local job, document = argument(), argument()
-  redis.call('HSET', key('wf:approval', job), 'approval', document, 'state', '"open"', 'verdict', 'open')
-  redis.call('ZADD', key('wf:approvals:open'), 0, job)
-  redis.call('SADD', key('wf:run:approvals', run), job)
+local function open_approval(run, new)
+  redis.call('HSET', key('wf:approval', new.job), 'approval', new.document, 'state', '"open"', 'verdict', 'open')
+  redis.call('ZADD', key('wf:approvals:open'), 0, new.job)
+  redis.call('SADD', key('wf:run:approvals', run), new.job)
 end
 
 -- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open.
 local function end_job(job, cause)
   local hash = key('wf:job', job)
-  local found = redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
-    'expires_at', 'put_off_since', 'held', 'kind', 'moved')
-  if not found[1] or found[2] then
+  local created_at, end_cause, topic, held_fence, worker, token, expires_at, deferred_since, held, kind, moved =
+    unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request', 'expires_at',
+      'put_off_since', 'held', 'kind', 'moved'))
+  if not created_at or end_cause then
     return false
   end
-  if found[8] then
+  if deferred_since then
     redis.call('ZREM', key('wf:put_off'), job)
     redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_deliveries', 'put_off_since')
   end
-  if found[9] then
+  if held then
     unhold(job)
-    if found[9] == 'approval' then
+    if held == 'approval' then
       withdraw_approval(job)
     end
   end
   local fence = integer(mint_fence())
-  if found[4] then
+  if held_fence then
     redis.call('ZREM', key('wf:leases'), job)
-    release_job_lock(job, { found[5], found[6], found[4], found[7] })
+    release_job_lock(job, { worker, token, held_fence, expires_at })
     redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request')
-    redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', found[4], 'end_fence', fence,
-      'end_worker', found[5])
+    redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', held_fence, 'end_fence', fence,
+      'end_worker', worker)
   else
-    redis.call('ZREM', queue_key(found[3], found[10]), queue_place(job, found[1], found[11]))
+    redis.call('ZREM', queue_key(topic, kind), queue_place(job, created_at, moved))
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
   end
   return true

@@ -1,3 +1,4 @@
+-- needs: idempotency, inspection
 -- What must be true of idempotency keys, which are told as the workflow, a slash and the key.
 local over_all_keys = over_keys('wf:run:idempotency')
 local function over_idempotency(after, limit)
@@ -38,7 +39,7 @@ rules.key_without_run = { {
       and look('SISMEMBER', key('wf:runs:deleted'), record.run) == 0
       and 'the key stands for the run ' .. record.run .. ', which is not there and was not deleted'
   end,
-  mends = free,
+  repairs = free,
 } }
 
 rules.reservation_left_behind = { {
@@ -48,5 +49,5 @@ rules.reservation_left_behind = { {
     return record and record.reservation and record.reservation['until'] + grace <= now
       and 'the key is reserved for the run ' .. record.run .. ', whose start is over'
   end,
-  mends = free,
+  repairs = free,
 } }

@@ -1,11 +1,13 @@
+-- needs: failures
 -- A lock as it is kept: one hash with its numbers, its holders ('h:' and the token), which request has which token
 -- ('g:' and the request), its waiters ('w:' and the request), and how holds ended ('e:' and the token: number of the
 -- event, fence, end). Beside it, in order: tokens by fence, tokens by the end of their lease, requests by their place in
 -- line and by the moment from which they count as gone, and what has happened.
 --
--- Every call begins with: the lock's name in its home, whose it is ('user', 'stage' or 'admission'), and three bounds.
-local own_id, kind = argument(), argument()
-local sharing_max, history_max, history_kept = number(), number(), number()
+-- Every call has: the lock's name in its home (unless it is about all locks there), its kind ('user', 'stage' or
+-- 'admission'), and three bounds.
+local own_id, lock_kind = call.lock, call.lock_kind
+local sharing_max, history_max, history_kept = call.sharing_max, call.history_max, call.history_kept
 
 local function damaged(what)
   error('a ' .. what .. ' of the lock is not ours')
@@ -51,8 +53,8 @@ local function decoded(text, fields, what)
   if not is_json or type(value) ~= 'table' then
     damaged(what)
   end
-  for field, kind in pairs(fields) do
-    if type(value[field]) ~= kind then
+  for field, expected in pairs(fields) do
+    if type(value[field]) ~= expected then
       damaged(what)
     end
   end

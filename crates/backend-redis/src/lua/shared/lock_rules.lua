@@ -1,3 +1,4 @@
+-- needs: failures, inspection, lock_record, locks
 -- What must be true of the locks that a tenant's users take. See `lock_record.lua` and `locks.lua`.
 local locks = over_scored('wf:locks:sweeps')
 
@@ -7,7 +8,7 @@ rules.lock_debt = { {
     local ended = redis.call('ZRANGEBYSCORE', open_lock(id).ends, '-inf', integer(now - grace), 'LIMIT', 0, 1)
     return #ended > 0 and 'a hold on the lock has run out, and nobody has ended it'
   end,
-  mends = function(id)
+  repairs = function(id)
     local lock = open_lock(id)
     purge(lock)
     save(lock)
@@ -26,7 +27,7 @@ rules.lock_not_listed = { {
     local is_listed = redis.call('ZSCORE', listed, sortable(lock.since) .. '/' .. id)
     return not (is_listed and tonumber(since) == lock.since) and 'the lock is held and not in the list of locks'
   end,
-  mends = function(id)
+  repairs = function(id)
     local lock = open_lock(id)
     redis.call('HDEL', listed_since, id)
     save_listing(id, lock.since)
@@ -65,7 +66,7 @@ rules.lock_tally_drift = { {
     return (total ~= sum or next(drifted)) and integer(total) .. ' are written down as waiting for locks, and '
       .. integer(sum) .. ' wait'
   end,
-  mends = function()
+  repairs = function()
     local _, sum, drifted = counted()
     for id, waiting in pairs(drifted) do
       if waiting > 0 then

@@ -1,4 +1,5 @@
--- Locks as they are shown: what has run out is left out, though nobody has written it down yet.
+-- needs: lock_record
+-- Locks as they are shown, without expired leases that are not written down yet.
 local function live_holders(lock)
   local holders = {}
   for _, token in ipairs(redis.call('ZRANGE', lock.order, 0, -1)) do

@@ -1,3 +1,4 @@
+-- needs: fence, visible, lock_record
 -- What is done to a lock. A verb opens it, refuses what is a mistake before anything is written, then purges, decides,
 -- and saves.
 
@@ -5,7 +6,7 @@
 -- alive any more or all can be forgotten, and how many wait for each (and, under no name, for all of them). They name
 -- also locks whose keys have ended by themselves, until somebody sweeps there.
 -- A tenant's admission lock is beside its users' locks and not among them: it counts for no quota, and is in no list.
-local list_of = kind == 'admission' and 'admission' or nil
+local list_of = lock_kind == 'admission' and 'admission' or nil
 local listed, listed_since = key('wf:locks:listed', list_of), key('wf:locks:since', list_of)
 local sweeps, waiting_counts = key('wf:locks:sweeps', list_of), key('wf:locks:waiting', list_of)
 
@@ -15,10 +16,10 @@ local holders_shown_max = 32
 -- What people read with GET. The record decides: if an operator deletes the value, the lock is still held, and
 -- whoever touches the lock next writes it again.
 local function visible_name(lock)
-  if kind == 'stage' then
+  if lock_kind == 'stage' then
     return string.sub(tag, 2, -2)
   end
-  if kind == 'admission' then
+  if lock_kind == 'admission' then
     return lock_prefix .. 'wf:run:admission:' .. (is_cluster and tag or string.sub(tag, 2, -2))
   end
   local resource = string.gsub(string.gsub(lock.id, '%%2F', '/'), '%%25', '%%')
@@ -36,14 +37,14 @@ end
 -- Why this token opens nothing: it never did, or does no more.
 local function refusal(lock, token)
   if not lock.is_known then
-    return { 'missing' }
+    return missing()
   end
   local grant = read_grant(lock, token)
   if grant then
-    return { 'fenced', integer(lock.fence), integer(grant.fence) }
+    return fenced(lock.fence, grant.fence)
   end
   local ended = redis.call('HGET', lock.hash, 'e:' .. token)
-  return { 'fenced', integer(lock.fence), ended and string.match(ended, '^%d+ (%d+)') or '0' }
+  return fenced(lock.fence, ended and string.match(ended, '^%d+ (%d+)') or '0')
 end
 
 -- Writes down what happened, and forgets the oldest of what is known.
@@ -101,17 +102,17 @@ end
 local calls_max = 4
 
 -- One more call looks for a waiter's turn, or is gone. Whether it was known.
-local function attend(waiter, call, is_there)
+local function attend(waiter, token, is_there)
   local calls, was_known = {}, false
   for _, known in ipairs(waiter.calls) do
-    if known == call then
+    if known == token then
       was_known = true
     else
       calls[#calls + 1] = known
     end
   end
   if is_there then
-    calls[#calls + 1] = call
+    calls[#calls + 1] = token
     if #calls > calls_max then
       table.remove(calls, 1)
     end
@@ -123,8 +124,8 @@ end
 local function write_waiter(lock, waiter)
   lock.waiter = nil
   local calls = {}
-  for index, call in ipairs(waiter.calls) do
-    calls[index] = quoted(call)
+  for index, token in ipairs(waiter.calls) do
+    calls[index] = quoted(token)
   end
   redis.call('HSET', lock.hash, 'w:' .. waiter.request,
     '{"request":' .. quoted(waiter.request) .. ',"owner":' .. quoted(waiter.owner) .. ',"mode":"' .. waiter.mode
@@ -142,9 +143,9 @@ local function leave(lock, asked)
 end
 
 -- One call looks for its request no more. The place is free when nobody else does.
-local function leave_by(lock, asked, call)
+local function leave_by(lock, asked, token)
   local waiter = read_waiter(lock, asked)
-  if waiter and attend(waiter, call, false) then
+  if waiter and attend(waiter, token, false) then
     if #waiter.calls == 0 then
       leave(lock, asked)
     else
@@ -326,7 +327,7 @@ end
 
 -- Mints the fence in the same step as the grant: a tenant's, or for a stage the lock's own.
 local function mint(lock)
-  if kind == 'stage' then
+  if lock_kind == 'stage' then
     return math.max(lock.fence + 1, now * 1000, fence_floor + 1)
   end
   return mint_fence()

@@ -1,3 +1,4 @@
+-- needs: visible
 -- The lock on a run, readable by GET: who holds it, under which fence, until when. A value that is not ours is held.
 local function read_lock(run)
   local value = redis.pcall('GET', lock_key('wf:run:lock', run))

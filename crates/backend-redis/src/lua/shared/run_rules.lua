@@ -1,3 +1,4 @@
+-- needs: run_lock, slots, inspection
 -- What must be true of runs, their slots, timers and marks.
 local runs = over_ordered('wf:runs')
 
@@ -9,7 +10,7 @@ rules.slot_without_run = { {
       and (state == 'gone' and 'a slot is held by a run that is not there'
         or state == 'ended' and 'a slot is held by a run that has ended')
   end,
-  mends = give_slot_back,
+  repairs = release_slot,
 } }
 
 rules.run_without_slot = { {
@@ -18,7 +19,7 @@ rules.run_without_slot = { {
     return state_of_run(run) == 'live' and look('SISMEMBER', key('wf:runs:active'), run) == 0
       and 'the run lives and holds no slot'
   end,
-  mends = function(run)
+  repairs = function(run)
     redis.call('SADD', key('wf:runs:active'), run)
   end,
 } }
@@ -38,13 +39,13 @@ rules.timer_overdue = { {
     return due_at and tonumber(due_at) + grace <= now and state_of_run(run) == 'live'
       and 'the timer is due since ' .. late_by(due_at) .. ', and nobody has fired it'
   end,
-  mends = function(run)
+  repairs = function(run)
     redis.call('ZREM', key('wf:timers'), run)
     make_ready(run)
   end,
 } }
 
--- A timer that has ripened into a ready mark is set again by the turn that clears the mark.
+-- A timer that has fired into a ready mark is set again by the turn that clears the mark.
 rules.timer_missing = { {
   over = runs,
   finds = function(run)
@@ -56,7 +57,7 @@ rules.timer_missing = { {
     return due_at ~= nil and tonumber(due_at) ~= tonumber(found[1])
       and 'something happens to the run by itself, and no timer is set for it'
   end,
-  mends = function(run)
+  repairs = function(run)
     redis.call('ZADD', key('wf:timers'), redis.call('HGET', key('wf:run', run), 'due_at'), run)
   end,
 } }
@@ -68,7 +69,7 @@ rules.timer_without_run = { {
     return is_scored('wf:timers', run) and (state == 'gone' and 'a timer is set for a run that is not there'
       or state == 'ended' and 'a timer is set for a run that has ended')
   end,
-  mends = function(run)
+  repairs = function(run)
     redis.call('ZREM', key('wf:timers'), run)
     redis.call('HDEL', key('wf:run', run), 'due_at')
   end,
@@ -88,7 +89,7 @@ rules.inbox_not_drained = { {
     return look('HGET', key('wf:run', run), 'status') == 'pending'
       and 'the run has not begun and is not marked as ready'
   end,
-  mends = make_ready,
+  repairs = make_ready,
 } }
 
 rules.ready_without_run = { {
@@ -96,7 +97,7 @@ rules.ready_without_run = { {
   finds = function(run)
     return is_scored('wf:ready', run) and state_of_run(run) == 'gone' and 'a run is marked as ready that is not there'
   end,
-  mends = function(run)
+  repairs = function(run)
     redis.call('ZREM', key('wf:ready'), run)
   end,
 } }
@@ -121,7 +122,7 @@ rules.run_hold_without_holder = { {
     return lock.expires_at + grace <= now and held .. ' has run out since ' .. late_by(lock.expires_at)
       or lock.expires_at > now + hold_max and held .. ' lasts longer than any hold does'
   end,
-  mends = function(run)
+  repairs = function(run)
     local lease = redis.call('HGET', key('wf:run', run), 'lease')
     if lease and tonumber(lease) == read_lock(run).fence then
       redis.call('HDEL', key('wf:run', run), 'lease')

@@ -1,5 +1,5 @@
--- Gives the slot of a run back, if it holds one. A second time does nothing.
-local function give_slot_back(run)
+-- Releases the slot of a run, if it holds one. A second time does nothing.
+local function release_slot(run)
   if redis.call('SREM', key('wf:runs:active'), run) == 0 then
     return
   end

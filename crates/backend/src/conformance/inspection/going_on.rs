@@ -1,7 +1,10 @@
 //! Bringing every run to its end, with as much of an engine, of workers and of people as that takes.
 
+use crate::verbs::{
+    AcquireReadyRuns, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock, ReadRun, ReadUsage,
+    ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock, ResolveApproval,
+};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::job::JobOutcome;
@@ -14,7 +17,7 @@ use super::super::lock_scene::granted;
 use super::super::scene::{acme, deploy, holder, idle, name};
 use super::ground::{Ground, LEASE, asked_by, claim_of, lock, reserving};
 use super::{Plant, look};
-use crate::runs::{Commit, Taken};
+use crate::runs::{AcquiredRun, Commit};
 use crate::{PageRequest, Store};
 
 /// Topics of the scene.
@@ -28,71 +31,94 @@ impl Ground {
     pub(super) async fn goes_on(&self, subject: &dyn Plant) {
         let store = subject.store();
         self.pass_on_the_lock(&store).await;
-        let reserved = store.release_key(&acme(), &deploy(), &self.reserved, reserving()).await;
+        let reserved = store
+            .call(ReleaseIdempotencyKey {
+                tenant: acme(),
+                workflow: deploy(),
+                key: self.reserved.clone(),
+                run: reserving(),
+            })
+            .await;
         reserved.expect("the store is up");
         // A job that was lost is dispatched again before it is claimed again.
         for _ in 0..3 {
             round(&store).await;
         }
-        let queued = store.run(&acme(), self.queued.run).await.expect("the store is up");
+        let queued =
+            store.call(ReadRun { tenant: acme(), run: self.queued.run }).await.expect("the store is up");
         let queued = queued.expect("the run is there");
         assert!(queued.head.status.is_final(), "a worker took its job: {queued:?}");
         subject.elapse(LEASE * 2).await;
         for _ in 0..ROUNDS {
             round(&store).await;
         }
-        let usage = store.usage(&acme()).await.expect("the store is up");
+        let usage = store.call(ReadUsage { tenant: acme() }).await.expect("the store is up");
         assert_eq!(usage.runs_active, 0, "every run has ended");
-        assert_eq!(store.active_runs(&acme(), 100).await, Ok(Vec::new()));
+        assert_eq!(store.call(ListActiveRuns { tenant: acme(), limit: 100 }).await, Ok(Vec::new()));
         assert_eq!(look(&store, &acme()).await, []);
     }
 
     /// The waiter gets the lock, if its turn has not come before, and gives it back.
-    async fn pass_on_the_lock(&self, store: &Arc<dyn Store>) {
-        if let Some(held) = store.lock(&lock()).await.expect("the store is up") {
+    async fn pass_on_the_lock(&self, store: &Store) {
+        if let Some(held) = store.call(ReadLock { lock: lock() }).await.expect("the store is up") {
             let token = &held.view.holders[0].token;
-            let _ = store.release(&lock(), token).await.expect("it is held");
+            let _ = store.call(ReleaseLock { lock: lock(), token: token.clone() }).await.expect("it is held");
         }
         let bob = granted(store, &asked_by("bob")).await;
-        let _ = store.release(&lock(), &bob.token).await.expect("it is held");
+        let _ = store.call(ReleaseLock { lock: lock(), token: bob.token.clone() }).await.expect("it is held");
     }
 }
 
 /// What reconcilers, people, workers and the engine do.
-async fn round(store: &Arc<dyn Store>) {
-    store.expire(&acme(), 100).await.expect("the store is up");
-    store.ripen(&acme(), 100).await.expect("the store is up");
+async fn round(store: &Store) {
+    store.call(ExpireLeases { tenant: acme(), limit: 100 }).await.expect("the store is up");
+    store.call(FireTimers { tenant: acme(), limit: 100 }).await.expect("the store is up");
     let page = PageRequest { limit: 100, after: None };
-    for approval in store.approvals(&acme(), &page).await.expect("the store is up").items {
+    for approval in
+        store.call(ListApprovals { tenant: acme(), page: page.clone() }).await.expect("the store is up").items
+    {
         let yes = Decision { verdict: Verdict::Approved, by: "a test".to_owned(), reason: None };
-        let _ = store.resolve(&acme(), &approval.job, yes).await.expect("it is open");
+        let _ = store
+            .call(ResolveApproval { tenant: acme(), job: approval.job.clone(), decision: yes })
+            .await
+            .expect("it is open");
     }
     for topic in TOPICS {
-        for claimed in store.claim(claim_of(name(topic))).await.expect("the store is up") {
+        for claimed in store.call(claim_of(name(topic))).await.expect("the store is up") {
             let outcome = JobOutcome::Completed { output: json!({}) };
             let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-            let _ = store.report(&acme(), job, fence, outcome).await.expect("it was just claimed");
+            let _ = store
+                .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome })
+                .await
+                .expect("it was just claimed");
         }
     }
-    for taken in store.take_ready(&acme(), &holder(), LEASE, 100).await.expect("the store is up") {
+    for taken in store
+        .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 100 })
+        .await
+        .expect("the store is up")
+    {
         turn(store, taken).await;
     }
 }
 
 /// A turn of the engine.
-pub(super) async fn turn(store: &Arc<dyn Store>, taken: Taken) {
+pub(super) async fn turn(store: &Store, taken: AcquiredRun) {
     let (id, version) = (&taken.start.workflow, taken.start.workflow_version);
-    let found = store.workflow_version(&acme(), id, version).await.expect("the store is up");
+    let found = store
+        .call(ReadWorkflowVersion { tenant: acme(), id: id.clone(), version })
+        .await
+        .expect("the store is up");
     let document = found.expect("runs are pinned to a version that is there").document;
     let workflow = Workflow::compile(id.clone(), version, &document).expect("it compiled before");
-    let run = store.run(&acme(), taken.start.run).await.expect("the store is up");
+    let run = store.call(ReadRun { tenant: acme(), run: taken.start.run }).await.expect("the store is up");
     let steps = run.map_or_else(BTreeMap::new, |run| run.steps);
     let mut turn = idle(&taken);
-    let Taken { start, head, inbox, now, .. } = taken;
+    let AcquiredRun { start, head, inbox, now, .. } = taken;
     let advanced =
         advance(&workflow, Run { start, head, steps }, &inbox, now).expect("the rules know the way");
     write(&mut turn, advanced);
-    let _ = store.commit(turn).await.expect("the turn is in time");
+    let _ = store.call(turn).await.expect("the turn is in time");
 }
 
 fn write(turn: &mut Commit, advanced: Advance) {

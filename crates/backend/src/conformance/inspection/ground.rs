@@ -1,8 +1,9 @@
 //! A tenant with healthy rows of every kind.
 
+use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel};
 use std::time::Duration;
 
-use interlock_model::admission::Admission;
+use interlock_model::admission::StartOutcome;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::lock::LockName;
@@ -12,12 +13,12 @@ use serde_json::{Value, json};
 
 use super::super::Subject;
 use super::super::lock_scene::{ask, granted, in_line, waiting};
-use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name};
+use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name, with_request};
 use super::going_on::turn;
-use crate::deliveries::{PutOff, PutOffAnswer};
+use crate::deliveries::{DeferOutcome, DeferResult};
 use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
-use crate::locks::Acquire;
-use crate::reservations::{Reserve, Reserved};
+use crate::locks::AcquireLock;
+use crate::reservations::{ReserveIdempotencyKey, Reserved};
 
 /// How long everything lasts that is held.
 pub(super) const LEASE: Duration = Duration::from_hours(1);
@@ -67,8 +68,8 @@ pub(super) fn lock() -> LockName {
 }
 
 /// Who asks for the lock: the first has it, the second waits.
-pub(super) fn asked_by(who: &str) -> Acquire {
-    Acquire { ttl: LEASE, stay: Some(LEASE), ..waiting(ask(&lock(), who)) }
+pub(super) fn asked_by(who: &str) -> AcquireLock {
+    AcquireLock { ttl: LEASE, stay: Some(LEASE), ..waiting(ask(&lock(), who)) }
 }
 
 fn document(steps: &Value) -> WorkflowDocument {
@@ -88,7 +89,7 @@ pub(super) fn claim_of(topic: Topic) -> Claim {
 }
 
 impl Ground {
-    pub(super) async fn make(subject: &dyn Subject) -> Self {
+    pub(in super::super) async fn make(subject: &dyn Subject) -> Self {
         let scene = Scene::with_cap(subject, 100).await;
         scene.started(&globex()).await;
         let key: IdempotencyKey = name("order/1-of-2");
@@ -105,9 +106,17 @@ impl Ground {
         let told = begin(&scene, &work("told"), None).await;
         let held = begin(&scene, &work("held"), None).await;
         for run in [told, held] {
-            let _ = scene.store.request_cancel(&acme(), run, "a test").await.expect("the run is live");
+            let _ = scene
+                .store
+                .call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() })
+                .await
+                .expect("the run is live");
         }
-        let taken = scene.store.take(&acme(), held, &holder(), LEASE).await.expect("the store is up");
+        let taken = scene
+            .store
+            .call(AcquireRun { tenant: acme(), run: held, holder: holder(), lease: LEASE })
+            .await
+            .expect("the store is up");
         granted(&scene.store, &asked_by("ann")).await;
         in_line(&scene.store, &asked_by("bob")).await;
         Self {
@@ -148,17 +157,18 @@ impl Ground {
 }
 
 async fn begin(scene: &Scene, document: &WorkflowDocument, key: Option<&IdempotencyKey>) -> RunId {
-    let mut start = scene.begun(document, json!({"n": 1})).await;
+    let start = scene.begun(document, json!({"n": 1})).await;
     let keyed = key.map(|key| scene.request(&acme(), Some(key.as_str()), json!({"n": 1})));
-    start.intent = keyed.and_then(|keyed| keyed.intent);
+    let intent = keyed.and_then(|keyed| keyed.request.intent.clone());
+    let start = with_request(start, |request| request.intent = intent);
     match scene.admit(start).await {
-        Admission::Admitted { run, .. } => run,
+        StartOutcome::Admitted { run, .. } => run,
         other => panic!("expected an admission, got {other:?}"),
     }
 }
 
 async fn claimed(scene: &Scene, topic: &str) -> Claimed {
-    let mut jobs = scene.store.claim(claim_of(name(topic))).await.expect("the store is up");
+    let mut jobs = scene.store.call(claim_of(name(topic))).await.expect("the store is up");
     jobs.pop().expect("the job waits")
 }
 
@@ -166,7 +176,15 @@ async fn claimed(scene: &Scene, topic: &str) -> Claimed {
 async fn end(scene: &Scene, run: RunId) {
     let claimed = claimed(scene, "ended").await;
     let outcome = JobOutcome::Completed { output: json!({}) };
-    let report = scene.store.report(&acme(), &claimed.job.id, claimed.lease.fence, outcome).await;
+    let report = scene
+        .store
+        .call(RecordResult {
+            tenant: acme(),
+            job: claimed.job.id.clone(),
+            fence: claimed.lease.fence,
+            outcome,
+        })
+        .await;
     assert_eq!(report, Ok(Report::Recorded));
     turn(&scene.store, scene.taken(&acme(), run).await).await;
 }
@@ -175,7 +193,7 @@ async fn end(scene: &Scene, run: RunId) {
 async fn keep(scene: &Scene) -> JobId {
     begin(scene, &work("kept"), None).await;
     let Claimed { job, lease, .. } = claimed(scene, "kept").await;
-    let kept = PutOff {
+    let kept = DeferResult {
         tenant: acme(),
         job: job.id.clone(),
         fence: lease.fence,
@@ -185,7 +203,7 @@ async fn keep(scene: &Scene) -> JobId {
         delay: LEASE / 2,
         lease: LEASE,
     };
-    assert_eq!(scene.store.put_off(&kept).await, Ok(PutOffAnswer::PutOff));
+    assert_eq!(scene.store.call(kept.clone()).await, Ok(DeferOutcome::Deferred));
     job.id
 }
 
@@ -194,12 +212,17 @@ async fn reserve(scene: &Scene) -> IdempotencyKey {
     let lock = LockName::Admission(acme());
     let grant = granted(&scene.store, &ask(&lock, "gateway-1")).await;
     let request = scene.request(&acme(), Some("reserved/1"), json!({}));
-    let intent = request.intent.expect("it was asked for with a key");
+    let intent = request.request.intent.clone().expect("it was asked for with a key");
     let key = intent.key.clone();
     let (workflow, fence) = (deploy(), grant.fence);
-    let reserve = Reserve { tenant: acme(), workflow, intent, run: reserving(), fence, lease: LEASE };
-    let answer = scene.store.reserve_key(&reserve).await.expect("the store is up");
+    let reserve =
+        ReserveIdempotencyKey { tenant: acme(), workflow, intent, run: reserving(), fence, lease: LEASE };
+    let answer = scene.store.call(reserve.clone()).await.expect("the store is up");
     assert_eq!(answer, Reserved::Granted);
-    let _ = scene.store.release(&lock, &grant.token).await.expect("it is held");
+    let _ = scene
+        .store
+        .call(ReleaseLock { lock: lock.clone(), token: grant.token.clone() })
+        .await
+        .expect("it is held");
     key
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::OnManualClock;
 use super::{Ground, Plant, Planted};
-use crate::Store;
+use crate::Backend;
 use crate::inspection::LETTERS_TOLD_FROM;
 use crate::local::{Changes, Decision, Executor, LocalStore, Pick, Row, Table, View};
 
@@ -20,7 +20,7 @@ const AN_HOUR: Duration = Duration::from_hours(1);
 
 /// A store whose rows a test reads and writes.
 #[async_trait]
-pub trait LocalRows: Store {
+pub trait LocalRows: Backend {
     async fn raw_rows(&self, table: Table) -> Vec<Row>;
     async fn overwrite(&self, table: Table, rows: Vec<(String, Option<String>)>);
 }

@@ -6,20 +6,20 @@ mod going_on;
 mod ground;
 mod local;
 
+use crate::verbs::DeleteDeadLetter;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_model::TenantId;
-use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
+use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 
 pub use ground::Ground;
 pub use local::LocalRows;
 
 use super::Subject;
 use super::scene::{acme, globex};
-use crate::inspection::{Inspection, Repair};
+use crate::inspection::{Inspect, Repair};
 use crate::{PageRequest, Store};
 
 /// What is late by less is not late.
@@ -78,14 +78,14 @@ fn of_tenants() -> impl Iterator<Item = Invariant> {
 }
 
 /// Everything that is found of one tenant.
-async fn look(store: &Arc<dyn Store>, tenant: &TenantId) -> Vec<Finding> {
+async fn look(store: &Store, tenant: &TenantId) -> Vec<Finding> {
     let mut found = Vec::new();
     for invariant in of_tenants() {
         let page = PageRequest { limit: PAGE, after: None };
-        let mut inspection = Inspection { tenant: tenant.clone(), invariant, grace: GRACE, page };
+        let mut inspection = Inspect { tenant: tenant.clone(), invariant, grace: GRACE, page };
         for pages in 0.. {
             assert!(pages < 10_000, "the look for {invariant} does not end");
-            let page = store.inspect(&inspection).await.expect("a look never fails for what it finds");
+            let page = store.call(inspection.clone()).await.expect("a look never fails for what it finds");
             for finding in &page.items {
                 assert_eq!((finding.invariant, finding.tenant.as_ref()), (invariant, Some(tenant)));
                 assert!(finding.detail.len() > 10, "{finding:?} tells people nothing");
@@ -104,10 +104,10 @@ fn names(found: &[Finding]) -> Vec<(Invariant, &str)> {
     found.iter().map(|finding| (finding.invariant, finding.subject.as_str())).collect()
 }
 
-async fn mend(store: &Arc<dyn Store>, invariant: Invariant, subject: &str) -> Mending {
+async fn mend(store: &Store, invariant: Invariant, subject: &str) -> RepairOutcome {
     let subject = subject.to_owned();
     let repair = Repair { tenant: acme(), invariant, subject, grace: GRACE };
-    store.mend(&repair).await.expect("the store is up")
+    store.call(repair.clone()).await.expect("the store is up")
 }
 
 /// Breaks the invariant and looks: it is the only one that is found, in its subject alone. None if it cannot be broken.
@@ -126,9 +126,9 @@ async fn is_found_and_mended(subject: &mut dyn Plant, fault: Invariant) {
     let Some((ground, finding)) = spoilt(subject, fault).await else { return };
     assert!(finding.is_repairable, "{finding:?}");
     let store = subject.store();
-    assert_eq!(mend(&store, fault, &finding.subject).await, Mending::Mended);
+    assert_eq!(mend(&store, fault, &finding.subject).await, RepairOutcome::Repaired);
     assert_eq!(look(&store, &acme()).await, [], "the second look is clean");
-    assert_eq!(mend(&store, fault, &finding.subject).await, Mending::NothingToDo);
+    assert_eq!(mend(&store, fault, &finding.subject).await, RepairOutcome::NothingToDo);
     ground.goes_on(subject).await;
 }
 
@@ -184,7 +184,7 @@ pub async fn where_all_is_well_nothing_is_found_and_nothing_is_mended(subject: &
     for invariant in of_tenants() {
         for named in ground.subjects() {
             let mending = mend(&store, invariant, &named).await;
-            assert_eq!(mending, Mending::NothingToDo, "{invariant} of {named}");
+            assert_eq!(mending, RepairOutcome::NothingToDo, "{invariant} of {named}");
         }
     }
     assert_eq!(look(&store, &acme()).await, []);
@@ -207,8 +207,10 @@ pub async fn a_damaged_row_is_told_and_does_not_stop_the_look_at_others(subject:
     for finding in &found {
         let mending = mend(&store, finding.invariant, &finding.subject).await;
         match finding.invariant {
-            Invariant::RowDamaged => assert!(matches!(mending, Mending::Impossible { .. }), "{mending:?}"),
-            other => assert_eq!(mending, Mending::Mended, "{other}"),
+            Invariant::RowDamaged => {
+                assert!(matches!(mending, RepairOutcome::Impossible { .. }), "{mending:?}");
+            }
+            other => assert_eq!(mending, RepairOutcome::Repaired, "{other}"),
         }
     }
     let left = look(&store, &acme()).await;
@@ -221,7 +223,10 @@ pub async fn many_dead_letters_are_told_and_left_to_people(subject: &mut dyn Pla
     assert!(!finding.is_repairable, "{finding:?}");
     let store = subject.store();
     let mending = mend(&store, fault, &finding.subject).await;
-    assert!(matches!(mending, Mending::Impossible { .. }), "{mending:?}");
-    store.delete_dead_letter(&acme(), &ground.letter(0).job).await.expect("the letter is there");
+    assert!(matches!(mending, RepairOutcome::Impossible { .. }), "{mending:?}");
+    store
+        .call(DeleteDeadLetter { tenant: acme(), job: ground.letter(0).job.clone() })
+        .await
+        .expect("the letter is there");
     assert_eq!(look(&store, &acme()).await, [], "one less is tolerated");
 }

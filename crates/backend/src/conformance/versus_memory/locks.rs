@@ -1,106 +1,107 @@
-//! Locks, asked for by a few who get in each other's way.
+//! Locks, requested by a few that compete.
 
-use std::time::Duration;
-
+use interlock_model::TenantId;
 use interlock_model::lock::{LockLimits, LockMode, LockName, StageLock};
-use interlock_model::{LockRequest, LockToken};
-use rand::RngExt;
+use rand::RngExt as _;
 
 use super::super::scene::name;
-use super::Walk;
-use crate::PageRequest;
-use crate::locks::{Acquire, Acquired, ForcedRelease};
+use super::{Walk, sampled};
+use crate::locks::Acquired;
+use crate::verbs::{
+    AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
+};
 
-/// What the walk knows of locks.
-#[derive(Default)]
-pub(super) struct LockWalk {
-    calls: u64,
-    tokens: Vec<(LockName, LockToken)>,
-    asked: Vec<(LockName, LockRequest, LockToken)>,
+sampled!(AcquireLock, 18, |walk| Some(walk.acquire_lock()), |asked, answer, known| {
+    let lock = &asked.lock;
+    known.lock_calls.push((lock.clone(), asked.request.clone(), asked.call.clone()));
+    if let Acquired::Granted(grant) = &answer.answer {
+        known.tokens.push((lock.clone(), grant.token.clone()));
+        known.lock_fences.push((lock.clone(), grant.fence));
+    }
+});
+
+sampled!(RenewLock, 3, |walk| {
+    let (lock, token) = walk.pick(|known| &known.tokens)?;
+    Some(RenewLock { lock, token, ttl: walk.millis(50..900) })
+});
+
+sampled!(ReleaseLock, 5, |walk| {
+    walk.pick(|known| &known.tokens).map(|(lock, token)| ReleaseLock { lock, token })
+});
+
+sampled!(WithdrawLock, 2, |walk| {
+    let (lock, request, call) = walk.pick(|known| &known.lock_calls)?;
+    Some(WithdrawLock { lock, request, call })
+});
+
+sampled!(ForceReleaseLock, 2, |walk| {
+    let (lock, expected) = walk.pick(|known| &known.tokens)?;
+    let reason = format!("reason {}", walk.random.random_range(0..2));
+    Some(ForceReleaseLock { lock, expected, by: walk.person(), reason })
+});
+
+sampled!(ReadLock, 2, |walk| Some(ReadLock { lock: walk.lock() }));
+
+sampled!(
+    ListLocks,
+    2,
+    |walk| {
+        let tenant = walk.tenant();
+        let page = walk.page(&locks_of(&tenant));
+        Some(ListLocks { tenant, page })
+    },
+    |asked, answer, known| known.learn_page(locks_of(&asked.tenant), answer)
+);
+
+sampled!(
+    ListLockHistory,
+    2,
+    |walk| {
+        let lock = walk.lock();
+        let page = walk.page(&history_of(&lock));
+        Some(ListLockHistory { lock, page })
+    },
+    |asked, answer, known| known.learn_page(history_of(&asked.lock), answer)
+);
+
+fn locks_of(tenant: &TenantId) -> String {
+    format!("locks of {tenant}")
+}
+
+fn history_of(lock: &LockName) -> String {
+    format!("history of {lock:?}")
 }
 
 impl Walk {
-    fn a_lock(&mut self) -> LockName {
-        match self.random.random_range(0..10) {
+    fn lock(&mut self) -> LockName {
+        match self.random.random_range(0..12) {
             0 => LockName::Stage(StageLock::Reconciler),
-            1 => LockName::Of(self.tenant(), name("a/b")),
-            2 => LockName::Of(self.tenant(), name("%2F")),
-            3 => LockName::Admission(self.tenant()),
+            1 | 2 => LockName::Stage(StageLock::SnapshotWriter),
+            3 => LockName::Of(self.tenant(), name("a/b")),
+            4 => LockName::Of(self.tenant(), name("%2F")),
+            5..8 => LockName::Admission(self.tenant()),
             _ => LockName::Of(self.tenant(), name("a")),
         }
     }
 
-    pub(super) async fn lock_something(&mut self) {
-        match self.random.random_range(0..10) {
-            0..5 => self.acquire_a_lock().await,
-            5..7 => self.renew_or_release().await,
-            7 => self.withdraw_or_force().await,
-            _ => self.look_at_a_lock().await,
-        }
-    }
-
-    async fn acquire_a_lock(&mut self) {
-        self.locks.calls += 1;
-        let lock = self.a_lock();
+    fn acquire_lock(&mut self) -> AcquireLock {
+        let lock = self.lock();
+        let held = self.pick(|known| &known.tokens).filter(|(of, _)| *of == lock && self.flip(0.3));
         let number = self.random.random_range(0..5);
-        let held = Self::pick(&mut self.random, &self.locks.tokens).filter(|_| self.random.random_bool(0.1));
-        let asked = Acquire {
-            lock: lock.clone(),
+        AcquireLock {
             owner: name(&format!("owner-{number}")),
             mode: if number % 2 == 0 { LockMode::Shared } else { LockMode::Exclusive },
-            ttl: Duration::from_millis(self.random.random_range(50..900)),
+            ttl: self.millis(50..900),
             request: name(&format!("request-{}", self.random.random_range(0..6))),
-            call: name(&format!("call-{}", self.locks.calls)),
-            held: held.filter(|(of, _)| *of == lock).map(|(_, token)| token),
-            stay: self
-                .random
-                .random_bool(0.6)
-                .then(|| Duration::from_millis(self.random.random_range(50..900))),
-            limits: LockLimits { held_max: 2, waiting_max: 4, line_max: 3 },
-        };
-        self.locks.asked.push((lock.clone(), asked.request.clone(), asked.call.clone()));
-        if let Ok(turn) = same!(self, acquire(&asked))
-            && let Acquired::Granted(grant) = turn.answer
-        {
-            self.locks.tokens.push((lock, grant.token));
-        }
-    }
-
-    async fn renew_or_release(&mut self) {
-        let Some((lock, token)) = Self::pick(&mut self.random, &self.locks.tokens) else { return };
-        if self.random.random_bool(0.4) {
-            let ttl = Duration::from_millis(self.random.random_range(50..900));
-            let _ = same!(self, renew(&lock, &token, ttl));
-        } else {
-            let _ = same!(self, release(&lock, &token));
-        }
-    }
-
-    async fn withdraw_or_force(&mut self) {
-        if self.random.random_bool(0.5) {
-            let Some((lock, request, call)) = Self::pick(&mut self.random, &self.locks.asked) else { return };
-            let _ = same!(self, withdraw(&lock, &request, &call));
-        } else if let Some((lock, expected)) = Self::pick(&mut self.random, &self.locks.tokens) {
-            let forced = ForcedRelease {
-                lock,
-                expected,
-                by: "someone".to_owned(),
-                reason: format!("reason {}", self.random.random_range(0..2)),
-            };
-            let _ = same!(self, force_release(&forced));
-        }
-    }
-
-    async fn look_at_a_lock(&mut self) {
-        let lock = self.a_lock();
-        let page = PageRequest { limit: 3, after: None };
-        let _ = same!(self, lock(&lock));
-        if let Ok(first) = same!(self, lock_history(&lock, &page)) {
-            let page = PageRequest { limit: 500, after: first.next };
-            let _ = same!(self, lock_history(&lock, &page));
-        }
-        if let LockName::Of(tenant, _) = &lock {
-            let _ = same!(self, locks(tenant, &page));
+            call: name(&format!("call-{}", self.known.lock_calls.len())),
+            held: held.map(|(_, token)| token),
+            stay: self.flip(0.6).then(|| self.millis(50..900)),
+            limits: if self.flip(0.5) {
+                LockLimits::default()
+            } else {
+                LockLimits { held_max: 2, waiting_max: 4, line_max: 3 }
+            },
+            lock,
         }
     }
 }

@@ -12,12 +12,11 @@ use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, RunId, StepKey};
 use serde::de::DeserializeOwned;
 
-use super::super::deliveries::Waiting;
+use super::super::deliveries::Deferred;
 use super::super::locks;
 use super::super::rows::{self, RunLease, WorkflowHead};
 use super::super::tables::Table;
-use super::{Fault, Look, Remedy};
-use crate::StoreError;
+use super::{Checked, Fault, Inspection, Remedy};
 use crate::workers::WorkerRecord;
 use crate::workflows::WorkflowVersion;
 
@@ -59,11 +58,11 @@ pub(super) fn subject(table: Table, key: &str) -> String {
     format!("{}/{key}", table.name())
 }
 
-pub(super) fn judge(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+pub(super) fn check(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((name, key)) = subject.split_once('/') else { return Ok(None) };
     let Some(table) = TABLES.iter().copied().find(|table| table.name() == name) else { return Ok(None) };
     let (from, until) = look.range(table);
-    // Another tenant's rows are none of this look's.
+    // Another tenant's rows are not checked here.
     if key < from.as_str() || key >= until.as_str() {
         return Ok(None);
     }
@@ -74,7 +73,7 @@ pub(super) fn judge(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, Sto
     }))
 }
 
-/// Why the row does not stand for what its table holds.
+/// Why the row cannot be read as what its table holds.
 fn reason(table: Table, key: &str, value: &str) -> Option<String> {
     match table {
         Table::Tenants => unlike::<Tenant>(value),
@@ -97,15 +96,14 @@ fn reason(table: Table, key: &str, value: &str) -> Option<String> {
         | Table::OpenApprovals => of_job(key),
         Table::JobLeases => of_job(key).or_else(|| unlike::<JobLease>(value)),
         Table::Held => of_job(key).or_else(|| unlike::<Hold>(value)),
-        Table::PutOff => of_job(key).or_else(|| unlike::<Waiting>(value)),
+        Table::PutOff => of_job(key).or_else(|| unlike::<Deferred>(value)),
         Table::Approvals => of_job(key).or_else(|| unlike::<Approval>(value)),
         Table::DeadLetters => of_job(key).or_else(|| unlike::<DeadLetter>(value)),
         Table::Workers => unlike::<WorkerRecord>(value),
         Table::Locks | Table::LockLine | Table::LockHistory | Table::LockTallies => {
             locks::unreadable(table, value)
         }
-        // Counted anew with the next period, lists of names that are found again by what they name, and what belongs to
-        // no tenant.
+        // Counts that begin anew with the next period, lists that are rebuilt from what they name, and rows of no tenant.
         Table::Throttles
         | Table::System
         | Table::WorkflowListing

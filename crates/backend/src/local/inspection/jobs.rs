@@ -3,31 +3,23 @@
 use interlock_model::JobId;
 use interlock_model::job::EndCause;
 
-use super::super::tables::{Changes, Table};
-use super::super::{commit, rows};
-use super::{Fault, Known, Look};
-use crate::StoreError;
+use super::super::rows;
+use super::super::tables::Table;
+use super::{Checked, Inspection, Known};
 
-pub(super) fn not_listed(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
+pub(super) fn not_listed(look: &Inspection<'_>, job: &JobId) -> Checked {
     let Known::Is(known) = look.job(job)? else { return Ok(None) };
-    let listed = rows::listed_job(look.tenant, known.created_at, job);
+    let listed = rows::timed(look.tenant, known.created_at, job);
     if look.is_there(Table::JobListing, &listed)? {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    changes.mark(Table::JobListing, listed);
-    Ok(Some(Fault::new("the job is there and in no list", changes)))
+    look.fault("the job is there and in no list", |draft| draft.mark(Table::JobListing, listed))
 }
 
-pub(super) fn of_ended_run(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
-    if look.open_job(job)?.is_none() {
+pub(super) fn of_ended_run(look: &Inspection<'_>, job: &JobId) -> Checked {
+    if look.open_job(job)?.is_none() || !look.is_tenant_readable()? {
         return Ok(None);
     }
-    let Some(why) = look.standing(job.run)?.why_over() else { return Ok(None) };
-    let Some(mut tenant) = look.own_row()? else { return Ok(None) };
-    let mut changes = Changes::default();
-    let end = (EndCause::Revoked, look.now);
-    commit::end_job(look.view, &mut changes, (look.tenant, &mut tenant), job, end)?;
-    changes.put(Table::Tenants, look.tenant.as_str(), &tenant);
-    Ok(Some(Fault::new(format!("the job is open, and {why}"), changes)))
+    let Some(why) = look.run_state(job.run)?.why_over() else { return Ok(None) };
+    look.try_fault(format!("the job is open, and {why}"), |draft| draft.end_job(job, EndCause::Revoked))
 }

@@ -1,15 +1,15 @@
-//! Idempotency keys and what they stand for. The subject is the workflow and the key.
+//! Idempotency keys and their runs. The subject is the workflow and the key.
 
 use interlock_model::RunId;
 use interlock_model::admission::KeyRecord;
 
 use super::super::rows;
-use super::super::tables::{Changes, Table};
-use super::{Fault, Known, Look};
+use super::super::tables::Table;
+use super::{Checked, Inspection, Known};
 use crate::StoreError;
 use crate::inspection::KEYS_JUDGED_FOR;
 
-fn record(look: &Look<'_>, subject: &str) -> Result<Option<(String, KeyRecord)>, StoreError> {
+fn record(look: &Inspection<'_>, subject: &str) -> Result<Option<(String, KeyRecord)>, StoreError> {
     let key = format!("{}{subject}", rows::of_tenant(look.tenant));
     Ok(match look.read(Table::IdempotencyKeys, &key)? {
         Known::Is(record) => Some((key, record)),
@@ -17,13 +17,11 @@ fn record(look: &Look<'_>, subject: &str) -> Result<Option<(String, KeyRecord)>,
     })
 }
 
-fn freed(key: String, detail: String) -> Fault {
-    let mut changes = Changes::default();
-    changes.delete(Table::IdempotencyKeys, key);
-    Fault::new(detail, changes)
+fn free(look: &Inspection<'_>, key: String, detail: String) -> Checked {
+    look.fault(detail, |draft| draft.delete(Table::IdempotencyKeys, key))
 }
 
-pub(super) fn without_run(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+pub(super) fn without_run(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((key, record)) = record(look, subject)? else { return Ok(None) };
     if record.reservation.is_some() || !record.is_live(look.now) {
         return Ok(None);
@@ -39,15 +37,12 @@ pub(super) fn without_run(look: &Look<'_>, subject: &str) -> Result<Option<Fault
         }
     }
     let detail = format!("the key names run {}, which is not there and was not deleted", record.run);
-    Ok(Some(freed(key, detail)))
+    free(look, key, detail)
 }
 
-pub(super) fn left_behind(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+pub(super) fn left_behind(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((key, record)) = record(look, subject)? else { return Ok(None) };
     let late = record.reservation.filter(|reservation| look.is_past_grace(reservation.until));
-    Ok(late.map(|reservation| {
-        let detail =
-            format!("the start that reserved the key should have been done by {}", reservation.until);
-        freed(key, detail)
-    }))
+    let Some(late) = late else { return Ok(None) };
+    free(look, key, format!("the start that reserved the key should have been done by {}", late.until))
 }

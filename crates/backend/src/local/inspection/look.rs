@@ -1,4 +1,4 @@
-//! What a judgement reads, and what it says.
+//! What a check reads, and what it finds.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use interlock_model::tenant::Tenant;
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
+use super::super::draft::Draft;
 use super::super::rows;
 use super::super::tables::{Changes, Pick, Row, Table, View, end_of};
 use crate::StoreError;
 
-/// Rows that are held in memory at once while many are gone through.
+/// Rows that are in memory at once while a whole table is read.
 const ROWS_AT_ONCE: usize = 1_000;
 
 /// What is wrong with a subject.
@@ -26,56 +27,53 @@ pub(in super::super) struct Fault {
 #[derive(Debug)]
 pub(in super::super) enum Remedy {
     Write(Changes),
-    /// Why the store cannot put it right.
+    /// Why the store cannot repair it.
     ByHand(&'static str),
 }
 
-impl Fault {
-    pub(in super::super) fn new(detail: impl Into<String>, changes: Changes) -> Self {
-        Self { detail: detail.into(), remedy: Remedy::Write(changes) }
-    }
-}
+/// What a check finds: nothing, or a fault.
+pub(in super::super) type Checked = Result<Option<Fault>, StoreError>;
 
-/// A row that may be there, and may be damaged. What cannot be read is not judged: it is told as damaged.
+/// A row that may exist, and may be damaged. What cannot be read is only reported as damaged.
 pub(in super::super) enum Known<T> {
     Absent,
     Is(T),
     Unreadable,
 }
 
-/// Where a run stands, as far as others depend on it.
+/// The state of a run, as far as other rows depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Standing {
+pub(in super::super) enum RunState {
     Live,
     Ended,
-    /// It never was, or was deleted.
-    Gone,
+    /// It never existed, or was deleted.
+    Missing,
     Unreadable,
 }
 
-impl Standing {
-    /// Why nothing may belong to it any more; none if it lives, or cannot be read.
+impl RunState {
+    /// Why nothing may belong to it any more; none if it is live, or cannot be read.
     pub(in super::super) fn why_over(self) -> Option<&'static str> {
         match self {
             Self::Live | Self::Unreadable => None,
             Self::Ended => Some("the run has ended"),
-            Self::Gone => Some("the run is not there"),
+            Self::Missing => Some("the run is not there"),
         }
     }
 }
 
 /// The rows of a tenant at one moment.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Look<'a> {
+pub(in super::super) struct Inspection<'a> {
     pub(in super::super) view: &'a dyn View,
     pub(in super::super) now: Timestamp,
     pub(in super::super) tenant: &'a TenantId,
     pub(in super::super) grace: Duration,
-    /// The row that the look has come to. None: one subject is judged by itself, to be mended.
+    /// The row that is checked. None: one subject is checked by itself, to be repaired.
     pub(in super::super) at: Option<(Table, &'a Row)>,
 }
 
-impl Look<'_> {
+impl Inspection<'_> {
     pub(in super::super) fn read<T: DeserializeOwned>(
         &self,
         table: Table,
@@ -95,20 +93,42 @@ impl Look<'_> {
         self.read(Table::Heads, &rows::run(self.tenant, run))
     }
 
-    pub(in super::super) fn standing(&self, run: RunId) -> Result<Standing, StoreError> {
+    pub(in super::super) fn run_state(&self, run: RunId) -> Result<RunState, StoreError> {
         Ok(match self.head(run)? {
-            Known::Absent => Standing::Gone,
-            Known::Unreadable => Standing::Unreadable,
-            Known::Is(head) if head.status.is_final() => Standing::Ended,
-            Known::Is(_) => Standing::Live,
+            Known::Absent => RunState::Missing,
+            Known::Unreadable => RunState::Unreadable,
+            Known::Is(head) if head.status.is_final() => RunState::Ended,
+            Known::Is(_) => RunState::Live,
         })
+    }
+
+    /// A fault, and what repairs it.
+    pub(in super::super) fn fault(
+        &self,
+        detail: impl Into<String>,
+        repair: impl FnOnce(&mut Draft<'_>),
+    ) -> Checked {
+        self.try_fault(detail, |draft| {
+            repair(draft);
+            Ok(())
+        })
+    }
+
+    pub(in super::super) fn try_fault(
+        &self,
+        detail: impl Into<String>,
+        repair: impl FnOnce(&mut Draft<'_>) -> Result<(), StoreError>,
+    ) -> Checked {
+        let mut draft = Draft::new(self.view, self.now, self.tenant);
+        repair(&mut draft)?;
+        Ok(Some(Fault { detail: detail.into(), remedy: Remedy::Write(draft.into_changes()) }))
     }
 
     pub(super) fn job(&self, job: &JobId) -> Result<Known<Job>, StoreError> {
         self.read(Table::Jobs, &rows::job(self.tenant, job))
     }
 
-    /// The job, if it is there, can be read, and is open.
+    /// The job, if it exists, can be read, and is open.
     pub(super) fn open_job(&self, job: &JobId) -> Result<Option<Job>, StoreError> {
         Ok(match self.job(job)? {
             Known::Is(job) if job.end.is_none() => Some(job),
@@ -116,8 +136,12 @@ impl Look<'_> {
         })
     }
 
+    pub(super) fn is_tenant_readable(&self) -> Result<bool, StoreError> {
+        Ok(self.tenant_row()?.is_some())
+    }
+
     /// The tenant's own row, if it can be read.
-    pub(super) fn own_row(&self) -> Result<Option<Tenant>, StoreError> {
+    pub(super) fn tenant_row(&self) -> Result<Option<Tenant>, StoreError> {
         Ok(match self.read(Table::Tenants, self.tenant.as_str())? {
             Known::Is(tenant) => Some(tenant),
             Known::Absent => Some(Tenant::default()),
@@ -162,8 +186,7 @@ impl Look<'_> {
         Ok(count)
     }
 
-    /// The keys of a table without a place of its own for `subject` that end in it. A look knows only the one that it has
-    /// come to; to mend, all are wanted.
+    /// The keys of a table that end in `subject`. The check of a row knows only that row's; a repair needs all.
     pub(super) fn keys_of(&self, table: Table, subject: &str) -> Result<Vec<String>, StoreError> {
         if let Some((here, row)) = self.at {
             return Ok(if here == table { vec![row.key.clone()] } else { Vec::new() });
@@ -177,27 +200,15 @@ impl Look<'_> {
         Ok(keys)
     }
 
-    pub(super) fn of_run(
-        &self,
-        subject: &str,
-        judge: fn(&Self, RunId) -> Result<Option<Fault>, StoreError>,
-    ) -> Result<Option<Fault>, StoreError> {
-        subject.parse().map_or(Ok(None), |run| judge(self, run))
+    pub(super) fn of_run(&self, subject: &str, check: fn(&Self, RunId) -> Checked) -> Checked {
+        subject.parse().map_or(Ok(None), |run| check(self, run))
     }
 
-    pub(super) fn of_job(
-        &self,
-        subject: &str,
-        judge: fn(&Self, &JobId) -> Result<Option<Fault>, StoreError>,
-    ) -> Result<Option<Fault>, StoreError> {
-        subject.parse().map_or(Ok(None), |job| judge(self, &job))
+    pub(super) fn of_job(&self, subject: &str, check: fn(&Self, &JobId) -> Checked) -> Checked {
+        subject.parse().map_or(Ok(None), |job| check(self, &job))
     }
 
-    pub(super) fn of_tenant(
-        &self,
-        subject: &str,
-        judge: fn(&Self) -> Result<Option<Fault>, StoreError>,
-    ) -> Result<Option<Fault>, StoreError> {
-        if subject == self.tenant.as_str() { judge(self) } else { Ok(None) }
+    pub(super) fn of_tenant(&self, subject: &str, check: fn(&Self) -> Checked) -> Checked {
+        if subject == self.tenant.as_str() { check(self) } else { Ok(None) }
     }
 }

@@ -1,14 +1,14 @@
-//! Looking for what must not be among the rows, and mending it.
+//! Checking invariants among the rows, and repairing violations.
 //!
-//! One function judges one subject and says what would put it right. A look throws that away; mending applies it, in the
-//! same step in which it was judged.
+//! One function checks one subject and answers with what would repair it. An inspection drops that; a repair applies it in
+//! the same step in which it checked.
 
 mod approvals;
 mod damage;
+mod dead_letters;
 mod jobs;
 mod keys;
 mod leases;
-mod letters;
 mod look;
 mod queues;
 mod results;
@@ -17,16 +17,15 @@ mod steps;
 mod timers;
 mod turns;
 
-use async_trait::async_trait;
 use interlock_model::Timestamp;
-use interlock_model::doctor::{Finding, Invariant, Mending, Realm};
+use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 
-use super::store::LocalStore;
-use super::tables::{Decision, Executor, Pick, Row, Table, View};
+use super::store::{Decide, Look};
+use super::tables::{Decided, Decision, Pick, Row, Table, View};
 use super::{locks, rows};
-use crate::inspection::{Inspection, InspectionStore, Repair};
+use crate::verbs::{Inspect, Repair};
 use crate::{Page, StoreError};
-pub(super) use look::{Fault, Known, Look, Remedy, Standing};
+pub(super) use look::{Checked, Fault, Inspection, Known, Remedy, RunState};
 
 /// What is looked at for an invariant.
 enum Scope {
@@ -69,8 +68,8 @@ fn scope(invariant: Invariant) -> Scope {
     }
 }
 
-/// What a finding at this row would be about. None: nothing is to be judged here.
-fn subject(look: &Look<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
+/// What a finding at this row would be about. None: there is nothing to check.
+fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
     let last = || Some(rows::last_part(&row.key).to_owned());
     match (invariant, table) {
         (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind, _) => {
@@ -85,7 +84,7 @@ fn subject(look: &Look<'_>, invariant: Invariant, table: Table, row: &Row) -> Op
 }
 
 /// Whether the invariant is violated in this subject.
-fn judge(look: &Look<'_>, invariant: Invariant, subject: &str) -> Result<Option<Fault>, StoreError> {
+fn check(look: &Inspection<'_>, invariant: Invariant, subject: &str) -> Checked {
     use Invariant as I;
     match invariant {
         I::SlotWithoutRun => look.of_run(subject, slots::without_run),
@@ -112,8 +111,8 @@ fn judge(look: &Look<'_>, invariant: Invariant, subject: &str) -> Result<Option<
         I::LockDebt => locks::debt(look, subject),
         I::LockTallyDrift => look.of_tenant(subject, locks::drift),
         I::LockNotListed => locks::not_listed(look, subject),
-        I::RowDamaged => damage::judge(look, subject),
-        I::DeadLettersGrowing => look.of_tenant(subject, letters::growing),
+        I::RowDamaged => damage::check(look, subject),
+        I::DeadLettersGrowing => look.of_tenant(subject, dead_letters::growing),
         I::SnapshotStale
         | I::LoopNotTicking
         | I::BusAway
@@ -127,22 +126,28 @@ fn judge(look: &Look<'_>, invariant: Invariant, subject: &str) -> Result<Option<
     }
 }
 
-fn inspect(view: &dyn View, now: Timestamp, asked: &Inspection) -> Result<Page<Finding>, StoreError> {
-    let look = Look { view, now, tenant: &asked.tenant, grace: asked.grace, at: None };
-    match scope(asked.invariant) {
-        Scope::Whole => {
-            let subject = asked.tenant.to_string();
-            let fault = judge(&look, asked.invariant, &subject)?;
-            Ok(Page {
-                items: fault.map(|fault| finding(asked, subject, fault)).into_iter().collect(),
-                next: None,
-            })
+impl Look for Inspect {
+    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<Finding>, StoreError> {
+        let look = Inspection { view, now, tenant: &self.tenant, grace: self.grace, at: None };
+        match scope(self.invariant) {
+            Scope::Whole => {
+                let subject = self.tenant.to_string();
+                let fault = check(&look, self.invariant, &subject)?;
+                Ok(Page {
+                    items: fault.map(|fault| finding(self, subject, fault)).into_iter().collect(),
+                    next: None,
+                })
+            }
+            Scope::Rows(tables) => inspect_rows(&look, self, tables),
         }
-        Scope::Rows(tables) => inspect_rows(&look, asked, tables),
     }
 }
 
-fn inspect_rows(look: &Look<'_>, asked: &Inspection, tables: &[Table]) -> Result<Page<Finding>, StoreError> {
+fn inspect_rows(
+    look: &Inspection<'_>,
+    asked: &Inspect,
+    tables: &[Table],
+) -> Result<Page<Finding>, StoreError> {
     let mut items = Vec::new();
     let mut left = asked.page.limit.max(1);
     let after = asked.page.after.as_deref().and_then(|after| after.split_once(' '));
@@ -153,9 +158,9 @@ fn inspect_rows(look: &Look<'_>, asked: &Inspection, tables: &[Table]) -> Result
         let from = after.filter(|_| position == first).map_or(from, |(_, key)| format!("{key}\0"));
         let found = look.view.scan(table, &from, &until, Pick::First(left))?;
         for row in &found {
-            let look = Look { at: Some((table, row)), ..*look };
+            let look = Inspection { at: Some((table, row)), ..*look };
             let Some(subject) = subject(&look, asked.invariant, table, row) else { continue };
-            if let Some(fault) = judge(&look, asked.invariant, &subject)? {
+            if let Some(fault) = check(&look, asked.invariant, &subject)? {
                 items.push(finding(asked, subject, fault));
             }
         }
@@ -167,7 +172,7 @@ fn inspect_rows(look: &Look<'_>, asked: &Inspection, tables: &[Table]) -> Result
     Ok(Page { items, next: None })
 }
 
-fn finding(asked: &Inspection, subject: String, fault: Fault) -> Finding {
+fn finding(asked: &Inspect, subject: String, fault: Fault) -> Finding {
     Finding {
         invariant: asked.invariant,
         tenant: Some(asked.tenant.clone()),
@@ -177,29 +182,20 @@ fn finding(asked: &Inspection, subject: String, fault: Fault) -> Finding {
     }
 }
 
-fn mend(view: &dyn View, now: Timestamp, asked: &Repair) -> Result<Decision<Mending>, StoreError> {
-    if asked.invariant.realm() != Realm::Tenant {
-        return Ok(Decision::unchanged(Mending::NothingToDo));
-    }
-    let look = Look { view, now, tenant: &asked.tenant, grace: asked.grace, at: None };
-    Ok(match judge(&look, asked.invariant, &asked.subject)? {
-        None => Decision::unchanged(Mending::NothingToDo),
-        Some(Fault { remedy: Remedy::ByHand(reason), .. }) => {
-            Decision::unchanged(Mending::Impossible { reason: reason.to_owned() })
+impl Decide for Repair {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<RepairOutcome> {
+        if self.invariant.realm() != Realm::Tenant {
+            return Ok(Decision::unchanged(RepairOutcome::NothingToDo));
         }
-        Some(Fault { remedy: Remedy::Write(changes), .. }) => Decision { answer: Mending::Mended, changes },
-    })
-}
-
-#[async_trait]
-impl<E: Executor> InspectionStore for LocalStore<E> {
-    async fn inspect(&self, inspection: &Inspection) -> Result<Page<Finding>, StoreError> {
-        let asked = inspection.clone();
-        self.read("look for what must not be", move |view, now| inspect(view, now, &asked)).await
-    }
-
-    async fn mend(&self, repair: &Repair) -> Result<Mending, StoreError> {
-        let asked = repair.clone();
-        self.write("mend what must not be", move |view, now| mend(view, now, &asked)).await
+        let look = Inspection { view, now, tenant: &self.tenant, grace: self.grace, at: None };
+        Ok(match check(&look, self.invariant, &self.subject)? {
+            None => Decision::unchanged(RepairOutcome::NothingToDo),
+            Some(Fault { remedy: Remedy::ByHand(reason), .. }) => {
+                Decision::unchanged(RepairOutcome::Impossible { reason: reason.to_owned() })
+            }
+            Some(Fault { remedy: Remedy::Write(changes), .. }) => {
+                Decision { answer: RepairOutcome::Repaired, changes }
+            }
+        })
     }
 }

@@ -5,16 +5,15 @@ use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::Job;
 
 use super::super::rows;
-use super::super::tables::{Changes, Table};
-use super::{Fault, Known, Look};
-use crate::StoreError;
+use super::super::tables::Table;
+use super::{Checked, Inspection, Known};
 
 /// Where the job waits, should no worker have it.
-fn place(look: &Look<'_>, job: &Job) -> String {
+fn place(look: &Inspection<'_>, job: &Job) -> String {
     rows::queued(look.tenant, &job.new, job.created_at)
 }
 
-pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
+pub(super) fn in_none(look: &Inspection<'_>, job: &JobId) -> Checked {
     let Some(open) = look.open_job(job)? else { return Ok(None) };
     match look.read::<Hold>(Table::Held, &rows::job(look.tenant, job))? {
         Known::Is(hold) => return held_for_ever(look, job, &hold),
@@ -24,30 +23,25 @@ pub(super) fn in_none(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, Sto
     let queued = place(look, &open);
     let is_somewhere = look.is_there(Table::Queue, &queued)?
         || look.is_there(Table::JobLeases, &rows::job(look.tenant, job))?;
-    // That of a run that is over is to be ended, not queued.
-    if is_somewhere || look.standing(job.run)?.why_over().is_some() {
+    // A job of a run that has ended is to be ended, not queued.
+    if is_somewhere || look.run_state(job.run)?.why_over().is_some() {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    changes.mark(Table::Queue, queued);
     let detail = format!("the job is open, no worker has it, and it is not in the queue {}", open.new.topic);
-    Ok(Some(Fault::new(detail, changes)))
+    look.fault(detail, |draft| draft.mark(Table::Queue, queued))
 }
 
-/// A job that a policy holds is looked at again by itself, unless a person is asked.
-fn held_for_ever(look: &Look<'_>, job: &JobId, hold: &Hold) -> Result<Option<Fault>, StoreError> {
+/// A job that a policy holds is due again at some time, unless it waits for an approval.
+fn held_for_ever(look: &Inspection<'_>, job: &JobId, hold: &Hold) -> Checked {
     let Some(at) = hold.look_at else { return Ok(None) };
-    let due = rows::expiry(look.tenant, at, job);
-    if look.is_there(Table::HeldDue, &due)? || look.standing(job.run)?.why_over().is_some() {
+    let due = rows::timed(look.tenant, at, job);
+    if look.is_there(Table::HeldDue, &due)? || look.run_state(job.run)?.why_over().is_some() {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    changes.mark(Table::HeldDue, due);
-    let detail = "the job is held, and nobody would look at it again".to_owned();
-    Ok(Some(Fault::new(detail, changes)))
+    look.fault("the job is held, and nobody would look at it again", |draft| draft.mark(Table::HeldDue, due))
 }
 
-pub(super) fn without_job(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
+pub(super) fn without_job(look: &Inspection<'_>, job: &JobId) -> Checked {
     let (why, right_place) = match look.job(job)? {
         Known::Unreadable => return Ok(None),
         Known::Absent => ("is not there", None),
@@ -65,9 +59,7 @@ pub(super) fn without_job(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>,
     if entries.is_empty() {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    for entry in entries {
-        changes.delete(Table::Queue, entry);
-    }
-    Ok(Some(Fault::new(format!("an entry of a queue is for the job, which {why}"), changes)))
+    look.fault(format!("an entry of a queue is for the job, which {why}"), |draft| {
+        draft.delete_all(Table::Queue, entries);
+    })
 }

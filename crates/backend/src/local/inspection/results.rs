@@ -1,31 +1,29 @@
-//! Results that are kept for another delivery.
+//! Deferred results.
 
 use interlock_model::JobId;
 
-use super::super::deliveries::{self, Waiting};
+use super::super::deliveries::Deferred;
 use super::super::rows;
-use super::super::tables::{Changes, Table};
-use super::{Fault, Known, Look};
-use crate::StoreError;
+use super::super::tables::Table;
+use super::{Checked, Inspection, Known};
 
-pub(super) fn not_due(look: &Look<'_>, job: &JobId) -> Result<Option<Fault>, StoreError> {
+pub(super) fn not_due(look: &Inspection<'_>, job: &JobId) -> Checked {
     let key = rows::job(look.tenant, job);
-    let Known::Is(mut kept) = look.read::<Waiting>(Table::PutOff, &key)? else { return Ok(None) };
-    let mut changes = Changes::default();
+    let Known::Is(mut deferred) = look.read::<Deferred>(Table::PutOff, &key)? else { return Ok(None) };
     match look.job(job)? {
         Known::Unreadable => return Ok(None),
         Known::Is(known) if known.end.is_none() => {}
         Known::Is(_) | Known::Absent => {
-            deliveries::forget(look.view, &mut changes, look.tenant, job)?;
             let detail = "a result is kept for a job that does not wait for it any more";
-            return Ok(Some(Fault::new(detail, changes)));
+            return look.try_fault(detail, |draft| draft.forget_deferred(job));
         }
     }
-    if look.is_there(Table::PutOffDue, &rows::expiry(look.tenant, kept.not_before, job))? {
+    if look.is_there(Table::PutOffDue, &rows::timed(look.tenant, deferred.not_before, job))? {
         return Ok(None);
     }
-    changes.mark(Table::PutOffDue, rows::expiry(look.tenant, look.now, job));
-    kept.not_before = look.now;
-    changes.put(Table::PutOff, key, &kept);
-    Ok(Some(Fault::new("a result is kept for another delivery, which has no time", changes)))
+    look.fault("a result is kept for another delivery, which has no time", |draft| {
+        draft.mark(Table::PutOffDue, rows::timed(look.tenant, look.now, job));
+        deferred.not_before = look.now;
+        draft.put(Table::PutOff, key, &deferred);
+    })
 }

@@ -2,44 +2,37 @@
 
 use interlock_model::RunId;
 
-use super::super::tables::{Changes, Table};
-use super::super::{rows, slots};
-use super::{Fault, Look, Standing};
-use crate::StoreError;
+use super::super::rows;
+use super::super::tables::Table;
+use super::{Checked, Inspection, RunState};
 
-pub(super) fn without_run(look: &Look<'_>, run: RunId) -> Result<Option<Fault>, StoreError> {
-    if !look.is_there(Table::Active, &rows::run(look.tenant, run))? {
-        return Ok(None);
-    }
-    let Some(why) = look.standing(run)?.why_over() else { return Ok(None) };
-    let Some(mut tenant) = look.own_row()? else { return Ok(None) };
-    let mut changes = Changes::default();
-    slots::give_back(look.view, &mut changes, (look.tenant, &mut tenant), run, look.now)?;
-    changes.put(Table::Tenants, look.tenant.as_str(), &tenant);
-    Ok(Some(Fault::new(format!("a slot is taken, and {why}"), changes)))
-}
-
-pub(super) fn missing(look: &Look<'_>, run: RunId) -> Result<Option<Fault>, StoreError> {
+pub(super) fn without_run(look: &Inspection<'_>, run: RunId) -> Checked {
     let has_slot = look.is_there(Table::Active, &rows::run(look.tenant, run))?;
-    if has_slot || look.standing(run)? != Standing::Live {
+    if !has_slot || !look.is_tenant_readable()? {
         return Ok(None);
     }
-    let Some(mut tenant) = look.own_row()? else { return Ok(None) };
-    let mut changes = Changes::default();
-    slots::take(&mut changes, look.tenant, &mut tenant, run);
-    changes.put(Table::Tenants, look.tenant.as_str(), &tenant);
-    Ok(Some(Fault::new("the run lives and holds no slot: one more than the cap can run beside it", changes)))
+    let Some(why) = look.run_state(run)?.why_over() else { return Ok(None) };
+    look.try_fault(format!("a slot is taken, and {why}"), |draft| draft.release_slot(run))
 }
 
-pub(super) fn drift(look: &Look<'_>) -> Result<Option<Fault>, StoreError> {
-    let Some(mut tenant) = look.own_row()? else { return Ok(None) };
-    let (told, counted) = (tenant.runs_active, look.count(Table::Active)?);
-    if told == counted {
+pub(super) fn missing(look: &Inspection<'_>, run: RunId) -> Checked {
+    let has_slot = look.is_there(Table::Active, &rows::run(look.tenant, run))?;
+    if has_slot || look.run_state(run)? != RunState::Live || !look.is_tenant_readable()? {
         return Ok(None);
     }
-    tenant.runs_active = counted;
-    let mut changes = Changes::default();
-    changes.put(Table::Tenants, look.tenant.as_str(), &tenant);
-    let detail = format!("{told} live runs are written down, and {counted} slots are taken");
-    Ok(Some(Fault::new(detail, changes)))
+    look.try_fault("the run lives and holds no slot: one more than the cap can run beside it", |draft| {
+        draft.acquire_slot(run)
+    })
+}
+
+pub(super) fn drift(look: &Inspection<'_>) -> Checked {
+    let Some(tenant) = look.tenant_row()? else { return Ok(None) };
+    let (written, counted) = (tenant.runs_active, look.count(Table::Active)?);
+    if written == counted {
+        return Ok(None);
+    }
+    look.try_fault(format!("{written} live runs are written down, and {counted} slots are taken"), |draft| {
+        draft.tenant()?.runs_active = counted;
+        Ok(())
+    })
 }

@@ -5,31 +5,31 @@ use std::time::Duration;
 use interlock_model::lock::{Grant, LockMode, SHARING_MAX, Waiter};
 use interlock_model::{Fence, LockRequest, Timestamp};
 
-use super::super::tables::{Changes, Decision, Table, View};
+use super::super::store::Decide;
+use super::super::tables::{Changes, Decided, Decision, Table, View};
 use super::place::Place;
 use super::record::Lock;
 use super::sweep;
 use crate::StoreError;
-use crate::locks::{Acquire, Acquired, Busy, LockQuota, Turn};
+use crate::locks::{Acquired, Busy, LockQuota, Turn};
+use crate::verbs::AcquireLock;
 
-pub(super) fn acquire(
-    view: &dyn View,
-    now: Timestamp,
-    asked: &Acquire,
-) -> Result<Decision<Turn<Acquired>>, StoreError> {
-    let mut changes = Changes::default();
-    let place = Place::of(&asked.lock);
-    let tally = sweep::sweep(view, now, &mut changes, &asked.lock)?;
-    let mut lock = Lock::load(view, &asked.lock, now, tally)?;
-    let answer = answer(&mut lock, &mut changes, asked)?;
-    let next = whose_turn(&lock).filter(|request| *request != asked.request);
-    let next = next.or_else(|| who_must_know(&lock, asked, &answer));
-    let tally = lock.save(&mut changes);
-    changes.put(Table::LockTallies, place.home(), &tally);
-    Ok(Decision { answer: Turn { answer, next }, changes })
+impl Decide for AcquireLock {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Turn<Acquired>> {
+        let mut changes = Changes::default();
+        let place = Place::of(&self.lock);
+        let tally = sweep::sweep(view, now, &mut changes, &self.lock)?;
+        let mut lock = Lock::load(view, &self.lock, now, tally)?;
+        let answer = answer(&mut lock, &mut changes, self)?;
+        let next = whose_turn(&lock).filter(|request| *request != self.request);
+        let next = next.or_else(|| must_learn_expiry(&lock, self, &answer));
+        let tally = lock.save(&mut changes);
+        changes.put(Table::LockTallies, place.home(), &tally);
+        Ok(Decision { answer: Turn { answer, next }, changes })
+    }
 }
 
-fn answer(lock: &mut Lock<'_>, changes: &mut Changes, asked: &Acquire) -> Result<Acquired, StoreError> {
+fn answer(lock: &mut Lock<'_>, changes: &mut Changes, asked: &AcquireLock) -> Result<Acquired, StoreError> {
     if let Some(grant) = held_already(lock, asked)? {
         return Ok(Acquired::Granted(grant));
     }
@@ -50,7 +50,7 @@ fn answer(lock: &mut Lock<'_>, changes: &mut Changes, asked: &Acquire) -> Result
 }
 
 /// The grant that is the caller's already: by its token, or by the request that was granted.
-fn held_already(lock: &mut Lock<'_>, asked: &Acquire) -> Result<Option<Grant>, StoreError> {
+fn held_already(lock: &mut Lock<'_>, asked: &AcquireLock) -> Result<Option<Grant>, StoreError> {
     if let Some(token) = &asked.held {
         let expires_at = lock.now + asked.ttl;
         let Some(grant) = lock.record.holders.iter_mut().find(|grant| grant.token == *token) else {
@@ -58,10 +58,10 @@ fn held_already(lock: &mut Lock<'_>, asked: &Acquire) -> Result<Option<Grant>, S
         };
         if grant.mode != asked.mode {
             return Err(StoreError::Conflict(
-                "the hold is in another mode; give it back and ask for it anew".to_owned(),
+                "the lease is in another mode; release it and acquire the lock again".to_owned(),
             ));
         }
-        // Re-entering is another word from the holder.
+        // Re-entering renews.
         grant.expires_at = grant.expires_at.max(expires_at);
         return Ok(Some(grant.clone()));
     }
@@ -81,7 +81,7 @@ fn another_intent(request: &LockRequest) -> StoreError {
     ))
 }
 
-fn proposed(lock: &Lock<'_>, asked: &Acquire) -> Grant {
+fn proposed(lock: &Lock<'_>, asked: &AcquireLock) -> Grant {
     Grant {
         owner: asked.owner.clone(),
         mode: asked.mode,
@@ -101,7 +101,7 @@ fn fits(lock: &Lock<'_>, mode: LockMode) -> bool {
     holders.is_empty() || (all_share && holders.len() < SHARING_MAX)
 }
 
-fn stay_or_leave(lock: &mut Lock<'_>, asked: &Acquire) -> Acquired {
+fn stay_or_leave(lock: &mut Lock<'_>, asked: &AcquireLock) -> Acquired {
     let now = lock.now;
     let place = lock.line.iter().position(|(_, waiter)| waiter.request == asked.request);
     match (asked.stay, place) {
@@ -148,7 +148,7 @@ fn busy(lock: &Lock<'_>, place: usize) -> Busy {
     }
 }
 
-/// The first in line waits for a hold to run out. The second, if it is the first's turn, for the first to be gone.
+/// The first in the queue waits for a lease to expire. The second, if it is the first's turn, for the first to go offline.
 fn may_change_in(lock: &Lock<'_>, place: usize) -> Option<Duration> {
     let first = lock.line.first().map(|(_, waiter)| waiter);
     let at = match place {
@@ -159,14 +159,14 @@ fn may_change_in(lock: &Lock<'_>, place: usize) -> Option<Duration> {
     at.map(|at| at.since(lock.now))
 }
 
-/// The first in line, if it would be granted now.
+/// The first in the queue, if it would be granted now.
 pub(super) fn whose_turn(lock: &Lock<'_>) -> Option<LockRequest> {
     let (_, first) = lock.line.first()?;
     fits(lock, first.mode).then(|| first.request.clone())
 }
 
-/// Who has just become the first in line and would not look before the new hold ends: it has to learn when that is.
-fn who_must_know(lock: &Lock<'_>, asked: &Acquire, answer: &Acquired) -> Option<LockRequest> {
+/// The first in the queue, if it would not ask before the new lease expires: it has to learn when that is.
+fn must_learn_expiry(lock: &Lock<'_>, asked: &AcquireLock, answer: &Acquired) -> Option<LockRequest> {
     let Acquired::Granted(grant) = answer else { return None };
     let (_, first) = lock.line.first()?;
     let is_new = grant.token == asked.call;

@@ -1,20 +1,21 @@
-//! Renewing a hold, and ending it.
+//! Renewing a lease, and ending it.
 
 use std::mem::discriminant;
-use std::time::Duration;
 
 use interlock_model::lock::{Grant, LockEnd, LockEvent, LockName};
-use interlock_model::{Fence, LockRequest, LockToken, Timestamp};
+use interlock_model::{Fence, LockToken, Timestamp};
 
-use super::super::tables::{Changes, Decision, Table, View, read};
+use super::super::store::Decide;
+use super::super::tables::{Changes, Decided, Decision, Table, View, read};
 use super::acquire::whose_turn;
 use super::place::Place;
 use super::record::Lock;
 use crate::StoreError;
-use crate::locks::{ForcedRelease, Turn};
+use crate::locks::Turn;
+use crate::verbs::{ForceReleaseLock, ReleaseLock, RenewLock, WithdrawLock};
 
 impl Lock<'_> {
-    /// Why this token opens nothing: it never did, or does no more.
+    /// Why this token has no lease: it never had one, or no longer has.
     pub(super) fn refusal(&self, token: &LockToken) -> Result<StoreError, StoreError> {
         if !self.is_known() {
             return Ok(StoreError::not_found("lock", self.name.resource()));
@@ -24,39 +25,36 @@ impl Lock<'_> {
     }
 }
 
-pub(super) fn renew(
-    view: &dyn View,
-    now: Timestamp,
-    (name, token): (&LockName, &LockToken),
-    ttl: Duration,
-) -> Result<Decision<Turn<Grant>>, StoreError> {
-    change(view, now, name, |lock| match lock.record.holders.iter_mut().find(|grant| grant.token == *token) {
-        Some(grant) => {
-            grant.expires_at = now + ttl;
-            Ok(grant.clone())
-        }
-        None => Err(lock.refusal(token)?),
-    })
+impl Decide for RenewLock {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Turn<Grant>> {
+        let (name, token) = (&self.lock, &self.token);
+        change(view, now, name, |lock| {
+            match lock.record.holders.iter_mut().find(|grant| grant.token == *token) {
+                Some(grant) => {
+                    grant.expires_at = now + self.ttl;
+                    Ok(grant.clone())
+                }
+                None => Err(lock.refusal(token)?),
+            }
+        })
+    }
 }
 
-pub(super) fn release(
-    view: &dyn View,
-    now: Timestamp,
-    (name, token): (&LockName, &LockToken),
-) -> Result<Decision<Turn<()>>, StoreError> {
-    change(view, now, name, |lock| end_once(lock, token, LockEnd::Released))
+impl Decide for ReleaseLock {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Turn<()>> {
+        let (name, token) = (&self.lock, &self.token);
+        change(view, now, name, |lock| end_once(lock, token, LockEnd::Released))
+    }
 }
 
-pub(super) fn force(
-    view: &dyn View,
-    now: Timestamp,
-    forced: &ForcedRelease,
-) -> Result<Decision<Turn<()>>, StoreError> {
-    let end = LockEnd::ForceReleased { by: forced.by.clone(), reason: forced.reason.clone() };
-    change(view, now, &forced.lock, |lock| end_once(lock, &forced.expected, end))
+impl Decide for ForceReleaseLock {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Turn<()>> {
+        let end = LockEnd::ForceReleased { by: self.by.clone(), reason: self.reason.clone() };
+        change(view, now, &self.lock, |lock| end_once(lock, &self.expected, end))
+    }
 }
 
-/// Ends the hold; fine if it was ended the same way before, for then only the answer was lost.
+/// Ends the lease. If it was ended the same way before, only the answer was lost.
 fn end_once(lock: &mut Lock<'_>, token: &LockToken, end: LockEnd) -> Result<(), StoreError> {
     if lock.record.holders.iter().any(|grant| grant.token == *token) {
         lock.end(token, end);
@@ -70,26 +68,25 @@ fn end_once(lock: &mut Lock<'_>, token: &LockToken, end: LockEnd) -> Result<(), 
     Err(lock.refusal(token)?)
 }
 
-pub(super) fn withdraw(
-    view: &dyn View,
-    now: Timestamp,
-    name: &LockName,
-    (request, call): (&LockRequest, &LockToken),
-) -> Result<Decision<Turn<()>>, StoreError> {
-    change(view, now, name, |lock| {
-        lock.leave_by(request, call);
-        // What another call was told of, or had made, is not this one's to end.
-        let is_its_own =
-            |grant: &&Grant| grant.request == *request && grant.token == *call && grant.call == *call;
-        let granted = lock.record.holders.iter().find(is_its_own);
-        if let Some(token) = granted.map(|grant| grant.token.clone()) {
-            lock.end(&token, LockEnd::Withdrawn);
-        }
-        Ok(())
-    })
+impl Decide for WithdrawLock {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Turn<()>> {
+        let name = &self.lock;
+        let (request, call) = (&self.request, &self.call);
+        change(view, now, name, |lock| {
+            lock.leave_by(request, call);
+            // A lease that another call acquired, or was answered with, is not this one's to end.
+            let is_its_own =
+                |grant: &&Grant| grant.request == *request && grant.token == *call && grant.call == *call;
+            let granted = lock.record.holders.iter().find(is_its_own);
+            if let Some(token) = granted.map(|grant| grant.token.clone()) {
+                lock.end(&token, LockEnd::Withdrawn);
+            }
+            Ok(())
+        })
+    }
 }
 
-/// Does something to the lock and says whose turn it is then. Refused, it is not even swept: nothing was done.
+/// Changes the lock, and answers whose turn it is then. A refused change writes nothing, not even what has expired.
 fn change<T>(
     view: &dyn View,
     now: Timestamp,

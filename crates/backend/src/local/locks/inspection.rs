@@ -1,12 +1,12 @@
-//! Whether what is written down of locks agrees. The subject is the lock's resource.
+//! Invariants of locks. The subject is the lock's resource.
 
 use interlock_model::TenantId;
 use interlock_model::lock::{LockEvent, LockName, Waiter};
 use serde::de::DeserializeOwned;
 
-use super::super::inspection::{Fault, Known, Look};
+use super::super::inspection::{Checked, Inspection, Known};
 use super::super::rows;
-use super::super::tables::{Changes, Table, read};
+use super::super::tables::Table;
 use super::place::Place;
 use super::record::{Lock, Record, Tally};
 use crate::StoreError;
@@ -32,7 +32,7 @@ pub(in super::super) fn unreadable(table: Table, value: &str) -> Option<String> 
     }
 }
 
-fn find(look: &Look<'_>, subject: &str) -> Result<Option<(LockName, Record)>, StoreError> {
+fn find(look: &Inspection<'_>, subject: &str) -> Result<Option<(LockName, Record)>, StoreError> {
     let Ok(resource) = subject.parse() else { return Ok(None) };
     let name = LockName::Of(look.tenant.clone(), resource);
     Ok(match look.read(Table::Locks, &Place::of(&name).row())? {
@@ -41,32 +41,30 @@ fn find(look: &Look<'_>, subject: &str) -> Result<Option<(LockName, Record)>, St
     })
 }
 
-/// A hold that ran out, and that no verb has written down as ended since.
-pub(in super::super) fn debt(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+/// A lease that has expired, and that no verb has ended since.
+pub(in super::super) fn debt(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((name, record)) = find(look, subject)? else { return Ok(None) };
     let late = record.holders.iter().find(|grant| grant.expires_at + look.grace <= look.now);
     let Some(grant) = late else { return Ok(None) };
     let detail =
         format!("the hold of {} ran out at {}, and nobody has ended it", grant.owner, grant.expires_at);
-    let home = Place::of(&name).home().to_owned();
-    let written = (|| {
-        let tally = read(look.view, Table::LockTallies, &home)?.unwrap_or_default();
-        let mut changes = Changes::default();
-        // What has run out ends by loading the lock, and is written down by saving it.
-        let tally = Lock::load(look.view, &name, look.now, tally)?.save(&mut changes);
-        changes.put(Table::LockTallies, home, &tally);
-        Ok(changes)
-    })();
-    match written {
-        Ok(changes) => Ok(Some(Fault::new(detail, changes))),
-        // It is told as damaged.
+    let repaired = look.try_fault(detail, |draft| {
+        let place = Place::of(&name);
+        let tally = draft.read(Table::LockTallies, place.home())?.unwrap_or_default();
+        // Loading the lock ends what has expired, and saving it writes that.
+        let tally = Lock::load(look.view, &name, look.now, tally)?.save(&mut draft.changes);
+        draft.put(Table::LockTallies, place.home(), &tally);
+        Ok(())
+    });
+    match repaired {
+        // It is reported as damaged.
         Err(StoreError::Damaged { .. }) => Ok(None),
-        Err(error) => Err(error),
+        other => other,
     }
 }
 
-pub(in super::super) fn drift(look: &Look<'_>) -> Result<Option<Fault>, StoreError> {
-    let told = match look.read(Table::LockTallies, look.tenant.as_str())? {
+pub(in super::super) fn drift(look: &Inspection<'_>) -> Checked {
+    let written = match look.read(Table::LockTallies, look.tenant.as_str())? {
         Known::Is(tally) => tally,
         Known::Absent => Tally::default(),
         Known::Unreadable => return Ok(None),
@@ -77,25 +75,21 @@ pub(in super::super) fn drift(look: &Look<'_>) -> Result<Option<Fault>, StoreErr
         Ok(record) => counted.held += u32::from(record.is_listed()),
         Err(_) => is_readable = false,
     })?;
-    if told == counted || !is_readable {
+    if written == counted || !is_readable {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    changes.put(Table::LockTallies, look.tenant.as_str(), &counted);
     let detail = format!(
         "{} held locks and {} waiters are written down, and there are {} and {}",
-        told.held, told.waiting, counted.held, counted.waiting
+        written.held, written.waiting, counted.held, counted.waiting
     );
-    Ok(Some(Fault::new(detail, changes)))
+    look.fault(detail, |draft| draft.put(Table::LockTallies, look.tenant.as_str(), &counted))
 }
 
-pub(in super::super) fn not_listed(look: &Look<'_>, subject: &str) -> Result<Option<Fault>, StoreError> {
+pub(in super::super) fn not_listed(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((name, record)) = find(look, subject)? else { return Ok(None) };
     let listed = Place::of(&name).listed(record.since);
     if record.holders.is_empty() || look.is_there(Table::LockListing, &listed)? {
         return Ok(None);
     }
-    let mut changes = Changes::default();
-    changes.mark(Table::LockListing, listed);
-    Ok(Some(Fault::new("the lock is held and in no list", changes)))
+    look.fault("the lock is held and in no list", |draft| draft.mark(Table::LockListing, listed))
 }

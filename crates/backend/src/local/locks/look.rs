@@ -1,26 +1,25 @@
-//! Looking at locks. What has run out is shown as ended, though nobody has written it down yet.
+//! Reading locks. What has expired is shown as ended, though no verb has written that yet.
 
+use interlock_model::Timestamp;
 use interlock_model::lock::{LockEvent, LockName};
-use interlock_model::{TenantId, Timestamp};
 
 use super::super::rows;
-use super::super::runs::page_end;
-use super::super::tables::{Pick, Table, View};
+use super::super::store::Look;
+use super::super::tables::{Table, View, newest_page};
 use super::place::Place;
 use super::record::{Lock, Tally};
 use crate::locks::{LINE_SHOWN_MAX, LockDetail, LockView};
-use crate::{Page, PageRequest, StoreError};
+use crate::verbs::{ListLockHistory, ListLocks, ReadLock};
+use crate::{Page, StoreError};
 
-pub(super) fn lock(
-    view: &dyn View,
-    now: Timestamp,
-    name: &LockName,
-) -> Result<Option<LockDetail>, StoreError> {
-    let lock = Lock::load(view, name, now, Tally::default())?;
-    Ok(shown(&lock, name).map(|view| {
-        let line = lock.line.iter().take(LINE_SHOWN_MAX).map(|(_, waiter)| waiter.clone());
-        LockDetail { view, line: line.collect() }
-    }))
+impl Look for ReadLock {
+    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Option<LockDetail>, StoreError> {
+        let lock = Lock::load(view, &self.lock, now, Tally::default())?;
+        Ok(shown(&lock, &self.lock).map(|view| {
+            let line = lock.line.iter().take(LINE_SHOWN_MAX).map(|(_, waiter)| waiter.clone());
+            LockDetail { view, line: line.collect() }
+        }))
+    }
 }
 
 fn shown(lock: &Lock<'_>, name: &LockName) -> Option<LockView> {
@@ -34,38 +33,24 @@ fn shown(lock: &Lock<'_>, name: &LockName) -> Option<LockView> {
     })
 }
 
-pub(super) fn locks(
-    view: &dyn View,
-    now: Timestamp,
-    tenant: &TenantId,
-    page: &PageRequest,
-) -> Result<Page<LockView>, StoreError> {
-    let until = page_end(tenant, page);
-    let limit = page.limit.saturating_add(1);
-    let mut found = view.scan(Table::LockListing, &rows::of_tenant(tenant), &until, Pick::Last(limit))?;
-    let has_more = found.len() > page.limit;
-    found.truncate(page.limit);
-    let next = found.last().filter(|_| has_more).and_then(|row| rows::after_tenant(&row.key));
-    let next = next.map(str::to_owned);
-    let mut items = Vec::with_capacity(found.len());
-    for row in &found {
-        let Some(name) = Place::lock(tenant, rows::last_part(&row.key)) else { continue };
-        items.extend(shown(&Lock::load(view, &name, now, Tally::default())?, &name));
+impl Look for ListLocks {
+    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<LockView>, StoreError> {
+        newest_page(view, Table::LockListing, &self.tenant, &self.page, |key| {
+            let Some(name) = Place::lock(&self.tenant, rows::last_part(key)) else { return Ok(None) };
+            Ok(shown(&Lock::load(view, &name, now, Tally::default())?, &name))
+        })
     }
-    Ok(Page { items, next })
 }
 
-pub(super) fn history(
-    view: &dyn View,
-    now: Timestamp,
-    name: &LockName,
-    page: &PageRequest,
-) -> Result<Page<LockEvent>, StoreError> {
-    let lock = Lock::load(view, name, now, Tally::default())?;
-    let until = page.after.as_ref().and_then(|after| after.parse().ok()).unwrap_or(u64::MAX);
-    let mut events = lock.events(until, page.limit.saturating_add(1))?;
-    let has_more = events.len() > page.limit;
-    events.truncate(page.limit);
-    let next = events.last().filter(|_| has_more).map(|(number, _)| number.to_string());
-    Ok(Page { items: events.into_iter().map(|(_, event)| event).collect(), next })
+impl Look for ListLockHistory {
+    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<LockEvent>, StoreError> {
+        let page = &self.page;
+        let lock = Lock::load(view, &self.lock, now, Tally::default())?;
+        let until = page.after.as_ref().and_then(|after| after.parse().ok()).unwrap_or(u64::MAX);
+        let mut events = lock.events(until, page.limit.saturating_add(1))?;
+        let has_more = events.len() > page.limit;
+        events.truncate(page.limit);
+        let next = events.last().filter(|_| has_more).map(|(number, _)| number.to_string());
+        Ok(Page { items: events.into_iter().map(|(_, event)| event).collect(), next })
+    }
 }

@@ -13,7 +13,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn of(lock: &LockName) -> Self {
         match lock {
-            // The parts of a key are told apart by '/', and a resource may have one.
+            // '/' separates the parts of a key, and a resource may contain one.
             LockName::Of(tenant, resource) => Self {
                 home: tenant.to_string(),
                 name: resource.as_str().replace('%', "%25").replace('/', "%2F"),

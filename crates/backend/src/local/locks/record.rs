@@ -18,9 +18,9 @@ pub(super) struct Record {
     pub(super) since: Timestamp,
     /// The last fence that it was granted under.
     pub(super) fence: Fence,
-    /// The last place in line that was given out.
+    /// The last place in the queue that was given out.
     ticket: u64,
-    /// Events that were written down, the forgotten ones included.
+    /// The number of events so far, the forgotten ones included.
     events: u64,
     /// Where the sweep finds it, and the list of held locks.
     sweep_at: Timestamp,
@@ -49,7 +49,7 @@ pub(super) struct Lock<'a> {
     /// None before its first event.
     before: Option<Record>,
     pub(super) record: Record,
-    /// With their places in line.
+    /// With their places in the queue.
     pub(super) line: Vec<(u64, Waiter)>,
     line_before: Vec<(u64, Waiter)>,
     new_events: Vec<LockEvent>,
@@ -58,8 +58,8 @@ pub(super) struct Lock<'a> {
 }
 
 impl<'a> Lock<'a> {
-    /// The lock as it is at `now`: what has run out is ended, and who is gone stands in line no more. `all` is what its
-    /// home has, with what this lock had when it was last written.
+    /// The lock as it is at `now`: without expired leases and offline waiters. `all` is what its home has, with what
+    /// this lock had when it was last written.
     pub(super) fn load(
         view: &'a dyn View,
         name: &LockName,
@@ -97,7 +97,7 @@ impl<'a> Lock<'a> {
         Ok(lock)
     }
 
-    /// Whether anything was ever written down of it, as far as is remembered.
+    /// Whether it was ever used, as far as is remembered.
     pub(super) fn is_known(&self) -> bool {
         self.before.is_some()
     }
@@ -147,7 +147,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// Puts the waiter at the end of the line.
+    /// Puts the waiter at the end of the queue.
     pub(super) fn enter(&mut self, waiter: Waiter) {
         self.record.ticket += 1;
         self.line.push((self.record.ticket, waiter));
@@ -157,12 +157,12 @@ impl<'a> Lock<'a> {
         self.line.retain(|(_, waiter)| waiter.request != *request);
     }
 
-    /// One call looks for its request no more. The place is free when nobody else does.
+    /// One call no longer waits for its request. The place is free when no other call does.
     pub(super) fn leave_by(&mut self, request: &LockRequest, call: &LockToken) {
         self.line.retain_mut(|(_, waiter)| waiter.request != *request || !waiter.is_left_by(call));
     }
 
-    /// How the hold under this token ended, as far as is remembered.
+    /// How the lease under this token ended, as far as is remembered.
     pub(super) fn ended(&self, token: &LockToken) -> Result<Option<LockEvent>, StoreError> {
         let fresh = self.new_events.iter().rev().cloned();
         let known = fresh.map(Ok).chain(self.history(HISTORY_MAX)?);
@@ -183,7 +183,7 @@ impl<'a> Lock<'a> {
         Ok(rows.into_iter().map(|row| parse(Table::LockHistory, &row.key, &row.value)))
     }
 
-    /// Every event that is kept, the newest first, with its number; what has just run out included.
+    /// Every event that is kept, the newest first, with its number; leases that have just expired included.
     pub(super) fn events(&self, until: u64, limit: usize) -> Result<Vec<(u64, LockEvent)>, StoreError> {
         let numbered = (self.record.events + 1..).zip(self.new_events.iter().cloned());
         let mut events: Vec<_> = numbered.filter(|(number, _)| *number < until).collect();
@@ -202,7 +202,7 @@ impl<'a> Lock<'a> {
         Ok(events)
     }
 
-    /// Writes down what has become of it. Returns what its home has then.
+    /// Writes what has changed. Returns what its home has then.
     pub(super) fn save(mut self, changes: &mut Changes) -> Tally {
         self.save_line(changes);
         self.save_events(changes);
@@ -217,7 +217,7 @@ impl<'a> Lock<'a> {
         }
     }
 
-    /// Who stands in any line of its home.
+    /// The waiters in all queues of its home.
     pub(super) fn all_waiting(&self) -> u32 {
         self.others.waiting.saturating_add(count(&self.line))
     }
@@ -268,12 +268,12 @@ impl<'a> Lock<'a> {
         self.record.sweep_at = sweep_at;
     }
 
-    /// Whether nothing of it is alive.
+    /// Whether it has no leases and no waiters.
     pub(super) fn is_at_rest(&self) -> bool {
         self.record.holders.is_empty() && self.line.is_empty()
     }
 
-    /// Removes all that is known of a lock that nobody has touched for long.
+    /// Removes a lock that has not been used for long.
     pub(super) fn forget(self, changes: &mut Changes) -> Result<(), StoreError> {
         changes.delete(Table::Locks, self.place.row());
         changes.delete(Table::LockSweeps, self.place.swept(self.record.sweep_at));
@@ -290,7 +290,7 @@ impl<'a> Lock<'a> {
     }
 }
 
-/// Who stands at a place. A line is in the order of its places.
+/// The waiter at a place. A queue is in the order of its places.
 fn find(line: &[(u64, Waiter)], ticket: u64) -> Option<&Waiter> {
     line.binary_search_by_key(&ticket, |(place, _)| *place).ok().map(|index| &line[index].1)
 }

@@ -1,4 +1,4 @@
-//! What nobody touches any more: ended, and much later forgotten, a few at a time, by whoever asks for a lock.
+//! Abandoned locks: ended, and much later forgotten, a few at a time, by requests for other locks.
 
 use interlock_model::Timestamp;
 use interlock_model::lock::LockName;
@@ -10,7 +10,7 @@ use super::record::{Lock, Tally};
 use crate::StoreError;
 use crate::locks::SWEEP_MAX;
 
-/// Sweeps the home of `except`, which is the caller's own to look after, and counts what is there then.
+/// Sweeps the other locks in the home of `except`. Returns what the home has then.
 pub(super) fn sweep(
     view: &dyn View,
     now: Timestamp,

@@ -1,28 +1,27 @@
-//! The declared invariants, from the code itself.
+//! The declared invariants, from the code.
 
 use clap::Args;
 use interlock_model::doctor::{Invariant, Realm};
 use serde_json::{Value, json};
 
 use crate::exit::Result;
-use crate::output::{self, Output, fields, table};
+use crate::output::{self, Output, fields, reference};
 
-/// What is to be told of them, if anything is.
 #[derive(Debug, Args)]
-pub(super) struct Declared {
-    /// Every invariant with its plan; needs no server
+pub(super) struct DeclaredFlags {
+    /// List every invariant and how it is repaired; needs no server
     #[arg(long)]
     list: bool,
-    /// One of them
+    /// Explain one invariant; needs no server
     #[arg(long, value_name = "NAME", conflicts_with = "list")]
     explain: Option<Invariant>,
-    /// The list as a table for a document
+    /// Print the list as a Markdown table, as in the documentation
     #[arg(long, requires = "list", conflicts_with = "json")]
     markdown: bool,
 }
 
-impl Declared {
-    /// Prints what was asked for. None: nothing was.
+impl DeclaredFlags {
+    /// None: neither was asked for.
     pub(super) fn print(&self, output: Output) -> Option<Result<()>> {
         match self.explain {
             _ if self.list => Some(list(output, self.markdown)),
@@ -54,15 +53,16 @@ fn cells(invariant: Invariant) -> [String; 4] {
 
 const TITLES: [&str; 4] = ["invariant", "of", "what must be true", "where it is not"];
 
+fn describe(markdown: bool) -> String {
+    reference(TITLES, Invariant::ALL.iter().copied().map(cells), markdown)
+}
+
 fn list(output: Output, markdown: bool) -> Result<()> {
     if markdown {
-        return output::raw(as_markdown().as_bytes());
+        return output::raw(describe(true).as_bytes());
     }
     let all: Vec<_> = Invariant::ALL.iter().copied().map(document).collect();
-    output.result(&json!({"items": all, "next_cursor": null}), |_| {
-        let titles = TITLES.map(str::to_uppercase);
-        table(titles.each_ref().map(String::as_str), Invariant::ALL.iter().copied().map(cells))
-    })
+    output.result(&json!({"items": all, "next_cursor": null}), |_| describe(false))
 }
 
 fn explain(output: Output, invariant: Invariant) -> Result<()> {
@@ -73,32 +73,15 @@ fn explain(output: Output, invariant: Invariant) -> Result<()> {
     })
 }
 
-fn as_markdown() -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(&TITLES.map(str::to_owned));
-    text.push_str(&"|---".repeat(TITLES.len()));
-    text.push_str("|\n");
-    for invariant in Invariant::ALL {
-        let mut cells = cells(*invariant);
-        cells[0] = format!("`{}`", cells[0]);
-        text.push_str(&line(&cells));
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_documentation_has_the_invariants_as_the_code_has_them() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/doctor.md");
-        let page = std::fs::read_to_string(page).unwrap();
-        let (_, rest) = page.split_once("<!-- invariants -->\n").expect("the page marks its table");
-        let (written, _) = rest.split_once("<!-- end of invariants -->").expect("the page marks its end");
         assert_eq!(
-            written,
-            as_markdown(),
+            output::tests::documented("operating/doctor.md", "invariants"),
+            describe(true),
             "put what `interlock doctor --list --markdown` prints between the marks in docs/operating/doctor.md"
         );
     }

@@ -1,4 +1,4 @@
-//! `interlock locks inventory`: the table of every lock, from the code itself.
+//! `interlock locks inventory`: the table of every lock, from the code.
 
 use std::time::Duration;
 
@@ -7,48 +7,35 @@ use interlock_api::{Page, schema};
 use interlock_model::lock::Inventory;
 
 use crate::exit::Result;
-use crate::output::{self, Output, table};
+use crate::output::{self, Output, or_dash, reference};
 use crate::wiring::PREFIX_DEFAULT;
 
 pub(super) fn print(output: Output, markdown: bool) -> Result<()> {
     let page = Page::new(inventory(&Inventory::default(), PREFIX_DEFAULT), None);
     if markdown {
-        return output::raw(as_markdown(&page.items).as_bytes());
+        return output::raw(describe(&page.items, true).as_bytes());
     }
-    output.result(&page, |page| {
-        table(TITLES.map(str::to_uppercase).each_ref().map(String::as_str), page.items.iter().map(cells))
-    })
+    output.result(&page, |page| describe(&page.items, false))
 }
 
 const TITLES: [&str; 8] =
     ["key", "kind", "ttl", "renewed", "failures", "release", "protects", "when it is lost"];
 
-fn cells(row: &InventoryRow) -> [String; 8] {
+fn describe(rows: &[InventoryRow], markdown: bool) -> String {
     let seconds = |milliseconds: u64| format!("{} s", Duration::from_millis(milliseconds).as_secs_f64());
-    let or_dash = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
-    [
-        row.key.clone(),
-        schema::name(&row.kind),
-        seconds(row.ttl_ms),
-        or_dash(row.renew_ms.map(seconds)),
-        or_dash(row.max_failures.map(|failures| failures.to_string())),
-        schema::name(&row.release),
-        row.protects.clone(),
-        row.on_loss.clone(),
-    ]
-}
-
-fn as_markdown(rows: &[InventoryRow]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(&TITLES.map(str::to_owned));
-    text.push_str(&"|---".repeat(TITLES.len()));
-    text.push_str("|\n");
-    for row in rows {
-        let mut cells = cells(row);
-        cells[0] = format!("`{}`", cells[0]);
-        text.push_str(&line(&cells));
-    }
-    text
+    let cells = |row: &InventoryRow| {
+        [
+            row.key.clone(),
+            schema::name(&row.kind),
+            seconds(row.ttl_ms),
+            or_dash(row.renew_ms.map(seconds).as_ref()),
+            or_dash(row.max_failures.as_ref()),
+            schema::name(&row.release),
+            row.protects.clone(),
+            row.on_loss.clone(),
+        ]
+    };
+    reference(TITLES, rows.iter().map(cells), markdown)
 }
 
 #[cfg(test)]
@@ -57,13 +44,10 @@ mod tests {
 
     #[test]
     fn the_documentation_has_the_inventory_as_the_code_has_it() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/concepts/locks.md");
-        let page = std::fs::read_to_string(page).unwrap();
-        let (_, rest) = page.split_once("<!-- inventory -->\n").expect("the page marks its inventory");
-        let (written, _) = rest.split_once("<!-- end of inventory -->").expect("the page marks its end");
-        let generated = as_markdown(&inventory(&Inventory::default(), PREFIX_DEFAULT));
+        let generated = describe(&inventory(&Inventory::default(), PREFIX_DEFAULT), true);
         assert_eq!(
-            written, generated,
+            output::tests::documented("concepts/locks.md", "inventory"),
+            generated,
             "put what `interlock locks inventory --markdown` prints between the marks in docs/concepts/locks.md"
         );
     }

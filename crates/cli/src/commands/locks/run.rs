@@ -1,4 +1,4 @@
-//! `interlock locks run`: a command that runs while its lock is held, and no longer.
+//! `interlock locks run`: run a command while holding a lock.
 
 use std::ffi::OsString;
 use std::process::ExitStatus;
@@ -11,31 +11,31 @@ use rustix::process::Signal;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Wanted;
+use super::LockRequestFlags;
 use crate::commands::Session;
-use crate::commands::group::Group;
+use crate::commands::group::ProcessGroup;
 use crate::exit::{Exit, Failure, Result};
 use crate::output::say;
 
 pub(crate) const EXAMPLES: &str = "\
-The lock is renewed while the command runs, and released when it ends. When it may be lost, the command is
-killed with all its children. In its environment the command finds INTERLOCK_FENCE and INTERLOCK_LOCK_TOKEN:
-give the fence to whatever it writes to. Ends with 0 if the command did, and with 1 otherwise.
+The lock is renewed while the command runs, and released when it ends. If it may be lost, the command is
+killed with all its children. The command finds INTERLOCK_FENCE and INTERLOCK_LOCK_TOKEN in its environment:
+pass the fence to everything that it writes to. Exits with 0 if the command did, and with 1 otherwise.
 
 Example:
   interlock locks run deploy --wait-ms 60000 -- ./deploy.sh";
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct LockRunFlags {
     #[command(flatten)]
-    wanted: Wanted,
-    /// The command, with its arguments
+    wanted: LockRequestFlags,
+    /// Command with its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-pub(super) async fn run(run: Run, session: Session) -> Result<Exit> {
-    let Run { wanted, command } = run;
+pub(super) async fn run(flags: LockRunFlags, session: Session) -> Result<Exit> {
+    let LockRunFlags { wanted, command } = flags;
     let spec = LockSpec {
         owner: wanted.owner(),
         resource: wanted.resource,
@@ -46,24 +46,24 @@ pub(super) async fn run(run: Run, session: Session) -> Result<Exit> {
     };
     let resource = spec.resource.clone();
     match session.client.with_lock(spec, |grant| async move { execute(&command, &grant).await }).await {
-        Guarded::Done(ended) => Ok(told(ended?)),
+        Guarded::Done(ended) => Ok(exit_of(ended?)),
         Guarded::Lost { loss, value: None, .. } => {
-            say(&format!("the command was killed, because {resource} was lost: {loss}"));
+            say(&format!("{resource} was lost, and the command was killed: {loss}"));
             Ok(Exit::Refused)
         }
         Guarded::Lost { loss, value: Some(_), .. } => {
-            say(&format!("{resource} had been lost when the command ended: {loss}"));
+            say(&format!("{resource} was lost before the command ended: {loss}"));
             Ok(Exit::Refused)
         }
         Guarded::NotAcquired(error) => Err(error.into()),
         Guarded::Unknown(error) => {
-            say(&format!("whether {resource} was granted is not known; the command was not run"));
+            say(&format!("the command was not run: whether {resource} was granted is unknown"));
             Err(Failure::from(error))
         }
     }
 }
 
-/// Runs the command to its end. Dropped, it kills it with all its children.
+/// Runs the command to its end. Dropping the future kills the command with all its children.
 async fn execute(command: &[OsString], grant: &LockGrant) -> Result<ExitStatus> {
     let (program, arguments) = command.split_first().expect("the arguments require a command");
     let name = program.to_string_lossy().into_owned();
@@ -74,12 +74,12 @@ async fn execute(command: &[OsString], grant: &LockGrant) -> Result<ExitStatus> 
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| Failure::Usage(format!("could not run {name}: {error}")))?;
-    let mut group = Group::of(&child);
+        .map_err(|error| Failure::Usage(format!("could not run `{name}`: {error}")))?;
+    let mut group = ProcessGroup::of(&child);
     let listen = |kind| signal(kind).map_err(Failure::local("listen for signals"));
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     loop {
-        // The command is not in our group, so what is meant for it is passed on.
+        // The command is not in our process group, so signals are passed on to it.
         tokio::select! {
             ended = child.wait() => {
                 group.disarm();
@@ -91,7 +91,7 @@ async fn execute(command: &[OsString], grant: &LockGrant) -> Result<ExitStatus> 
     }
 }
 
-fn told(ended: ExitStatus) -> Exit {
+fn exit_of(ended: ExitStatus) -> Exit {
     if ended.success() {
         return Exit::Done;
     }

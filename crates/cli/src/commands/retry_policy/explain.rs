@@ -1,4 +1,4 @@
-//! `interlock retry-policy explain`: the schedule of one contender, from what it is called.
+//! `interlock retry-policy explain`: the schedule of one contender, computed from its id.
 
 use clap::Args;
 use interlock_api::PageQuery;
@@ -15,9 +15,9 @@ use crate::exit::{Failure, Result};
 use crate::output::{Output, fields, table};
 
 pub(super) const EXAMPLES: &str = "\
-A result that finds its run busy is put off by the policy of lock-busy, under the seed of its job;
-a start that waits for its tenant's lock, by that of admission, under the seed of its run.
-With --policy no server is asked.
+A result whose run is leased is deferred by the policy lock-busy, seeded by its job id; a start that
+waits for the admission lock retries by the policy admission, seeded by its run id.
+Needs no server if --policy is given.
 
 Examples:
   interlock retry-policy explain --job '0192f0c1-…:build@1'
@@ -25,48 +25,48 @@ Examples:
   interlock retry-policy explain --seed 7 --policy bounded_jitter:500ms:30% --json";
 
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainFlags {
     #[command(flatten)]
-    subject: Subject,
-    /// The policy; the one in force if absent
+    contender: Contender,
+    /// Policy [default: the one in force]
     #[arg(long)]
     policy: Option<RetryPolicy>,
-    /// For --seed: whose policy, if none is named
+    /// With --seed: scope whose policy is used
     #[arg(long, default_value = "lock-busy", conflicts_with_all = ["job", "run", "policy"])]
     scope: Scope,
-    /// How many delays
+    /// Number of delays to print
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     attempts: u32,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Subject {
-    /// The job whose result finds its run busy
+struct Contender {
+    /// Job whose result waits for its run
     #[arg(long)]
     job: Option<JobId>,
-    /// The run whose start waits for the admission lock
+    /// Run whose start waits for the admission lock
     #[arg(long)]
     run: Option<RunId>,
-    /// A seed, as it was recorded
+    /// Seed of the contender
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 
-/// A schedule, and what it follows from.
+/// A schedule, and what it was computed from.
 #[derive(Debug, Serialize)]
-struct Explained {
+struct ExplainedSchedule {
     scope: Scope,
     policy: String,
-    /// The arm of a running roll-out.
+    /// The arm of a running rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     arm: Option<Arm>,
     seed: u64,
-    attempts: Vec<Attempt>,
+    attempts: Vec<ScheduledAttempt>,
 }
 
 #[derive(Debug, Serialize)]
-struct Attempt {
+struct ScheduledAttempt {
     #[serde(rename = "attempt")]
     number: u32,
     delay_ms: u64,
@@ -75,25 +75,25 @@ struct Attempt {
 }
 
 pub(super) async fn run(
-    asked: Explain,
+    flags: ExplainFlags,
     output: Output,
     session: impl FnOnce() -> Result<Session>,
 ) -> Result<()> {
-    let (scope, seed) = match &asked.subject {
-        Subject { job: Some(job), .. } => (Scope::LockBusy, Seed::of_result(job)),
-        Subject { run: Some(run), .. } => (Scope::Admission, Seed::of_admission(*run)),
-        Subject { seed: Some(seed), .. } => (asked.scope, Seed::new(*seed)),
-        Subject { .. } => return Err(Failure::Usage("name a job, a run or a seed".to_owned())),
+    let (scope, seed) = match &flags.contender {
+        Contender { job: Some(job), .. } => (Scope::LockBusy, Seed::of_result(job)),
+        Contender { run: Some(run), .. } => (Scope::Admission, Seed::of_admission(*run)),
+        Contender { seed: Some(seed), .. } => (flags.scope, Seed::new(*seed)),
+        Contender { .. } => return Err(Failure::Usage("give one of --job, --run and --seed".to_owned())),
     };
-    let (policy, arm) = match asked.policy {
+    let (policy, arm) = match flags.policy {
         Some(policy) => (policy, None),
-        None => in_force(&session()?.client, scope, asked.subject.job.as_ref()).await?,
+        None => in_force(&session()?.client, scope, flags.contender.job.as_ref()).await?,
     };
-    let explained = explain((scope, arm), policy, seed, asked.attempts);
+    let explained = explain((scope, arm), policy, seed, flags.attempts);
     output.result(&explained, describe)
 }
 
-/// The policy that holds for this contender: while a roll-out runs, that of its run's arm.
+/// The policy in force for this contender: during a rollout, that of its run's arm.
 async fn in_force(client: &Client, scope: Scope, job: Option<&JobId>) -> Result<(RetryPolicy, Option<Arm>)> {
     let newest = PageQuery { limit: Some(1), ..PageQuery::default() };
     if let Some(job) = job
@@ -110,29 +110,35 @@ fn of_arm(rollout: &RolloutView, job: &JobId) -> Result<(RetryPolicy, Option<Arm
         Share::of_percent(rollout.share_percent).map_err(|error| Failure::Usage(error.to_string()))?;
     let arm = arm_of(&rollout.id, share, job.run);
     let found = rollout.arms.iter().find(|view| view.arm == arm);
-    let found = found.ok_or_else(|| Failure::Usage("the server does not name the arms".to_owned()))?;
+    let found = found
+        .ok_or_else(|| Failure::Usage("the server's answer lacks the arms of the rollout".to_owned()))?;
     Ok((found.policy, Some(arm)))
 }
 
-fn explain((scope, arm): (Scope, Option<Arm>), policy: RetryPolicy, seed: Seed, attempts: u32) -> Explained {
+fn explain(
+    (scope, arm): (Scope, Option<Arm>),
+    policy: RetryPolicy,
+    seed: Seed,
+    attempts: u32,
+) -> ExplainedSchedule {
     let mut total_ms = 0u64;
     let delays = (1..=attempts).zip(policy.schedule(seed)).map(|(number, delay)| {
         let delay_ms = millis(delay);
         total_ms = total_ms.saturating_add(delay_ms);
-        Attempt { number, delay_ms, total_ms }
+        ScheduledAttempt { number, delay_ms, total_ms }
     });
     let attempts = delays.collect();
-    Explained { scope, policy: policy.to_string(), arm, seed: seed.number(), attempts }
+    ExplainedSchedule { scope, policy: policy.to_string(), arm, seed: seed.number(), attempts }
 }
 
-fn describe(explained: &Explained) -> String {
+fn describe(explained: &ExplainedSchedule) -> String {
     let head = fields(&[
         ("scope", Some(explained.scope.name().to_owned())),
         ("policy", Some(explained.policy.clone())),
         ("arm", explained.arm.map(|arm| arm.name().to_owned())),
         ("seed", Some(explained.seed.to_string())),
     ]);
-    let row = |tried: &Attempt| {
+    let row = |tried: &ScheduledAttempt| {
         [tried.number.to_string(), format!("{} ms", tried.delay_ms), format!("{} ms", tried.total_ms)]
     };
     format!("{head}\n\n{}", table(["ATTEMPT", "DELAY", "TOTAL"], explained.attempts.iter().map(row)))

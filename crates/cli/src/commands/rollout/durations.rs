@@ -1,8 +1,8 @@
-//! Times and shares as people write them.
+//! Durations and shares as people write them.
 
 /// `500ms`, `90s`, `30m`, `12h` or `7d`, in milliseconds.
 pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no time; write 90s, 30m, 12h or 7d");
+    let wrong = || "expected a duration, such as 90s, 30m, 12h or 7d".to_owned();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = match unit {
@@ -19,7 +19,7 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
 /// `10%` or `10`.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
-    number.parse().map_err(|_| format!("{text:?} is no share; write it as 10%"))
+    number.parse().map_err(|_| "expected a percentage, such as 10%".to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::output::{fields, or_dash, table};
 
 pub(super) fn describe(rollout: &RolloutView) -> String {
     let head = fields(&[
-        ("roll-out", Some(rollout.id.to_string())),
+        ("rollout", Some(rollout.id.to_string())),
         ("state", Some(schema::name(&rollout.state))),
         ("share", Some(format!("{} %", rollout.share_percent))),
         ("started", Some(format!("{} by {}", rollout.started_at, rollout.by))),
@@ -21,7 +21,6 @@ pub(super) fn describe(rollout: &RolloutView) -> String {
     format!("{head}\n\n{}\n\n{history}", arms(&rollout.arms))
 }
 
-/// One column for each arm: they are read side by side.
 fn arms(arms: &[ArmView]) -> String {
     let row = |title: &str, cell: &dyn Fn(&ArmView) -> String| -> [String; 3] {
         let mut cells = arms.iter().map(cell);
@@ -31,7 +30,7 @@ fn arms(arms: &[ArmView]) -> String {
         row("policy", &|arm| arm.policy.to_string()),
         row("results", &|arm| counted(arm)),
         row("retries", &|arm| arm.retries.to_string()),
-        row("put off, not back yet", &|arm| arm.outstanding.to_string()),
+        row("deferred", &|arm| arm.outstanding.to_string()),
         row("retries per minute", &|arm| number(arm.retries_per_minute)),
         row("retries per result", &|arm| number(arm.retries_per_result)),
         row("p95 lock wait", &|arm| milliseconds(arm.lock_wait_p95_ms)),

@@ -1,4 +1,4 @@
-//! The table `[dispatch_policy]` of the file: rules, and the service that is asked where no rule decides.
+//! The table `[dispatch_policy]` of the file: rules, and the service that decides where no rule does.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -33,9 +33,9 @@ pub(crate) struct PolicyServiceChoices {
     pub(crate) bearer: Option<Secret>,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, Secret>,
-    /// What holds while the service is away.
+    /// What happens to jobs while the service is unreachable.
     pub(crate) failure: FailureMode,
-    /// Tenants that it is different for.
+    /// Exceptions per tenant.
     #[serde(default)]
     pub(crate) tenants: BTreeMap<TenantId, FailureMode>,
 }

@@ -1,6 +1,10 @@
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use clap::{Args as _, Command, FromArgMatches as _};
+use interlock_model::contention::{AdmissionStrategy, RunStrategy};
 
 use super::*;
 use crate::config::tests::environment;
@@ -16,133 +20,154 @@ fn flags(arguments: &[&str]) -> ServeFlags {
     ServeFlags::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap()
 }
 
-#[test]
-fn flags_win_over_the_environment_and_the_environment_over_the_file() {
-    let file = file("poll_ms = 1\njob_lease_ms = 2\nrun_lease_ms = 300\nlisten = \"127.0.0.1:1\"\n");
-    let path = file.path().to_str().unwrap();
-    let found = environment(&[("INTERLOCK_POLL_MS", "10"), ("INTERLOCK_JOB_LEASE_MS", "20")]);
-    let config = ServeConfig::resolve(flags(&["--poll-ms", "100", "--config", path]), &found).unwrap();
-    assert_eq!(config.poll, Some(Duration::from_millis(100)));
-    assert_eq!(config.job_lease, Some(Duration::from_millis(20)));
-    assert_eq!(config.run_lease, Some(Duration::from_millis(300)));
-    assert_eq!(config.listen.port(), 1);
-    assert_eq!(config.body_timeout, None);
-    assert_eq!(config.log_format, LogFormat::Text);
+/// What these arguments, variables and this file give.
+fn resolve(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> Result<ServeConfig> {
+    let file = file(text);
+    let arguments = [arguments, &["--config", file.path().to_str().unwrap()]].concat();
+    ServeConfig::resolve(&flags(&arguments), &environment(variables))
+}
+
+fn refusal(arguments: &[&str], variables: &[(&str, &str)], text: &str) -> String {
+    let error = resolve(arguments, variables, text).unwrap_err();
+    assert_eq!(error.exit().code(), 2);
+    error.to_string()
+}
+
+fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number)
 }
 
 #[test]
-fn the_file_may_be_named_by_the_environment() {
+fn flags_override_the_environment_and_the_environment_overrides_the_file() {
+    let variables = [("INTERLOCK_POLL_MS", "10"), ("INTERLOCK_JOB_LEASE_MS", "20")];
+    let text = "poll_ms = 1\njob_lease_ms = 2\nrun_lease_ms = 300\nlisten = \"127.0.0.1:1\"\n";
+    let config = resolve(&["--poll-ms", "100"], &variables, text).unwrap();
+    let times = [config.poll_ms.0, config.job_lease_ms.0, config.run_lease_ms.0, config.body_timeout_ms.0];
+    assert_eq!(times, [100, 20, 300, 30_000].map(milliseconds));
+    assert_eq!((config.listen.port(), config.listen_is_given), (1, true));
+    assert!(!resolve(&[], &[], "").unwrap().listen_is_given);
+}
+
+#[test]
+fn the_environment_may_name_the_file() {
     let file = file("roles = [\"engine\", \"scheduler\"]\nlog_format = \"json\"\nadmin_key = \"k\"\n");
     let found = environment(&[("INTERLOCK_CONFIG", file.path().to_str().unwrap())]);
-    let config = ServeConfig::resolve(ServeFlags::default(), &found).unwrap();
-    assert_eq!(config.roles, BTreeSet::from([Role::Engine, Role::Scheduler]));
+    let config = ServeConfig::resolve(&ServeFlags::default(), &found).unwrap();
+    assert_eq!(config.roles, BTreeSet::from([ServeRole::Engine, ServeRole::Scheduler]));
     assert_eq!(config.log_format, LogFormat::Json);
     assert_eq!(config.admin_key, Some(Secret("k".to_owned())));
 }
 
 #[test]
-fn every_role_is_on_by_default_and_a_list_has_commas() {
-    assert_eq!(ServeFlags::default().with_defaults().unwrap().roles.len(), 3);
-    let found = environment(&[("INTERLOCK_ROLES", "gateway,engine")]);
-    let config = ServeConfig::resolve(ServeFlags::default(), &found).unwrap();
-    assert_eq!(config.roles, BTreeSet::from([Role::Gateway, Role::Engine]));
+fn every_setting_is_a_flag_a_variable_and_a_key_and_all_refuse_the_same_values() {
+    for setting in SETTINGS {
+        let value = if setting.default.is_empty() { "5" } else { setting.default };
+        let flag = format!("--{}={value}", setting.flag());
+        let config =
+            resolve(&[&flag], &[(&setting.variable(), value)], &format!("{} = {value:?}", setting.key));
+        match setting.key {
+            "redis" | "nats" => assert!(config.unwrap_err().to_string().contains("both or neither")),
+            key => assert!(config.is_ok(), "{key}: {config:?}"),
+        }
+    }
+    let expected = "expected whole milliseconds, at least 1";
+    assert_eq!(refusal(&["--poll-ms", "0"], &[], ""), format!("--poll-ms: {expected}"));
+    assert_eq!(refusal(&[], &[("INTERLOCK_POLL_MS", "often")], ""), format!("INTERLOCK_POLL_MS: {expected}"));
+    let sentence = refusal(&[], &[], "\n\npoll_ms = -1");
+    assert!(sentence.ends_with(&format!("line 3: poll_ms: {expected}")), "{sentence}");
+    assert!(resolve(&["--shutdown-grace-ms", "0"], &[], "gather_max_ms = 0").is_ok());
+    assert!(refusal(&["--roles", "gateway,cook"], &[], "").ends_with("gateway, engine, scheduler"));
 }
 
 #[test]
-fn an_unknown_key_of_the_file_is_refused_by_name_and_place() {
-    for text in ["# one\n\npol_ms = 5\n", "# one\n\nconfig = \"other.toml\"\n"] {
-        let file = file(text);
-        let path = file.path().to_str().unwrap();
-        let error = ServeConfig::resolve(flags(&["--config", path]), &environment(&[])).unwrap_err();
-        assert_eq!(error.exit().code(), 2);
-        let sentence = error.to_string();
-        assert!(sentence.contains(path) && sentence.contains("line 3: unknown field"), "{sentence}");
+fn an_unknown_key_of_the_file_is_named_with_its_line_and_the_nearest_key() {
+    for (text, end) in [
+        ("# one\n\nlisen = \"x\"\n", "line 3: unknown key `lisen`; did you mean `listen`?"),
+        ("poll-ms = 5", "line 1: unknown key `poll-ms`; did you mean `poll_ms`?"),
+        ("pool = 5", "line 1: unknown key `pool`; did you mean `pools`?"),
+        ("\nconfig = \"x\"", "line 2: unknown key `config`; `interlock serve --print-config` lists all keys"),
+    ] {
+        let sentence = refusal(&[], &[], text);
+        assert!(sentence.ends_with(end), "{sentence}");
+    }
+    for (text, end) in [
+        ("\nlisten", "line 2: "),
+        ("[pools.large]\ntopics = [\"a\"]\nsize = 5", "line 3: unknown field `size`"),
+        ("[[dispatch_policy.rules]]\nname = 5", "line 2: "),
+    ] {
+        let sentence = refusal(&[], &[], text);
+        assert!(sentence.contains(end), "{sentence}");
     }
 }
 
 #[test]
-fn a_variable_that_does_not_fit_is_named_without_its_value() {
-    let found = environment(&[("INTERLOCK_POLL_MS", "often")]);
-    let sentence = ServeConfig::resolve(ServeFlags::default(), &found).unwrap_err().to_string();
-    assert_eq!(sentence, "the variable INTERLOCK_POLL_MS does not hold a valid --poll-ms");
+fn the_printed_file_lists_every_key_and_parses_back_to_the_defaults() {
+    let (template, defaults) = (ServeConfig::template(), format!("{:?}", ServeConfig::default()));
+    assert_eq!(format!("{:?}", resolve(&[], &[], &template).unwrap()), defaults);
+
+    let is_key = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let keys: Vec<&str> = template.lines().filter(is_key).map(|line| &line[1..]).collect();
+    let listed: Vec<&str> = keys.iter().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    assert_eq!(listed, SETTINGS.iter().map(|setting| setting.key).collect::<Vec<_>>());
+    let mut config = resolve(&[], &[], &keys.join("\n")).unwrap();
+    config.listen_is_given = false;
+    assert_eq!(format!("{config:?}"), defaults);
+
+    let (_, example) = template.split_once("only in this file ====").unwrap();
+    let is_toml = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    let example: Vec<&str> =
+        example.lines().filter_map(|line| line.strip_prefix("# ")).filter(is_toml).collect();
+    let config = resolve(&[], &[], &example.join("\n")).unwrap();
+    assert!(!config.pools.is_empty() && config.dispatch_policy.service.is_none());
+}
+
+#[test]
+fn the_documentation_has_the_file_as_it_is_printed() {
+    assert_eq!(
+        crate::output::tests::documented("operating/serving.md", "settings"),
+        format!("```toml\n{}```\n", ServeConfig::template()),
+        "put what `interlock serve --print-config` prints between the marks in docs/operating/serving.md"
+    );
 }
 
 #[test]
 fn a_secret_does_not_show_in_debug_output() {
-    assert!(!format!("{:?}", flags(&["--admin-key", "hunter2"])).contains("hunter2"));
+    let flags = flags(&["--admin-key", "hunter2"]);
+    assert!(!format!("{flags:?}").contains("hunter2"));
+    let config = ServeConfig::resolve(&flags, &environment(&[])).unwrap();
+    assert!(!format!("{config:?}").contains("hunter2"));
 }
 
 #[test]
-fn a_time_of_zero_is_refused_wherever_it_stands() {
-    assert!(ServeFlags::of_file("poll_ms = 0").is_err());
-    assert!(ServeFlags::of_environment(&environment(&[("INTERLOCK_POLL_MS", "0")])).is_err());
-    assert!(ServeFlags::of_file("shutdown_grace_ms = 0").is_ok());
+fn numbers_may_have_underscores_and_lists_may_be_texts() {
+    let config = resolve(&[], &[], "lock_line_max = 10_000\nroles = \"gateway, engine\"").unwrap();
+    assert_eq!(Some(config.lock_line_max), NonZeroU32::new(10_000));
+    assert_eq!(config.roles, BTreeSet::from([ServeRole::Gateway, ServeRole::Engine]));
 }
 
 #[test]
-fn what_is_chosen_about_locks_comes_from_every_layer() {
-    let file = file("lock_line_max = 1\nlocks_per_tenant_max = 2\nlock_silence_ms = 3\nsnapshot_ms = 4\n");
-    let path = file.path().to_str().unwrap();
-    let found = environment(&[("INTERLOCK_LOCK_SILENCE_MS", "30"), ("INTERLOCK_LOCK_POLL_MS", "40")]);
-    let given = flags(&["--lock-line-max", "10", "--reconcile-ms", "50", "--config", path]);
-    let locks = ServeConfig::resolve(given, &found).unwrap().locks;
-    assert_eq!((locks.line_max, locks.held_max), (NonZeroU32::new(10), NonZeroU32::new(2)));
-    assert_eq!(locks.waiting_max, None);
-    let times = [locks.silence, locks.poll, locks.reconcile_every, locks.snapshot_every];
-    assert_eq!(times, [30, 40, 50, 4].map(|time| Some(Duration::from_millis(time))));
-    assert!(ServeFlags::of_file("lock_line_max = 0").is_err());
+fn tunings_are_checked_as_a_whole() {
+    let text = "admission_strategy = \"lock\"\nlock_busy_retry = \"bounded_jitter:500ms:30%\"\n";
+    let variables = [("INTERLOCK_ADMISSION_RETRY", "full_jitter:10ms:1s")];
+    let arguments = ["--run-strategy", "lock", "--admission-max-wait-ms", "250"];
+    let config = resolve(&arguments, &variables, text).unwrap();
+    let strategies = (config.admission_strategy, config.run_strategy);
+    assert_eq!(strategies, (AdmissionStrategy::Lock, RunStrategy::Lock));
+    let admission = config.admission_tuning();
+    assert_eq!(admission.policy.to_string(), "full_jitter:10ms:1000ms");
+    assert_eq!((admission.max_wait_ms, admission.lock_ttl_ms), (250, 10_000));
+    assert_eq!(config.lock_busy_tuning().policy.to_string(), "bounded_jitter:500ms:30%");
+    assert!(refusal(&["--admission-lock-ttl-ms", "1"], &[], "").contains("admission_lock_ttl_ms: "));
 }
 
 #[test]
-fn strategies_and_their_tunings_come_from_the_same_three_places() {
-    let file = file("admission_strategy = \"lock\"\nlock_busy_retry = \"bounded_jitter:500ms:30%\"\n");
-    let given = flags(&[
-        "--run-strategy",
-        "lock",
-        "--admission-max-wait-ms",
-        "250",
-        "--config",
-        file.path().to_str().unwrap(),
-    ]);
-    let found = environment(&[("INTERLOCK_ADMISSION_RETRY", "full_jitter:10ms:1s")]);
-    let chosen = ServeConfig::resolve(given, &found).unwrap().contention;
-    assert_eq!(
-        (chosen.admission_strategy, chosen.run_strategy),
-        (AdmissionStrategy::Lock, RunStrategy::Lock)
-    );
-    assert_eq!(chosen.admission.policy.to_string(), "full_jitter:10ms:1000ms");
-    assert_eq!((chosen.admission.max_wait_ms, chosen.admission.lock_ttl_ms), (250, 10_000));
-    assert_eq!(chosen.lock_busy.policy.to_string(), "bounded_jitter:500ms:30%");
-    assert!(ServeConfig::resolve(flags(&["--admission-lock-ttl-ms", "1"]), &environment(&[])).is_err());
-}
-
-#[test]
-fn a_run_may_be_told_not_to_wait_for_more_results() {
-    let choices = |arguments: &[&str]| {
-        ServeConfig::resolve(flags(arguments), &environment(&[])).unwrap().contention.gather_max
-    };
-    assert_eq!(choices(&["--gather-max-ms", "0"]), Some(Duration::ZERO));
-    assert_eq!(choices(&[]), None);
-}
-
-#[test]
-fn traces_go_where_a_flag_says_or_else_where_the_standard_does() {
-    let standard = environment(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard")]);
-    let both = environment(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard"),
-        ("INTERLOCK_OTLP_ENDPOINT", "http://ours"),
-        ("INTERLOCK_OTLP_SAMPLE_RATIO", "0.25"),
-    ]);
-    let traces = |found: &Environment| ServeConfig::resolve(ServeFlags::default(), found).unwrap().traces;
-    let choices = |endpoint: &str, ratio: f64| {
-        Some(TraceChoices { endpoint: endpoint.to_owned(), ratio: ratio.try_into().unwrap() })
-    };
-    assert_eq!(traces(&environment(&[])), None);
-    assert_eq!(traces(&standard), choices("http://standard", 1.0));
-    assert_eq!(traces(&both), choices("http://ours", 0.25));
-    let file = file("otlp_endpoint = \"http://file\"\notlp_sample_ratio = 0.5\n");
-    let named = flags(&["--config", file.path().to_str().unwrap()]);
-    assert_eq!(ServeConfig::resolve(named, &standard).unwrap().traces, choices("http://standard", 0.5));
-    let wrong = environment(&[("INTERLOCK_OTLP_SAMPLE_RATIO", "2")]);
-    assert_eq!(ServeConfig::resolve(ServeFlags::default(), &wrong).unwrap_err().exit().code(), 2);
+fn traces_go_where_a_flag_says_or_else_where_the_standard_variable_does() {
+    let standard = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://standard");
+    let endpoint =
+        |variables: &[(&str, &str)], text: &str| resolve(&[], variables, text).unwrap().otlp_endpoint;
+    assert_eq!(endpoint(&[], ""), None);
+    assert_eq!(endpoint(&[standard], "otlp_endpoint = \"http://file\"").as_deref(), Some("http://standard"));
+    let both = [standard, ("INTERLOCK_OTLP_ENDPOINT", "http://ours")];
+    assert_eq!(endpoint(&both, "otlp_sample_ratio = 0.5").as_deref(), Some("http://ours"));
+    assert!(refusal(&[], &[("INTERLOCK_OTLP_SAMPLE_RATIO", "2")], "").ends_with("from 0 to 1"));
 }

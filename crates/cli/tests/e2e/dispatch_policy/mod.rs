@@ -1,21 +1,21 @@
-//! What a policy says before a job may go to a worker: the same stories on one machine and on many.
+//! A policy decides before a job goes to a worker: the same tests on one machine and on many.
 
 mod away;
 mod rules;
 mod service;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
+use interlock_poll::until_matches;
 use serde_json::{Value, json};
 
 use super::machines::Machines;
-use super::server::{Caller, LIMIT, Server};
+use super::server::{Caller, Server};
 use service::PolicyService;
 
 const TOKEN: &str = "let-me-in";
 
-/// A file with this policy. It stands in `folder`, with the service's token beside it.
+/// Writes a configuration file with this policy, and the service's token beside it.
 fn configured(folder: &Path, policy: &str) -> String {
     std::fs::write(folder.join("token"), format!("{TOKEN}\n")).unwrap();
     let file = folder.join("interlock.toml");
@@ -23,7 +23,7 @@ fn configured(folder: &Path, policy: &str) -> String {
     file.display().to_string()
 }
 
-/// A service as the file names it: quick to be given up, quick to be asked again.
+/// The service's part of the configuration, with short timeouts and pauses.
 fn service_at(service: &PolicyService, folder: &Path) -> String {
     let (url, token) = (service.url(), folder.join("token").display().to_string());
     format!(
@@ -32,7 +32,7 @@ fn service_at(service: &PolicyService, folder: &Path) -> String {
     )
 }
 
-/// The replicas of one installation, or the one server that needs no machines.
+/// The replicas of one installation, or the one embedded server.
 struct Installation {
     servers: Vec<Server>,
     _folder: tempfile::TempDir,
@@ -63,7 +63,7 @@ impl Installation {
             let text = reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap();
             let name = "cordum_scheduler_input_fail_open_total ";
             let line = text.lines().find_map(|line| line.strip_prefix(name));
-            total += line.expect("the counter is there from the start").parse::<u64>().unwrap();
+            total += line.expect("the counter is served from the start").parse::<u64>().unwrap();
         }
         total
     }
@@ -81,17 +81,10 @@ async fn started(caller: &Caller, workflow: &str) -> String {
     caller.start(workflow, None, &json!({"n": 1})).await.expect(200).text("run_id")
 }
 
-/// The first job of a run's one step, once `is_so` holds for it.
-async fn job_when(caller: &Caller, run: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let job = caller.get(&format!("/jobs/{run}:step@1")).await.expect(200).body;
-        if is_so(&job) {
-            return job;
-        }
-        assert!(Instant::now() < until, "it did not come to that in time: {job}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+/// The first job of a run's one step, once it matches.
+async fn job_when(caller: &Caller, run: &str, matches: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/jobs/{run}:step@1");
+    until_matches("the job matches", async || caller.get(&path).await.expect(200).body, matches).await
 }
 
 async fn held_for(caller: &Caller, run: &str, reason: &str) -> Value {
@@ -100,24 +93,24 @@ async fn held_for(caller: &Caller, run: &str, reason: &str) -> Value {
     job
 }
 
-/// Whether there is nothing to claim now.
+/// Whether no job can be claimed now.
 async fn nothing_to_claim(caller: &Caller, topic: &str) -> bool {
     let claim = json!({"topics": [topic], "max_jobs": 10, "wait_ms": 0});
     let answer = caller.post("/workers/w/claim", claim).await.expect(200);
     answer.body["jobs"].as_array().unwrap().is_empty()
 }
 
-/// Does the run's job and returns how the run ended.
+/// Completes the run's job and returns the ended run.
 async fn finish(caller: &Caller, run: &str, topic: &str) -> Value {
     let jobs = caller.claim("w", topic, 1).await;
-    assert_eq!(jobs.len(), 1, "a job comes");
+    assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0]["run_id"], run);
     caller.complete(&jobs[0], &json!({"ok": true})).await.expect(200);
     caller.ended(run).await
 }
 
-/// What the timeline says in events of this type.
-async fn told(caller: &Caller, run: &str, kind: &str) -> Vec<String> {
+/// The messages of the timeline's events of this type.
+async fn messages(caller: &Caller, run: &str, kind: &str) -> Vec<String> {
     let timeline = caller.get(&format!("/workflow-runs/{run}/timeline?limit=500")).await.expect(200).body;
     let events = timeline["items"].as_array().unwrap().iter().filter(|event| event["type"] == kind);
     events.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()

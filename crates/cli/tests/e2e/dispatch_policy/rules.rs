@@ -1,5 +1,6 @@
 //! Rules and the service together: deny, approval, throttle.
 
+use interlock_poll::until_matches;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,11 +32,11 @@ dispatches = 2
 period_ms = 3000
 "#;
 
-/// What no rule decides.
+/// Decides where no rule does.
 fn judge(question: &Value) -> Value {
     match question["topic"].as_str().unwrap() {
         "forbidden" => json!({"decision": "deny", "reason": "not today", "rule_id": "r7"}),
-        "doubtful" => json!({"decision": "require_approval", "reason": "who knows"}),
+        "doubtful" => json!({"decision": "require_approval", "reason": "unclear"}),
         "later" => json!({"decision": "throttle", "retry_after_ms": 3_600_000}),
         _ => json!({"decision": "allow"}),
     }
@@ -57,7 +58,7 @@ async fn deny_ends_the_run(installation: &Installation) {
     one_step(&caller, "forbidden", json!({})).await;
     let run = started(&caller, "drop").await;
     denied(&caller, &run, "rule no-drops says deny: ask the database team").await;
-    assert_eq!(told(&caller, &run, "step_denied").await.len(), 1);
+    assert_eq!(messages(&caller, &run, "step_denied").await.len(), 1);
     let run = started(&caller, "forbidden").await;
     denied(&caller, &run, "the policy service (rule r7) says deny: not today").await;
 }
@@ -77,14 +78,14 @@ async fn a_person_decides(installation: &Installation, topic: &str, words: &str)
         assert_eq!((&open[0]["job_id"], &open[0]["input"]), (&job["job_id"], &json!({"n": 1})));
         let verdict = if is_approved { "approve" } else { "reject" };
         let path = format!("/approvals/{run}:step@1/{verdict}");
-        // From another replica, if there is one.
+        // At another replica, if there is one.
         let other = installation.servers.last().unwrap().caller("acme");
         for _ in 0..2 {
             other.post(&path, json!({"reason": "because"})).await.expect(200);
         }
         if is_approved {
             assert_eq!(finish(&caller, &run, topic).await["status"], "succeeded");
-            assert_eq!(told(&caller, &run, "step_approved").await.len(), 1);
+            assert_eq!(messages(&caller, &run, "step_approved").await.len(), 1);
         } else {
             assert_eq!(caller.ended(&run).await["status"], "denied");
             assert!(nothing_to_claim(&caller, topic).await);
@@ -92,38 +93,31 @@ async fn a_person_decides(installation: &Installation, topic: &str, words: &str)
     }
 }
 
-async fn so_many_in_a_period(installation: &Installation) {
+async fn a_throttle_releases_the_next_jobs_with_the_next_period(installation: &Installation) {
     let caller = installation.caller("acme");
     one_step(&caller, "mail", json!({})).await;
     let mut runs = Vec::new();
     for _ in 0..3 {
         runs.push(started(&caller, "mail").await);
     }
-    let until = Instant::now() + LIMIT;
-    let held = loop {
-        let held = caller.get("/jobs?state=held").await.expect(200).body["items"].as_array().unwrap().clone();
-        let is_throttled = |job: &Value| job["waiting_for"]["reason"] == "policy_throttled";
-        if held.len() == 1 && is_throttled(&held[0]) {
-            break held[0]["run_id"].clone();
-        }
-        assert!(Instant::now() < until, "it did not come to one throttled job: {held:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
-    // The third goes with the next period.
+    let held =
+        async || caller.get("/jobs?state=held").await.expect(200).body["items"].as_array().unwrap().clone();
+    let is_one_throttled =
+        |held: &Vec<Value>| held.len() == 1 && held[0]["waiting_for"]["reason"] == "policy_throttled";
+    let held = until_matches("one job is throttled", held, is_one_throttled).await[0]["run_id"].clone();
     let mut claimed = Vec::new();
     while claimed.len() < 3 {
         let jobs = caller.claim("w", "mail", 3).await;
-        assert!(!jobs.is_empty(), "nothing came after {claimed:?}");
         for job in jobs {
             caller.complete(&job, &json!({})).await.expect(200);
             claimed.push(job["run_id"].clone());
         }
     }
     assert_eq!(claimed[2], held);
-    assert_eq!(told(&caller, held.as_str().unwrap(), "step_held").await.len(), 1);
+    assert_eq!(messages(&caller, held.as_str().unwrap(), "step_held").await.len(), 1);
 }
 
-async fn a_throttling_service_is_waited_for_and_what_a_rule_allows_is_not(installation: &Installation) {
+async fn a_job_waits_for_a_throttling_service_unless_a_rule_allows_it(installation: &Installation) {
     let caller = installation.caller("acme");
     one_step(&caller, "later", json!({})).await;
     one_step(&caller, "open.all", json!({})).await;
@@ -139,13 +133,13 @@ async fn a_throttling_service_is_waited_for_and_what_a_rule_allows_is_not(instal
 async fn everything(installation: &Installation, service: &PolicyService) {
     deny_ends_the_run(installation).await;
     a_person_decides(installation, "deploy", "rule people-first says require_approval").await;
-    a_person_decides(installation, "doubtful", "the policy service says require_approval: who knows").await;
-    so_many_in_a_period(installation).await;
-    a_throttling_service_is_waited_for_and_what_a_rule_allows_is_not(installation).await;
-    let asked = service.questions();
-    let by_topic = |topic: &str| asked.iter().filter(|question| question["topic"] == topic).count();
+    a_person_decides(installation, "doubtful", "the policy service says require_approval: unclear").await;
+    a_throttle_releases_the_next_jobs_with_the_next_period(installation).await;
+    a_job_waits_for_a_throttling_service_unless_a_rule_allows_it(installation).await;
+    let questions = service.questions();
+    let by_topic = |topic: &str| questions.iter().filter(|question| question["topic"] == topic).count();
     let decided_by_rules = ["drop", "deploy", "mail", "open.all"].map(by_topic);
-    assert_eq!(decided_by_rules, [0; 4], "the service is asked only where no rule decides");
+    assert_eq!(decided_by_rules, [0; 4], "the service was asked although a rule decides");
     assert_eq!((by_topic("forbidden"), by_topic("doubtful")), (1, 2));
 }
 
@@ -170,15 +164,15 @@ async fn on_many_machines_rules_and_the_service_decide_together() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_meant_keeps_the_server_from_starting() {
+async fn a_server_does_not_start_with_an_invalid_policy() {
     let folder = tempfile::tempdir().unwrap();
     for (policy, words) in [
         ("[dispatch_policy]\nrulez = []\n", "unknown field"),
         ("[[dispatch_policy.rules]]\nname = \"a\"\ndecision = \"deny\"\ntopic = \"x\"\n", "unknown field"),
-        ("[[dispatch_policy.rules]]\nname = \"a\"\ndecision = \"throttle\"\n", "a throttle needs"),
+        ("[[dispatch_policy.rules]]\nname = \"a\"\ndecision = \"throttle\"\n", "requires `dispatches`"),
         (
             "[dispatch_policy.service]\nurl = \"ftp://x\"\nfailure = \"open\"\n",
-            "neither an http nor an https",
+            "expected an http or https URL",
         ),
         ("[dispatch_policy.service]\nurl = \"http://x\"\n", "missing field `failure`"),
     ] {
@@ -189,9 +183,9 @@ async fn a_policy_that_cannot_be_meant_keeps_the_server_from_starting() {
             .arg(data)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words), "{policy}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{printed}");
+        assert!(printed.contains(words), "{policy}: {printed}");
     }
 }
 
@@ -210,20 +204,23 @@ async fn the_command_explains_a_decision_and_shows_what_is_in_force() {
             .unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let (code, said) = ask(&["check", "--topic", "x", "--capability", "db:drop", "--risk-tag", "prod"]);
-    assert_eq!(code, Some(0), "{said}");
-    for words in ["trusted", "another topic", "no-drops", "matches, and decides", "ask the database team"] {
-        assert!(said.contains(words), "{words}: {said}");
+    let (code, printed) = ask(&["check", "--topic", "x", "--capability", "db:drop", "--risk-tag", "prod"]);
+    assert_eq!(code, Some(0), "{printed}");
+    for words in ["trusted", "another topic", "no-drops", "matches and decides", "ask the database team"] {
+        assert!(printed.contains(words), "{words}: {printed}");
     }
-    assert!(!said.contains("people-first"), "a rule behind the one that decides is not looked at: {said}");
-    let (code, said) = ask(&["--json", "check", "--topic", "deploy"]);
-    let check: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((code, &check["decision"]), (Some(0), &json!("allow")), "{said}");
-    assert!(!said.contains("people-first") && !said.contains("acme"), "another tenant's rule: {said}");
-    let (code, said) = ask(&["show"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("slowly") && said.contains("/decide (breaker closed"), "{said}");
-    assert!(!said.contains(TOKEN) && !said.contains("people-first"), "{said}");
+    assert!(!printed.contains("people-first"), "rules after the deciding one are not evaluated: {printed}");
+    let (code, printed) = ask(&["--json", "check", "--topic", "deploy"]);
+    let check: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((code, &check["decision"]), (Some(0), &json!("allow")), "{printed}");
+    assert!(
+        !printed.contains("people-first") && !printed.contains("acme"),
+        "another tenant's rule: {printed}"
+    );
+    let (code, printed) = ask(&["show"]);
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(printed.contains("slowly") && printed.contains("/decide (breaker closed"), "{printed}");
+    assert!(!printed.contains(TOKEN) && !printed.contains("people-first"), "{printed}");
     assert_eq!(ask(&["check"]).0, Some(2));
     let status = installation.caller("globex").get("/status").await.expect(200).body;
     assert_eq!(status["policies"]["dispatch_policy"]["rules"], 4);

@@ -8,10 +8,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What it has been asked, whether it answered or not.
+/// All questions, answered or not.
 type Questions = Arc<Mutex<Vec<Value>>>;
 
-/// What it answers; null: nothing, for as long as anybody waits.
+/// What it answers; null means no answer at all.
 type Decide = fn(&Value) -> Value;
 
 pub(super) struct PolicyService {
@@ -22,7 +22,7 @@ pub(super) struct PolicyService {
 }
 
 impl PolicyService {
-    /// Has an address, and does not listen on it yet.
+    /// Has an address and does not listen yet.
     pub(super) async fn stopped(decide: Decide) -> Self {
         let mut service = Self::started(decide).await;
         service.stop().await;
@@ -37,7 +37,7 @@ impl PolicyService {
     }
 
     pub(super) async fn start(&mut self) {
-        let listener = TcpListener::bind(self.address).await.expect("the port is still ours");
+        let listener = TcpListener::bind(self.address).await.expect("the port is still free");
         self.address = listener.local_addr().unwrap();
         let serve = serve(listener, self.questions.clone(), self.decide);
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve)));
@@ -50,7 +50,7 @@ impl PolicyService {
         }
     }
 
-    /// From the next start on.
+    /// Changes the answers from the next start on.
     pub(super) fn answer_with(&mut self, decide: Decide) {
         self.decide = decide;
     }

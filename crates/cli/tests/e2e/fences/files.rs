@@ -4,18 +4,17 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use tokio::io::AsyncWriteExt as _;
 
-use super::super::server::LIMIT;
-use super::{Kept, Place, Write, example, printed, rules};
+use super::{FencedResource, Stored, Write, example, printed, rules};
 
-struct Store {
+struct FileStore {
     folder: tempfile::TempDir,
 }
 
-impl Store {
+impl FileStore {
     fn start() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -37,7 +36,7 @@ impl Store {
     }
 }
 
-impl Place for Store {
+impl FencedResource for FileStore {
     fn worker(&self) -> (PathBuf, Vec<(&'static str, String)>) {
         (example("files"), vec![("STORE_FOLDER", self.folder.path().display().to_string())])
     }
@@ -51,36 +50,36 @@ impl Place for Store {
         self.run(fence, &arguments, body).await
     }
 
-    async fn kept(&self, item: &str) -> Kept {
+    async fn stored(&self, item: &str) -> Stored {
         let body = std::fs::read_to_string(self.item(item).join("data")).unwrap();
         let guard = std::fs::read(self.item(item).join("guard")).unwrap();
         let guard: serde_json::Value = serde_json::from_slice(&guard).unwrap();
-        Kept { body, version: guard["version"].as_u64().unwrap() }
+        Stored { body, version: guard["version"].as_u64().unwrap() }
     }
 }
 
 #[tokio::test]
-async fn a_file_takes_the_holders_writes_in_their_order_and_refuses_the_late() {
-    rules::takes_the_holders_writes_in_their_order_and_refuses_the_late(&Store::start()).await;
+async fn a_file_accepts_the_holders_writes_in_order_and_refuses_late_ones() {
+    rules::accepts_the_holders_writes_in_order_and_refuses_late_ones(&FileStore::start()).await;
 }
 
 #[tokio::test]
-async fn a_file_that_many_write_belongs_to_the_largest_fence() {
-    rules::belongs_to_the_largest_fence_of_many(&Store::start()).await;
+async fn a_file_with_many_writers_keeps_the_write_with_the_largest_fence() {
+    rules::keeps_the_write_with_the_largest_fence(&FileStore::start()).await;
 }
 
 #[tokio::test]
-async fn a_worker_that_was_stopped_past_its_lease_cannot_change_its_file() {
-    rules::is_not_changed_by_a_worker_that_was_stopped_past_its_lease(&Store::start()).await;
+async fn a_worker_that_was_paused_past_its_lease_cannot_change_its_file() {
+    rules::is_not_changed_by_a_worker_that_was_paused_past_its_lease(&FileStore::start()).await;
 }
 
 #[tokio::test]
-async fn a_writer_that_died_before_its_content_was_there_makes_others_read_again() {
-    let store = Store::start();
+async fn a_write_that_was_cut_short_makes_other_writers_read_again() {
+    let store = FileStore::start();
     let write = |version, body| store.write(Write { item: "item", fence: 10, version, body });
     store.take("item", 10).await;
     assert_eq!(write(0, "one").await, Some(1));
-    // It ends after it has written the guard, because the new content cannot be written.
+    // The writer fails after it has written the guard, because it cannot write the content.
     std::fs::create_dir(store.item("item").join("data.new")).unwrap();
     let program = example("files/store.py");
     let mut writer = Command::new(program);
@@ -89,7 +88,7 @@ async fn a_writer_that_died_before_its_content_was_there_makes_others_read_again
     assert!(String::from_utf8_lossy(&died.stderr).contains("IsADirectoryError"), "{died:?}");
     std::fs::remove_dir(store.item("item").join("data.new")).unwrap();
 
-    assert_eq!(store.kept("item").await, Kept::new("one", 2));
+    assert_eq!(store.stored("item").await, Stored::new("one", 2));
     assert_eq!(write(1, "from what was read before").await, None);
     assert_eq!(store.take("item", 10).await, Some(2));
     assert_eq!(write(2, "two").await, Some(3));
@@ -105,24 +104,20 @@ fn is_waited_for(folder: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_writer_compares_only_while_no_other_writes() {
-    let store = Store::start();
+async fn a_writer_compares_fences_only_under_the_lock() {
+    let store = FileStore::start();
     let folder = store.item("item");
     std::fs::create_dir(&folder).unwrap();
     let mut other = Command::new("flock");
     other.arg(&folder).args(["sh", "-c", "echo locked; cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut other = other.spawn().unwrap();
-    let mut told = String::new();
-    BufReader::new(other.stdout.take().unwrap()).read_line(&mut told).unwrap();
-    assert_eq!(told, "locked\n");
+    let mut printed = String::new();
+    BufReader::new(other.stdout.take().unwrap()).read_line(&mut printed).unwrap();
+    assert_eq!(printed, "locked\n");
 
     let release = async {
-        let until = Instant::now() + LIMIT;
-        while !is_waited_for(&folder) {
-            assert!(Instant::now() < until, "nobody waits for the lock");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        assert!(!folder.join("guard").exists(), "it was written under the other's lock");
+        until("a writer waits for the lock", async || is_waited_for(&folder)).await;
+        assert!(!folder.join("guard").exists(), "it was written while another process held the lock");
         drop(other.stdin.take());
     };
     let (taken, ()) = tokio::join!(store.take("item", 10), release);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use super::{Kept, Place, Write, example, rules};
+use super::{FencedResource, Stored, Write, example, rules};
 
 /// The example's service, ended with its guard.
 struct Service {
@@ -32,9 +32,9 @@ impl Service {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut told = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut told).unwrap();
-        let base = told.trim().strip_prefix("serves ").expect("it says where it serves").to_owned();
+        let mut printed = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut printed).unwrap();
+        let base = printed.trim().strip_prefix("serves ").expect("the service prints its address").to_owned();
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { child, base, client: reqwest::Client::new(), folder }
     }
@@ -68,7 +68,7 @@ fn version_unless_refused(response: &Response) -> Option<u64> {
     }
 }
 
-impl Place for Service {
+impl FencedResource for Service {
     fn worker(&self) -> (PathBuf, Vec<(&'static str, String)>) {
         (example("http"), vec![("SERVICE_URL", self.base.clone())])
     }
@@ -85,30 +85,30 @@ impl Place for Service {
         version_unless_refused(&self.send(Method::PUT, item, &headers, body).await)
     }
 
-    async fn kept(&self, item: &str) -> Kept {
+    async fn stored(&self, item: &str) -> Stored {
         let response = self.send(Method::GET, item, &[], "").await;
         let version = version(&response);
-        Kept { body: response.text().await.unwrap(), version }
+        Stored { body: response.text().await.unwrap(), version }
     }
 }
 
 #[tokio::test]
-async fn a_service_takes_the_holders_writes_in_their_order_and_refuses_the_late() {
-    rules::takes_the_holders_writes_in_their_order_and_refuses_the_late(&Service::start()).await;
+async fn a_service_accepts_the_holders_writes_in_order_and_refuses_late_ones() {
+    rules::accepts_the_holders_writes_in_order_and_refuses_late_ones(&Service::start()).await;
 }
 
 #[tokio::test]
-async fn a_name_that_many_write_belongs_to_the_largest_fence() {
-    rules::belongs_to_the_largest_fence_of_many(&Service::start()).await;
+async fn a_name_with_many_writers_keeps_the_write_with_the_largest_fence() {
+    rules::keeps_the_write_with_the_largest_fence(&Service::start()).await;
 }
 
 #[tokio::test]
-async fn a_worker_that_was_stopped_past_its_lease_cannot_change_what_the_service_has() {
-    rules::is_not_changed_by_a_worker_that_was_stopped_past_its_lease(&Service::start()).await;
+async fn a_worker_that_was_paused_past_its_lease_cannot_change_the_service() {
+    rules::is_not_changed_by_a_worker_that_was_paused_past_its_lease(&Service::start()).await;
 }
 
 #[tokio::test]
-async fn a_service_says_why_it_refused() {
+async fn a_service_gives_the_reason_of_a_refusal() {
     let service = Service::start();
     let refusal = async |method: Method, path: &str, headers: &[(&str, &str)]| {
         let response = service.send(method, path, headers, "body").await;
@@ -119,18 +119,18 @@ async fn a_service_says_why_it_refused() {
     let late = refusal(Method::PUT, "item", &[("Fence-Token", "9"), ("If-Match", "\"0\"")]).await;
     let expected = json!({"status": 409, "code": "stale_fence", "held": 9, "current": 10});
     assert_eq!(late, (409, expected));
-    let overtaken = refusal(Method::PUT, "item", &[("Fence-Token", "10"), ("If-Match", "\"7\"")]).await;
+    let outdated = refusal(Method::PUT, "item", &[("Fence-Token", "10"), ("If-Match", "\"7\"")]).await;
     let expected = json!({"status": 412, "code": "stale_version", "held": 7, "current": 0});
-    assert_eq!(overtaken, (412, expected));
+    assert_eq!(outdated, (412, expected));
     for headers in [&[("If-Match", "\"0\"")][..], &[("Fence-Token", "10")], &[("Fence-Token", "ten")]] {
         let (status, problem) = refusal(Method::PUT, "item", headers).await;
         assert_eq!((status, &problem["code"]), (428, &json!("header_required")), "{problem}");
     }
-    assert_eq!(service.kept("item").await, Kept::new("", 0));
+    assert_eq!(service.stored("item").await, Stored::new("", 0));
 }
 
 #[tokio::test]
-async fn a_service_that_was_killed_still_knows_the_largest_fence() {
+async fn a_service_knows_the_largest_fence_after_a_kill() {
     let service = Service::start();
     assert_eq!(service.take("item", 10).await, Some(0));
     let folder = service.folder.clone();
@@ -141,7 +141,7 @@ async fn a_service_that_was_killed_still_knows_the_largest_fence() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_cut_off_is_not_written() {
+async fn an_incomplete_body_is_not_written() {
     let service = Service::start();
     assert_eq!(service.take("item", 10).await, Some(0));
     let mut stream = TcpStream::connect(service.base.trim_start_matches("http://")).unwrap();
@@ -151,5 +151,5 @@ async fn a_body_that_was_cut_off_is_not_written() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.0 400 ") && answer.contains("incomplete_body"), "{answer}");
-    assert_eq!(service.kept("item").await, Kept::new("", 0));
+    assert_eq!(service.stored("item").await, Stored::new("", 0));
 }

@@ -1,4 +1,4 @@
-//! The examples that guard a place outside by the fence that comes with a job: each place keeps the same rules.
+//! The examples that guard an outside resource by the fence of a job: each resource follows the same rules.
 
 mod files;
 mod http;
@@ -11,15 +11,15 @@ use std::process::Output;
 
 use super::walk_through::root;
 
-/// A place of the examples, used through what the examples ship.
-trait Place {
-    /// The folder of its example, and what its worker must find in the environment.
+/// A resource of the examples, used through the programs and statements that the examples ship.
+trait FencedResource {
+    /// The folder of the example, and the environment of its worker.
     fn worker(&self) -> (PathBuf, Vec<(&'static str, String)>);
-    /// The version; none if the fence is stale.
+    /// The version, or `None` if the fence is stale.
     async fn take(&self, item: &str, fence: u64) -> Option<u64>;
-    /// The next version; none if it was refused.
+    /// The next version, or `None` if the write was refused.
     async fn write(&self, write: Write<'_>) -> Option<u64>;
-    async fn kept(&self, item: &str) -> Kept;
+    async fn stored(&self, item: &str) -> Stored;
 }
 
 struct Write<'a> {
@@ -30,12 +30,12 @@ struct Write<'a> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Kept {
+struct Stored {
     body: String,
     version: u64,
 }
 
-impl Kept {
+impl Stored {
     fn new(body: &str, version: u64) -> Self {
         Self { body: body.to_owned(), version }
     }
@@ -45,7 +45,7 @@ fn example(path: &str) -> PathBuf {
     root().join("examples/fences").join(path)
 }
 
-/// What a program printed, which must have worked.
+/// What a program printed. Asserts that it succeeded.
 fn printed(program: &Path, output: &Output) -> String {
     assert!(output.status.success(), "{}: {output:?}", program.display());
     String::from_utf8_lossy(&output.stdout).trim().to_owned()

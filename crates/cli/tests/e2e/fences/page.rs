@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use interlock_servers::Postgres;
+use interlock_servers::PostgresDatabase;
 
 use super::super::server::Server;
 use super::super::walk_through::{blocks, read, run};
@@ -18,30 +18,30 @@ fn the_page_shows_the_statements_of_the_example() {
 }
 
 #[tokio::test]
-async fn the_commands_of_the_page_keep_a_report_in_three_places() {
+async fn the_commands_of_the_page_store_a_report_in_three_resources() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("state"));
-    let postgres = Postgres::start().await.unwrap();
+    let database = PostgresDatabase::create().await.unwrap();
     let port = free_port();
     let commands = blocks(&read(PAGE), "sh walk-through").join("\n");
     let commands = commands.replace("127.0.0.1:8090", &format!("127.0.0.1:{port}"));
     let commands = commands.replace("service.db 8090", &format!("service.db {port}"));
-    let place = |name: &str| folder.path().join(name).display().to_string();
+    let path = |name: &str| folder.path().join(name).display().to_string();
     let commands =
-        commands.replace("/tmp/reports", &place("reports")).replace("/tmp/service", &place("service"));
+        commands.replace("/tmp/reports", &path("reports")).replace("/tmp/service", &path("service"));
     let around = format!(
         "export PATH=\"$PWD/target/release:{}:$PATH\" DATABASE_URL='{}'\n",
-        postgres.programs().display(),
-        postgres.url()
+        database.programs().display(),
+        database.url()
     );
 
-    let (worked, told) = run(&server, &format!("{around}{commands}"));
+    let (worked, printed) = run(&server, &format!("{around}{commands}"));
 
-    assert!(worked, "{told}");
-    assert!(told.contains("succeeded"), "{told}");
+    assert!(worked, "{printed}");
+    assert!(printed.contains("succeeded"), "{printed}");
     // From the table, from the service, and from the file.
-    assert_eq!(told.matches(r#"{"text":"the quick brown fox"}"#).count(), 3, "{told}");
-    assert!(told.contains("ETag: \"2\""), "{told}");
+    assert_eq!(printed.matches(r#"{"text":"the quick brown fox"}"#).count(), 3, "{printed}");
+    assert!(printed.contains("ETag: \"2\""), "{printed}");
 }
 
 /// Below the ports that the kernel gives to clients.

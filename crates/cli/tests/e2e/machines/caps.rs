@@ -14,7 +14,7 @@ pub(super) async fn prepare(callers: &[Caller], cap: u32) {
     callers[0].limit(cap).await;
 }
 
-/// So many starts at once, spread over the replicas.
+/// This number of starts at once, spread over the replicas.
 pub(super) async fn storm(callers: &[Caller], starts: usize, key: Option<&str>) -> Vec<Answer> {
     let input = json!({"n": 1});
     join_all((0..starts).map(|number| callers[number % callers.len()].start("job", key, &input))).await
@@ -34,13 +34,13 @@ async fn three_hundred_starts_over_three_replicas_admit_exactly_two() {
     assert_eq!((count(&answers, 200), count(&answers, 429)), (2, 298));
     machines.redis.command(&["ECHO", "end-of-the-storm"]).await.unwrap();
     let seen = monitor.read_until("end-of-the-storm").await;
-    assert!(seen.contains("wf:runs:active:{acme}"), "the monitor sees inside of scripts");
-    // The whole name: texts of scripts, which are sent now and then, have the first part of it.
-    assert!(!seen.contains("wf:run:admission:acme"), "no admission lock is ever written");
+    assert!(seen.contains("wf:runs:active:{acme}"), "the monitor does not show commands of scripts");
+    // The whole key: scripts, whose text is sent sometimes, contain its first part.
+    assert!(!seen.contains("wf:run:admission:acme"), "an admission lock was written");
 }
 
 #[tokio::test]
-async fn three_hundred_starts_with_one_key_over_three_replicas_are_one_run() {
+async fn three_hundred_starts_with_one_key_over_three_replicas_make_one_run() {
     let machines = Machines::start(3).await;
     let callers = machines.callers("acme");
     prepare(&callers, 2).await;
@@ -53,7 +53,7 @@ async fn three_hundred_starts_with_one_key_over_three_replicas_are_one_run() {
 }
 
 #[tokio::test]
-async fn a_refused_start_is_one_command_to_redis() {
+async fn a_refused_start_sends_one_command_to_redis() {
     let machines = Machines::start(1).await;
     let callers = machines.callers("acme");
     prepare(&callers, 1).await;
@@ -74,7 +74,7 @@ async fn ten_thousand_starts_over_a_thousand_connections_admit_exactly_fifty() {
     let machines = Machines::start(3).await;
     let callers = machines.callers("acme");
     prepare(&callers, 50).await;
-    // Each client has a request in hand all the time, so there are as many connections.
+    // Each client always has a request in progress, so each has its own connection.
     let connections = (0..1_000).map(|number| {
         let caller = callers[number % callers.len()].clone();
         tokio::spawn(async move {
@@ -90,7 +90,7 @@ async fn ten_thousand_starts_over_a_thousand_connections_admit_exactly_fifty() {
 }
 
 #[tokio::test]
-async fn a_limit_is_in_force_on_every_replica_with_its_answer() {
+async fn a_limit_is_in_force_on_every_replica_once_it_is_acknowledged() {
     let machines = Machines::start(2).await;
     let callers = machines.callers("acme");
     prepare(&callers, 0).await;

@@ -1,33 +1,32 @@
-//! `interlock doctor` on Redis and NATS: what somebody spoils in the store is named, mended and then clean; what is wrong
-//! with the servers is told, and so is what could not be seen.
-
-use std::time::Instant;
+//! `interlock doctor` on Redis and NATS: faults in the store are found and repaired; faults of the servers are found, and
+//! the report lists what could not be checked.
 
 use async_nats::jetstream;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
+use interlock_poll::until;
 use serde_json::{Value, json};
 
 use super::{Machines, replica};
 use crate::doctor::{doctor, names};
-use crate::server::{Caller, LIMIT};
+use crate::server::Caller;
 
-/// No loop mends what the doctor is to find.
+/// No loop repairs the faults before the doctor finds them.
 const SELDOM: [&str; 2] = ["--reconcile-ms", "600000"];
 
-/// What is planted: the invariant that it breaks, the commands, and the subject that is named. `RUN` is a run of its own,
-/// whose job waits at `PLACE`.
+/// The invariant that a fault breaks, the commands that plant it, and its subject. `RUN` is a new run, whose job waits at
+/// `PLACE`.
 const FAULTS: [(&str, &[&str], &str); 23] = [
-    ("slot_without_run", &["SADD wf:runs:active:{acme} NOBODY"], "NOBODY"),
+    ("slot_without_run", &["SADD wf:runs:active:{acme} MISSING"], "MISSING"),
     ("run_without_slot", &["SREM wf:runs:active:{acme} RUN"], "RUN"),
     (
         "key_without_run",
-        &[r#"SET wf:run:idempotency:{acme}:work:order-7 {"run":"NOBODY","fingerprint":"f"}"#],
+        &[r#"SET wf:run:idempotency:{acme}:work:order-7 {"run":"MISSING","fingerprint":"f"}"#],
         "work/order-7",
     ),
     (
         "reservation_left_behind",
         &[concat!(
-            r#"SET wf:run:idempotency:{acme}:work:order-8 {"run":"NOBODY","fingerprint":"f","#,
+            r#"SET wf:run:idempotency:{acme}:work:order-8 {"run":"MISSING","fingerprint":"f","#,
             r#""reservation":{"fence":7,"until":AGO}}"#
         )],
         "work/order-8",
@@ -58,9 +57,9 @@ const FAULTS: [(&str, &[&str], &str); 23] = [
         &["ZADD wf:timers:{acme} AGO PAUSED", "HSET wf:run:{acme}:PAUSED due_at AGO"],
         "PAUSED",
     ),
-    ("timer_without_run", &["ZADD wf:timers:{acme} HENCE NOBODY"], "NOBODY"),
-    ("inbox_not_drained", &[r#"RPUSH wf:inbox:{acme}:RUN {"cancel":{"by":"somebody"}}"#], "RUN"),
-    ("ready_without_run", &["ZADD wf:ready:{acme} 0 NOBODY"], "NOBODY"),
+    ("timer_without_run", &["ZADD wf:timers:{acme} HENCE MISSING"], "MISSING"),
+    ("inbox_not_drained", &[r#"RPUSH wf:inbox:{acme}:RUN {"cancel":{"by":"ada"}}"#], "RUN"),
+    ("ready_without_run", &["ZADD wf:ready:{acme} 0 MISSING"], "MISSING"),
     (
         "run_hold_without_holder",
         &[r#"SET cordum:wf:run:lock:RUN {"owner":"x","token":"t","fence":7,"expires_at":AGO}"#],
@@ -98,15 +97,15 @@ const FAULTS: [(&str, &[&str], &str); 23] = [
     ),
 ];
 
-/// A store with something of every kind in it, and one gateway: nobody who would put right what is wrong before it is found.
-struct Ward {
+/// A store with rows of every kind, and a gateway alone, so that no other role repairs a fault before it is found.
+struct Patient {
     machines: Machines,
     caller: Caller,
-    /// What stands for what in commands and subjects.
+    /// The values of the names in commands and subjects.
     names: Vec<(&'static str, String)>,
 }
 
-impl Ward {
+impl Patient {
     async fn open() -> Self {
         let mut machines = Machines::start_with(1, &SELDOM).await;
         let caller = machines.replicas[0].caller("acme");
@@ -130,9 +129,9 @@ impl Ward {
         machines.replicas.push(gateway);
         let now: u64 =
             machines.redis.command(&["TIME"]).await.unwrap().lines().next().unwrap().parse().unwrap();
-        let nobody = format!("{}beef", &paused[..paused.len() - 4]);
+        let missing = format!("{}beef", &paused[..paused.len() - 4]);
         let mut names = vec![
-            ("NOBODY", nobody),
+            ("MISSING", missing),
             ("DONE", done.clone()),
             ("LEASED", leased),
             ("ASKING", asking),
@@ -166,7 +165,7 @@ async fn start(caller: &Caller, workflow: &str) -> String {
     caller.start(workflow, None, &json!({})).await.expect(200).text("run_id")
 }
 
-/// Where the job of a run stands in its queue and in the list of all.
+/// The member of a run's job in its queue and in the list of all jobs.
 async fn place(machines: &Machines, run: &str) -> String {
     let job = format!("{run}:work@1");
     let row = format!("wf:job:{{acme}}:{job}");
@@ -175,50 +174,53 @@ async fn place(machines: &Machines, run: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_fault_planted_in_redis_is_named_and_mended() {
-    let ward = Ward::open().await;
-    let (exit, view) = ward.doctor(&[]);
+async fn every_fault_planted_in_redis_is_found_and_repaired() {
+    let patient = Patient::open().await;
+    let (exit, view) = patient.doctor(&[]);
     assert_eq!((exit, names(&view["findings"])), (Some(0), vec![]), "{view:#}");
     for (invariant, commands, subject) in FAULTS {
-        let run = start(&ward.caller, "work").await;
-        let own = [("PLACE", place(&ward.machines, &run).await), ("RUN", run)];
+        let run = start(&patient.caller, "work").await;
+        let own = [("PLACE", place(&patient.machines, &run).await), ("RUN", run)];
         for command in commands {
-            ward.run(command, &own).await;
+            patient.run(command, &own).await;
         }
-        let subject = ward.named(subject, &own);
-        let (exit, view) = ward.doctor(&[]);
+        let subject = patient.named(subject, &own);
+        let (exit, view) = patient.doctor(&[]);
         assert_eq!(
             (exit, names(&view["findings"])),
             (Some(1), vec![(invariant.to_owned(), subject)]),
             "{view:#}"
         );
-        let (exit, view) = ward.doctor(&["--repair"]);
+        let (exit, view) = patient.doctor(&["--repair"]);
         assert_eq!((exit, &view["repaired"][0]["became"]), (Some(0), &json!("mended")), "{view:#}");
-        let (exit, view) = ward.doctor(&[]);
+        let (exit, view) = patient.doctor(&[]);
         assert_eq!(
             (exit, names(&view["findings"])),
             (Some(0), vec![]),
-            "the second look after {invariant}: {view:#}"
+            "{invariant} after its repair: {view:#}"
         );
     }
-    goes_on(&ward).await;
+    continues(&patient).await;
 }
 
-/// With everybody back, what was mended serves: nothing stays behind.
-async fn goes_on(ward: &Ward) {
-    let server = ward.machines.replica();
+/// Asserts that the repaired store works with all roles.
+async fn continues(patient: &Patient) {
+    let server = patient.machines.replica();
     let caller = server.caller("acme");
     let run = start(&caller, "work").await;
-    let until = Instant::now() + LIMIT;
-    while caller.run(&run).await["status"] != "succeeded" {
-        assert!(Instant::now() < until, "the jobs that were mended come before it, and are done, too");
-        for job in caller.claim("w-2", "build", 50).await {
+    // The repaired jobs come before it.
+    until("the run succeeds", async || {
+        let claim = json!({"topics": ["build"], "max_jobs": 50, "wait_ms": 100});
+        let claimed = caller.post("/workers/w-2/claim", claim).await.expect(200).body;
+        for job in claimed["jobs"].as_array().unwrap() {
             // Its run may have been cancelled meanwhile.
-            caller.complete(&job, &json!({})).await;
+            caller.complete(job, &json!({})).await;
         }
-    }
+        caller.run(&run).await["status"] == "succeeded"
+    })
+    .await;
     for run in caller.get("/workflow-runs?limit=200").await.expect(200).body["items"].as_array().unwrap() {
-        // The others wait for a person and for a time.
+        // The others wait for an approval and a delay.
         if run["workflow_id"] == "work" {
             caller.ended(run["id"].as_str().unwrap()).await;
         }
@@ -228,20 +230,20 @@ async fn goes_on(ward: &Ward) {
 }
 
 #[tokio::test]
-async fn a_row_that_nobody_can_mend_does_not_stop_the_others() {
-    let ward = Ward::open().await;
-    let run = start(&ward.caller, "work").await;
-    let own = [("PLACE", place(&ward.machines, &run).await), ("RUN", run)];
+async fn a_damaged_row_does_not_stop_other_repairs() {
+    let patient = Patient::open().await;
+    let run = start(&patient.caller, "work").await;
+    let own = [("PLACE", place(&patient.machines, &run).await), ("RUN", run)];
     for command in [
-        "SADD wf:runs:active:{acme} NOBODY",
+        "SADD wf:runs:active:{acme} MISSING",
         "HSET wf:run:{acme}:RUN head damaged",
-        "ZADD wf:ready:{acme} 0 NOBODY",
+        "ZADD wf:ready:{acme} 0 MISSING",
         "DEL wf:locks:listed:{acme}",
     ] {
-        ward.run(command, &own).await;
+        patient.run(command, &own).await;
     }
-    let damaged = ward.named("wf:run:{acme}:RUN", &own);
-    let (exit, view) = ward.doctor(&["--repair"]);
+    let damaged = patient.named("wf:run:{acme}:RUN", &own);
+    let (exit, view) = patient.doctor(&["--repair"]);
     let became = |invariant: &str| {
         let repaired = view["repaired"].as_array().unwrap().iter();
         let mut named = repaired.filter(|one| one["invariant"] == invariant);
@@ -259,7 +261,7 @@ async fn a_row_that_nobody_can_mend_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
+async fn faults_of_the_servers_are_found_and_what_cannot_be_checked_is_listed() {
     let mut machines = Machines::start_with(1, &SELDOM).await;
     let (exit, view) = doctor(&machines.replicas[0].base, &[]);
     assert_eq!(
@@ -288,27 +290,24 @@ async fn what_is_wrong_with_the_servers_is_told_and_what_cannot_be_seen_too() {
     assert!(made.is_ok(), "{made:?}");
 
     machines.nats.kill().await.unwrap();
-    let until = Instant::now() + LIMIT;
-    let view = loop {
+    let view = until("the doctor finds that NATS is unreachable", async || {
         let (exit, view) = doctor(&server.base, &only);
-        if exit == Some(1) {
-            break view;
-        }
-        assert!(Instant::now() < until, "NATS is not missed: {view:#}");
-    };
+        if exit == Some(1) { Ok(view) } else { Err(view) }
+    });
+    let view = view.await;
     assert_eq!(names(&view["findings"])[0].0, "bus_away", "{view:#}");
     let unseen: Vec<_> = view["unseen"].as_array().unwrap().iter().map(|one| &one["what"]).collect();
     assert_eq!(unseen, ["consumer_gone", "stream_lag"], "{view:#}");
 }
 
 #[tokio::test]
-async fn without_redis_the_doctor_says_what_it_could_not_see() {
+async fn without_redis_the_doctor_lists_what_it_could_not_check() {
     let mut machines = Machines::start_with(1, &SELDOM).await;
     machines.redis.kill().await.unwrap();
-    let (code, told) = doctor(&machines.replicas[0].base, &[]);
-    assert_eq!((code, names(&told["findings"])), (Some(3), Vec::new()), "{told:#}");
-    let unseen = told["unseen"].to_string();
+    let (code, report) = doctor(&machines.replicas[0].base, &[]);
+    assert_eq!((code, names(&report["findings"])), (Some(3), Vec::new()), "{report:#}");
+    let unseen = report["unseen"].to_string();
     for what in ["the rows of the tenants", "loop_not_ticking", "memory_policy", "clock_skew"] {
-        assert!(unseen.contains(what), "{told:#}");
+        assert!(unseen.contains(what), "{report:#}");
     }
 }

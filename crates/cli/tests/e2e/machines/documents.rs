@@ -1,4 +1,4 @@
-//! What the documents say about many machines, run.
+//! The commands of the page about many machines.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::Machines;
 use crate::server::BINARY;
 
 #[tokio::test]
-async fn the_command_of_the_page_about_many_machines_serves() {
+async fn the_command_of_the_page_about_many_machines_starts_a_server() {
     let machines = Machines::start(0).await;
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/many-machines.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -26,5 +26,5 @@ async fn the_command_of_the_page_about_many_machines_serves() {
     let ready = lines.map_while(Result::ok).find(|line| line.contains("interlock is ready on http://"));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(ready.is_some(), "it did not serve");
+    assert!(ready.is_some(), "the server did not start");
 }

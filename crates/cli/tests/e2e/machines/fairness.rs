@@ -1,33 +1,32 @@
-//! One tenant's flood does not keep another's single job waiting.
+//! One tenant's flood of jobs does not delay another tenant's single job.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use interlock_cap::wire::{self, JobRequest, JobResult, JobStatus, Payload};
 use serde_json::json;
 
 use super::Machines;
-use super::nats_workers::{BY_HAND, TOPIC, introduce, say};
-use crate::server::Server;
+use super::nats_workers::{SCRIPTED, TOPIC, announce, publish};
+use crate::server::{LIMIT, Server};
 
 const FLOOD: usize = 10_000;
 
-/// Jobs of the flood that may start before the single one.
+/// How many jobs of the flood may start before the single one.
 const DISPATCHES_MAX: usize = 10;
 
-/// What a worker takes at once that does not say, of each replica.
+/// How many jobs each replica gives to a worker that declares no capacity.
 const CAPACITY: usize = 4;
 
-struct ByHand<'a> {
+struct ScriptedWorker<'a> {
     machines: &'a Machines,
     client: async_nats::Client,
     jobs: async_nats::Subscriber,
 }
 
-impl ByHand<'_> {
+impl ScriptedWorker<'_> {
     async fn next(&mut self) -> JobRequest {
-        let message = tokio::time::timeout(Duration::from_secs(40), self.jobs.next()).await;
+        let message = tokio::time::timeout(LIMIT, self.jobs.next()).await;
         let message = message.expect("a job is pushed").unwrap();
         let Payload::JobRequest(job) = wire::read(&message.payload).unwrap().payload else {
             panic!("not a job")
@@ -41,15 +40,15 @@ impl ByHand<'_> {
         let result = JobResult {
             job_id: job.job_id.clone(),
             status: JobStatus::Succeeded.into(),
-            worker_id: BY_HAND.to_owned(),
+            worker_id: SCRIPTED.to_owned(),
             result_ptr: format!("redis://{key}"),
             ..JobResult::default()
         };
-        say(&self.client, wire::RESULT, Payload::JobResult(result)).await;
+        publish(&self.client, wire::RESULT, Payload::JobResult(result)).await;
     }
 }
 
-/// A tenant with as many jobs as one run can have, all of them waiting.
+/// Starts a run with as many waiting jobs as a run can have.
 async fn flood(server: &Server) {
     let greedy = server.caller("greedy");
     let step = json!({"type": "worker", "topic": TOPIC, "for_each": "input.items", "input": {}});
@@ -61,9 +60,9 @@ async fn flood(server: &Server) {
 async fn a_single_job_starts_within_ten_dispatches(replicas: usize) {
     let machines = Machines::start_with(replicas, &["--worker-silence-ms", "120000"]).await;
     let client = async_nats::connect(machines.nats.url()).await.unwrap();
-    let jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
-    let mut worker = ByHand { machines: &machines, client, jobs };
-    introduce(&worker.client).await;
+    let jobs = client.subscribe(format!("worker.{SCRIPTED}.jobs")).await.unwrap();
+    let mut worker = ScriptedWorker { machines: &machines, client, jobs };
+    announce(&worker.client).await;
     flood(&machines.replicas[0]).await;
     let mut held = VecDeque::new();
     while held.len() < CAPACITY * replicas {
@@ -91,22 +90,22 @@ async fn a_single_job_starts_within_ten_dispatches(replicas: usize) {
 }
 
 #[tokio::test]
-async fn among_ten_thousand_jobs_of_another_tenant_a_single_one_starts_within_ten_dispatches() {
+async fn a_single_job_starts_within_ten_dispatches_of_another_tenants_flood() {
     a_single_job_starts_within_ten_dispatches(1).await;
 }
 
 #[tokio::test]
-async fn with_three_replicas_each_with_its_own_line_it_does_too() {
+async fn a_single_job_starts_within_ten_dispatches_of_a_flood_over_three_replicas() {
     a_single_job_starts_within_ten_dispatches(3).await;
 }
 
 #[tokio::test]
-async fn a_worker_on_http_claims_its_tenants_job_whatever_another_tenant_floods() {
+async fn a_worker_on_http_claims_its_tenants_job_during_another_tenants_flood() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     flood(&server).await;
     let greedy = server.caller("greedy");
-    assert_eq!(greedy.claim("w1", TOPIC, 1).await.len(), 1, "the flood is there");
+    assert_eq!(greedy.claim("w1", TOPIC, 1).await.len(), 1, "the flood has begun");
     let modest = server.caller("modest");
     modest.workflow("job", json!({"work": {"type": "worker", "topic": TOPIC}})).await;
     let run = modest.start("job", None, &json!({})).await.expect(200).text("run_id");

@@ -13,14 +13,14 @@ const WORKERS: usize = 48;
 /// How often the run may be written for all of them.
 const WRITES_MAX: u64 = 100;
 
-/// Claims all jobs of the topic, each for long enough.
+/// Claims all jobs of the topic, each under a long lease.
 async fn claim_all(caller: &Caller) -> Vec<Value> {
     let mut jobs = Vec::new();
     while jobs.len() < ITEMS {
         let claim = json!({"topics": ["work"], "max_jobs": 100, "wait_ms": 20_000, "lease_ms": 600_000});
         let claimed = caller.post("/workers/w/claim", claim).await.expect(200).body;
         let claimed = claimed["jobs"].as_array().unwrap();
-        assert!(!claimed.is_empty(), "only {} of {ITEMS} jobs are there", jobs.len());
+        assert!(!claimed.is_empty(), "only {} of {ITEMS} jobs arrived", jobs.len());
         jobs.extend(claimed.iter().cloned());
     }
     jobs
@@ -57,7 +57,7 @@ async fn retries(server: &Server) -> u64 {
 }
 
 #[tokio::test]
-async fn a_thousand_results_on_one_run_over_three_replicas_are_few_writes_and_no_retry() {
+async fn a_thousand_results_on_one_run_over_three_replicas_need_few_writes_and_no_retry() {
     let machines = Machines::start(3).await;
     let callers = machines.callers("acme");
     let each = json!({"type": "worker", "topic": "work", "for_each": "input.items"});

@@ -1,4 +1,4 @@
-//! The same binary in many replicas, on a real Redis and a real NATS.
+//! Replicas of the binary on a real Redis and a real NATS.
 
 mod admission_lock;
 mod caps;
@@ -28,7 +28,7 @@ use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisOptions};
 
 use super::server::{Caller, Server};
 
-/// What a test shortens: everything that waits for a process to be missed.
+/// Short times to detect that a process is missing.
 const SHORT: [&str; 8] =
     ["--poll-ms", "200", "--job-lease-ms", "2000", "--run-lease-ms", "30000", "--job-lock-ms", "5000"];
 
@@ -50,12 +50,12 @@ impl Machines {
         Self { redis, nats, replicas: Vec::new() }.with_replicas(replicas, &[])
     }
 
-    /// With replicas that are started with these arguments.
+    /// Starts replicas with these arguments.
     pub(crate) async fn start_with(replicas: usize, arguments: &[&str]) -> Self {
         Self::start(0).await.with_replicas(replicas, arguments)
     }
 
-    /// So many more.
+    /// Starts more replicas.
     pub(crate) fn with_replicas(mut self, replicas: usize, arguments: &[&str]) -> Self {
         let start = |_| replica(&self.redis.url(), &self.nats.url(), arguments);
         let started: Vec<_> = (0..replicas).map(start).collect();
@@ -63,12 +63,12 @@ impl Machines {
         self
     }
 
-    /// Another replica.
+    /// Starts another replica.
     pub(crate) fn replica(&self) -> Server {
         replica(&self.redis.url(), &self.nats.url(), &[])
     }
 
-    /// One tenant's way to each replica.
+    /// One tenant's client of each replica.
     pub(crate) fn callers(&self, tenant: &str) -> Vec<Caller> {
         self.replicas.iter().map(|replica| replica.caller(tenant)).collect()
     }
@@ -76,6 +76,6 @@ impl Machines {
 
 pub(crate) fn replica(redis: &str, nats: &str, arguments: &[&str]) -> Server {
     let own = ["--redis", redis, "--nats", nats];
-    // The folder is accepted and not used.
+    // The folder is not used with Redis.
     Server::start_with(Path::new("/nonexistent/unused"), &[&own, &SHORT[..], arguments].concat())
 }

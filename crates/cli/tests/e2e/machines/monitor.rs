@@ -1,14 +1,14 @@
-//! Everything that Redis is told to do, also inside of scripts.
-
-use std::time::Duration;
+//! The commands that Redis runs, also inside of scripts.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::server::LIMIT;
+
 pub(super) struct Monitor(TcpStream);
 
 impl Monitor {
-    /// What is done from now on.
+    /// Records commands from now on.
     pub(super) async fn begin(port: u16) -> Self {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         stream.write_all(b"MONITOR\r\n").await.unwrap();
@@ -18,21 +18,21 @@ impl Monitor {
         Self(stream)
     }
 
-    /// What was seen up to a command that only this test sends.
+    /// The commands up to one that contains `mark`.
     pub(super) async fn read_until(mut self, mark: &str) -> String {
         let mut seen = Vec::new();
         while !String::from_utf8_lossy(&seen).contains(mark) {
-            let read = tokio::time::timeout(Duration::from_secs(20), self.0.read_buf(&mut seen)).await;
-            assert!(read.expect("Redis goes on telling").unwrap() > 0);
+            let read = tokio::time::timeout(LIMIT, self.0.read_buf(&mut seen)).await;
+            assert!(read.expect("Redis runs commands").unwrap() > 0);
         }
         String::from_utf8_lossy(&seen).into_owned()
     }
 
-    /// The keys that were set up to that command, with their values.
+    /// The keys that were set up to the command with `mark`, with their values.
     pub(super) async fn writes_until(self, mark: &str) -> Vec<(String, String)> {
         let seen = self.read_until(mark).await;
         let words = |line: &str| -> Vec<String> {
-            // Words stand in quotes; what is in them is escaped as in JSON, but for bytes that are no text.
+            // Words are quoted and escaped as in JSON, except for bytes that are not text.
             let line = line.split_once("] ").map_or("", |(_, rest)| rest);
             let words = serde_json::Deserializer::from_str(line).into_iter::<String>();
             words.map_while(Result::ok).collect()

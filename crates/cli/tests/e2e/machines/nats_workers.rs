@@ -1,19 +1,18 @@
-//! Workers on NATS, served by the binary: the public Python SDK unchanged, and one written by hand that misbehaves.
-
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+//! Workers on NATS: the public Python SDK unchanged, and a scripted worker that misbehaves.
 
 use futures_util::StreamExt as _;
 use interlock_cap::wire::{self, BusPacket, ComponentRole, Handshake, JobResult, JobStatus, Payload};
+use interlock_poll::until;
 use interlock_servers::{Nats, NatsOptions, NatsRelease, Redis, RedisCluster, RedisOptions};
 use prost::Message as _;
 use serde_json::{Value, json};
+use std::process::{Command, Stdio};
 
 use super::{Machines, replica};
-use crate::server::{BINARY, Caller, Server, signal};
+use crate::server::{BINARY, Caller, LIMIT, Server, signal};
 
 pub(super) const TOPIC: &str = "job.double";
-pub(super) const BY_HAND: &str = "by-hand";
+pub(super) const SCRIPTED: &str = "scripted";
 const QUICK: [&str; 4] = ["--worker-silence-ms", "1500", "--redelivery-delay-ms", "5"];
 
 /// A Python process that is killed with its guard.
@@ -56,7 +55,7 @@ async fn start_two(release: NatsRelease) -> (Machines, Caller) {
     (machines, caller)
 }
 
-async fn python_works(release: NatsRelease) {
+async fn python_worker_runs_jobs(release: NatsRelease) {
     let (mut machines, caller) = start_two(release).await;
     let _worker = Python::worker(&machines.nats.url(), &machines.redis.url(), "first");
     save(&caller, json!({})).await;
@@ -69,7 +68,7 @@ async fn python_works(release: NatsRelease) {
     let flaky = caller.ended(&flaky.text("run_id")).await;
     assert_eq!(output(&flaky), json!({"doubled": 8, "by": "first", "attempt": 2}));
 
-    // NATS restarted: the worker and the edge find each other again.
+    // After a restart of NATS the worker and the server connect again.
     for _ in 0..super::restarts::restarts() {
         machines.nats.kill().await.unwrap();
         machines.nats.start_again().await.unwrap();
@@ -77,7 +76,7 @@ async fn python_works(release: NatsRelease) {
         assert_eq!(output(&caller.ended(&after).await)["doubled"], 10);
     }
 
-    // What travelled beside the bus goes with the run.
+    // Deleting the run deletes its inputs and results in Redis.
     let left = async || {
         machines.redis.command(&["EXISTS", &format!("ctx:{run}:work@1"), &format!("res:{run}:work@1")]).await
     };
@@ -88,13 +87,13 @@ async fn python_works(release: NatsRelease) {
 }
 
 #[tokio::test]
-async fn a_python_worker_works_on_nats_of_debian() {
-    python_works(NatsRelease::Debian).await;
+async fn a_python_worker_runs_jobs_over_nats_of_debian() {
+    python_worker_runs_jobs(NatsRelease::Debian).await;
 }
 
 #[tokio::test]
-async fn a_python_worker_works_on_the_newest_nats() {
-    python_works(NatsRelease::Newest).await;
+async fn a_python_worker_runs_jobs_over_the_newest_nats() {
+    python_worker_runs_jobs(NatsRelease::Newest).await;
 }
 
 #[tokio::test]
@@ -113,19 +112,19 @@ async fn a_paused_python_workers_job_goes_to_another_and_its_late_result_is_refu
     assert_eq!(output(&ended), json!({"doubled": 42, "by": "second", "attempt": 2}));
 
     signal(first.0.id(), "CONT");
-    until("the first worker has laid its late result down", async || {
+    until("the first worker has stored its late result", async || {
         machines.redis.command(&["EXISTS", &format!("res:{run}:work@1")]).await.unwrap() == "1"
     })
     .await;
-    // Another run through the same stream comes after the late result.
+    // Another run's result follows the late one through the same stream.
     let next = caller.start("job", None, &json!({"number": 1})).await.expect(200).text("run_id");
     caller.ended(&next).await;
     assert_eq!(caller.run(&run).await, ended);
     assert_eq!(caller.get(&job).await.expect(200).body["state"], "lost");
-    assert_eq!(refused_results(&machines).await, 1, "the late result was refused, and counted");
+    assert_eq!(refused_results(&machines).await, 1, "the late result is refused and counted");
 }
 
-/// What all replicas together count as refused results of workers on NATS.
+/// The refused results of workers on NATS, over all replicas.
 async fn refused_results(machines: &Machines) -> u64 {
     let mut refused = 0;
     for replica in &machines.replicas {
@@ -136,22 +135,13 @@ async fn refused_results(machines: &Machines) -> u64 {
     refused
 }
 
-/// Waits until `is_so`, up to a limit.
-pub(super) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(40);
-    while !is_so().await {
-        assert!(Instant::now() < limit, "it did not come to that in time: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Says something on the bus, under the name of the one worker that is written by hand.
-pub(super) async fn say(client: &async_nats::Client, subject: &'static str, payload: Payload) {
-    client.publish(subject, packet(BY_HAND, payload).into()).await.unwrap();
+/// Publishes a packet of the scripted worker.
+pub(super) async fn publish(client: &async_nats::Client, subject: &'static str, payload: Payload) {
+    client.publish(subject, packet(SCRIPTED, payload).into()).await.unwrap();
     client.flush().await.unwrap();
 }
 
-/// As it goes over the bus.
+/// The bytes of a packet.
 pub(super) fn packet(sender: &str, payload: Payload) -> Vec<u8> {
     let packet = BusPacket {
         trace_id: "trace".to_owned(),
@@ -163,38 +153,37 @@ pub(super) fn packet(sender: &str, payload: Payload) -> Vec<u8> {
     packet.encode_to_vec()
 }
 
-/// The worker that is written by hand is ready for jobs.
-pub(super) async fn introduce(client: &async_nats::Client) {
+/// Announces the scripted worker as ready for jobs.
+pub(super) async fn announce(client: &async_nats::Client) {
     let handshake = Handshake {
-        component_id: BY_HAND.to_owned(),
+        component_id: SCRIPTED.to_owned(),
         role: ComponentRole::Worker.into(),
         ready_topics: vec![TOPIC.to_owned()],
         ..Handshake::default()
     };
-    say(client, wire::HANDSHAKE, Payload::Handshake(handshake)).await;
+    publish(client, wire::HANDSHAKE, Payload::Handshake(handshake)).await;
 }
 
 #[tokio::test]
-async fn a_result_that_can_never_be_handled_is_delivered_a_hundred_times_and_then_a_dead_letter() {
-    // The worker is not heard of while its result comes again and again.
+async fn an_unreadable_result_becomes_a_dead_letter_after_a_hundred_deliveries() {
     let machines = Machines::start_with(2, &["--redelivery-delay-ms", "5"]).await;
     let caller = machines.replicas[0].caller("acme");
     save(&caller, json!({})).await;
     let client = async_nats::connect(machines.nats.url()).await.unwrap();
-    let mut jobs = client.subscribe(format!("worker.{BY_HAND}.jobs")).await.unwrap();
-    introduce(&client).await;
+    let mut jobs = client.subscribe(format!("worker.{SCRIPTED}.jobs")).await.unwrap();
+    announce(&client).await;
     let run = caller.start("job", None, &json!({"number": 1})).await.expect(200).text("run_id");
-    let pushed = tokio::time::timeout(Duration::from_secs(20), jobs.next()).await.unwrap().unwrap();
+    let pushed = tokio::time::timeout(LIMIT, jobs.next()).await.unwrap().unwrap();
     let Payload::JobRequest(job) = wire::read(&pushed.payload).unwrap().payload else { panic!("no job") };
-    // It says where its result is, and has laid nothing down there.
+    // The result points to a key that does not exist.
     let result = JobResult {
         job_id: job.job_id.clone(),
         status: JobStatus::Succeeded.into(),
-        worker_id: BY_HAND.to_owned(),
+        worker_id: SCRIPTED.to_owned(),
         result_ptr: format!("redis://res:{}", job.job_id),
         ..JobResult::default()
     };
-    say(&client, wire::RESULT, Payload::JobResult(result)).await;
+    publish(&client, wire::RESULT, Payload::JobResult(result)).await;
     let listed = || dead_letters(&machines.replicas[1]);
     until("the result is a dead letter", async || !listed().is_empty()).await;
     let letter = listed().remove(0);
@@ -213,7 +202,7 @@ pub(super) fn dead_letters(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_cluster_serves_workers_of_both_kinds() {
+async fn a_redis_cluster_serves_workers_on_http_and_nats() {
     let cluster = RedisCluster::start(3).await.unwrap();
     let blobs = Redis::start(RedisOptions::default()).await.unwrap();
     let nats = Nats::start(NatsOptions::default()).await.unwrap();
@@ -224,8 +213,8 @@ async fn a_cluster_serves_workers_of_both_kinds() {
         save(&caller, json!({})).await;
         let run = caller.start("job", None, &json!({"number": 3})).await.expect(200).text("run_id");
         assert_eq!(output(&caller.ended(&run).await)["doubled"], 6);
-        caller.workflow("by-hand", json!({"work": {"type": "worker", "topic": "http"}})).await;
-        let run = caller.start("by-hand", None, &json!({})).await.expect(200).text("run_id");
+        caller.workflow("over-http", json!({"work": {"type": "worker", "topic": "http"}})).await;
+        let run = caller.start("over-http", None, &json!({})).await.expect(200).text("run_id");
         for job in caller.claim("w", "http", 1).await {
             caller.complete(&job, &json!("done")).await.expect(200);
         }

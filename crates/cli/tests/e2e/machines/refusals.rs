@@ -1,4 +1,4 @@
-//! What a server refuses to start on, with a sentence and exit code 1.
+//! A server does not start on what it cannot use: it says why and exits with 1.
 
 use std::process::{Command, Output};
 
@@ -12,12 +12,12 @@ fn serve(redis: &str, nats: &str, arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// It must have ended by itself with this code, and said all of this.
+/// Asserts the exit code, and that the error contains these words.
 fn expect(output: &Output, code: i32, words: &[&str]) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{printed}");
     for word in words {
-        assert!(said.contains(word), "{word:?} is not in: {said}");
+        assert!(printed.contains(word), "{word:?} is not in: {printed}");
     }
 }
 
@@ -26,13 +26,13 @@ async fn nats() -> Nats {
 }
 
 #[tokio::test]
-async fn redis_that_is_not_there() {
+async fn an_unreachable_redis_is_refused() {
     let nats = nats().await;
     expect(&serve("redis://127.0.0.1:1", &nats.url(), &[]), 1, &["127.0.0.1:1", "cannot be reached"]);
 }
 
 #[tokio::test]
-async fn a_wrong_password_which_is_not_shown() {
+async fn a_wrong_password_is_refused_and_not_shown() {
     let options = RedisOptions { password: Some("right".to_owned()), ..RedisOptions::default() };
     let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
     let output = serve(&redis.url().replace("right", "wrong"), &nats.url(), &[]);
@@ -41,7 +41,7 @@ async fn a_wrong_password_which_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_redis_that_evicts() {
+async fn a_redis_that_evicts_keys_is_refused() {
     let options = RedisOptions {
         arguments: ["--maxmemory-policy", "allkeys-lru"].map(str::to_owned).to_vec(),
         ..RedisOptions::default()
@@ -51,14 +51,14 @@ async fn a_redis_that_evicts() {
 }
 
 #[tokio::test]
-async fn data_of_a_newer_release() {
+async fn data_of_a_newer_release_is_refused() {
     let (redis, nats) = (Redis::start(RedisOptions::default()).await.unwrap(), nats().await);
     redis.command(&["SET", "sys:schema", "99"]).await.unwrap();
     expect(&serve(&redis.url(), &nats.url(), &[]), 1, &["newer release"]);
 }
 
 #[tokio::test]
-async fn a_durability_that_the_server_does_not_keep() {
+async fn a_durability_that_redis_does_not_provide_is_refused() {
     let options =
         RedisOptions { append_only: interlock_servers::AppendOnly::EverySecond, ..RedisOptions::default() };
     let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
@@ -66,20 +66,20 @@ async fn a_durability_that_the_server_does_not_keep() {
 }
 
 #[tokio::test]
-async fn nats_that_is_not_there() {
+async fn an_unreachable_nats_is_refused() {
     let redis = Redis::start(RedisOptions::default()).await.unwrap();
     expect(&serve(&redis.url(), "nats://127.0.0.1:1", &[]), 1, &["NATS at 127.0.0.1:1", "cannot be reached"]);
 }
 
 #[tokio::test]
-async fn nats_without_jetstream() {
+async fn nats_without_jetstream_is_refused() {
     let redis = Redis::start(RedisOptions::default()).await.unwrap();
     let nats = Nats::start(NatsOptions { jet_stream: false, ..NatsOptions::default() }).await.unwrap();
     expect(&serve(&redis.url(), &nats.url(), &[]), 1, &["JetStream"]);
 }
 
 #[tokio::test]
-async fn a_wrong_user_of_nats_who_is_not_shown() {
+async fn a_wrong_password_of_nats_is_refused_and_not_shown() {
     let redis = Redis::start(RedisOptions::default()).await.unwrap();
     let user = Some(("ada".to_owned(), "right".to_owned()));
     let nats = Nats::start(NatsOptions { user, ..NatsOptions::default() }).await.unwrap();
@@ -89,13 +89,13 @@ async fn a_wrong_user_of_nats_who_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_cluster_without_a_place_for_inputs() {
+async fn a_cluster_without_a_redis_for_inputs_is_refused() {
     let (cluster, nats) = (RedisCluster::start(3).await.unwrap(), nats().await);
     expect(&serve(&cluster.url(), &nats.url(), &[]), 1, &["--blob-redis"]);
 }
 
 #[test]
-fn one_of_the_two_alone() {
+fn redis_without_nats_is_refused() {
     let output = Command::new(BINARY).args(["serve", "--redis", "redis://127.0.0.1:1"]).output().unwrap();
     expect(&output, 2, &["--nats"]);
 }

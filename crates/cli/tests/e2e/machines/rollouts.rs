@@ -1,18 +1,19 @@
-//! Roll-outs under load: results find their runs held by an outsider for a known time.
+//! Rollouts under load: results find their run's lock held by another client for a known time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
+use interlock_poll::until_matches;
 use serde_json::{Value, json};
 
 use super::Machines;
-use crate::server::{Caller, LIMIT};
+use crate::server::Caller;
 
-/// Results that find their run busy are put off at once.
+/// Results that find their run busy are deferred at once.
 const LOCK: [&str; 4] = ["--run-strategy", "lock", "--lock-busy-max-wait-ms", "0"];
 
-/// Results of one wave. Half of the runs are in each arm, and the tail of an arm is known from about 75 on.
+/// Results of one wave. Half of the runs are in each arm, and the tail of an arm is known from about 75 results on.
 const WAVE: usize = 220;
 
 async fn prepare(caller: &Caller) {
@@ -20,7 +21,7 @@ async fn prepare(caller: &Caller) {
     caller.limit(10_000).await;
 }
 
-/// Jobs of as many runs, claimed.
+/// Starts a wave of runs and claims their jobs.
 async fn jobs(machines: &Machines) -> Vec<Value> {
     let callers = machines.callers("acme");
     let starts = (0..WAVE).map(|number| {
@@ -35,15 +36,19 @@ async fn jobs(machines: &Machines) -> Vec<Value> {
     jobs
 }
 
-/// Ends the jobs, each while its run is held by somebody else, who holds it for so long.
+/// Completes the jobs, each while another client holds the lock of its run for this time.
 async fn end(machines: &Machines, jobs: &[Value], held: Duration) {
     let (callers, lasts) = (machines.callers("acme"), held.as_millis().to_string());
-    // A few at a time: the hold must not have ended before the result has come.
+    // A few at a time, so that the result arrives before the lock expires.
     let ended = stream::iter(jobs.iter().enumerate()).map(|(number, job)| {
         let (caller, lasts) = (&callers[number % callers.len()], &lasts);
         async move {
             let key = format!("cordum:wf:run:lock:{}", job["run_id"].as_str().expect("a job has a run"));
-            machines.redis.command(&["SET", &key, "an outsider", "PX", lasts]).await.expect("Redis answers");
+            machines
+                .redis
+                .command(&["SET", &key, "another client", "PX", lasts])
+                .await
+                .expect("Redis answers");
             caller.complete(job, &json!({})).await.expect(200);
         }
     });
@@ -61,17 +66,10 @@ async fn begin(caller: &Caller, candidate: &str, duration: Duration) -> String {
     caller.post("/rollouts", wanted).await.expect(201).text("id")
 }
 
-/// The roll-out, once `is_so` holds for it.
-async fn when(caller: &Caller, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let rollout = caller.get(&format!("/rollouts/{id}")).await.expect(200).body;
-        if is_so(&rollout) {
-            return rollout;
-        }
-        assert!(Instant::now() < until, "it did not come to that in time: {rollout}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+/// The rollout, once it matches.
+async fn when(caller: &Caller, id: &str, matches: impl Fn(&Value) -> bool) -> Value {
+    let path = format!("/rollouts/{id}");
+    until_matches("the rollout matches", async || caller.get(&path).await.expect(200).body, matches).await
 }
 
 fn has_ended(rollout: &Value) -> bool {
@@ -84,7 +82,7 @@ fn results(rollout: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn a_harmful_candidate_rolls_itself_back_within_a_minute_and_says_why() {
+async fn a_harmful_candidate_is_rolled_back_with_a_reason() {
     let machines = Machines::start_with(3, &LOCK).await;
     let callers = machines.callers("acme");
     prepare(&callers[0]).await;
@@ -94,20 +92,20 @@ async fn a_harmful_candidate_rolls_itself_back_within_a_minute_and_says_why() {
     let rollout = when(&callers[1], &id, has_ended).await;
     assert_eq!(rollout["state"], "rolled_back", "{rollout}");
     let why = rollout["verdict"].as_str().unwrap();
-    // Either by what came through late, or by what was put off and did not come through at all.
+    // The reason is either late results or deferred results that never arrived.
     assert!(why.contains("the candidate") && why.contains("more than 2 times"), "{why}");
     assert_eq!(rollout["history"][1]["by"], "interlock", "{rollout}");
     assert_eq!(callers[2].get("/retry-policies/lock_busy").await.expect(200).text("policy"), "fixed:500ms");
 }
 
 #[tokio::test]
-async fn a_good_candidate_promotes_itself_at_its_end() {
+async fn a_good_candidate_is_promoted_at_the_end_of_its_rollout() {
     let machines = Machines::start_with(3, &[&LOCK[..], &["--lock-busy-retry", "fixed:1s"]].concat()).await;
     let callers = machines.callers("acme");
     prepare(&callers[0]).await;
     let jobs = jobs(&machines).await;
     let id = begin(&callers[0], "fixed:1250ms", Duration::from_secs(20)).await;
-    // The control comes again after 1 s, finds the run still held, and reaches it after 2 s; the candidate comes once.
+    // The control retries after 1 s, finds the run still locked, and succeeds after 2 s; the candidate retries once.
     end(&machines, &jobs, Duration::from_millis(1_200)).await;
     let rollout = when(&callers[1], &id, has_ended).await;
     assert_eq!(rollout["state"], "promoted", "{rollout}");
@@ -119,7 +117,7 @@ async fn a_good_candidate_promotes_itself_at_its_end() {
 }
 
 #[tokio::test]
-async fn what_the_arms_have_counted_survives_the_death_of_every_replica() {
+async fn the_counts_of_both_arms_survive_the_death_of_every_replica() {
     let mut machines = Machines::start_with(2, &LOCK).await;
     let caller = machines.callers("acme").remove(0);
     prepare(&caller).await;

@@ -1,14 +1,15 @@
-//! Every replica knows the same workers, of both edges, and who reads the store finds them too.
+//! Every replica and the snapshot in Redis list the same workers on HTTP and NATS.
 
 use std::process::Command;
 
+use interlock_poll::until;
 use serde_json::{Value, json};
 
 use super::Machines;
-use super::nats_workers::{BY_HAND, TOPIC, introduce, until};
+use super::nats_workers::{SCRIPTED, TOPIC, announce};
 use crate::server::{BINARY, Caller};
 
-/// What `interlock workers …` answers.
+/// What `interlock workers …` prints.
 fn workers(base: &str, arguments: &[&str]) -> Value {
     let mut command = Command::new(BINARY);
     command.args(["--gateway", base, "--tenant", "acme", "--json", "workers"]).args(arguments);
@@ -29,22 +30,22 @@ async fn snapshot(machines: &Machines) -> Option<Value> {
 }
 
 #[tokio::test]
-async fn every_replica_lists_workers_of_both_edges_and_the_snapshot_outlives_its_writer() {
+async fn every_replica_lists_workers_on_http_and_nats_and_the_snapshot_outlives_its_writer() {
     let mut machines = Machines::start_with(2, &["--snapshot-ms", "500"]).await;
     let callers = machines.callers("acme");
     let client = async_nats::connect(machines.nats.url()).await.unwrap();
-    introduce(&client).await;
+    announce(&client).await;
     callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "http"}})).await;
     let claim = json!({"topics": ["http"], "capabilities": ["gpu"]});
     callers[0].post("/workers/over-http/claim", claim).await.expect(200);
-    until("the worker on the bus is known", async || names(&callers[1]).await.len() == 2).await;
-    let expected = [("\"over-http\"", "\"http\""), ("\"by-hand\"", "\"nats\"")];
+    until("the worker on NATS is listed", async || names(&callers[1]).await.len() == 2).await;
+    let expected = [("\"scripted\"", "\"nats\""), ("\"over-http\"", "\"http\"")];
     for caller in &callers {
         let found = names(caller).await;
         let found: Vec<_> = found.iter().map(|(name, edge)| (name.as_str(), edge.as_str())).collect();
         assert_eq!(found, expected);
     }
-    let shown = callers[1].get(&format!("/workers/{BY_HAND}")).await.expect(200).body;
+    let shown = callers[1].get(&format!("/workers/{SCRIPTED}")).await.expect(200).body;
     assert_eq!((&shown["online"], &shown["topics"]), (&json!(true), &json!([TOPIC])));
 
     until("the snapshot has both", async || {
@@ -54,7 +55,7 @@ async fn every_replica_lists_workers_of_both_edges_and_the_snapshot_outlives_its
     let found = snapshot(&machines).await.unwrap();
     assert_eq!(found["topics"][TOPIC]["available"], 4);
     assert_eq!(found["topics"]["http"]["workers"], 1);
-    // Whoever writes it dies; another goes on.
+    // The writer dies, and the other replica takes over.
     let mut instances = Vec::new();
     for caller in &callers {
         instances.push(caller.get("/status").await.expect(200).body["instance_id"].clone());
@@ -62,11 +63,14 @@ async fn every_replica_lists_workers_of_both_edges_and_the_snapshot_outlives_its
     let writer = instances.iter().position(|instance| *instance == found["writer"]).unwrap();
     machines.replicas.remove(writer).kill();
     let other = &instances[1 - writer];
-    until("the other writes", async || snapshot(&machines).await.unwrap()["writer"] == *other).await;
+    until("the other replica writes the snapshot", async || {
+        snapshot(&machines).await.unwrap()["writer"] == *other
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_drained_worker_gets_no_job_from_any_replica_until_it_is_undone() {
+async fn a_drained_worker_gets_no_job_from_any_replica_until_the_drain_is_undone() {
     let machines = Machines::start(2).await;
     let callers = machines.callers("acme");
     callers[0].workflow("job", json!({"work": {"type": "worker", "topic": "http"}})).await;
@@ -89,6 +93,6 @@ async fn a_drained_worker_gets_no_job_from_any_replica_until_it_is_undone() {
     let (claimed, undone) = tokio::join!(waiting, undone);
     assert_eq!(undone["draining"], false);
     assert_eq!(claimed["jobs"][0]["run_id"], json!(run));
-    let gone = callers[1].get(&format!("/jobs/{run}:work@1")).await.expect(200).body;
-    assert_eq!((&gone["state"], gone.get("waiting_for")), (&json!("running"), None));
+    let running = callers[1].get(&format!("/jobs/{run}:work@1")).await.expect(200).body;
+    assert_eq!((&running["state"], running.get("waiting_for")), (&json!("running"), None));
 }

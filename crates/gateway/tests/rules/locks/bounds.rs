@@ -1,17 +1,17 @@
-//! What is out of bounds, and what is too much.
+//! Bounds of requests, and quotas.
 
 use interlock_control::Settings;
 use interlock_model::lock::LockLimits;
 use serde_json::json;
 
-use super::{acquire, ask, release, take, until_waiting, wait_for, with};
+use super::{acquire, release, request, take, until_waiting, wait_for, with};
 use crate::server::{Server, empty_store, patient};
 
 #[tokio::test]
 async fn requests_out_of_bounds_are_refused() {
     let server = Server::start().await;
     let long = "x".repeat(256);
-    let good = ask("r", "o");
+    let good = request("r", "o");
     let bad = [
         with(good.clone(), "ttl_ms", 99),
         with(good.clone(), "ttl_ms", 86_400_001),
@@ -39,7 +39,7 @@ async fn requests_out_of_bounds_are_refused() {
     let problem = acquire(&server, &bad[0]).await.problem(400, "invalid_request");
     assert!(problem["error"].as_str().unwrap().contains("from 100 to 86400000"), "{problem}");
     for (resource, ttl_ms) in [("shortest", 100), ("longest", 86_400_000)] {
-        acquire(&server, &with(ask(resource, "o"), "ttl_ms", ttl_ms)).await.ok(200);
+        acquire(&server, &with(request(resource, "o"), "ttl_ms", ttl_ms)).await.ok(200);
     }
 }
 
@@ -73,7 +73,7 @@ async fn other_calls_out_of_bounds_are_refused() {
         "?limit=501",
         "?cursor=nonsense",
         "/history?resource=%00",
-        // A bound that was meant and got lost on the way: not the whole list.
+        // An empty filter is a mistake and must not list everything.
         "?resource=",
         "?resource",
         "/history?resource=",
@@ -95,36 +95,38 @@ async fn limited(limits: LockLimits) -> Server {
 }
 
 #[tokio::test]
-async fn a_tenant_holds_no_more_locks_than_it_may() {
+async fn a_tenant_holds_at_most_its_quota_of_locks() {
     let server = limited(LockLimits { held_max: 2, ..LockLimits::default() }).await;
     let first = take(&server, "r1", "o").await;
     take(&server, "r2", "o").await;
-    let problem = acquire(&server, &ask("r3", "o")).await.problem(429, "lock_quota");
+    let problem = acquire(&server, &request("r3", "o")).await.problem(429, "lock_quota");
     assert_eq!((&problem["limit"], &problem["current"]), (&json!(2), &json!(2)));
-    let other = server.post("/api/v1/locks/acquire").header("x-tenant-id", "other").json(&ask("r3", "o"));
+    let other = server.post("/api/v1/locks/acquire").header("x-tenant-id", "other").json(&request("r3", "o"));
     other.send().await.ok(200);
     release(&server, &first).await.ok(204);
     take(&server, "r3", "o").await;
 }
 
 #[tokio::test]
-async fn no_more_of_a_tenants_requests_stand_in_line_than_may() {
+async fn a_tenant_has_at_most_its_quota_of_waiting_requests() {
     let server = limited(LockLimits { waiting_max: 1, ..LockLimits::default() }).await;
     take(&server, "r1", "o").await;
     take(&server, "r2", "o").await;
-    let _waiting = wait_for(&server, ask("r1", "w"));
+    let _waiting = wait_for(&server, request("r1", "w"));
     until_waiting(&server, "r1", 1).await;
-    let problem = acquire(&server, &with(ask("r2", "w"), "wait_ms", 1_000)).await.problem(429, "lock_quota");
+    let problem =
+        acquire(&server, &with(request("r2", "w"), "wait_ms", 1_000)).await.problem(429, "lock_quota");
     assert_eq!((&problem["limit"], &problem["current"]), (&json!(1), &json!(1)));
 }
 
 #[tokio::test]
-async fn a_full_line_takes_nobody_more_and_says_so() {
+async fn a_full_queue_refuses_further_requests() {
     let server = limited(LockLimits { line_max: 1, ..LockLimits::default() }).await;
     take(&server, "db", "o").await;
-    let _waiting = wait_for(&server, ask("db", "w1"));
+    let _waiting = wait_for(&server, request("db", "w1"));
     until_waiting(&server, "db", 1).await;
-    let problem = acquire(&server, &with(ask("db", "w2"), "wait_ms", 60_000)).await.problem(409, "lock_held");
-    assert!(problem["error"].as_str().unwrap().contains("its line is full"), "{problem}");
+    let problem =
+        acquire(&server, &with(request("db", "w2"), "wait_ms", 60_000)).await.problem(409, "lock_held");
+    assert!(problem["error"].as_str().unwrap().contains("its queue is full"), "{problem}");
     assert_eq!((&problem["holder"], &problem["position"]), (&json!("o"), &json!(2)));
 }

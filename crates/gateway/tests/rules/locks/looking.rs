@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{acquire, ask, release, show, take, with};
+use super::{acquire, release, request, show, take, with};
 use crate::server::Server;
 
 fn members(items: &Value, name: &str) -> Vec<String> {
@@ -32,7 +32,7 @@ async fn held_locks_are_listed_newest_first_in_pages() {
 }
 
 #[tokio::test]
-async fn a_lock_is_shown_with_its_holder_and_its_line() {
+async fn a_lock_is_shown_with_its_holder_and_its_queue() {
     let server = Server::start().await;
     let grant = take(&server, "db", "ada").await;
     let view = show(&server, "db").await.ok(200);
@@ -43,11 +43,11 @@ async fn a_lock_is_shown_with_its_holder_and_its_line() {
         "acquired_at": view["acquired_at"], "expires_at": grant["expires_at"]});
     assert_eq!(view["holders"], json!([holder]));
     assert_eq!((&view["waiting"], &view["line"]), (&json!(0), &json!([])));
-    show(&server, "nobodys").await.problem(404, "not_found");
+    show(&server, "unknown").await.problem(404, "not_found");
 }
 
 #[tokio::test]
-async fn a_history_comes_in_pages_and_there_is_none_of_what_nobody_took() {
+async fn a_history_has_pages_and_an_unused_lock_has_none() {
     let server = Server::start().await;
     for owner in ["ada", "bob", "cleo"] {
         let grant = take(&server, "db", owner).await;
@@ -60,7 +60,7 @@ async fn a_history_comes_in_pages_and_there_is_none_of_what_nobody_took() {
     let owners = [members(&first, "owner"), members(&second, "owner")].concat();
     assert_eq!(owners, ["cleo", "cleo", "bob", "bob", "ada", "ada"]);
     assert_eq!(second["next_cursor"], Value::Null);
-    server.get("/api/v1/locks/history?resource=nobodys").send().await.problem(404, "not_found");
+    server.get("/api/v1/locks/history?resource=unknown").send().await.problem(404, "not_found");
     server.get("/api/v1/locks/history").send().await.problem(400, "invalid_request");
 }
 
@@ -77,7 +77,7 @@ async fn a_resource_may_have_every_visible_character() {
 }
 
 #[tokio::test]
-async fn the_inventory_tells_every_lock_with_the_numbers_in_force() {
+async fn the_inventory_lists_every_lock_with_the_settings_in_force() {
     let server = Server::start().await;
     let inventory = server.get("/api/v1/locks/inventory").send().await.ok(200);
     let keys = members(&inventory, "key");
@@ -112,7 +112,7 @@ async fn the_inventory_tells_every_lock_with_the_numbers_in_force() {
 }
 
 #[tokio::test]
-async fn the_status_tells_what_a_tenant_may_have_of_locks() {
+async fn the_status_shows_the_lock_limits() {
     let server = Server::start().await;
     let policies = server.get("/api/v1/status").send().await.ok(200)["policies"].clone();
     let limits = json!({"locks_per_tenant_max": 10_000, "lock_waiters_per_tenant_max": 10_000, "lock_line_max": 2_000});
@@ -121,10 +121,9 @@ async fn the_status_tells_what_a_tenant_may_have_of_locks() {
 }
 
 #[tokio::test]
-async fn a_hold_that_has_run_out_is_not_shown() {
+async fn an_expired_lease_is_not_shown() {
     let server = Server::start().await;
-    acquire(&server, &with(ask("db", "ada"), "ttl_ms", 100)).await.ok(200);
-    let gone = async { while show(&server, "db").await.status != 404 {} };
-    tokio::time::timeout(crate::client::PATIENCE, gone).await.expect("it runs out");
+    acquire(&server, &with(request("db", "ada"), "ttl_ms", 100)).await.ok(200);
+    interlock_poll::until("the lease expires", async || show(&server, "db").await.status == 404).await;
     assert_eq!(server.get("/api/v1/locks").send().await.ok(200)["items"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! Locks over the wire.
+//! Locks over HTTP.
 
 mod bounds;
 mod failures;
@@ -6,14 +6,15 @@ mod holding;
 mod looking;
 mod waiting;
 
+use interlock_poll::until_matches;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::client::{Answer, PATIENCE};
+use crate::client::Answer;
 use crate::server::Server;
 
-/// A request for a lock that outlives every test.
-fn ask(resource: &str, owner: &str) -> Value {
+/// A request for a lease that outlives every test.
+fn request(resource: &str, owner: &str) -> Value {
     json!({"resource": resource, "owner": owner, "ttl_ms": 600_000})
 }
 
@@ -26,9 +27,9 @@ async fn acquire(server: &Server, body: &Value) -> Answer {
     server.post("/api/v1/locks/acquire").json(body).send().await
 }
 
-/// Takes a lock that must be free.
+/// Acquires a lock. Asserts that it is free.
 async fn take(server: &Server, resource: &str, owner: &str) -> Value {
-    acquire(server, &ask(resource, owner)).await.ok(200)
+    acquire(server, &request(resource, owner)).await.ok(200)
 }
 
 fn token_of(grant: &Value) -> Value {
@@ -54,13 +55,13 @@ async fn causes(server: &Server, resource: &str) -> Vec<String> {
     page["items"].as_array().unwrap().iter().map(cause).collect()
 }
 
-/// Asks in the background, standing in line for as long as it takes.
+/// Requests a lock in the background and waits for it.
 fn wait_for(server: &Server, body: Value) -> JoinHandle<Answer> {
     tokio::spawn(server.post("/api/v1/locks/acquire").json(&with(body, "wait_ms", 60_000)).send())
 }
 
-/// Until so many stand in line.
+/// Waits until this number of requests is in the queue.
 async fn until_waiting(server: &Server, resource: &str, count: u64) {
-    let look = async { while show(server, resource).await.ok(200)["waiting"] != count {} };
-    tokio::time::timeout(PATIENCE, look).await.expect("they stand in line");
+    let lock = async || show(server, resource).await.ok(200);
+    until_matches(&format!("{count} wait"), lock, |lock| lock["waiting"] == count).await;
 }

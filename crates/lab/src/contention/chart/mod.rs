@@ -1,68 +1,57 @@
-//! Pictures of a report, as SVG and as PNG.
+//! SVG charts of a report.
 //!
-//! * `burst`: arrivals or successes over time, a panel for each arm
-//! * `curves`: how long requests took, and who was served when
-//! * `svg`: lines, bars and words; `axis`: where ticks stand and what they say; `ink`: colours
-//! * `png`: the same picture in pixels
+//! * `panels`: arrivals or successes over time, one panel per arm
+//! * `curves`: cumulative shares of requests and contenders
+//! * `svg`: lines, bars and text; `axis`: ticks and their labels; `strokes`: colours and dashes
 
 mod axis;
-mod burst;
 mod curves;
-mod ink;
-mod png;
+mod panels;
+mod strokes;
 mod svg;
 
-pub use png::png;
 pub(super) use svg::escaped;
 
 use super::report::{ArmReport, ScenarioReport};
 
-/// How wide every picture is.
 const WIDTH: f64 = 980.0;
 
-/// What is left free beside a plot.
+/// The margins of a plot.
 const LEFT: f64 = 74.0;
 const RIGHT: f64 = 34.0;
 const TOP: f64 = 66.0;
 
-/// From when times count.
-const SINCE: &str = "time since the first request";
+/// The label of a time axis.
+const SINCE_START: &str = "time since the first request";
 
-/// A picture of a scenario.
-pub struct Picture {
-    /// The name of its files, without an end.
-    pub name: String,
-    /// What is seen on it, for those who do not see it.
-    pub title: String,
-    pub svg: String,
+pub(super) struct Chart {
+    /// The file name without its extension.
+    pub(super) name: String,
+    pub(super) title: String,
+    pub(super) svg: String,
 }
 
-/// The pictures of a scenario; none of one in which nothing was measured.
-#[must_use]
-pub fn pictures(scenario: &ScenarioReport) -> Vec<Picture> {
+/// The charts of a scenario; none if nothing was measured.
+pub(super) fn charts(scenario: &ScenarioReport) -> Vec<Chart> {
     let arms: Vec<&ArmReport> =
         scenario.arms.iter().filter(|arm| !arm.series.request_ms.is_empty()).collect();
     if arms.is_empty() {
         return Vec::new();
     }
-    let picture = |kind: &str, words: &str, draw: fn(&str, &[&ArmReport]) -> String| {
-        let title = format!("{}: {words}", scenario.scenario);
-        Picture { name: format!("{}-{kind}", scenario.scenario), svg: draw(&title, &arms), title }
+    let chart = |kind: &str, subject: &str, draw: fn(&str, &[&ArmReport]) -> String| {
+        let title = format!("{}: {subject}", scenario.scenario);
+        Chart { name: format!("{}-{kind}", scenario.scenario), svg: draw(&title, &arms), title }
     };
     let mut all = Vec::new();
     if arms.iter().any(|arm| !arm.series.arrivals.is_empty()) {
-        all.push(picture(
-            "burst",
-            "arrivals at the server, retries included, in each 10 ms",
-            burst::arrivals,
-        ));
+        all.push(chart("burst", "arrivals at the server per 10 ms, retries included", panels::arrivals));
     } else if arms.iter().any(|arm| !arm.series.served.is_empty()) {
-        // What arrives is not all seen; what comes of it is.
-        all.push(picture("served", "contenders that were served, in each 50 ms", burst::served));
+        // The lab does not see all arrivals here, but it sees all successes.
+        all.push(chart("served", "contenders served per 50 ms", panels::served));
     }
-    all.push(picture("latency", "share of all requests that were answered within a time", curves::latency));
+    all.push(chart("latency", "share of requests answered within a time", curves::latency));
     if arms.iter().any(|arm| !arm.series.served_ms.is_empty()) {
-        all.push(picture("waves", "share of contenders that were served by a time", curves::waves));
+        all.push(chart("waves", "share of contenders served by a time", curves::waves));
     }
     all
 }

@@ -1,14 +1,14 @@
-//! Lines, bars and words.
+//! A small SVG writer: lines, bars and text.
 
 use std::fmt::Write as _;
 
-const FONT: &str = "DejaVu Sans, Verdana, sans-serif";
+const FONT: &str = "system-ui, sans-serif";
 const BACKGROUND: &str = "#ffffff";
+const GRID: &str = "#dddddd";
 pub(super) const TEXT: &str = "#222222";
 pub(super) const FAINT: &str = "#666666";
-pub(super) const GRID: &str = "#dddddd";
 
-/// Where a text stands about its point.
+/// How a text is aligned to its point.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -16,28 +16,25 @@ pub(super) enum Anchor {
     End,
 }
 
-/// How words are written.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hand {
+pub(super) struct TextStyle {
     pub(super) size: u32,
     pub(super) colour: &'static str,
     pub(super) anchor: Anchor,
 }
 
-pub(super) const LABEL: Hand = Hand { size: 12, colour: FAINT, anchor: Anchor::Middle };
+pub(super) const LABEL: TextStyle = TextStyle { size: 12, colour: FAINT, anchor: Anchor::Middle };
 
-/// How a line is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stroke {
     pub(super) colour: &'static str,
     pub(super) width: f64,
-    /// As in SVG; empty for a line without gaps.
+    /// A `stroke-dasharray`; empty for a solid line.
     pub(super) dash: &'static str,
 }
 
 pub(super) const GRID_LINE: Stroke = Stroke { colour: GRID, width: 1.0, dash: "" };
 
-/// A picture under way.
 pub(super) struct Svg {
     width: f64,
     height: f64,
@@ -45,11 +42,11 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    /// A picture with its title above it.
+    /// An image with a background and a title at the top.
     pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
         let mut svg = Self { width, height, body: String::new() };
         svg.rect((0.0, 0.0), (width, height), BACKGROUND);
-        svg.text((24.0, 32.0), Hand { size: 16, colour: TEXT, anchor: Anchor::Start }, title);
+        svg.text((24.0, 32.0), TextStyle { size: 16, colour: TEXT, anchor: Anchor::Start }, title);
         svg
     }
 
@@ -61,35 +58,33 @@ impl Svg {
 
     pub(super) fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         let Stroke { colour, width, dash } = stroke;
-        let places: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let points: Vec<_> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
         self.write(format_args!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"{dash}/>\n",
-            places.join(" ")
+            points.join(" ")
         ));
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), hand: Hand, words: &str) {
-        let Hand { size, colour, anchor } = hand;
+    pub(super) fn text(&mut self, (x, y): (f64, f64), style: TextStyle, text: &str) {
+        self.styled_text(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), style, text);
+    }
+
+    /// The label of a vertical axis, which reads upwards.
+    pub(super) fn vertical_text(&mut self, (x, y): (f64, f64), text: &str) {
+        self.styled_text(&format!("transform=\"translate({x:.1} {y:.1}) rotate(-90)\""), LABEL, text);
+    }
+
+    fn styled_text(&mut self, position: &str, style: TextStyle, text: &str) {
+        let TextStyle { size, colour, anchor } = style;
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
         self.write(format_args!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{colour}\" text-anchor=\"{anchor}\">{}</text>\n",
-            escaped(words)
-        ));
-    }
-
-    /// Words that run upwards, for the axis on the left.
-    pub(super) fn upward(&mut self, (x, y): (f64, f64), words: &str) {
-        self.write(format_args!(
-            "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\" font-size=\"{}\" fill=\"{}\" \
-             text-anchor=\"middle\">{}</text>\n",
-            LABEL.size,
-            LABEL.colour,
-            escaped(words)
+            "<text {position} font-size=\"{size}\" fill=\"{colour}\" text-anchor=\"{anchor}\">{}</text>\n",
+            escaped(text)
         ));
     }
 
@@ -101,12 +96,12 @@ impl Svg {
         )
     }
 
-    fn write(&mut self, words: std::fmt::Arguments<'_>) {
-        self.body.write_fmt(words).expect("writing to a string cannot fail");
+    fn write(&mut self, element: std::fmt::Arguments<'_>) {
+        self.body.write_fmt(element).expect("writing to a string cannot fail");
     }
 }
 
-/// Text as it may stand in SVG and HTML.
+/// Escapes text for SVG and HTML.
 pub(in crate::contention) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

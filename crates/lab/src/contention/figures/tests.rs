@@ -4,8 +4,8 @@ fn ms(time: u64) -> Duration {
     Duration::from_millis(time)
 }
 
-fn attempt(contender: u32, number: u32, sent: u64, took: u64, answer: Answer) -> Attempt {
-    Attempt { contender, number, sent: ms(sent), took: ms(took), answer }
+fn attempt(contender: u32, number: u32, sent: u64, took: u64, outcome: RequestOutcome) -> RequestAttempt {
+    RequestAttempt { contender, number, sent: ms(sent), took: ms(took), outcome }
 }
 
 fn close(one: f64, other: f64) -> bool {
@@ -13,7 +13,7 @@ fn close(one: f64, other: f64) -> bool {
 }
 
 #[test]
-fn quantiles_are_times_that_were_measured() {
+fn quantiles_are_measured_times() {
     let found = quantiles((1..=100).map(ms)).unwrap();
     assert_eq!(found, Quantiles { p50: 50.0, p95: 95.0, p99: 99.0, max: 100.0 });
     let few = quantiles([ms(3), ms(1), ms(2)].into_iter()).unwrap();
@@ -22,7 +22,7 @@ fn quantiles_are_times_that_were_measured() {
 }
 
 #[test]
-fn the_wave_is_one_if_all_buckets_are_alike_and_their_number_if_all_come_at_once() {
+fn the_wave_is_1_for_equal_buckets_and_their_number_for_one_full_bucket() {
     assert_eq!(peak_to_mean(&[5, 5, 5]), Some(1.0));
     assert_eq!(peak_to_mean(&[0, 12, 0, 0]), Some(4.0));
     assert_eq!(peak_to_mean(&[4, 2, 0, 2]), Some(2.0));
@@ -31,7 +31,7 @@ fn the_wave_is_one_if_all_buckets_are_alike_and_their_number_if_all_come_at_once
 }
 
 #[test]
-fn successes_that_come_evenly_fill_every_slice_and_waves_only_theirs() {
+fn even_successes_fill_every_slice_and_waves_only_a_few() {
     let even: Vec<_> = (1..=40).map(|number| ms(number * 10 - 5)).collect();
     assert_eq!(spread(&even), Some(1.0));
     let waves: Vec<_> = (0..40).map(|number| ms(500 * (1 + number / 10))).collect();
@@ -42,15 +42,15 @@ fn successes_that_come_evenly_fill_every_slice_and_waves_only_theirs() {
 }
 
 #[test]
-fn every_request_is_counted_once_by_what_it_came_to() {
-    let trace = Trace {
+fn every_request_is_counted_once_by_its_outcome() {
+    let trace = LoadTrace {
         contenders: 3,
         attempts: vec![
-            attempt(0, 1, 0, 5, Answer::Ok),
-            attempt(1, 1, 0, 7, Answer::AtCapacity),
-            attempt(2, 1, 1, 9, Answer::Unavailable),
-            attempt(1, 2, 107, 4, Answer::Ok),
-            attempt(2, 2, 110, 90, Answer::Other),
+            attempt(0, 1, 0, 5, RequestOutcome::Ok),
+            attempt(1, 1, 0, 7, RequestOutcome::AtCapacity),
+            attempt(2, 1, 1, 9, RequestOutcome::Unavailable),
+            attempt(1, 2, 107, 4, RequestOutcome::Ok),
+            attempt(2, 2, 110, 90, RequestOutcome::Other),
         ],
         served: vec![ms(5), ms(111)],
         elapsed: ms(200),
@@ -58,13 +58,13 @@ fn every_request_is_counted_once_by_what_it_came_to() {
         unanswered: vec![ms(107), ms(199)],
         background: 3,
         commands: Some(25),
-        ..Trace::default()
+        ..LoadTrace::default()
     };
-    let found = Figures::of(&trace);
+    let found = ArmFigures::of(&trace);
     let counts = (found.requests, found.ok, found.at_capacity, found.unavailable, found.held, found.other);
     assert_eq!((counts, found.unanswered), ((7, 2, 1, 1, 0, 1), 2));
     assert_eq!((found.retries, found.served, found.all_served_ms), (2, 2, None));
-    assert!(close(found.commands_per_request.unwrap(), 2.5), "all that asked for something count");
+    assert!(close(found.commands_per_request.unwrap(), 2.5), "background requests count");
     // Three of seven arrive in one of 21 buckets.
     assert!(close(found.wave.unwrap(), 3.0 * 21.0 / 7.0), "{found:?}");
     assert_eq!(found.retry_wave, Some(1.0));
@@ -72,39 +72,39 @@ fn every_request_is_counted_once_by_what_it_came_to() {
 }
 
 #[test]
-fn when_all_are_served_the_last_tells_when() {
-    let trace = Trace {
+fn all_served_is_the_time_of_the_last_success() {
+    let trace = LoadTrace {
         contenders: 2,
-        attempts: vec![attempt(0, 1, 0, 5, Answer::Ok), attempt(1, 1, 0, 42, Answer::Ok)],
+        attempts: vec![attempt(0, 1, 0, 5, RequestOutcome::Ok), attempt(1, 1, 0, 42, RequestOutcome::Ok)],
         served: vec![ms(5), ms(42)],
-        ..Trace::default()
+        ..LoadTrace::default()
     };
-    assert_eq!(Figures::of(&trace).all_served_ms, Some(42.0));
+    assert_eq!(ArmFigures::of(&trace).all_served_ms, Some(42.0));
     assert_eq!(Series::of(&trace).arrivals, [2, 0, 0, 0, 0]);
     assert_eq!(Series::of(&trace).served_ms, [5.0, 42.0]);
 }
 
 #[test]
-fn of_arrivals_that_are_not_all_seen_no_wave_is_told_but_successes_are() {
-    let trace = Trace {
+fn unseen_arrivals_give_no_wave_but_a_series_of_successes() {
+    let trace = LoadTrace {
         contenders: 3,
-        attempts: vec![attempt(0, 1, 0, 5, Answer::Ok), attempt(1, 1, 0, 6, Answer::Ok)],
+        attempts: vec![attempt(0, 1, 0, 5, RequestOutcome::Ok), attempt(1, 1, 0, 6, RequestOutcome::Ok)],
         served: vec![ms(520), ms(7), ms(49)],
         has_unseen_arrivals: true,
-        ..Trace::default()
+        ..LoadTrace::default()
     };
-    let (found, series) = (Figures::of(&trace), Series::of(&trace));
+    let (found, series) = (ArmFigures::of(&trace), Series::of(&trace));
     assert_eq!((found.wave, found.retry_wave, series.arrivals), (None, None, Vec::new()));
     assert_eq!(series.served, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    let seen = Trace { has_unseen_arrivals: false, ..trace };
-    assert_eq!((Figures::of(&seen).wave, Series::of(&seen).arrivals), (Some(1.0), vec![2]));
+    let seen = LoadTrace { has_unseen_arrivals: false, ..trace };
+    assert_eq!((ArmFigures::of(&seen).wave, Series::of(&seen).arrivals), (Some(1.0), vec![2]));
 }
 
 #[test]
-fn nothing_measured_is_nothing_said() {
-    let found = Figures::of(&Trace::default());
+fn an_empty_trace_has_no_figures() {
+    let found = ArmFigures::of(&LoadTrace::default());
     assert_eq!((found.request_ms, found.served_ms, found.wave, found.spread), (None, None, None, None));
-    assert_eq!(Series::of(&Trace::default()), Series::default());
+    assert_eq!(Series::of(&LoadTrace::default()), Series::default());
 }
 
 #[test]

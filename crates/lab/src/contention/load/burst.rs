@@ -1,34 +1,40 @@
-//! Many at once: everybody is ready before anybody is let go.
+//! Many concurrent contenders that start at the same moment.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use interlock_api::client::Client;
+use interlock_api::client::{Client, Result};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::contention::trace::{Recorder, Trace};
+use crate::contention::trace::{LoadTrace, TraceRecorder};
 
-/// Lets all contenders go at the same moment, and tells what they saw until the last has ended or the time is over.
-pub(super) async fn burst<F, J>(recorder: &Recorder, order: &[u32], until: Instant, journey: F) -> Trace
+/// Starts all contenders at the same moment, once all are ready, and records them until the last has finished or the
+/// time is over.
+pub(super) async fn burst<F, C>(
+    recorder: &TraceRecorder,
+    order: &[u32],
+    until: Instant,
+    contend: F,
+) -> LoadTrace
 where
-    F: Fn(u32) -> J,
-    J: Future<Output = ()> + Send + 'static,
+    F: Fn(u32) -> C,
+    C: Future<Output = ()> + Send + 'static,
 {
     let ready = Arc::new(Barrier::new(order.len() + 1));
     let go = CancellationToken::new();
     let mut tasks = JoinSet::new();
     for &contender in order {
-        let (ready, go, journey) = (ready.clone(), go.clone(), journey(contender));
+        let (ready, go, contend) = (ready.clone(), go.clone(), contend(contender));
         tasks.spawn(async move {
             ready.wait().await;
             go.cancelled().await;
-            journey.await;
+            contend.await;
         });
     }
     ready.wait().await;
-    recorder.begin();
+    recorder.start();
     go.cancel();
     let all = async { while tasks.join_next().await.is_some() {} };
     let is_cut = tokio::time::timeout_at(until.into(), all).await.is_err();
@@ -38,13 +44,31 @@ where
     trace
 }
 
-/// Opens connections, so that none has to be opened when everybody is let go.
+/// Sends a request until it succeeds, fails permanently, or no delay is left.
+pub(super) async fn retry<T, F: Future<Output = Result<T>>>(
+    recorder: &TraceRecorder,
+    contender: u32,
+    mut delays: impl Iterator<Item = Duration>,
+    mut request: impl FnMut() -> F,
+) -> Option<T> {
+    let mut number = 1;
+    loop {
+        match recorder.attempt(contender, number, request()).await {
+            Ok(response) => return Some(response),
+            Err(outcome) if outcome.is_retryable() => tokio::time::sleep(delays.next()?).await,
+            Err(_) => return None,
+        }
+        number += 1;
+    }
+}
+
+/// Opens connections before the burst.
 pub(super) async fn warm_up(client: &Client, connections: u32) {
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
         let client = client.clone();
         tasks.spawn(async move { client.is_alive().await });
     }
-    // A server that does not answer here will be heard of soon enough.
+    // Errors are ignored here: the burst itself records them.
     while tasks.join_next().await.is_some() {}
 }

@@ -1,144 +1,144 @@
 use super::*;
 
 const TTL: Duration = Duration::from_secs(1);
-const HOLDERS_FENCE: u64 = 10;
-const CONTENDERS_FENCE: u64 = 11;
+const TTL_MS: u64 = 1_000;
+const HOLDER_FENCE: u64 = 10;
+const CONTENDER_FENCE: u64 = 11;
 
-/// What the plan expects, seen.
-fn as_planned() -> Vec<Seen> {
-    let seen = |&(who, what, expected): &(Who, What, Expected)| Seen {
-        who,
-        what,
-        fence: match who {
-            Who::HolderLive | Who::HolderLate => Some(HOLDERS_FENCE),
-            Who::Contender => Some(CONTENDERS_FENCE),
-            Who::ContenderEarly | Who::Afterwards => None,
-        },
-        answer: match expected {
-            Expected::Accepted | Expected::LargerFence => Answer::Accepted,
-            Expected::NotGranted => Answer::Held,
-            Expected::Refused => Answer::Stale,
-            Expected::Kept => Answer::Kept,
-        },
-        words: "as planned".to_owned(),
-        lease_age: Duration::ZERO,
+type PlannedObservations = Vec<(DrillActor, Observation)>;
+
+/// Observations that match the plan.
+fn as_planned() -> PlannedObservations {
+    let observed = |&(actor, operation, expected): &(DrillActor, DrillOperation, ExpectedOutcome)| {
+        let fence = match actor {
+            DrillActor::HolderLive | DrillActor::HolderLate => Some(HOLDER_FENCE),
+            DrillActor::Contender => Some(CONTENDER_FENCE),
+            DrillActor::ContenderEarly | DrillActor::Afterwards => None,
+        };
+        let outcome = match expected {
+            ExpectedOutcome::Accepted | ExpectedOutcome::LargerFence => DrillOutcome::Accepted,
+            ExpectedOutcome::NotGranted => DrillOutcome::Held,
+            ExpectedOutcome::Refused => DrillOutcome::Stale,
+            ExpectedOutcome::Kept => DrillOutcome::Kept,
+        };
+        let detail = "as planned".to_owned();
+        (actor, Observation { operation, fence, outcome, detail, lease_age_ms: 0 })
     };
-    CHECKS.iter().map(seen).collect()
+    CHECKS.iter().map(observed).collect()
 }
 
-fn at(seen: &mut [Seen], who: Who, what: What) -> &mut Seen {
-    seen.iter_mut().find(|seen| seen.who == who && seen.what == what).unwrap()
+fn at(observed: &mut PlannedObservations, actor: DrillActor, operation: DrillOperation) -> &mut Observation {
+    let mut all = observed.iter_mut();
+    &mut all.find(|(by, observation)| *by == actor && observation.operation == operation).unwrap().1
 }
 
-/// The verdict, and the rows that have not held.
-fn verdict(seen: &[Seen]) -> (Verdict, Vec<(Who, What)>) {
-    let rows = judge(seen, TTL);
-    let odd = rows.iter().filter(|row| row.finding != Finding::Ok).map(|row| (row.who, row.what));
-    (overall(&rows), odd.collect())
+/// The verdict, and the rows that are not ok.
+fn verdict(observed: &PlannedObservations) -> (DrillVerdict, Vec<(DrillActor, DrillOperation)>) {
+    let rows = evaluate(observed, TTL);
+    let failed = rows.iter().filter(|row| row.verdict != RowVerdict::Ok);
+    (overall(&rows), failed.map(|row| (row.actor, row.operation)).collect())
 }
 
 #[test]
 fn no_check_is_in_the_plan_twice() {
-    for (index, (who, what, _)) in CHECKS.iter().enumerate() {
-        assert!(
-            !CHECKS[..index].iter().any(|(other, also, _)| (other, also) == (who, what)),
-            "{who}: {what}"
-        );
+    for (index, (actor, operation, _)) in CHECKS.iter().enumerate() {
+        let is_same = |(other, also, _): &(DrillActor, DrillOperation, ExpectedOutcome)| {
+            (other, also) == (actor, operation)
+        };
+        assert!(!CHECKS[..index].iter().any(is_same), "{actor}: {operation}");
     }
 }
 
 #[test]
-fn it_has_held_if_everything_is_as_planned() {
-    assert_eq!(verdict(&as_planned()), (Verdict::Held, Vec::new()));
+fn observations_as_planned_hold() {
+    assert_eq!(verdict(&as_planned()), (DrillVerdict::Held, Vec::new()));
 }
 
 #[test]
-fn every_single_late_write_that_is_accepted_breaks_it() {
-    for (who, what, _) in CHECKS.iter().filter(|(_, _, expected)| *expected == Expected::Refused) {
-        let mut seen = as_planned();
-        at(&mut seen, *who, *what).answer = Answer::Accepted;
-        assert_eq!(verdict(&seen), (Verdict::Broken, vec![(*who, *what)]));
+fn every_single_accepted_late_write_is_broken() {
+    for (actor, operation, _) in CHECKS.iter().filter(|check| check.2 == ExpectedOutcome::Refused) {
+        let mut observed = as_planned();
+        at(&mut observed, *actor, *operation).outcome = DrillOutcome::Accepted;
+        assert_eq!(verdict(&observed), (DrillVerdict::Broken, vec![(*actor, *operation)]));
     }
 }
 
 #[test]
-fn every_write_of_a_live_holder_that_is_refused_breaks_it() {
-    let accepted = CHECKS.iter().filter(|(_, _, expected)| *expected == Expected::Accepted);
-    for (who, what, _) in accepted {
-        let mut seen = as_planned();
-        at(&mut seen, *who, *what).answer = Answer::Stale;
-        assert_eq!(verdict(&seen), (Verdict::Broken, vec![(*who, *what)]));
+fn every_single_refused_write_of_a_live_holder_is_broken() {
+    for (actor, operation, _) in CHECKS.iter().filter(|check| check.2 == ExpectedOutcome::Accepted) {
+        let mut observed = as_planned();
+        at(&mut observed, *actor, *operation).outcome = DrillOutcome::Stale;
+        assert_eq!(verdict(&observed), (DrillVerdict::Broken, vec![(*actor, *operation)]));
     }
 }
 
 #[test]
-fn a_refusal_after_the_lease_had_time_to_run_out_proves_nothing() {
-    let mut seen = as_planned();
-    let late = at(&mut seen, Who::HolderLive, What::LockRenew);
-    (late.answer, late.lease_age) = (Answer::Stale, TTL);
-    assert_eq!(verdict(&seen), (Verdict::Unknown, vec![(Who::HolderLive, What::LockRenew)]));
-    // Nor does it prove that two had the lock at once.
-    at(&mut seen, Who::ContenderEarly, What::LockAcquire).answer = Answer::Accepted;
-    assert_eq!(verdict(&seen).0, Verdict::Unknown);
+fn a_refusal_after_the_lease_could_expire_is_inconclusive() {
+    let mut observed = as_planned();
+    let late = at(&mut observed, DrillActor::HolderLive, DrillOperation::LockRenew);
+    (late.outcome, late.lease_age_ms) = (DrillOutcome::Stale, TTL_MS);
+    let row = (DrillActor::HolderLive, DrillOperation::LockRenew);
+    assert_eq!(verdict(&observed), (DrillVerdict::Unknown, vec![row]));
+    // It does not prove either that two had the lock at once.
+    at(&mut observed, DrillActor::ContenderEarly, DrillOperation::LockAcquire).outcome =
+        DrillOutcome::Accepted;
+    assert_eq!(verdict(&observed).0, DrillVerdict::Unknown);
 }
 
 #[test]
-fn a_grant_while_the_holder_holds_breaks_it() {
-    for what in [What::LockAcquire, What::JobClaim] {
-        let mut seen = as_planned();
-        at(&mut seen, Who::ContenderEarly, what).answer = Answer::Accepted;
-        assert_eq!(verdict(&seen), (Verdict::Broken, vec![(Who::ContenderEarly, what)]));
+fn a_grant_while_the_holder_is_live_is_broken() {
+    for operation in [DrillOperation::LockAcquire, DrillOperation::JobClaim] {
+        let mut observed = as_planned();
+        at(&mut observed, DrillActor::ContenderEarly, operation).outcome = DrillOutcome::Accepted;
+        let row = (DrillActor::ContenderEarly, operation);
+        assert_eq!(verdict(&observed), (DrillVerdict::Broken, vec![row]));
     }
 }
 
 #[test]
-fn a_fence_that_does_not_grow_breaks_it() {
-    for what in [What::LockAcquire, What::JobClaim] {
-        for fence in [Some(HOLDERS_FENCE), Some(HOLDERS_FENCE - 1), None] {
-            let mut seen = as_planned();
-            at(&mut seen, Who::Contender, what).fence = fence;
-            assert_eq!(verdict(&seen), (Verdict::Broken, vec![(Who::Contender, what)]));
+fn a_fence_that_does_not_grow_is_broken() {
+    for operation in [DrillOperation::LockAcquire, DrillOperation::JobClaim] {
+        for fence in [Some(HOLDER_FENCE), Some(HOLDER_FENCE - 1), None] {
+            let mut observed = as_planned();
+            at(&mut observed, DrillActor::Contender, operation).fence = fence;
+            assert_eq!(verdict(&observed), (DrillVerdict::Broken, vec![(DrillActor::Contender, operation)]));
         }
     }
 }
 
 #[test]
-fn a_contender_whose_work_does_not_count_breaks_it() {
-    for what in [What::RunOutput, What::LedgerOrder] {
-        let mut seen = as_planned();
-        at(&mut seen, Who::Afterwards, what).answer = Answer::Spoilt;
-        assert_eq!(verdict(&seen), (Verdict::Broken, vec![(Who::Afterwards, what)]));
+fn overwritten_work_of_the_contender_is_broken() {
+    for operation in [DrillOperation::RunOutput, DrillOperation::LedgerOrder] {
+        let mut observed = as_planned();
+        at(&mut observed, DrillActor::Afterwards, operation).outcome = DrillOutcome::Overwritten;
+        assert_eq!(verdict(&observed), (DrillVerdict::Broken, vec![(DrillActor::Afterwards, operation)]));
     }
 }
 
 #[test]
-fn what_was_not_seen_or_not_answered_leaves_it_open() {
-    for (who, what, _) in CHECKS {
-        let mut seen = as_planned();
-        at(&mut seen, who, what).answer = Answer::Unclear;
-        assert_eq!(verdict(&seen), (Verdict::Unknown, vec![(who, what)]));
-        seen.retain(|seen| (seen.who, seen.what) != (who, what));
-        assert_eq!(verdict(&seen), (Verdict::Unknown, vec![(who, what)]));
+fn a_missing_or_unknown_outcome_is_inconclusive() {
+    for (actor, operation, _) in CHECKS {
+        let mut observed = as_planned();
+        at(&mut observed, actor, operation).outcome = DrillOutcome::Unknown;
+        assert_eq!(verdict(&observed), (DrillVerdict::Unknown, vec![(actor, operation)]));
+        observed.retain(|(by, observation)| (*by, observation.operation) != (actor, operation));
+        assert_eq!(verdict(&observed), (DrillVerdict::Unknown, vec![(actor, operation)]));
     }
-    assert_eq!(verdict(&[]).0, Verdict::Unknown);
-    assert_eq!(overall(&[]), Verdict::Unknown);
+    assert_eq!(verdict(&Vec::new()).0, DrillVerdict::Unknown);
+    assert_eq!(overall(&[]), DrillVerdict::Unknown);
 }
 
 #[test]
-fn of_many_answers_the_worst_counts_and_is_shown() {
-    let mut seen = as_planned();
-    let again = Seen {
-        answer: Answer::Accepted,
-        words: "200".to_owned(),
-        ..at(&mut seen, Who::HolderLate, What::JobComplete).clone()
-    };
-    seen.insert(0, again);
-    let rows = judge(&seen, TTL);
-    let row = rows.iter().find(|row| row.finding == Finding::Broken).unwrap();
+fn the_worst_of_several_outcomes_counts_and_is_shown() {
+    let mut observed = as_planned();
+    let refused = at(&mut observed, DrillActor::HolderLate, DrillOperation::JobComplete).clone();
+    let accepted = Observation { outcome: DrillOutcome::Accepted, detail: "200".to_owned(), ..refused };
+    observed.insert(0, (DrillActor::HolderLate, accepted));
+    let rows = evaluate(&observed, TTL);
+    let row = rows.iter().find(|row| row.verdict == RowVerdict::Broken).unwrap();
     assert_eq!((row.times, row.seen.as_deref()), (2, Some("200")));
     assert_eq!(
-        sentence(&rows, Some(Duration::from_millis(1_700))),
-        "broken: after a pause of 1700 ms, 6 of 7 late writes were refused. \
-         Not as it must be: holder, late: job complete"
+        summary(&rows, Some(1_700)),
+        "broken: after a pause of 1700 ms, 6 of 7 late writes were refused. Unexpected: holder late: job complete"
     );
 }

@@ -21,7 +21,7 @@ fn decided(rules: &Rules, tenant: &str, topic: &str, meta: &JobMeta) -> Option<S
 }
 
 #[test]
-fn the_first_rule_that_matches_in_all_that_it_asks_for_decides() {
+fn the_first_rule_with_all_conditions_met_decides() {
     let rules = rules(json!([
         {"name": "acme", "tenants": ["acme"], "topics": ["deploy.*"], "decision": "deny"},
         {"name": "writes", "capabilities": ["db:write", "db:drop"], "risk_tags": ["prod", "pii"], "decision": "deny"},
@@ -42,33 +42,33 @@ fn the_first_rule_that_matches_in_all_that_it_asks_for_decides() {
 }
 
 #[test]
-fn a_rule_without_conditions_decides_for_everybody() {
+fn a_rule_without_conditions_matches_every_job() {
     let rules = rules(json!([{"name": "all", "decision": "deny"}])).unwrap();
     assert_eq!(decided(&rules, "acme", "x", &meta(None, &[])).as_deref(), Some("all"));
 }
 
 #[test]
-fn what_a_rule_lacks_is_told() {
+fn a_mismatch_names_the_first_unmet_condition() {
     let rules = rules(json!([{
         "name": "narrow", "tenants": ["acme"], "topics": ["a.*"], "capabilities": ["c"], "risk_tags": ["r"],
         "decision": "deny",
     }]))
     .unwrap();
     let rule = rules.iter().next().unwrap();
-    let told = |tenant: &str, topic: &str, meta: &JobMeta| {
+    let mismatch = |tenant: &str, topic: &str, meta: &JobMeta| {
         let (tenant, topic) = (tenant.parse().unwrap(), topic.parse().unwrap());
         rule.mismatch(Facts { tenant: &tenant, topic: &topic, meta })
     };
-    assert_eq!(told("globex", "a.b", &meta(Some("c"), &["r"])), Some(Mismatch::Tenant));
-    assert_eq!(told("acme", "b", &meta(Some("c"), &["r"])), Some(Mismatch::Topic));
-    assert_eq!(told("acme", "a.b", &meta(None, &["r"])), Some(Mismatch::Capability));
-    assert_eq!(told("acme", "a.b", &meta(Some("c"), &[])), Some(Mismatch::RiskTags));
-    assert_eq!(told("acme", "a.b", &meta(Some("c"), &["r", "s"])), None);
+    assert_eq!(mismatch("globex", "a.b", &meta(Some("c"), &["r"])), Some(Mismatch::Tenant));
+    assert_eq!(mismatch("acme", "b", &meta(Some("c"), &["r"])), Some(Mismatch::Topic));
+    assert_eq!(mismatch("acme", "a.b", &meta(None, &["r"])), Some(Mismatch::Capability));
+    assert_eq!(mismatch("acme", "a.b", &meta(Some("c"), &[])), Some(Mismatch::RiskTags));
+    assert_eq!(mismatch("acme", "a.b", &meta(Some("c"), &["r", "s"])), None);
 }
 
 #[test]
-fn rules_that_cannot_be_meant_are_refused() {
-    let refused = [
+fn invalid_rules_are_rejected() {
+    let invalid = [
         json!([{"name": "a", "decision": "throttle", "dispatches": 1}]),
         json!([{"name": "a", "decision": "throttle", "dispatches": 1, "period_ms": 86_400_001}]),
         json!([{"name": "a", "decision": "deny", "dispatches": 1, "period_ms": 1}]),
@@ -83,7 +83,7 @@ fn rules_that_cannot_be_meant_are_refused() {
         json!([{"name": "a", "decision": "deny", "topics": vec!["x"; 65]}]),
         Value::Array((0..257).map(|at| json!({"name": format!("r{at}"), "decision": "deny"})).collect()),
     ];
-    for documents in refused {
+    for documents in invalid {
         assert!(rules(documents.clone()).is_err(), "{documents}");
     }
     let bounds =
@@ -92,7 +92,7 @@ fn rules_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn rules_are_written_as_they_were_read() {
+fn rules_round_trip() {
     let documents = json!([
         {"name": "a", "tenants": ["acme"], "topics": ["*", "b.c*"], "decision": "require_approval", "reason": "ask first"},
         {"name": "b", "decision": "throttle", "dispatches": 3, "period_ms": 1000},

@@ -1,21 +1,21 @@
-//! What the parser refuses, and where it says so.
+//! Errors of the parser and their offsets.
 
 use super::*;
 
-fn refused(source: &str) -> (String, usize) {
+fn error(source: &str) -> (String, usize) {
     let error = parse(source, &["input", "steps"]).expect_err(source);
     (error.message, error.offset)
 }
 
 #[test]
-fn an_unknown_name_is_refused_with_the_known_ones() {
-    let error = parse("1 + foo.bar", &["input", "steps"]).unwrap_err().to_string();
-    assert_eq!(error, "unknown name `foo` (the names here are input, steps) at byte 4");
-    assert_eq!(refused("[1].map(x, x) + x").1, 16, "a variable ends with its macro");
+fn an_unknown_name_is_rejected_with_the_available_ones() {
+    let message = parse("1 + foo.bar", &["input", "steps"]).unwrap_err().to_string();
+    assert_eq!(message, "unknown name `foo` (available names: input, steps) at byte 4");
+    assert_eq!(error("[1].map(x, x) + x").1, 16, "a variable ends with its macro");
 }
 
 #[test]
-fn what_does_not_parse_is_refused_where_it_stands() {
+fn a_syntax_error_is_reported_with_its_offset() {
     for (source, message, offset) in [
         ("", "expected a value, found the end", 0),
         ("1 +", "expected a value, found the end", 3),
@@ -28,8 +28,8 @@ fn what_does_not_parse_is_refused_where_it_stands() {
         ("true ? 1", "expected `:`, found the end", 8),
         ("in", "expected a value, found `in`", 0),
         ("9223372036854775808", "the integer is too large", 0),
-        ("foo(1)", "there is no function `foo`", 0),
-        ("input.foo(1)", "there is no method `foo`", 6),
+        ("foo(1)", "unknown function `foo`", 0),
+        ("input.foo(1)", "unknown method `foo`", 6),
         ("size()", "expected a value, found `)`", 5),
         ("size(1, 2)", "expected `)`, found `,`", 6),
         ("'a'.trim(1)", "expected `)`, found a number", 9),
@@ -37,10 +37,10 @@ fn what_does_not_parse_is_refused_where_it_stands() {
         ("[].map(1, 2)", "expected a variable's name, found a number", 7),
         ("[].map(true, 2)", "expected a variable's name, found `true`", 7),
         ("[].map(x)", "expected `,`, found `)`", 8),
-        ("has(1)", "has() needs a path such as `input.a.b`", 4),
-        ("has(input.a.size())", "has() needs a path such as `input.a.b`", 4),
+        ("has(1)", "has() requires a path such as `input.a.b`", 4),
+        ("has(input.a.size())", "has() requires a path such as `input.a.b`", 4),
     ] {
-        assert_eq!(refused(source), (message.to_owned(), offset), "{source}");
+        assert_eq!(error(source), (message.to_owned(), offset), "{source}");
     }
 }
 
@@ -68,7 +68,7 @@ fn nesting_is_bounded_as_written_and_as_built() {
     let brackets = |count: usize| format!("{}1{}", "(".repeat(count), ")".repeat(count));
     assert!(parse(&brackets(DEPTH_MAX - 1), &[]).is_ok());
     let deep = "the expression is nested deeper than 64 levels";
-    assert_eq!(refused(&brackets(DEPTH_MAX)), (deep.to_owned(), DEPTH_MAX));
+    assert_eq!(error(&brackets(DEPTH_MAX)), (deep.to_owned(), DEPTH_MAX));
     let operations = format!("{}1{}", "(".repeat(30), ")*1+1==1&&1".repeat(30));
-    assert_eq!(refused(&operations).0, deep);
+    assert_eq!(error(&operations).0, deep);
 }

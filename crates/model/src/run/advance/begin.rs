@@ -1,4 +1,4 @@
-//! Beginning a step: each type in its own way.
+//! How each step type begins.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives the step, or the item, to the workers of its topic as a new job.
+    /// Dispatches the step or item as a new job.
     pub(super) fn dispatch(&mut self, key: &StepKey) -> Result<(), Illegal> {
         let Some(step) = self.definition(&key.step) else { return Ok(()) };
         let StepKind::Worker { topic, input, fan_out } = &step.kind else { return Ok(()) };
@@ -64,13 +64,11 @@ impl Machine<'_> {
         let id = JobId { run, step: key.clone(), attempt: open.attempts };
         open.job = Some(id.clone());
         open.job_open = true;
-        // A dispatch that was lost does not get more time than the try that it belongs to.
+        // A dispatch that replaces a lost one keeps the deadline of its attempt.
         open.deadline_at = open.deadline_at.or_else(|| step.timeout.map(|timeout| now + timeout));
         let deadline_at = open.deadline_at.into_iter().chain(self.run.head.deadline_at).min();
-        let told = Event::new(now, EventKind::StepDispatched)
-            .of_job(&id)
-            .with_data(json!({"topic": topic.as_str()}));
-        self.tell(told);
+        let event = Event::new(now, EventKind::StepDispatched).of_job(&id);
+        self.record(event.with_data(json!({"topic": topic.as_str()})));
         let workflow = self.workflow.id.clone();
         self.commands.push(Command::Dispatch(NewJob {
             id,
@@ -99,7 +97,7 @@ impl Machine<'_> {
         step.job = Some(job.clone());
         step.job_open = true;
         step.deadline_at = timeout.map(|timeout| now + timeout);
-        self.tell(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));
+        self.record(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));
         let workflow = self.workflow.id.clone();
         let approval = Approval { job, workflow, requested_at: now, input, state: ApprovalState::Open };
         self.commands.push(Command::OpenApproval(approval));
@@ -109,17 +107,15 @@ impl Machine<'_> {
     fn begin_delay(&mut self, key: &StepKey, delay: &Delay) -> Result<(), Illegal> {
         let until = match delay {
             Delay::For(time) => Ok(self.now + *time),
-            Delay::Until(moment) => self.moment(key, moment),
+            Delay::Until(time) => self.time(key, time),
         };
         match until {
             Ok(until) => {
                 self.move_step(key, StepEvent::Begin)?;
                 self.step(key).wake_at = Some(until);
-                let told = self
-                    .event(EventKind::StepDelayStarted, key)
-                    .with_data(json!({"until": until.to_string()}));
-                self.tell(told);
-                // A moment that has passed is not worth another turn.
+                let event = self.event(EventKind::StepDelayStarted, key);
+                self.record(event.with_data(json!({"until": until.to_string()})));
+                // A time in the past needs no timer.
                 if until <= self.now {
                     self.succeed(key, Value::Null, EventKind::StepDelayCompleted)
                 } else {
@@ -130,7 +126,7 @@ impl Machine<'_> {
         }
     }
 
-    fn moment(&self, key: &StepKey, template: &Template) -> Result<Timestamp, String> {
+    fn time(&self, key: &StepKey, template: &Template) -> Result<Timestamp, String> {
         match self.render(key, template).map_err(|error| error.to_string())? {
             Value::String(text) => text.parse().map_err(|error: crate::time::InvalidTime| error.to_string()),
             other
@@ -144,14 +140,14 @@ impl Machine<'_> {
         match step.output_schema.as_ref().map(|schema| schema.check(&output)) {
             Some(Err(violation)) => {
                 let message = format!("the output does not match its schema: {violation}");
-                self.tell(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
+                self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
                 self.settle_failure(key, StepEvent::Fail, ErrorCode::OutputInvalid, message)
             }
             Some(Ok(())) | None => self.succeed(key, output, EventKind::StepTransformCompleted),
         }
     }
 
-    /// What a job gets whose step has no input of its own: the run's, or its item.
+    /// The input of a job whose step defines none: the item, or the run's input.
     fn default_input(&self, key: &StepKey, fans_out: bool) -> Value {
         let input = if fans_out {
             let item = self.run.steps.get(key).and_then(|step| step.item.clone());
@@ -162,7 +158,7 @@ impl Machine<'_> {
         self.with_error(key, input)
     }
 
-    fn fail_expression(&mut self, key: &StepKey, message: String) -> Result<(), Illegal> {
+    pub(super) fn fail_expression(&mut self, key: &StepKey, message: String) -> Result<(), Illegal> {
         self.settle_failure(key, StepEvent::Fail, ErrorCode::ExpressionFailed, message)
     }
 
@@ -173,8 +169,8 @@ impl Machine<'_> {
         step.error = None;
         let data = (kind == EventKind::StepEventEmitted).then(|| output.clone());
         step.output = Some(output);
-        let told = self.event(kind, key).with_status("succeeded");
-        self.tell(Event { job, data, ..told });
+        let event = self.event(kind, key).with_status("succeeded");
+        self.record(Event { job, data, ..event });
         if key.item.is_some() { self.item_succeeded(&key.step) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the run stands after everything that could happen has happened.
+//! The run's status after a turn.
 
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ impl Machine<'_> {
         self.fatal_failure().is_some()
     }
 
-    /// A failure that no handler can make good for any more, and how it ends the run.
+    /// A failure that no handler can recover, and how it ends the run.
     fn fatal_failure(&self) -> Option<(StepId, Ending)> {
         let fatal = self.workflow.order.iter().find(|step| self.is_fatal(step))?;
         let ending = match self.status(fatal) {
@@ -60,7 +60,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Ends the run: what is open is closed, so that nothing of it can write any more.
+    /// Ends the run and closes all open jobs and approvals.
     pub(super) fn end(&mut self, ending: Ending) -> Result<(), Illegal> {
         let open: Vec<StepKey> = self
             .run
@@ -75,11 +75,13 @@ impl Machine<'_> {
                 let can_time_out = self.step(&key).status != StepStatus::Pending;
                 let timed_out = ending == Ending::TimedOut && can_time_out;
                 self.move_step(&key, if timed_out { StepEvent::TimeOut } else { StepEvent::Cancel })?;
-                // Items are told by their step: a timeline is for reading.
+                // The step's event covers its items, to keep the timeline readable.
                 if key.item.is_none() {
                     let kind = if timed_out { EventKind::StepTimedOut } else { EventKind::StepCancelled };
                     let status = self.step(&key).status;
-                    self.tell(self.event(kind, &key).with_status(status.name()).saying("the run has ended"));
+                    self.record(
+                        self.event(kind, &key).with_status(status.name()).saying("the run has ended"),
+                    );
                 }
             }
         }
@@ -90,7 +92,7 @@ impl Machine<'_> {
         self.move_run(RunEvent::End(ending))
     }
 
-    /// The run's output: what the steps gave that no other step waits for.
+    /// The run's output: the outputs of the steps that no other step depends on.
     fn output(&self) -> Value {
         let outputs = self.workflow.leaves.iter().filter_map(|step| {
             let output = self.run.steps.get(&StepKey::whole(step))?.output.clone()?;

@@ -1,4 +1,4 @@
-//! What a failure means: another try, an error handler, or the end.
+//! What a failure leads to: a retry, an error handler, or the end of the run.
 
 use serde_json::json;
 
@@ -8,12 +8,12 @@ use crate::history::EventKind;
 use crate::retry::Seed;
 use crate::step::{ErrorCode, StepError, StepEvent};
 
-/// Messages come from workers; a timeline is for reading.
+/// Workers' messages are truncated to keep timelines readable.
 const MESSAGE_CHARS_MAX: usize = 4_096;
 
 impl Machine<'_> {
-    /// One try failed in a way that counts. Tries again if the step may.
-    pub(super) fn fail_try(
+    /// Counts a failed attempt and schedules a retry if one is left.
+    pub(super) fn fail_attempt(
         &mut self,
         key: &StepKey,
         code: ErrorCode,
@@ -39,16 +39,15 @@ impl Machine<'_> {
                 "failure": failures, "retries_max": retries_max, "code": code.name(),
                 "delay_ms": crate::time::millis(delay), "seed": seed.number(),
             });
-            let told =
-                self.event(EventKind::StepRetryScheduled, key).saying(shortened(message)).with_data(data);
-            self.tell(told);
+            let event = self.event(EventKind::StepRetryScheduled, key).saying(shortened(message));
+            self.record(event.with_data(data));
             return Ok(());
         }
         let event = if code == ErrorCode::TimedOut { StepEvent::TimeOut } else { StepEvent::Fail };
         self.settle_failure(key, event, code, message)
     }
 
-    /// The step ends here, badly. An item takes its step with it.
+    /// Ends the step as failed. A failed item also fails its step.
     pub(super) fn settle_failure(
         &mut self,
         key: &StepKey,
@@ -73,8 +72,8 @@ impl Machine<'_> {
             | StepEvent::Skip
             | StepEvent::Retry => EventKind::StepFailed,
         };
-        let told = self.event(kind, key).with_status(status.name()).saying(message.clone());
-        self.tell(told.with_data(json!({"code": code.name()})));
+        let settled = self.event(kind, key).with_status(status.name()).saying(message.clone());
+        self.record(settled.with_data(json!({"code": code.name()})));
         if key.item.is_some() {
             self.cancel_items(key)?;
             let message = format!("{key}: {message}");
@@ -82,14 +81,13 @@ impl Machine<'_> {
         }
         self.has_failure = true;
         if let Some(handler) = self.definition(&key.step).and_then(|step| step.on_error.clone()) {
-            let told =
-                self.event(EventKind::StepErrorRedirect, key).with_data(json!({"handler": handler.as_str()}));
-            self.tell(told);
+            let event = self.event(EventKind::StepErrorRedirect, key);
+            self.record(event.with_data(json!({"handler": handler.as_str()})));
         }
         Ok(())
     }
 
-    /// Ends the open siblings of an item that failed for good.
+    /// Cancels the open siblings of a failed item.
     fn cancel_items(&mut self, failed: &StepKey) -> Result<(), Illegal> {
         let open: Vec<StepKey> = self
             .items_of(&failed.step)

@@ -1,35 +1,32 @@
-//! A step for each item of a list.
+//! Fan-out: one item per element of a list.
 
 use serde_json::{Value, json};
 
 use super::{ITEMS_MAX, Illegal, Machine};
 use crate::history::EventKind;
-use crate::step::{ErrorCode, FanOut, StepEvent, StepRun};
+use crate::step::{FanOut, StepEvent, StepRun};
 use crate::workflow::{FanOutRule, StepKind};
 use crate::{StepId, StepKey};
 
 impl Machine<'_> {
-    /// Makes an item of every element and begins as many as may run at once.
+    /// Creates an item per element and dispatches as many as may run at once.
     pub(super) fn begin_fan_out(&mut self, step: &StepId, rule: &FanOutRule) -> Result<(), Illegal> {
         let parent = StepKey::whole(step);
         let items = match self.evaluate(&parent, &rule.items) {
-            Ok(Value::Array(items)) if items.len() <= ITEMS_MAX => items,
+            Ok(Value::Array(items)) if items.len() <= ITEMS_MAX => Ok(items),
             Ok(Value::Array(items)) => {
-                let problem = format!("for_each has {} items; {ITEMS_MAX} is the most", items.len());
-                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
+                Err(format!("for_each has {} items; the maximum is {ITEMS_MAX}", items.len()))
             }
-            Ok(_) => {
-                let problem = "for_each must give a list".to_owned();
-                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
-            }
-            Err(error) => {
-                let problem = format!("for_each: {error}");
-                return self.settle_failure(&parent, StepEvent::Fail, ErrorCode::ExpressionFailed, problem);
-            }
+            Ok(_) => Err("for_each must evaluate to a list".to_owned()),
+            Err(error) => Err(format!("for_each: {error}")),
+        };
+        let items = match items {
+            Ok(items) => items,
+            Err(problem) => return self.fail_expression(&parent, problem),
         };
         self.move_step(&parent, StepEvent::Begin)?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        self.tell(self.event(EventKind::StepForeachStarted, &parent).with_data(json!({"items": total})));
+        self.record(self.event(EventKind::StepForeachStarted, &parent).with_data(json!({"items": total})));
         if items.is_empty() {
             return self.succeed(&parent, Value::Array(Vec::new()), EventKind::StepCompleted);
         }
@@ -40,7 +37,7 @@ impl Machine<'_> {
         self.fill(step)
     }
 
-    /// Dispatches further items while there is room.
+    /// Dispatches further items up to the limit of parallel items.
     pub(super) fn fill(&mut self, step: &StepId) -> Result<(), Illegal> {
         let parent = StepKey::whole(step);
         let Some(StepKind::Worker { fan_out: Some(rule), .. }) = self.definition(step).map(|step| &step.kind)
@@ -60,7 +57,7 @@ impl Machine<'_> {
         }
     }
 
-    /// One item succeeded: the step goes on, or is done with the outputs of all, in order.
+    /// Dispatches the next item, or completes the step with all outputs in order.
     pub(super) fn item_succeeded(&mut self, step: &StepId) -> Result<(), Illegal> {
         let parent = StepKey::whole(step);
         let Some(fan_out) = self.run.steps.get(&parent).and_then(|parent| parent.fan_out) else {

@@ -1,7 +1,7 @@
-//! How a run goes on: `(workflow, run, what happened, now) -> (run, what to do)`.
+//! Advancing a run: `(workflow, run, inbox, now) -> (run, commands)`.
 //!
-//! Pure, so that the engine, the simulation and a test take the same steps. What is to be done leaves as commands,
-//! which the store writes in the same commit as the run; a crash in between loses neither.
+//! Pure, so that the engine, the simulation and the tests share it. The store writes the commands in the same commit as
+//! the run, so a crash loses neither.
 
 mod begin;
 mod conclude;
@@ -25,17 +25,17 @@ use crate::step::{IllegalStep, StepEvent, StepRun, StepStatus};
 use crate::workflow::{Step, Workflow};
 use crate::{JobId, StepId, StepKey, Timestamp};
 
-/// Dispatches of one step that may lose their worker before it is given up.
+/// Lost dispatches after which a step becomes a dead letter.
 pub const LOSSES_MAX: u32 = 10;
 
-/// Items that one step may fan out to.
+/// Maximum number of items of one fan-out.
 pub const ITEMS_MAX: usize = 10_000;
 
-/// What must be written, in one step, for the run to have gone on.
+/// The result of one turn, written in one commit.
 #[derive(Debug)]
 pub struct Advance {
     pub run: Run,
-    /// The steps whose rows changed. A fan-out of thousands writes only these.
+    /// The steps whose rows changed. Only these are written.
     pub changed: BTreeSet<StepKey>,
     pub commands: Vec<Command>,
     pub events: Vec<Event>,
@@ -44,16 +44,16 @@ pub struct Advance {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Dispatch(NewJob),
-    /// This job counts no more: raise its fence.
+    /// Ends the job and raises its fence.
     Revoke(JobId),
     OpenApproval(Approval),
     WithdrawApproval(JobId),
-    /// Given up: kept until somebody has looked at it.
+    /// Creates a dead letter.
     BuryJob(DeadLetter),
 }
 
 impl Command {
-    /// The job, or the question, that it begins.
+    /// The job or approval that it opens.
     fn opens(&self) -> Option<&JobId> {
         match self {
             Self::Dispatch(job) => Some(&job.id),
@@ -62,7 +62,7 @@ impl Command {
         }
     }
 
-    /// The job, or the question, that it ends.
+    /// The job or approval that it closes.
     fn closes(&self) -> Option<&JobId> {
         match self {
             Self::Revoke(job) | Self::WithdrawApproval(job) => Some(job),
@@ -71,7 +71,7 @@ impl Command {
     }
 }
 
-/// A transition that the rules do not know: a bug in them, told instead of hidden.
+/// An invalid transition: a bug in these rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Illegal {
     #[error(transparent)]
@@ -80,7 +80,7 @@ pub enum Illegal {
     Step(#[from] IllegalStep),
 }
 
-/// Takes `inbox` into account and lets the run go as far as it can go at `now`.
+/// Applies `inbox` and advances the run as far as possible at `now`.
 pub fn advance(
     workflow: &Workflow,
     run: Run,
@@ -90,7 +90,7 @@ pub fn advance(
     advance_telling(workflow, run, inbox, (now, &BTreeMap::new()))
 }
 
-/// The same. What is known of what steps have waited for, told where their time-outs pass.
+/// Like [`advance`]. `waits` explains what each step waits for and becomes part of its timeout message.
 pub fn advance_telling(
     workflow: &Workflow,
     run: Run,
@@ -102,13 +102,13 @@ pub fn advance_telling(
     for event in inbox {
         machine.take(event)?;
     }
-    machine.fire_due()?;
+    machine.fire_timers()?;
     machine.begin_ready()?;
     machine.conclude()?;
     Ok(machine.finish())
 }
 
-/// The run on its way from one commit to the next.
+/// The state of one turn.
 struct Machine<'a> {
     workflow: &'a Workflow,
     run: Run,
@@ -116,9 +116,9 @@ struct Machine<'a> {
     changed: BTreeSet<StepKey>,
     commands: Vec<Command>,
     events: Vec<Event>,
-    /// Whether a step failed on this turn: only then can the run have become hopeless.
+    /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
-    /// What steps wait for, as far as somebody has looked.
+    /// What each step waits for, where known.
     waits: &'a BTreeMap<StepKey, String>,
 }
 
@@ -156,15 +156,12 @@ impl<'a> Machine<'a> {
         Advance { run: self.run, changed: self.changed, commands: self.commands, events: self.events }
     }
 
-    /// What was both asked for and taken back on this turn was never given out: a store that does one after the other
-    /// would look for what it has not written yet, and leave it open for ever.
+    /// Drops jobs and approvals that this turn both opened and closed. A store that applies the commands in any other
+    /// order would not find the row to close, and would leave it open forever.
     fn drop_undone(&mut self) {
-        let taken_back: BTreeSet<JobId> = self.commands.iter().filter_map(Command::closes).cloned().collect();
-        if taken_back.is_empty() {
-            return;
-        }
+        let closed: BTreeSet<JobId> = self.commands.iter().filter_map(Command::closes).cloned().collect();
         let opened = self.commands.iter().filter_map(Command::opens);
-        let undone: BTreeSet<JobId> = opened.filter(|job| taken_back.contains(job)).cloned().collect();
+        let undone: BTreeSet<JobId> = opened.filter(|job| closed.contains(job)).cloned().collect();
         let is_undone = |job: &JobId| undone.contains(job);
         self.commands.retain(|command| !command.opens().or(command.closes()).is_some_and(is_undone));
     }
@@ -181,7 +178,7 @@ impl<'a> Machine<'a> {
         self.workflow.steps.get(step)
     }
 
-    /// Where the step's jobs are queued.
+    /// The topic of the step's jobs, if it has any.
     fn topic_of(&self, step: &StepId) -> Option<crate::Topic> {
         self.definition(step)?.kind.topic().cloned()
     }
@@ -190,7 +187,7 @@ impl<'a> Machine<'a> {
         self.run.step_status(step)
     }
 
-    /// The step to change; from here on it counts as changed.
+    /// The step for writing; marks it as changed.
     fn step(&mut self, key: &StepKey) -> &mut StepRun {
         self.changed.insert(key.clone());
         self.run.steps.entry(key.clone()).or_default()
@@ -213,16 +210,13 @@ impl<'a> Machine<'a> {
 
     fn move_run(&mut self, event: RunEvent) -> Result<(), Illegal> {
         self.run.head.status = self.run.head.status.apply(event)?;
-        let told = Event::new(self.now, EventKind::RunStatus).with_status(self.run.head.status.name());
-        let told = match &self.run.head.error {
-            Some(error) => told.saying(error.message.clone()),
-            None => told,
-        };
-        self.events.push(told);
+        let message = self.run.head.error.as_ref().map(|error| error.message.clone());
+        let event = Event::new(self.now, EventKind::RunStatus).with_status(self.run.head.status.name());
+        self.record(Event { message, ..event });
         Ok(())
     }
 
-    fn tell(&mut self, event: Event) {
+    fn record(&mut self, event: Event) {
         self.events.push(event);
     }
 
@@ -230,7 +224,7 @@ impl<'a> Machine<'a> {
         Event::new(self.now, kind).of_step(key)
     }
 
-    /// Closes the dispatch of a step that goes on without it.
+    /// Revokes the open job or withdraws the open approval of a step that continues without it.
     fn revoke_job(&mut self, key: &StepKey) {
         let step = self.step(key);
         if !step.job_open {
@@ -238,10 +232,10 @@ impl<'a> Machine<'a> {
         }
         step.job_open = false;
         let job = step.job.clone();
-        let is_question = step.status == StepStatus::Waiting && self.topic_of(&key.step).is_none();
+        let is_approval = step.status == StepStatus::Waiting && self.topic_of(&key.step).is_none();
         if let Some(job) = job {
-            // A dispatch that waits for a person takes its question with it.
-            self.commands.push(if is_question {
+            // Revoking a held dispatch also withdraws its approval.
+            self.commands.push(if is_approval {
                 Command::WithdrawApproval(job)
             } else {
                 Command::Revoke(job)

@@ -1,4 +1,4 @@
-//! Which steps may begin now.
+//! Which pending steps begin now.
 
 use super::{Illegal, Machine};
 use crate::StepId;
@@ -7,17 +7,16 @@ use crate::history::EventKind;
 use crate::step::{StepEvent, StepStatus};
 use crate::workflow::Step;
 
-/// Whether a pending step may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Readiness {
     Now,
     Later,
-    /// Nothing failed that it would have handled.
+    /// No step that it handles failed.
     Never,
 }
 
 impl Machine<'_> {
-    /// Begins every step that may. One pass is enough: each step comes after all that it waits for.
+    /// Begins every ready step. One pass is enough, because each step comes after its dependencies.
     pub(super) fn begin_ready(&mut self) -> Result<(), Illegal> {
         let workflow = self.workflow;
         for id in &workflow.order {
@@ -31,7 +30,7 @@ impl Machine<'_> {
             match self.readiness(step) {
                 Readiness::Now => self.begin_unless_skipped(id, step)?,
                 Readiness::Later => {}
-                Readiness::Never => self.skip(id, "nothing failed that it handles")?,
+                Readiness::Never => self.skip(id, "no step that it handles failed")?,
             }
         }
         Ok(())
@@ -50,7 +49,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A dependency is satisfied when it succeeded, was skipped, or failed and its handler made good for it.
+    /// Whether a dependency succeeded, was skipped, or failed and was recovered by its handler.
     fn is_satisfied(&self, step: &StepId) -> bool {
         match self.status(step) {
             StepStatus::Succeeded | StepStatus::Skipped => true,
@@ -69,11 +68,11 @@ impl Machine<'_> {
         let key = StepKey::whole(id);
         match step.condition.as_ref().map(|condition| self.holds(&key, condition)) {
             None | Some(Ok(true)) => self.begin(id, step),
-            Some(Ok(false)) => self.skip(id, "its condition does not hold"),
+            Some(Ok(false)) => self.skip(id, "its condition is false"),
             Some(Err(error)) => {
                 let message = format!("condition: {error}");
-                self.tell(self.event(EventKind::StepConditionFailed, &key).saying(message.clone()));
-                self.settle_failure(&key, StepEvent::Fail, crate::step::ErrorCode::ExpressionFailed, message)
+                self.record(self.event(EventKind::StepConditionFailed, &key).saying(message.clone()));
+                self.fail_expression(&key, message)
             }
         }
     }
@@ -81,7 +80,7 @@ impl Machine<'_> {
     fn skip(&mut self, id: &StepId, why: &str) -> Result<(), Illegal> {
         let key = StepKey::whole(id);
         self.move_step(&key, StepEvent::Skip)?;
-        self.tell(self.event(EventKind::StepSkipped, &key).saying(why));
+        self.record(self.event(EventKind::StepSkipped, &key).saying(why));
         Ok(())
     }
 }

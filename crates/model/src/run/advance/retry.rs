@@ -1,4 +1,4 @@
-//! Another attempt of a step that was given up, on an operator's word.
+//! An operator's retry of a dead letter.
 
 use serde_json::json;
 
@@ -10,32 +10,28 @@ use crate::step::{StepEvent, StepRun, StepStatus};
 use crate::workflow::StepKind;
 
 impl Machine<'_> {
-    /// Gives the letter's step a new attempt, unless it has succeeded meanwhile; where that cannot be, the letter comes
-    /// back. What was skipped because it had failed stays skipped.
+    /// Dispatches the letter's step again, unless it has succeeded meanwhile. If that is impossible, the letter returns to
+    /// its list. Steps that were skipped because of the failure stay skipped.
     pub(super) fn take_retry(&mut self, letter: &DeadLetter, by: &str) -> Result<(), Illegal> {
-        if self.has_ended() {
-            // It ended between the operator's word and this turn: nothing disappears in silence.
-            self.commands.push(Command::BuryJob(letter.clone()));
-            return Ok(());
-        }
         let key = &letter.job.step;
         let parent_is_denied = key.item.is_some() && self.status(&key.step) == StepStatus::Denied;
-        if !self.gives_jobs(key) || parent_is_denied {
+        // The run may have ended since the operator's request.
+        if self.has_ended() || !self.is_dispatchable(key) || parent_is_denied {
             self.commands.push(Command::BuryJob(letter.clone()));
             return Ok(());
         }
         match self.run.steps.get(key).map_or(StepStatus::Pending, |step| step.status) {
             StepStatus::Running => {
                 self.revoke_job(key);
-                self.tell_retry(letter, by);
-                self.dispatch_anew(key)
+                self.record_retry(letter, by);
+                self.dispatch_again(key)
             }
             StepStatus::Failed | StepStatus::TimedOut | StepStatus::Cancelled => {
-                self.tell_retry(letter, by);
+                self.record_retry(letter, by);
                 if key.item.is_some() { self.reopen_items(key) } else { self.reopen(key) }
             }
             StepStatus::Succeeded => Ok(()),
-            // There is nothing to try again, now or at all.
+            // There is nothing to retry.
             StepStatus::Pending | StepStatus::Waiting | StepStatus::Denied | StepStatus::Skipped => {
                 self.commands.push(Command::BuryJob(letter.clone()));
                 Ok(())
@@ -43,20 +39,20 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a worker is given this step or item: a step that fans out gives only its items.
-    fn gives_jobs(&self, key: &StepKey) -> bool {
+    /// Whether this step or item is dispatched to workers. A step that fans out dispatches only its items.
+    fn is_dispatchable(&self, key: &StepKey) -> bool {
         let kind = self.definition(&key.step).map(|step| &step.kind);
         matches!(kind, Some(StepKind::Worker { fan_out, .. }) if fan_out.is_some() == key.item.is_some())
     }
 
-    fn tell_retry(&mut self, letter: &DeadLetter, by: &str) {
-        let told = Event::new(self.now, EventKind::StepRetried).of_job(&letter.job);
-        let told = told.saying(format!("retried by {by}: {}", letter.reason));
-        self.tell(told.with_data(json!({"by": by, "code": letter.code.name()})));
+    fn record_retry(&mut self, letter: &DeadLetter, by: &str) {
+        let event = Event::new(self.now, EventKind::StepRetried).of_job(&letter.job);
+        let event = event.saying(format!("retried by {by}: {}", letter.reason));
+        self.record(event.with_data(json!({"by": by, "code": letter.code.name()})));
     }
 
-    /// Its losses and failures are forgotten with the cause that the operator has repaired.
-    fn dispatch_anew(&mut self, key: &StepKey) -> Result<(), Illegal> {
+    /// Resets losses and failures, because the operator has repaired their cause.
+    fn dispatch_again(&mut self, key: &StepKey) -> Result<(), Illegal> {
         let step = self.step(key);
         *step = StepRun {
             losses: 0,
@@ -72,11 +68,11 @@ impl Machine<'_> {
 
     fn reopen(&mut self, key: &StepKey) -> Result<(), Illegal> {
         self.move_step(key, StepEvent::Retry)?;
-        self.dispatch_anew(key)
+        self.dispatch_again(key)
     }
 
-    /// An item that failed has taken its step and its siblings with it. All of them go on where they stopped: what
-    /// succeeded stays, what was out goes out again, and the rest waits for its turn.
+    /// A failed item also failed its step and cancelled its siblings. All of them continue: succeeded items stay,
+    /// dispatched items are dispatched again, and the rest wait for their turn.
     fn reopen_items(&mut self, failed: &StepKey) -> Result<(), Illegal> {
         let parent = StepKey::whole(&failed.step);
         let Some(next) = self.run.steps.get(&parent).and_then(|step| step.fan_out).map(|it| it.next) else {
@@ -92,7 +88,7 @@ impl Machine<'_> {
         let unfinished: Vec<StepKey> = unfinished.map(|(key, _)| key.clone()).collect();
         for key in unfinished {
             if self.status(&failed.step).is_failure() {
-                // One that could not be dispatched has taken them with it again.
+                // An item that could not be dispatched failed the step again.
                 break;
             }
             if key.item.is_some_and(|index| index < next) {

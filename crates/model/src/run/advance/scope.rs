@@ -1,4 +1,4 @@
-//! What expressions and templates of a step can see.
+//! The values that a step's expressions and templates can read.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::expression::{EvaluateError, Expression, Member, Scope, Template};
 use crate::step::{StepError, StepRun};
 use crate::{StepId, StepKey};
 
-/// The run as one step sees it. Steps are shown one by one, as they are asked for: a fan-out may be large.
+/// The run as one step sees it. Steps are converted one by one on access, because a fan-out may be large.
 struct RunScope<'a> {
     run: &'a Run,
     key: &'a StepKey,
@@ -50,7 +50,7 @@ impl Scope for RunScope<'_> {
     }
 }
 
-/// What `ctx` holds beside the steps: the run's own names.
+/// The members of `ctx` besides the steps.
 #[must_use]
 pub fn context(run: &Run) -> Value {
     json!({
@@ -92,7 +92,7 @@ impl Machine<'_> {
         RunScope { run: &self.run, key, error: self.handled_error(key) }
     }
 
-    /// An error handler is told what it handles, under `error`, unless its input says something else there.
+    /// Adds the handled error to an error handler's input as `error`, unless the input defines that member itself.
     pub(super) fn with_error(&self, key: &StepKey, value: Value) -> Value {
         match (value, self.handled_error(key)) {
             (Value::Object(mut members), Some(error)) => {

@@ -1,4 +1,4 @@
-//! Taking in what happened: results, verdicts, cancellation, and the passing of time.
+//! Applying inbox events and due timers.
 
 use super::super::{Ending, InboxEvent};
 use super::{Illegal, LOSSES_MAX, Machine};
@@ -10,10 +10,12 @@ use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
 use crate::workflow::StepKind;
 use crate::{JobId, StepKey};
 
+const LEASE_EXPIRED: &str = "the worker's lease expired";
+
 impl Machine<'_> {
     pub(super) fn take(&mut self, event: &InboxEvent) -> Result<(), Illegal> {
         match event {
-            // Also when the run has ended: the letter must not be lost with it.
+            // Applied even after the run's end, so that the letter is not lost.
             InboxEvent::Retry { by, letter } => self.take_retry(letter, by),
             InboxEvent::Job { .. } | InboxEvent::Approval { .. } | InboxEvent::Cancel { .. }
                 if self.has_ended() =>
@@ -31,7 +33,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether `job` is the dispatch that its step waits for: one that came too late changes nothing.
+    /// Whether `job` is the dispatch that its step waits for. Any other result is stale and ignored.
     fn is_awaited(&self, job: &JobId, status: StepStatus) -> bool {
         let step = self.run.steps.get(&job.step);
         step.is_some_and(|step| step.status == status && step.job_open && step.job.as_ref() == Some(job))
@@ -48,7 +50,7 @@ impl Machine<'_> {
         match outcome {
             JobOutcome::Completed { output } => self.take_output(key, output),
             JobOutcome::Failed { error, retryable } => {
-                self.fail_try(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
+                self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
             }
             JobOutcome::Lost => self.take_loss(key, job),
             JobOutcome::Cancelled { by } => {
@@ -61,21 +63,21 @@ impl Machine<'_> {
         }
     }
 
-    /// The dispatch must not go to a worker before a person has agreed.
+    /// The dispatch waits for a person's approval.
     fn take_question(&mut self, job: &JobId, reason: &str) -> Result<(), Illegal> {
         if !self.is_awaited(job, StepStatus::Running) {
             return Ok(());
         }
         self.move_step(&job.step, StepEvent::AskApproval)?;
         let message = format!("waiting for an approval: {reason}");
-        self.tell(Event::new(self.now, EventKind::StepWaiting).of_job(job).saying(message));
+        self.record(Event::new(self.now, EventKind::StepWaiting).of_job(job).saying(message));
         Ok(())
     }
 
-    /// The dispatch, or the try after it, waits for no person any more.
+    /// The dispatch no longer waits for an approval.
     fn resume(&mut self, key: &StepKey) -> Result<(), Illegal> {
-        let is_question = self.topic_of(&key.step).is_none();
-        if is_question || self.step(key).status != StepStatus::Waiting {
+        let is_approval_step = self.topic_of(&key.step).is_none();
+        if is_approval_step || self.step(key).status != StepStatus::Waiting {
             return Ok(());
         }
         self.move_step(key, StepEvent::Begin)
@@ -85,9 +87,9 @@ impl Machine<'_> {
         let schema = self.definition(&key.step).and_then(|step| step.output_schema.as_ref());
         if let Some(Err(violation)) = schema.map(|schema| schema.check(output)) {
             let message = format!("the output does not match its schema: {violation}");
-            self.tell(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
-            // A model that answered badly once may answer well the next time.
-            return self.fail_try(key, ErrorCode::OutputInvalid, message, true);
+            self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
+            // A model may produce a valid output on the next attempt.
+            return self.fail_attempt(key, ErrorCode::OutputInvalid, message, true);
         }
         self.succeed(key, output.clone(), EventKind::StepCompleted)
     }
@@ -96,8 +98,7 @@ impl Machine<'_> {
         let step = self.step(key);
         step.losses += 1;
         let losses = step.losses;
-        let told = self.event(EventKind::StepLost, key);
-        self.tell(Event { job: Some(job.clone()), ..told.saying("the worker's lease ran out") });
+        self.record(Event::new(self.now, EventKind::StepLost).of_job(job).saying(LEASE_EXPIRED));
         if losses < LOSSES_MAX {
             return self.dispatch(key);
         }
@@ -108,7 +109,7 @@ impl Machine<'_> {
             code: LetterCode::WorkerLost,
             reason: reason.clone(),
             attempts: job.attempt,
-            last_error: Some("the worker's lease ran out".to_owned()),
+            last_error: Some(LEASE_EXPIRED.to_owned()),
             buried_at: self.now,
             result: None,
         }));
@@ -120,15 +121,15 @@ impl Machine<'_> {
         if !self.is_awaited(job, StepStatus::Waiting) {
             return Ok(());
         }
-        let told = serde_json::json!({"by": decision.by, "reason": decision.reason});
+        let data = serde_json::json!({"by": decision.by, "reason": decision.reason});
         let is_dispatch = self.topic_of(&key.step).is_some();
         self.step(key).job_open = is_dispatch && decision.verdict == Verdict::Approved;
         match decision.verdict {
             Verdict::Approved if is_dispatch => {
-                self.tell(Event::new(self.now, EventKind::StepApproved).of_job(job).with_data(told));
+                self.record(Event::new(self.now, EventKind::StepApproved).of_job(job).with_data(data));
                 self.resume(key)
             }
-            Verdict::Approved => self.succeed(key, told, EventKind::StepApproved),
+            Verdict::Approved => self.succeed(key, data, EventKind::StepApproved),
             Verdict::Rejected => {
                 let message = match &decision.reason {
                     Some(reason) => format!("rejected by {}: {reason}", decision.by),
@@ -139,13 +140,13 @@ impl Machine<'_> {
         }
     }
 
-    /// Lets happen what was due: time-outs first, so that a late retry does not outlive its run.
-    pub(super) fn fire_due(&mut self) -> Result<(), Illegal> {
+    /// Fires due timers. Timeouts come first, so that a late retry does not outlive its run.
+    pub(super) fn fire_timers(&mut self) -> Result<(), Illegal> {
         if self.has_ended() {
             return Ok(());
         }
         if self.run.head.deadline_at.is_some_and(|at| at <= self.now) {
-            let message = "the workflow's time-out has passed".to_owned();
+            let message = "the workflow timed out".to_owned();
             self.run.head.error = Some(StepError { code: ErrorCode::TimedOut, message, step: None });
             return self.end(Ending::TimedOut);
         }
@@ -159,7 +160,7 @@ impl Machine<'_> {
     fn fire_step(&mut self, key: &StepKey) -> Result<(), Illegal> {
         let now = self.now;
         let Some(step) = self.run.steps.get(key) else { return Ok(()) };
-        // An item that was due may have been settled by its sibling's failure a moment ago.
+        // A sibling's failure in this turn may have settled a due item.
         if step.due_at().is_none_or(|at| at > now) {
             return Ok(());
         }
@@ -167,10 +168,10 @@ impl Machine<'_> {
             self.revoke_job(key);
             self.resume(key)?;
             let message = match self.waits.get(key) {
-                Some(wait) => format!("the step's time-out has passed: {wait}"),
-                None => "the step's time-out has passed".to_owned(),
+                Some(wait) => format!("the step timed out: {wait}"),
+                None => "the step timed out".to_owned(),
             };
-            return self.fail_try(key, ErrorCode::TimedOut, message, true);
+            return self.fail_attempt(key, ErrorCode::TimedOut, message, true);
         }
         self.step(key).wake_at = None;
         match self.definition(&key.step).map(|step| &step.kind) {

@@ -15,16 +15,16 @@ fn job() -> ClaimedJob {
     .unwrap()
 }
 
-async fn shell(script: &str) -> Outcome {
+async fn shell(script: &str) -> HandlerOutcome {
     execute(&["sh", "-c", script].map(OsString::from), &job()).await
 }
 
-fn completed(output: Value) -> Outcome {
-    Outcome::Completed { output }
+fn completed(output: Value) -> HandlerOutcome {
+    HandlerOutcome::Completed { output }
 }
 
-fn failed(error: &str, retryable: bool) -> Outcome {
-    Outcome::Failed { error: error.to_owned(), retryable }
+fn failed(error: &str, retryable: bool) -> HandlerOutcome {
+    HandlerOutcome::Failed { error: error.to_owned(), retryable }
 }
 
 #[test]
@@ -39,15 +39,15 @@ fn output_is_json_if_it_can_be_and_else_text() {
 }
 
 #[test]
-fn only_the_last_lines_of_the_errors_are_told() {
+fn only_the_last_lines_of_the_errors_are_reported() {
     let text = (0..100).map(|number| format!("line {number}")).collect::<Vec<_>>().join("\n");
-    let told = last_lines(text.as_bytes());
-    assert_eq!(told.lines().count(), ERROR_LINES_MAX);
-    assert!(told.ends_with("line 99"));
+    let kept = last_lines(text.as_bytes());
+    assert_eq!(kept.lines().count(), ERROR_LINES_MAX);
+    assert!(kept.ends_with("line 99"));
 }
 
 #[tokio::test]
-async fn the_command_sees_the_input_and_who_it_works_for() {
+async fn the_command_gets_the_input_and_the_ids_of_its_job() {
     let script = r#"printf '{"input": %s, "who": "%s"}' "$(cat)" \
         "$INTERLOCK_JOB_ID $INTERLOCK_RUN_ID $INTERLOCK_STEP_ID $INTERLOCK_FENCE $INTERLOCK_ATTEMPT $TRACEPARENT""#;
     let run = job().run_id;
@@ -73,7 +73,7 @@ async fn the_exit_code_decides_whether_trying_again_may_help() {
 async fn a_command_that_is_not_there_fails_the_job() {
     let outcome = execute(&[OsString::from("/nowhere/at/all")], &job()).await;
     assert!(
-        matches!(outcome, Outcome::Failed { retryable: true, error } if error.contains("/nowhere/at/all"))
+        matches!(outcome, HandlerOutcome::Failed { retryable: true, error } if error.contains("/nowhere/at/all"))
     );
 }
 

@@ -1,4 +1,4 @@
-//! A worker on NATS that is not always good at it. It serves every tenant.
+//! An unreliable worker on NATS, for every tenant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl BusWorker {
         }
     }
 
-    /// Introduces itself each time, since who has started meanwhile does not know it.
+    /// Sends a handshake each time: replicas that have started since do not know the worker.
     async fn beat(&self) {
         let handshake = Handshake {
             component_id: self.name.clone(),
@@ -56,14 +56,14 @@ impl BusWorker {
             ready_topics: vec![BUS_TOPIC.to_owned()],
             ..Handshake::default()
         };
-        self.say(wire::HANDSHAKE, Payload::Handshake(handshake)).await;
+        self.publish(wire::HANDSHAKE, Payload::Handshake(handshake)).await;
         let beat = Heartbeat { worker_id: self.name.clone(), max_parallel_jobs: 4, ..Heartbeat::default() };
-        self.say(wire::HEARTBEAT, Payload::Heartbeat(beat)).await;
+        self.publish(wire::HEARTBEAT, Payload::Heartbeat(beat)).await;
     }
 
     async fn handle(&mut self, job: &str) {
         let status = match self.random.random_range(0..20) {
-            // It stands still: neither a beat nor a result, and then a late one.
+            // It pauses: no heartbeat, and then a late result.
             0 => {
                 tokio::time::sleep(BEAT * 6).await;
                 JobStatus::Succeeded
@@ -77,11 +77,11 @@ impl BusWorker {
             worker_id: self.name.clone(),
             ..JobResult::default()
         };
-        self.say(wire::RESULT, Payload::JobResult(result)).await;
+        self.publish(wire::RESULT, Payload::JobResult(result)).await;
     }
 
-    /// While NATS is away, what is said waits in the client, or is lost: both happen to workers.
-    async fn say(&self, subject: &'static str, payload: Payload) {
+    /// While NATS is unreachable, the client keeps or loses the packet: both happen to real workers.
+    async fn publish(&self, subject: &'static str, payload: Payload) {
         let _ = self.client.publish(subject, packet(&self.name, payload).into()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A worker over HTTP that is not always good at it.
+//! An unreliable worker on HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct HttpWorker {
     random: ChaCha8Rng,
 }
 
-/// The shortest that a worker may ask for.
+/// The shortest lease that a worker may request.
 const LEASE: Duration = Duration::from_secs(1);
 
 impl HttpWorker {
@@ -46,9 +46,9 @@ impl HttpWorker {
 
     async fn handle(&mut self, ledger: &Ledger, dispatch: Dispatch) {
         let verb = match self.random.random_range(0..20) {
-            // It is not heard of again.
+            // It drops the job.
             0 => return,
-            // It was away for longer than its lease, and knows nothing of it.
+            // It pauses for longer than its lease and then completes the job.
             1 => {
                 tokio::time::sleep(LEASE * 2).await;
                 "complete"

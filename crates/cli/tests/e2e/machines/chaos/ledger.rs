@@ -1,4 +1,4 @@
-//! What everybody who takes part knows, and what must never be seen.
+//! What clients and workers know, and asserts what must never happen.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,13 +16,13 @@ pub(super) struct Ledger {
     starts: AtomicBool,
     works: AtomicBool,
     runs: Mutex<Vec<(String, String)>>,
-    /// By `run:step`: the largest fence that any worker was given.
+    /// The largest fence of any dispatch, by `run:step`.
     fences: Mutex<BTreeMap<String, u64>>,
-    /// By `run:step`: the attempt whose result was accepted.
+    /// The attempt whose result was accepted, by `run:step`.
     accepted: Mutex<BTreeMap<String, u64>>,
 }
 
-/// A job of one step, as its worker was given it.
+/// A job as its worker received it.
 #[derive(Debug, Clone)]
 pub(super) struct Dispatch {
     pub(super) job: String,
@@ -56,8 +56,8 @@ impl Ledger {
         }
     }
 
-    /// From now on these are up.
-    pub(super) fn reach(&self, callers: Vec<Caller>) {
+    /// Sends further requests to these replicas.
+    pub(super) fn direct_to(&self, callers: Vec<Caller>) {
         *self.callers.lock().unwrap() = callers;
     }
 
@@ -81,10 +81,10 @@ impl Ledger {
         format!("key-{}", self.keys.fetch_add(1, Ordering::SeqCst))
     }
 
-    /// A tenant's way to some replica.
+    /// A tenant's client of a random replica.
     pub(super) fn caller(&self, tenant: &str) -> Caller {
         let callers = self.callers.lock().unwrap();
-        callers.choose(&mut rand::rng()).expect("somebody is up").of(tenant)
+        callers.choose(&mut rand::rng()).expect("a replica runs").of(tenant)
     }
 
     pub(super) async fn start(&self, tenant: &str, key: &str) -> Option<Answer> {
@@ -100,7 +100,7 @@ impl Ledger {
         self.runs.lock().unwrap().clone()
     }
 
-    /// One of the tenant's runs that have not ended, if there is any.
+    /// One of the tenant's live runs.
     pub(super) async fn live_run(&self, tenant: &str) -> Option<Value> {
         for status in ["pending", "running", "waiting"] {
             let path = format!("/workflow-runs?limit=1&status={status}");
@@ -115,19 +115,19 @@ impl Ledger {
         None
     }
 
-    /// A worker was given this.
+    /// Notes that a worker received this.
     pub(super) fn dispatched(&self, dispatch: &Dispatch) {
         let mut fences = self.fences.lock().unwrap();
         let latest = fences.entry(dispatch.step.clone()).or_default();
         *latest = (*latest).max(dispatch.fence);
     }
 
-    /// Whether another worker was given the step after this one.
+    /// Whether another worker has received the step since.
     pub(super) fn is_stale(&self, dispatch: &Dispatch) -> bool {
         self.fences.lock().unwrap().get(&dispatch.step).is_some_and(|latest| *latest > dispatch.fence)
     }
 
-    /// The store has taken this result; `was_stale` before it was sent.
+    /// Notes an accepted result; `was_stale` is what [`is_stale`](Self::is_stale) returned before it was sent.
     pub(super) fn recorded(&self, dispatch: &Dispatch, was_stale: bool) {
         assert!(!was_stale, "a stale write was accepted: {dispatch:?}");
         let before = self.accepted.lock().unwrap().insert(dispatch.step.clone(), dispatch.attempt);

@@ -1,5 +1,5 @@
 //! Everything at once: replicas, Redis and NATS are killed, paused and restarted at random, while clients start runs and
-//! forty workers of both kinds do, drop, delay and fail their jobs. Afterwards nothing may be left behind.
+//! forty workers on HTTP and NATS complete, drop, delay and fail their jobs. Afterwards nothing may be left behind.
 
 mod bus_worker;
 mod http_worker;
@@ -9,13 +9,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use interlock_poll::until_matches;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{Machines, replica};
-use crate::server::{BINARY, Caller, LIMIT, signal};
+use crate::server::{BINARY, Caller, signal};
 use bus_worker::BusWorker;
 use http_worker::HttpWorker;
 use ledger::Ledger;
@@ -28,7 +29,7 @@ const STARTERS: usize = 8;
 const HTTP_TOPIC: &str = "job.http";
 const BUS_TOPIC: &str = "job.bus";
 
-/// Processes are missed soon, and loops tick often.
+/// Silence is detected soon, and loops tick often.
 const QUICK: [&str; 8] = [
     "--worker-silence-ms",
     "2000",
@@ -41,7 +42,7 @@ const QUICK: [&str; 8] = [
 ];
 
 fn lasts() -> Duration {
-    #[expect(clippy::disallowed_methods, reason = "the soak asks the same test for more")]
+    #[expect(clippy::disallowed_methods, reason = "the soak runs the same test for longer")]
     let asked = std::env::var("INTERLOCK_SOAK_CHAOS_SECONDS");
     Duration::from_secs(asked.ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(20))
 }
@@ -66,7 +67,7 @@ async fn after_chaos_every_run_has_ended_and_nothing_is_left_behind() {
     let until = Instant::now() + lasts();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     while Instant::now() < until {
-        // The moment is part of the fault, not a wait for something.
+        // The moment is part of the fault, not a wait.
         tokio::time::sleep(Duration::from_millis(random.random_range(200..1_200))).await;
         strike(&mut machines, &ledger, &mut random).await;
     }
@@ -93,21 +94,21 @@ async fn prepare(machines: &Machines) {
     }
 }
 
-/// Where the replicas that are up can be reached.
+/// A client of each running replica.
 fn addresses(machines: &Machines) -> Vec<Caller> {
     machines.callers(TENANTS[0])
 }
 
-/// One fault. When it returns, everything is up again, or on its way up.
+/// Injects one fault. When it returns, every process runs again or is starting.
 async fn strike(machines: &mut Machines, ledger: &Ledger, random: &mut ChaCha8Rng) {
     let victim = random.random_range(0..machines.replicas.len());
     let pause = Duration::from_millis(random.random_range(100..2_500));
     match random.random_range(0..10) {
         0..4 => {
             machines.replicas.remove(victim).kill();
-            ledger.reach(addresses(machines));
+            ledger.direct_to(addresses(machines));
             machines.replicas.push(replica(&machines.redis.url(), &machines.nats.url(), &QUICK));
-            ledger.reach(addresses(machines));
+            ledger.direct_to(addresses(machines));
         }
         4..7 => {
             let pid = machines.replicas[victim].pid();
@@ -133,7 +134,7 @@ async fn strike(machines: &mut Machines, ledger: &Ledger, random: &mut ChaCha8Rn
     }
 }
 
-/// Starts runs under keys of its own, blindly retried at any replica until somebody answers.
+/// Starts runs, each under its own key, and retries at any replica until one answers.
 async fn keep_starting(ledger: Arc<Ledger>, tenant: &'static str) {
     while ledger.may_start() {
         let key = ledger.next_key();
@@ -148,7 +149,7 @@ async fn keep_starting(ledger: Arc<Ledger>, tenant: &'static str) {
                 None => {}
             }
             if !ledger.may_start() {
-                // Whether this one was started nobody here knows; if so, it ends as the others do.
+                // The last start may have happened without an answer; then its run ends as the others do.
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -156,39 +157,36 @@ async fn keep_starting(ledger: Arc<Ledger>, tenant: &'static str) {
     }
 }
 
-/// Waits until no tenant has a live run. Whoever started it.
+/// Waits until no tenant has a live run.
 async fn all_ended(ledger: &Ledger) {
-    let until = Instant::now() + 2 * LIMIT;
     for tenant in TENANTS {
-        while let Some(run) = ledger.live_run(tenant).await {
-            assert!(Instant::now() < until, "a run of {tenant} never ends: {run:#}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let condition = format!("the runs of {tenant} end");
+        until_matches(&condition, async || ledger.live_run(tenant).await, Option::is_none).await;
     }
 }
 
 async fn check(machines: &Machines, ledger: &Ledger) {
     let server = &machines.replicas[0];
-    assert!(ledger.runs().len() > 20, "the load was real: {} runs", ledger.runs().len());
+    assert!(ledger.runs().len() > 20, "the load was too small: {} runs", ledger.runs().len());
     for (tenant, run) in ledger.runs() {
         check_run(&server.caller(&tenant), ledger, &run).await;
     }
     let metrics = reqwest::get(format!("{}/metrics", server.base)).await.unwrap().text().await.unwrap();
     for tenant in TENANTS {
         let line = format!("active_runs{{tenant=\"{tenant}\"}} 0");
-        assert!(metrics.lines().any(|told| told == line), "{line}: {metrics}");
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
         let letters = server.caller(tenant).get("/dlq?limit=500").await.expect(200);
         for letter in letters.body["items"].as_array().unwrap() {
-            let told = |member: &str| letter[member].as_str().is_some_and(|text| !text.is_empty());
-            assert!(told("reason") && told("reason_code"), "a dead letter says why: {letter}");
+            let has = |member: &str| letter[member].as_str().is_some_and(|text| !text.is_empty());
+            assert!(has("reason") && has("reason_code"), "a dead letter has no reason: {letter}");
         }
     }
     let doctor = Command::new(BINARY).args(["--gateway", &server.base, "doctor", "--json"]).output().unwrap();
-    let told = String::from_utf8_lossy(&doctor.stdout);
-    assert_eq!(doctor.status.code(), Some(0), "{told} {}", String::from_utf8_lossy(&doctor.stderr));
+    let report = String::from_utf8_lossy(&doctor.stdout);
+    assert_eq!(doctor.status.code(), Some(0), "{report} {}", String::from_utf8_lossy(&doctor.stderr));
 }
 
-/// The run has ended, each of its steps by one result, and that is the one that was accepted.
+/// Asserts that the run has ended, each step by exactly one result, which is the accepted one.
 async fn check_run(caller: &Caller, ledger: &Ledger, run: &str) {
     let ended = caller.run(run).await;
     assert!(matches!(ended["status"].as_str(), Some("succeeded" | "failed")), "{ended:#}");

@@ -1,19 +1,19 @@
-//! The inventory is whole: what is in it is taken, and what is taken is in it.
+//! The inventory of locks is complete: every lock in it is acquired, and every acquired lock is in it.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use serde_json::{Value, json};
 
 use super::super::Machines;
 use super::super::monitor::Monitor;
 use super::acquire;
-use crate::server::{BINARY, LIMIT};
+use crate::server::BINARY;
 
 /// The loops tick several times a second.
 pub(super) const BUSY: [&str; 4] = ["--reconcile-ms", "300", "--snapshot-ms", "300"];
 
-/// The locks of our own loops.
+/// The locks of the server's loops.
 pub(super) const STAGES: [&str; 7] = [
     "cordum:reconciler:default",
     "cordum:replayer:pending",
@@ -26,31 +26,27 @@ pub(super) const STAGES: [&str; 7] = [
 
 /// What `redis-cli GET` shows of a lock, once it is held.
 pub(super) async fn shown(machines: &Machines, key: &str) -> Value {
-    let until = Instant::now() + LIMIT;
-    loop {
-        let value = machines.redis.command(&["GET", key]).await.unwrap();
-        if !value.is_empty() {
-            return serde_json::from_str(&value).unwrap_or_else(|error| panic!("{key}: {value}: {error}"));
-        }
-        assert!(Instant::now() < until, "nobody took {key}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let value = until(&format!("{key} is held"), async || {
+        Some(machines.redis.command(&["GET", key]).await.unwrap()).filter(|value| !value.is_empty())
+    })
+    .await;
+    serde_json::from_str(&value).unwrap_or_else(|error| panic!("{key}: {value}: {error}"))
 }
 
-pub(super) fn tells_its_holder(value: &Value) -> bool {
+pub(super) fn names_its_holder(value: &Value) -> bool {
     value["owner"].is_string() && value["token"].is_string() && value["fence"].as_u64().is_some()
 }
 
 /// The keys of `interlock locks inventory`.
 fn inventory() -> Vec<String> {
-    let told = Command::new(BINARY).args(["locks", "inventory", "--json"]).output().unwrap();
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    let rows = told["items"].as_array().unwrap();
+    let output = Command::new(BINARY).args(["locks", "inventory", "--json"]).output().unwrap();
+    let inventory: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = inventory["items"].as_array().unwrap();
     rows.iter().map(|row| row["key"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Whether `key` is one of the family `pattern`, in which `<…>` stands for a name.
-fn is_of(key: &str, pattern: &str) -> bool {
+/// Whether `key` matches `pattern`, in which `<…>` stands for a name.
+fn matches_pattern(key: &str, pattern: &str) -> bool {
     let mut rest = key;
     let mut parts = pattern.split('<').map(|part| part.split_once('>').map_or(part, |(_, rest)| rest));
     let Some(first) = parts.next() else { return false };
@@ -67,17 +63,17 @@ fn is_of(key: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn a_family_of_keys_is_told_by_its_pattern() {
-    assert!(is_of("cordum:reconciler:default", "cordum:reconciler:default"));
-    assert!(is_of("cordum:lock:{acme}:a/b", "cordum:lock:{<tenant>}:<resource>"));
-    assert!(is_of("cordum:wf:run:lock:1", "cordum:wf:run:lock:<run>"));
-    assert!(!is_of("cordum:wf:run:lock:", "cordum:wf:run:lock:<run>"));
-    assert!(!is_of("cordum:wf:run:admission:acme", "cordum:wf:run:lock:<run>"));
-    assert!(!is_of("cordum:lock:acme:a", "cordum:lock:{<tenant>}:<resource>"));
+fn a_key_matches_the_pattern_of_its_family() {
+    assert!(matches_pattern("cordum:reconciler:default", "cordum:reconciler:default"));
+    assert!(matches_pattern("cordum:lock:{acme}:a/b", "cordum:lock:{<tenant>}:<resource>"));
+    assert!(matches_pattern("cordum:wf:run:lock:1", "cordum:wf:run:lock:<run>"));
+    assert!(!matches_pattern("cordum:wf:run:lock:", "cordum:wf:run:lock:<run>"));
+    assert!(!matches_pattern("cordum:wf:run:admission:acme", "cordum:wf:run:lock:<run>"));
+    assert!(!matches_pattern("cordum:lock:acme:a", "cordum:lock:{<tenant>}:<resource>"));
 }
 
 #[tokio::test]
-async fn every_lock_that_is_taken_is_in_the_inventory_and_get_shows_its_holder() {
+async fn every_acquired_lock_is_in_the_inventory_and_names_its_holder_in_redis() {
     let machines = Machines::start(0).await;
     let monitor = Monitor::begin(machines.redis.port()).await;
     let machines = machines.with_replicas(2, &[&BUSY[..], &["--admission-strategy", "lock"]].concat());
@@ -96,7 +92,7 @@ async fn every_lock_that_is_taken_is_in_the_inventory_and_get_shows_its_holder()
     );
     for stage in STAGES {
         let held = shown(&machines, stage).await;
-        assert!(tells_its_holder(&held), "{stage}: {held}");
+        assert!(names_its_holder(&held), "{stage}: {held}");
     }
     caller.complete(&job, &json!({})).await.expect(200);
     caller.ended(&run).await;
@@ -104,14 +100,14 @@ async fn every_lock_that_is_taken_is_in_the_inventory_and_get_shows_its_holder()
     machines.redis.command(&["ECHO", "all-was-seen"]).await.unwrap();
     let writes = monitor.writes_until("all-was-seen").await;
     let patterns = inventory();
-    let is_known = |key: &&String| patterns.iter().any(|pattern| is_of(key, pattern));
+    let is_known = |key: &&String| patterns.iter().any(|pattern| matches_pattern(key, pattern));
     let keys: Vec<_> = writes.iter().map(|(key, _)| key).filter(|key| key.starts_with("cordum:")).collect();
     let unknown: Vec<_> = keys.iter().filter(|key| !is_known(key)).collect();
-    assert!(unknown.is_empty(), "taken and not in the inventory: {unknown:?}");
+    assert!(unknown.is_empty(), "acquired and not in the inventory: {unknown:?}");
     for pattern in &patterns {
-        assert!(keys.iter().any(|key| is_of(key, pattern)), "nobody has taken {pattern}");
+        assert!(keys.iter().any(|key| matches_pattern(key, pattern)), "{pattern} is never acquired");
     }
-    // A turn is over before anybody could look: what was written tells.
+    // A turn is too short to look at its lock, so this looks at what was written.
     let turn = writes.iter().find(|(key, _)| *key == format!("cordum:wf:run:lock:{run}")).unwrap();
-    assert!(tells_its_holder(&serde_json::from_str(&turn.1).unwrap()), "{}", turn.1);
+    assert!(names_its_holder(&serde_json::from_str(&turn.1).unwrap()), "{}", turn.1);
 }

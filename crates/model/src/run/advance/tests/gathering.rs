@@ -7,81 +7,81 @@ use serde_json::{Value, json};
 use super::super::super::InboxEvent;
 use super::super::super::gather::{only_writes_down, wait_for_more};
 use super::super::advance;
-use super::{Story, worker};
+use super::{TestRun, worker};
 use crate::job::JobOutcome;
 
 const LONGEST: Duration = Duration::from_millis(50);
 
-fn fan_out(items: usize) -> Story {
+fn fan_out(items: usize) -> TestRun {
     let steps = json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items"}, "after": {
         "type": "worker", "topic": "t", "depends_on": ["each"],
     }});
-    Story::of(&steps, json!({"items": vec![0; items]}))
+    TestRun::of(&steps, json!({"items": vec![0; items]}))
 }
 
-/// The results of the next so many jobs.
-fn results(story: &Story, count: usize) -> Vec<InboxEvent> {
-    let jobs = story.jobs.iter().take(count);
+/// The results of the next `count` jobs.
+fn results(test: &TestRun, count: usize) -> Vec<InboxEvent> {
+    let jobs = test.jobs.iter().take(count);
     let completed = || JobOutcome::Completed { output: json!({}) };
-    jobs.map(|job| InboxEvent::Job { job: job.id.clone(), outcome: completed(), at: story.now }).collect()
+    jobs.map(|job| InboxEvent::Job { job: job.id.clone(), outcome: completed(), at: test.now }).collect()
 }
 
-fn wait(story: &Story, inbox: &[InboxEvent], since: Duration) -> Option<Duration> {
-    wait_for_more((&story.run.head, &story.run.steps), inbox, story.now + since, LONGEST)
+fn wait(test: &TestRun, inbox: &[InboxEvent], since: Duration) -> Option<Duration> {
+    wait_for_more((&test.run.head, &test.run.steps), inbox, test.now + since, LONGEST)
 }
 
-fn writes_down(story: &Story, inbox: &[InboxEvent]) -> bool {
-    let turn = advance(&story.workflow, story.run.clone(), inbox, story.now).unwrap();
-    only_writes_down(story.status(), inbox, &turn)
-}
-
-#[test]
-fn turns_are_apart_by_what_the_jobs_that_are_out_are_worth() {
-    let story = fan_out(2_000);
-    let one = results(&story, 1);
-    assert_eq!(wait(&story, &one, Duration::ZERO), Some(LONGEST), "never longer");
-    assert_eq!(wait(&story, &one, Duration::from_millis(20)), Some(Duration::from_millis(30)));
-    let most = results(&story, 1_900);
-    assert_eq!(wait(&story, &most, Duration::ZERO), Some(Duration::from_millis(5)));
-    assert_eq!(wait(&story, &most, Duration::from_millis(5)), None);
+fn only_records(test: &TestRun, inbox: &[InboxEvent]) -> bool {
+    let turn = advance(&test.workflow, test.run.clone(), inbox, test.now).unwrap();
+    only_writes_down(test.status(), inbox, &turn)
 }
 
 #[test]
-fn a_result_after_a_silence_and_the_last_result_are_due_at_once() {
-    let story = fan_out(1_000);
-    assert_eq!(wait(&story, &results(&story, 1), LONGEST), None);
-    assert_eq!(wait(&story, &results(&story, 1_000), Duration::ZERO), None);
-    let alone = Story::of(&json!({"work": worker()}), json!({}));
+fn the_interval_between_turns_grows_with_the_open_jobs() {
+    let test = fan_out(2_000);
+    let one = results(&test, 1);
+    assert_eq!(wait(&test, &one, Duration::ZERO), Some(LONGEST), "never longer");
+    assert_eq!(wait(&test, &one, Duration::from_millis(20)), Some(Duration::from_millis(30)));
+    let most = results(&test, 1_900);
+    assert_eq!(wait(&test, &most, Duration::ZERO), Some(Duration::from_millis(5)));
+    assert_eq!(wait(&test, &most, Duration::from_millis(5)), None);
+}
+
+#[test]
+fn a_result_after_a_quiet_period_and_the_last_result_are_due_at_once() {
+    let test = fan_out(1_000);
+    assert_eq!(wait(&test, &results(&test, 1), LONGEST), None);
+    assert_eq!(wait(&test, &results(&test, 1_000), Duration::ZERO), None);
+    let alone = TestRun::of(&json!({"work": worker()}), json!({}));
     assert_eq!(wait(&alone, &results(&alone, 1), Duration::ZERO), None);
 }
 
 #[test]
-fn what_is_no_success_is_due_at_once() {
-    let story = fan_out(1_000);
+fn an_event_other_than_a_success_is_due_at_once() {
+    let test = fan_out(1_000);
     let failed = JobOutcome::Failed { error: "boom".to_owned(), retryable: true };
-    let failure = InboxEvent::Job { job: story.jobs[5].id.clone(), outcome: failed, at: story.now };
+    let failure = InboxEvent::Job { job: test.jobs[5].id.clone(), outcome: failed, at: test.now };
     for urgent in [failure, InboxEvent::Cancel { by: "ann".to_owned() }] {
-        let mut inbox = results(&story, 3);
+        let mut inbox = results(&test, 3);
         inbox.push(urgent);
-        assert_eq!(wait(&story, &inbox, Duration::ZERO), None);
+        assert_eq!(wait(&test, &inbox, Duration::ZERO), None);
     }
 }
 
 #[test]
-fn a_turn_that_lets_something_go_on_does_more_than_write_down() {
-    let story = fan_out(3);
-    assert!(writes_down(&story, &results(&story, 2)));
-    assert!(!writes_down(&story, &results(&story, 3)), "the next step begins");
-    let refills = |steps: Value| Story::of(&steps, json!({"items": [1, 2, 3]}));
+fn a_turn_that_begins_or_ends_something_does_not_wait() {
+    let test = fan_out(3);
+    assert!(only_records(&test, &results(&test, 2)));
+    assert!(!only_records(&test, &results(&test, 3)), "the next step begins");
+    let refills = |steps: Value| TestRun::of(&steps, json!({"items": [1, 2, 3]}));
     let narrow = refills(json!({"each": {
         "type": "worker", "topic": "t", "for_each": "input.items", "max_parallel": 2,
     }}));
-    assert!(!writes_down(&narrow, &results(&narrow, 1)), "the next item is dispatched");
+    assert!(!only_records(&narrow, &results(&narrow, 1)), "the next item is dispatched");
     let delayed = refills(json!({
         "one": worker(), "other": worker(), "wait": {"type": "delay", "delay_sec": 5, "depends_on": ["one"]},
     }));
-    assert!(!writes_down(&delayed, &results(&delayed, 1)), "a delay begins, though nothing is dispatched");
+    assert!(!only_records(&delayed, &results(&delayed, 1)), "a delay begins, though nothing is dispatched");
     let side_by_side = refills(json!({"one": worker(), "other": worker()}));
-    assert!(writes_down(&side_by_side, &results(&side_by_side, 1)));
-    assert!(!writes_down(&side_by_side, &results(&side_by_side, 2)), "the run ends");
+    assert!(only_records(&side_by_side, &results(&side_by_side, 1)));
+    assert!(!only_records(&side_by_side, &results(&side_by_side, 2)), "the run ends");
 }

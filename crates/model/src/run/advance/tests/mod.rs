@@ -1,4 +1,4 @@
-//! How runs go on, told as short stories.
+//! Scenarios of advancing a run.
 
 mod fan_out;
 mod gathering;
@@ -21,25 +21,25 @@ use crate::step::StepRun;
 use crate::workflow::{Workflow, WorkflowDocument};
 use crate::{RunId, StepKey, Timestamp};
 
-/// A run on its way, with the clock in the test's hand.
-struct Story {
+/// A run under test with a manual clock.
+struct TestRun {
     workflow: Workflow,
     run: Run,
     now: Timestamp,
     jobs: Vec<NewJob>,
     commands: Vec<Command>,
-    told: Vec<(EventKind, Option<String>)>,
+    events: Vec<(EventKind, Option<String>)>,
     rows_written: usize,
 }
 
-impl Story {
+impl TestRun {
     fn of(steps: &Value, input: Value) -> Self {
-        Self::of_document(&json!({"name": "story", "steps": steps}), input)
+        Self::of_document(&json!({"name": "test", "steps": steps}), input)
     }
 
     fn of_document(document: &Value, input: Value) -> Self {
         let document: WorkflowDocument = serde_json::from_value(document.clone()).unwrap();
-        let id: crate::WorkflowId = "story".parse().unwrap();
+        let id: crate::WorkflowId = "test".parse().unwrap();
         let workflow = Workflow::compile(id.clone(), 1, &document).unwrap();
         let now = Timestamp::from_millis(1_000_000);
         let run = RunId::new(now, [7; 10]);
@@ -55,19 +55,19 @@ impl Story {
             trace: None,
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
-        let (jobs, commands, told) = (Vec::new(), Vec::new(), Vec::new());
-        let mut story = Self { workflow, run, now, jobs, commands, told, rows_written: 0 };
-        story.go(&[]);
-        story
+        let (jobs, commands, events) = (Vec::new(), Vec::new(), Vec::new());
+        let mut test = Self { workflow, run, now, jobs, commands, events, rows_written: 0 };
+        test.turn(&[]);
+        test
     }
 
-    fn go(&mut self, inbox: &[InboxEvent]) {
+    fn turn(&mut self, inbox: &[InboxEvent]) {
         let advanced = advance(&self.workflow, self.run.clone(), inbox, self.now).unwrap();
         self.run = advanced.run;
         self.rows_written += advanced.changed.len();
-        let told =
+        let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
-        self.told.extend(told);
+        self.events.extend(events);
         for command in &advanced.commands {
             match command {
                 Command::Dispatch(job) => self.jobs.push(job.clone()),
@@ -80,13 +80,13 @@ impl Story {
 
     fn pass(&mut self, time: Duration) {
         self.now = self.now + time;
-        self.go(&[]);
+        self.turn(&[]);
     }
 
-    /// The oldest open job ends this way.
+    /// Reports this outcome for the oldest open job.
     fn report(&mut self, outcome: JobOutcome) -> NewJob {
         let job = self.jobs.remove(0);
-        self.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: job.id.clone(), outcome }]);
+        self.turn(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: job.id.clone(), outcome }]);
         job
     }
 
@@ -101,7 +101,7 @@ impl Story {
     fn decide(&mut self, verdict: Verdict) {
         let job = self.step("gate").job.clone().unwrap();
         let decision = Decision { verdict, by: "ann".to_owned(), reason: None };
-        self.go(&[InboxEvent::Approval { job, decision }]);
+        self.turn(&[InboxEvent::Approval { job, decision }]);
     }
 
     fn step(&self, key: &str) -> &StepRun {
@@ -112,8 +112,8 @@ impl Story {
         self.run.head.status
     }
 
-    fn has_told(&self, kind: EventKind) -> bool {
-        self.told.iter().any(|(told, _)| *told == kind)
+    fn has_event(&self, kind: EventKind) -> bool {
+        self.events.iter().any(|(found, _)| *found == kind)
     }
 }
 

@@ -1,42 +1,42 @@
-//! Dead letters that an operator retries.
+//! Retries of dead letters.
 
 use serde_json::json;
 
 use super::super::super::{InboxEvent, RunStatus};
 use super::super::{Command, LOSSES_MAX};
-use super::{Story, worker};
+use super::{TestRun, worker};
 use crate::dead_letter::DeadLetter;
 use crate::history::EventKind;
 use crate::job::JobOutcome;
 use crate::step::StepStatus;
 
-/// A step that was given up in a run that goes on, because somebody handles its failure.
-fn handled() -> Story {
+/// A run that continues after its step `a` fails, because `help` handles the failure.
+fn handled() -> TestRun {
     let steps = json!({
         "a": {"type": "worker", "topic": "t", "on_error": "help", "retry": {"max_retries": 1}},
         "help": {"type": "worker", "topic": "t"},
         "last": {"type": "worker", "topic": "t", "depends_on": ["a", "help"]},
     });
-    Story::of(&steps, json!({}))
+    TestRun::of(&steps, json!({}))
 }
 
-impl Story {
-    /// Loses the oldest open job until its step is given up.
+impl TestRun {
+    /// Loses the oldest open job until its step becomes a dead letter.
     fn lose_all(&mut self) -> DeadLetter {
         for _ in 0..LOSSES_MAX {
             let lost = self.jobs.remove(0);
-            self.go(&[InboxEvent::Job {
+            self.turn(&[InboxEvent::Job {
                 at: crate::Timestamp::ZERO,
                 job: lost.id.clone(),
                 outcome: JobOutcome::Lost,
             }]);
-            // What was dispatched for it stands at the end.
+            // The replacement job is last.
             let again = self.jobs.iter().position(|job| job.id.step == lost.id.step);
             if let Some(again) = again {
                 self.jobs.swap(0, again);
             }
         }
-        self.letters().pop().expect("the step was given up")
+        self.letters().pop().expect("the step is a dead letter")
     }
 
     fn letters(&self) -> Vec<DeadLetter> {
@@ -51,106 +51,110 @@ impl Story {
     }
 
     fn retry(&mut self, letter: &DeadLetter) {
-        self.go(&[InboxEvent::Retry { by: "ann".to_owned(), letter: Box::new(letter.clone()) }]);
+        self.turn(&[InboxEvent::Retry { by: "ann".to_owned(), letter: Box::new(letter.clone()) }]);
     }
 }
 
 #[test]
-fn a_step_that_was_given_up_gets_a_new_attempt_and_begins_to_count_anew() {
-    let mut story = handled();
-    let letter = story.lose_all();
-    assert_eq!((story.status(), story.step("a").status), (RunStatus::Running, StepStatus::Failed));
-    story.retry(&letter);
-    let step = story.step("a").clone();
+fn a_retried_step_gets_a_new_attempt_and_resets_its_counters() {
+    let mut test = handled();
+    let letter = test.lose_all();
+    assert_eq!((test.status(), test.step("a").status), (RunStatus::Running, StepStatus::Failed));
+    test.retry(&letter);
+    let step = test.step("a").clone();
     assert_eq!((step.status, step.attempts, step.losses, step.failures), (StepStatus::Running, 11, 0, 0));
     assert_eq!((step.completed_at, step.error), (None, None));
-    assert!(story.has_told(EventKind::StepRetried));
-    let again = story.jobs.iter().position(|job| job.id.step.to_string() == "a").expect("it is out again");
-    assert_eq!(story.jobs[again].id.attempt, 11);
-    let job = story.jobs.remove(again).id;
+    assert!(test.has_event(EventKind::StepRetried));
+    let again = test
+        .jobs
+        .iter()
+        .position(|job| job.id.step.to_string() == "a")
+        .expect("the step is dispatched again");
+    assert_eq!(test.jobs[again].id.attempt, 11);
+    let job = test.jobs.remove(again).id;
     let outcome = JobOutcome::Completed { output: json!(1) };
-    story.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job, outcome }]);
-    assert_eq!(story.step("a").status, StepStatus::Succeeded);
+    test.turn(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job, outcome }]);
+    assert_eq!(test.step("a").status, StepStatus::Succeeded);
 }
 
 #[test]
-fn a_retry_of_a_step_that_is_out_ends_that_dispatch_first() {
-    let mut story = handled();
-    let letter = DeadLetter { job: story.jobs[0].id.clone(), ..handled().lose_all() };
-    story.retry(&letter);
-    assert!(story.commands.contains(&Command::Revoke(letter.job.clone())));
-    assert_eq!(story.jobs.iter().map(|job| job.id.attempt).collect::<Vec<_>>(), [2]);
-    assert_eq!(story.step("a").status, StepStatus::Running);
+fn a_retry_of_a_dispatched_step_revokes_the_old_job() {
+    let mut test = handled();
+    let letter = DeadLetter { job: test.jobs[0].id.clone(), ..handled().lose_all() };
+    test.retry(&letter);
+    assert!(test.commands.contains(&Command::Revoke(letter.job.clone())));
+    assert_eq!(test.jobs.iter().map(|job| job.id.attempt).collect::<Vec<_>>(), [2]);
+    assert_eq!(test.step("a").status, StepStatus::Running);
 }
 
 #[test]
-fn a_retry_of_a_step_that_waits_for_its_next_try_does_not_wait() {
-    let mut story = handled();
-    let letter = DeadLetter { job: story.jobs[0].id.clone(), ..handled().lose_all() };
-    story.fail(true);
-    assert!(story.step("a").wake_at.is_some() && story.jobs.is_empty());
-    story.retry(&letter);
-    assert_eq!((story.step("a").wake_at, story.step("a").failures, story.jobs.len()), (None, 0, 1));
+fn a_retry_skips_the_backoff_of_the_step() {
+    let mut test = handled();
+    let letter = DeadLetter { job: test.jobs[0].id.clone(), ..handled().lose_all() };
+    test.fail(true);
+    assert!(test.step("a").wake_at.is_some() && test.jobs.is_empty());
+    test.retry(&letter);
+    assert_eq!((test.step("a").wake_at, test.step("a").failures, test.jobs.len()), (None, 0, 1));
 }
 
 #[test]
-fn a_retry_of_what_has_succeeded_is_nothing() {
-    let mut story = handled();
-    let letter = DeadLetter { job: story.jobs[0].id.clone(), ..handled().lose_all() };
-    story.complete(json!(1));
-    let (before, told) = (story.run.clone(), story.told.len());
-    story.retry(&letter);
-    assert_eq!((story.run, story.told.len()), (before, told));
+fn a_retry_of_a_succeeded_step_does_nothing() {
+    let mut test = handled();
+    let letter = DeadLetter { job: test.jobs[0].id.clone(), ..handled().lose_all() };
+    test.complete(json!(1));
+    let (before, events) = (test.run.clone(), test.events.len());
+    test.retry(&letter);
+    assert_eq!((test.run, test.events.len()), (before, events));
 }
 
 #[test]
-fn a_letter_whose_run_ended_before_it_was_retried_is_kept() {
-    let mut story = Story::of(&json!({"a": worker()}), json!({}));
-    let letter = story.lose_all();
-    assert_eq!(story.status(), RunStatus::Failed);
-    story.commands.clear();
-    story.retry(&letter);
-    assert_eq!(story.commands, [Command::BuryJob(letter)]);
-    assert_eq!(story.status(), RunStatus::Failed);
+fn a_letter_of_an_ended_run_is_kept() {
+    let mut test = TestRun::of(&json!({"a": worker()}), json!({}));
+    let letter = test.lose_all();
+    assert_eq!(test.status(), RunStatus::Failed);
+    test.commands.clear();
+    test.retry(&letter);
+    assert_eq!(test.commands, [Command::BuryJob(letter)]);
+    assert_eq!(test.status(), RunStatus::Failed);
 }
 
 #[test]
-fn an_item_that_is_retried_takes_its_step_and_its_siblings_with_it() {
+fn retrying_an_item_reopens_its_step_and_its_siblings() {
     let steps = json!({
         "a": {"type": "worker", "topic": "t", "for_each": "[1, 2, 3, 4]", "max_parallel": 2, "on_error": "help"},
         "help": {"type": "worker", "topic": "t"},
     });
-    let mut story = Story::of(&steps, json!({}));
-    story.complete(json!("one"));
-    let letter = story.lose_all();
-    assert_eq!(story.step("a").status, StepStatus::Failed);
-    assert_eq!(story.step("a[3]").status, StepStatus::Cancelled);
-    story.jobs.retain(|job| job.id.step.to_string() != "help");
-    assert!(story.jobs.is_empty());
-    story.retry(&letter);
-    assert_eq!(story.step("a").status, StepStatus::Running);
+    let mut test = TestRun::of(&steps, json!({}));
+    test.complete(json!("one"));
+    let letter = test.lose_all();
+    assert_eq!(test.step("a").status, StepStatus::Failed);
+    assert_eq!(test.step("a[3]").status, StepStatus::Cancelled);
+    test.jobs.retain(|job| job.id.step.to_string() != "help");
+    assert!(test.jobs.is_empty());
+    test.retry(&letter);
+    assert_eq!(test.step("a").status, StepStatus::Running);
     assert_eq!(
-        (story.step("a[0]").status, story.step("a[3]").status),
+        (test.step("a[0]").status, test.step("a[3]").status),
         (StepStatus::Succeeded, StepStatus::Pending)
     );
-    assert_eq!(story.jobs.len(), 2, "no more at once than before");
+    assert_eq!(test.jobs.len(), 2, "the limit of parallel items still applies");
     for output in ["two", "three", "four"] {
-        story.complete(json!(output));
+        test.complete(json!(output));
     }
-    assert_eq!(story.step("a").output, Some(json!(["one", "two", "three", "four"])));
+    assert_eq!(test.step("a").output, Some(json!(["one", "two", "three", "four"])));
 }
 
 #[test]
-fn a_letter_whose_step_was_denied_meanwhile_comes_back_and_the_run_goes_on() {
+fn a_letter_of_a_denied_step_is_kept_and_the_run_continues() {
     let steps = json!({
         "each": {"type": "worker", "topic": "t", "for_each": "input.items", "on_error": "help"},
         "help": worker(),
     });
-    let mut story = Story::of(&steps, json!({"items": [1, 2]}));
-    let (given_up, denied) = (story.jobs[0].id.clone(), story.jobs[1].id.clone());
+    let mut test = TestRun::of(&steps, json!({"items": [1, 2]}));
+    let (given_up, denied) = (test.jobs[0].id.clone(), test.jobs[1].id.clone());
     let outcome = JobOutcome::Denied { reason: "no".to_owned() };
-    story.go(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: denied, outcome }]);
-    assert_eq!((story.status(), story.step("each").status), (RunStatus::Running, StepStatus::Denied));
+    test.turn(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job: denied, outcome }]);
+    assert_eq!((test.status(), test.step("each").status), (RunStatus::Running, StepStatus::Denied));
     let letter = DeadLetter {
         job: given_up,
         topic: None,
@@ -161,7 +165,7 @@ fn a_letter_whose_step_was_denied_meanwhile_comes_back_and_the_run_goes_on() {
         buried_at: crate::Timestamp::ZERO,
         result: None,
     };
-    story.retry(&letter);
-    assert_eq!(story.letters(), [letter]);
-    assert_eq!(story.status(), RunStatus::Running);
+    test.retry(&letter);
+    assert_eq!(test.letters(), [letter]);
+    assert_eq!(test.status(), RunStatus::Running);
 }

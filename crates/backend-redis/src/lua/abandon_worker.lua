@@ -1,0 +1,22 @@
+-- needs: losses, order
+-- Ends what an offline worker still holds. Its leases are found by looking through the tenant's: workers go offline
+-- seldom, and an index would cost every claim.
+local function held_by_worker()
+  local held = {}
+  for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
+    if redis.call('HGET', key('wf:job', job), 'worker') == call.worker then
+      held[#held + 1] = job
+    end
+  end
+  table.sort(held, precedes)
+  for index = #held, call.limit + 1, -1 do
+    held[index] = nil
+  end
+  return held
+end
+
+local lost = given_before('losses')
+if not lost then
+  lost = lose(held_by_worker())
+end
+return answer({ lost = lost })

@@ -1,0 +1,24 @@
+-- needs: inbox, given
+-- The deferred results that are due. They are due again when their delivery is no longer in progress.
+local jobs = given_before('put_off')
+if not jobs then
+  jobs = redis.call('ZRANGEBYSCORE', key('wf:put_off'), '-inf', integer(now), 'LIMIT', 0, call.limit)
+  remember_given('put_off', jobs)
+end
+local results, bytes = {}, 0
+for _, job in ipairs(jobs) do
+  -- What does not fit into the answer is due as before.
+  if bytes > answer_bytes_max then
+    break
+  end
+  local found = read_fields(key('wf:job', job), 'put_off', 'fence', 'put_off_deliveries', 'put_off_since')
+  if found.put_off then
+    bytes = bytes + #found.put_off
+    redis.call('ZADD', key('wf:put_off'), integer(now + call.in_progress), job)
+    results[#results + 1] = { job = job, fence = found.fence, event = outcome_at('0', found.put_off),
+      deliveries = found.put_off_deliveries, waited = math.max(now - tonumber(found.put_off_since), 0) }
+  else
+    redis.call('ZREM', key('wf:put_off'), job)
+  end
+end
+return answer({ results = results })

@@ -1,0 +1,26 @@
+-- needs: given
+-- The held jobs that are due. They are due again when the decision about them is no longer in progress.
+local jobs = given_before('held')
+if not jobs then
+  jobs = redis.call('ZRANGEBYSCORE', key('wf:held'), '-inf', integer(now + call.ahead), 'LIMIT', 0, call.limit)
+  remember_given('held', jobs)
+end
+local acquired, bytes = {}, 0
+for _, job in ipairs(jobs) do
+  -- What does not fit into the answer is due as before.
+  if bytes > answer_bytes_max then
+    break
+  end
+  local hash = key('wf:job', job)
+  local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks')
+  if found.job and found.held and found.held ~= 'approval' then
+    bytes = bytes + #found.job
+    found.held_until = integer(now + call.in_progress)
+    redis.call('ZADD', key('wf:held'), found.held_until, job)
+    redis.call('HSET', hash, 'held_until', found.held_until)
+    acquired[#acquired + 1] = found
+  else
+    redis.call('ZREM', key('wf:held'), job)
+  end
+end
+return answer({ now = now, jobs = acquired })

@@ -1,2 +1,0 @@
-bury()
-return { 'ok' }

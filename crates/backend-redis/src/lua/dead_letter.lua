@@ -1,5 +1,0 @@
-local letter = redis.call('HGET', key('wf:dead_letters'), argument())
-if not letter then
-  return { 'missing' }
-end
-return { 'ok', letter }

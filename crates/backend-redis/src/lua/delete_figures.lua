@@ -1,0 +1,2 @@
+redis.call('DEL', key('sys:contention:figures', call.rollout))
+return answer()

@@ -1,0 +1,2 @@
+-- needs: rule_pages, lock_rules
+return inspect_page()

@@ -1,0 +1,1 @@
+return answer({ keys = redis.call('HVALS', key('sys:keys')) })

@@ -1,0 +1,3 @@
+-- needs: job_view
+local view = view_job(call.job)
+return answer(view.job and view)

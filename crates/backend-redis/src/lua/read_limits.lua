@@ -1,0 +1,1 @@
+return answer(read_fields(key(call.name), 'runs_max', 'key_retention_ms', 'revision'))

@@ -1,0 +1,11 @@
+-- needs: run_lock
+-- Whether a run waits for the engine, and which instance holds it. A foreign lock has no name and no end.
+local lock = read_lock(call.run)
+local is_held = lock and lock.expires_at > now
+return answer({
+  now = now,
+  is_ready = redis.call('ZSCORE', key('wf:ready'), call.run) ~= false,
+  is_held = is_held,
+  holder = is_held and lock.owner,
+  ['until'] = is_held and lock.expires_at < math.huge and lock.expires_at,
+})

@@ -1,0 +1,1 @@
+return answer({ snapshot = redis.call('GET', call.name) })

@@ -1,0 +1,2 @@
+-- needs: repairs, lock_rules
+return repair_all()

@@ -1,0 +1,26 @@
+-- needs: inbox, jobs
+-- Records a verdict and posts it to the run's inbox. The first verdict counts.
+local job, verdict = call.job, call.verdict
+local hash = key('wf:approval', job)
+local found = read_fields(hash, 'verdict', 'state')
+if not found.verdict then
+  return missing()
+end
+if found.verdict == verdict then
+  return answer({ outcome = 'already' })
+end
+if found.verdict ~= 'open' then
+  return answer({ outcome = 'otherwise', state = found.state })
+end
+-- A dispatch that waits for this verdict goes to its queue, or ends, with it.
+local is_held = redis.call('HEXISTS', key('wf:job', job), 'held') == 1
+if is_held and verdict == 'approved' then
+  unhold(job)
+  enqueue(job)
+elseif is_held then
+  end_job(job, 'denied')
+end
+redis.call('HSET', hash, 'state', call.state, 'verdict', verdict)
+redis.call('ZREM', key('wf:approvals:open'), job)
+post(call.run, call.event)
+return answer({ outcome = 'recorded' })

@@ -1,7 +1,0 @@
--- Turns timers that are due into ready marks.
-local due = redis.call('ZRANGEBYSCORE', key('wf:timers'), '-inf', integer(now), 'LIMIT', 0, argument())
-for _, run in ipairs(due) do
-  redis.call('ZREM', key('wf:timers'), run)
-  redis.call('ZADD', key('wf:ready'), 0, run)
-end
-return { 'ok', integer(#due) }

@@ -1,0 +1,86 @@
+-- needs: inbox, jobs
+-- Does with a held job what was decided. The first decision that ends the hold counts.
+local job, run = call.job, call.run
+local hash = key('wf:job', job)
+local before = read_fields(hash, 'held', 'settled_request', 'settled_as', 'settled_until')
+if is_repeat and before.settled_request == request then
+  -- It was done, and only its answer was lost.
+  return answer({ outcome = before.settled_as, ['until'] = before.settled_until })
+end
+if not before.held or before.held == 'approval' then
+  return answer({ outcome = 'not_held' })
+end
+
+local function append_event(event)
+  redis.call('RPUSH', key('wf:timeline', run), at_time(event, now))
+end
+
+local function release()
+  unhold(job)
+  enqueue(job)
+  if call.released then
+    append_event(call.released)
+  end
+  return 'released', ''
+end
+
+local function wait(reason, until_time)
+  if reason ~= before.held then
+    append_event(call.event)
+  end
+  write_hold(job, reason, call.detail, until_time)
+  return 'waiting', integer(until_time)
+end
+
+-- Counts one more dispatch of the rule. If the period is full: when one with room begins.
+local function count(dispatches, period)
+  local throttle = key('wf:throttle', call.rule)
+  local known = read_fields(throttle, 'began', 'count', 'refused')
+  local began, so_far, refused = now, 0, 0
+  if known.began and now < tonumber(known.began) + period then
+    began, so_far, refused = tonumber(known.began), tonumber(known.count), tonumber(known.refused or 0)
+  end
+  local next_period
+  if so_far < dispatches then
+    so_far = so_far + 1
+  else
+    -- Each period has room for `dispatches`: those that wait are spread over the periods to come.
+    next_period = began + period * (1 + math.floor(refused / dispatches))
+    refused = refused + 1
+  end
+  redis.call('HSET', throttle, 'began', integer(began), 'count', integer(so_far), 'refused', integer(refused))
+  -- By the server's own clock, which may be another; what has expired is not counted anyway.
+  redis.call('PEXPIRE', throttle, integer(period * 2 + 60000))
+  return next_period
+end
+
+local decisions = { release = release }
+
+function decisions.release_within()
+  local next_period = count(call.dispatches, call.period)
+  if next_period then
+    return wait('policy_throttled', next_period)
+  end
+  return release()
+end
+
+function decisions.deny()
+  end_job(job, 'denied')
+  post(run, outcome_now(call.event))
+  return 'denied', ''
+end
+
+function decisions.wait()
+  return wait(call.reason, now + call.wait)
+end
+
+function decisions.ask()
+  open_approval(run, call.approval)
+  write_hold(job, 'approval', call.detail, nil)
+  post(run, call.event)
+  return 'asked', ''
+end
+
+local outcome, until_time = decisions[call.decision]()
+redis.call('HSET', hash, 'settled_request', request, 'settled_as', outcome, 'settled_until', until_time)
+return answer({ outcome = outcome, ['until'] = until_time })

@@ -1,1 +1,0 @@
-return { 'ok', redis.call('GET', argument()) }

@@ -1,0 +1,192 @@
+//! Shared pieces of Lua. Each script, and each piece, names those that it needs in its first line:
+//! `-- needs: fence, queue`.
+
+macro_rules! pieces {
+    ($($name:literal),* $(,)?) => {
+        /// Every piece by its name.
+        const PIECES: &[(&str, &str)] = &[$(($name, include_str!(concat!("lua/shared/", $name, ".lua")))),*];
+    };
+}
+
+pieces! {
+    "acquire",
+    "admission_lock",
+    "append",
+    "approval_rules",
+    "call",
+    "contradiction",
+    "damage_rules",
+    "dead_letters",
+    "failures",
+    "fence",
+    "given",
+    "idempotency",
+    "inbox",
+    "inspection",
+    "job_lock",
+    "job_rows",
+    "job_rules",
+    "job_view",
+    "jobs",
+    "key_rules",
+    "lease_check",
+    "lock_record",
+    "lock_rules",
+    "lock_view",
+    "locks",
+    "losses",
+    "order",
+    "page",
+    "queue",
+    "registry",
+    "repairs",
+    "rule_pages",
+    "run_lock",
+    "run_rules",
+    "slots",
+    "status",
+    "step_rules",
+    "usage",
+    "visible",
+    "workflows",
+}
+
+/// The script with all pieces that it needs before it, each once and after those that it needs itself.
+pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
+    let mut parts = Vec::new();
+    add_piece("call", &mut parts)?;
+    for need in needs(script) {
+        add_piece(need, &mut parts)?;
+    }
+    parts.push(script);
+    Ok(parts.join("\n"))
+}
+
+fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {
+    let piece = PIECES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let piece = piece.ok_or_else(|| format!("needs {name}, which is no shared piece"))?;
+    if !parts.contains(&piece) {
+        for need in needs(piece) {
+            add_piece(need, parts)?;
+        }
+        parts.push(piece);
+    }
+    Ok(())
+}
+
+fn needs(text: &'static str) -> impl Iterator<Item = &'static str> {
+    let line = text.lines().next().and_then(|line| line.strip_prefix("-- needs: "));
+    line.into_iter().flat_map(|line| line.split(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// Scripts that belong to no verb.
+    const HELPERS: [&str; 5] = ["inspect_documents", "inspect_locks", "pulse", "repair_locks", "rhythms"];
+
+    /// Verbs without a script of their own: they use another verb's, or none.
+    const WITHOUT_SCRIPT: [&str; 3] = ["force_release_lock", "list_tenants", "read_effective_limits"];
+
+    fn files(folder: &str) -> Vec<(String, &'static str)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lua").join(folder);
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let lua = files.filter(|file: &PathBuf| file.extension().is_some_and(|extension| extension == "lua"));
+        let read = |file: PathBuf| {
+            let text: &'static str = fs::read_to_string(&file).unwrap().leak();
+            (file.file_stem().unwrap().to_str().unwrap().to_owned(), text)
+        };
+        lua.map(read).collect()
+    }
+
+    fn is_word(character: char) -> bool {
+        character.is_alphanumeric() || character == '_'
+    }
+
+    fn mentions(text: &str, name: &str) -> bool {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+        code.flat_map(|line| line.split(|character| !is_word(character))).any(|word| word == name)
+    }
+
+    /// Whether it calls a function of this name. Fields of tables may have the same names.
+    fn calls(text: &str, name: &str) -> bool {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("--"));
+        let is_call =
+            |line: &str, at: usize| !line[..at].ends_with(|before| is_word(before) || before == '.');
+        let call = format!("{name}(");
+        code.into_iter().any(|line| line.match_indices(&call).any(|(at, _)| is_call(line, at)))
+    }
+
+    /// What the top level of a piece defines.
+    fn definitions(piece: &str) -> BTreeSet<&str> {
+        let mut found = BTreeSet::new();
+        for line in piece.lines() {
+            if let Some(rest) = line.strip_prefix("local function ") {
+                found.extend(rest.split('(').next());
+            } else if let Some(rest) = line.strip_prefix("local ") {
+                found.extend(
+                    rest.split('=').next().into_iter().flat_map(|names| names.split(", ")).map(str::trim),
+                );
+            }
+        }
+        found
+    }
+
+    /// A piece of rules is used by its entries in the table of all rules.
+    fn is_rules(name: &str) -> bool {
+        name.ends_with("_rules")
+    }
+
+    #[test]
+    fn every_verb_has_a_script_of_its_name_and_every_script_a_verb() {
+        let scripts: BTreeSet<String> = files("").into_iter().map(|(name, _)| name).collect();
+        let verbs = interlock_backend::verbs::NAMES.iter().filter(|name| !WITHOUT_SCRIPT.contains(name));
+        let expected: BTreeSet<String> = verbs.chain(&HELPERS).map(|name| (*name).to_owned()).collect();
+        assert_eq!(scripts, expected);
+    }
+
+    #[test]
+    fn every_piece_is_known_and_needed() {
+        let pieces = files("shared");
+        let known: BTreeSet<&str> = PIECES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(pieces.iter().map(|(name, _)| name.as_str()).collect::<BTreeSet<_>>(), known);
+        let all: Vec<_> = files("").into_iter().chain(pieces).collect();
+        let needed: BTreeSet<&str> = all.iter().flat_map(|(_, text)| needs(text)).chain(["call"]).collect();
+        assert_eq!(needed, known);
+    }
+
+    #[test]
+    fn every_file_needs_what_it_uses_and_uses_what_it_needs() {
+        for (name, text) in files("").into_iter().chain(files("shared")) {
+            let assembled = assemble(text).unwrap_or_else(|error| panic!("{name}.lua {error}"));
+            let declared: BTreeSet<&str> = needs(text).collect();
+            let own = definitions(text);
+            for (piece, piece_text) in PIECES.iter().filter(|(piece, _)| *piece != "call") {
+                let defined = definitions(piece_text);
+                let is_used = defined.iter().any(|defined| mentions(text, defined));
+                if declared.contains(piece) {
+                    assert!(is_used || is_rules(piece), "{name}.lua needs {piece} and uses nothing of it");
+                } else if name != *piece {
+                    // Functions only: other names of a piece are plain words that a file may use for itself.
+                    let function =
+                        |defined: &&&str| piece_text.contains(&format!("local function {defined}("));
+                    let missing = defined.iter().filter(function).find(|defined| {
+                        calls(text, defined) && !own.contains(**defined) && !assembled.contains(piece_text)
+                    });
+                    assert_eq!(missing, None, "{name}.lua uses this of {piece} and does not need it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_piece_is_an_error() {
+        assert!(assemble("-- needs: fence, nonsense\nreturn answer()").is_err());
+        assert!(assemble("-- needs: fence\nreturn answer()").is_ok());
+    }
+}

@@ -1,0 +1,47 @@
+//! API keys.
+
+use interlock_model::Timestamp;
+
+use super::store::{Decide, Look};
+use super::tables::{Changes, Decided, Decision, Pick, Table, View, parse};
+use crate::StoreError;
+use crate::keys::{ApiKey, KEYS_MAX};
+use crate::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
+
+impl Decide for CreateApiKey {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<ApiKey> {
+        let id = &self.key.id;
+        if view.get(Table::ApiKeys, id.as_str())?.is_some() {
+            return Err(StoreError::Conflict(format!("there is a key {id} already")));
+        }
+        if all(view)?.len() >= KEYS_MAX {
+            return Err(StoreError::Conflict(format!("there are {KEYS_MAX} keys; revoke one first")));
+        }
+        let key = ApiKey { created_at: now, ..self.key.clone() };
+        let mut changes = Changes::default();
+        changes.put(Table::ApiKeys, id.as_str(), &key);
+        Ok(Decision { answer: key, changes })
+    }
+}
+
+impl Decide for RevokeApiKey {
+    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
+        if view.get(Table::ApiKeys, self.id.as_str())?.is_none() {
+            return Err(StoreError::not_found("key", &self.id));
+        }
+        let mut changes = Changes::default();
+        changes.delete(Table::ApiKeys, self.id.as_str());
+        Ok(Decision { answer: (), changes })
+    }
+}
+
+fn all(view: &dyn View) -> Result<Vec<ApiKey>, StoreError> {
+    let rows = view.scan(Table::ApiKeys, "", "~", Pick::First(KEYS_MAX))?;
+    rows.iter().map(|row| parse(Table::ApiKeys, &row.key, &row.value)).collect()
+}
+
+impl Look for ListApiKeys {
+    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Vec<ApiKey>, StoreError> {
+        all(view)
+    }
+}

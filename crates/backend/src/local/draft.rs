@@ -1,0 +1,91 @@
+//! A decision about one tenant, in the making.
+
+use interlock_model::tenant::Tenant;
+use interlock_model::{Fence, TenantId, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::tables::{Changes, Decision, Pick, Row, Table, View, read, scan_prefix};
+use super::{rows, slots};
+use crate::StoreError;
+
+/// What a decision reads, the time, and what it wants written so far. The files of the nouns add what can be done with
+/// theirs.
+pub(super) struct Draft<'a> {
+    pub(super) view: &'a dyn View,
+    pub(super) now: Timestamp,
+    pub(super) id: &'a TenantId,
+    pub(super) changes: Changes,
+    tenant: Option<Loaded>,
+}
+
+struct Loaded {
+    row: Tenant,
+    before: Tenant,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(view: &'a dyn View, now: Timestamp, id: &'a TenantId) -> Self {
+        Self { view, now, id, changes: Changes::default(), tenant: None }
+    }
+
+    pub(super) fn has(&self, table: Table, key: &str) -> Result<bool, StoreError> {
+        Ok(self.view.get(table, key)?.is_some())
+    }
+
+    pub(super) fn read<T: DeserializeOwned>(&self, table: Table, key: &str) -> Result<Option<T>, StoreError> {
+        read(self.view, table, key)
+    }
+
+    pub(super) fn scan_tenant(&self, table: Table, pick: Pick) -> Result<Vec<Row>, StoreError> {
+        scan_prefix(self.view, table, &rows::of_tenant(self.id), pick)
+    }
+
+    /// Rows of a time-ordered table that are due by `time`.
+    pub(super) fn due(&self, table: Table, time: Timestamp, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.view.scan(table, &rows::of_tenant(self.id), &rows::after(self.id, time), Pick::First(limit))
+    }
+
+    pub(super) fn put(&mut self, table: Table, key: impl Into<String>, value: &impl Serialize) {
+        self.changes.put(table, key, value);
+    }
+
+    pub(super) fn mark(&mut self, table: Table, key: impl Into<String>) {
+        self.changes.mark(table, key);
+    }
+
+    pub(super) fn delete(&mut self, table: Table, key: impl Into<String>) {
+        self.changes.delete(table, key);
+    }
+
+    pub(super) fn delete_all(&mut self, table: Table, keys: impl IntoIterator<Item = String>) {
+        keys.into_iter().for_each(|key| self.delete(table, key));
+    }
+
+    /// The tenant's own row. What is changed in it is written with the answer.
+    pub(super) fn tenant(&mut self) -> Result<&mut Tenant, StoreError> {
+        if self.tenant.is_none() {
+            let row = slots::tenant(self.view, self.id)?;
+            self.tenant = Some(Loaded { before: row.clone(), row });
+        }
+        Ok(&mut self.tenant.as_mut().expect("it was just loaded").row)
+    }
+
+    pub(super) fn mint_fence(&mut self) -> Result<Fence, StoreError> {
+        let now = self.now;
+        Ok(self.tenant()?.mint_fence(now))
+    }
+
+    pub(super) fn into_changes(mut self) -> Changes {
+        if let Some(Loaded { row, before }) = self.tenant
+            && row != before
+        {
+            self.changes.put(Table::Tenants, self.id.as_str(), &row);
+        }
+        self.changes
+    }
+
+    pub(super) fn answer<R>(self, answer: R) -> Decision<R> {
+        Decision { answer, changes: self.into_changes() }
+    }
+}

@@ -1,0 +1,128 @@
+//! The one list of all verbs. What is written once over all of them (dispatch in the backends, fault injection, the
+//! simulation's checks, the comparison with memory) is generated from it, so that a verb left out does not compile.
+
+use std::fmt::Debug;
+
+pub use crate::approvals::{ListApprovals, ResolveApproval};
+pub use crate::dead_letters::{
+    AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
+};
+pub use crate::deliveries::{AcquireDeferredResults, DeferResult, DeliverResult};
+pub use crate::documents::{DeleteFigures, ReadDocument, ReadFigures, SaveDocument, SaveFigures};
+pub use crate::history::ReadTimeline;
+pub use crate::inspection::{Inspect, Repair};
+pub use crate::jobs::{
+    AbandonWorker, CancelJob, Claim, CountJobsBefore, ExpireLeases, ExtendJobLease, ListJobs, ReadJob,
+    RecordProgress, RecordResult,
+};
+pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey};
+pub use crate::locks::{
+    AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
+};
+pub use crate::policy_holds::{AcquireHeldJobs, SettleHeldJob};
+pub use crate::reconcile::{ListExpiredLeases, RepairSlots, RequeueJobs, Retire};
+pub use crate::registry::{
+    DrainNatsWorker, ForgetNatsWorker, ReadRegistry, ReadSnapshot, RecordBeat, RegisterNatsWorker,
+    SaveSnapshot,
+};
+pub use crate::reservations::{CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
+pub use crate::runs::{
+    AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
+    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun, RequestCancel,
+};
+pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
+use crate::verb::Verb;
+pub use crate::workers::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
+pub use crate::workflows::{DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow};
+
+/// Calls the macro `$then` with `$arguments` and every verb.
+#[macro_export]
+macro_rules! for_each_verb {
+    ($then:ident! $arguments:tt) => {
+        $then! { $arguments
+            reads {
+                CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, ListActiveRuns, ListApiKeys,
+                ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns,
+                ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
+                ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,
+                ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion
+            }
+            writes {
+                AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
+                AddDeadLetter, Admit, CancelJob, Claim, Commit, CreateApiKey, DeferResult, DeleteDeadLetter,
+                DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases,
+                ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
+                RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,
+                ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs, ReserveIdempotencyKey,
+                ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, SaveDocument, SaveFigures, SaveSnapshot,
+                SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
+            }
+        }
+    };
+}
+
+macro_rules! erase {
+    (() reads { $($read:ident),* } writes { $($write:ident),* }) => {
+        /// A request to any verb.
+        #[derive(Debug, Clone)]
+        pub enum Request {
+            $($read($read),)*
+            $($write($write),)*
+        }
+
+        /// The answer of any verb.
+        #[derive(Debug, PartialEq)]
+        pub enum Answer {
+            $($read(<$read as Verb>::Answer),)*
+            $($write(<$write as Verb>::Answer),)*
+        }
+
+        impl Request {
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$read(_) => $read::NAME,)*
+                    $(Self::$write(_) => $write::NAME,)*
+                }
+            }
+
+            #[must_use]
+            pub fn action(&self) -> &'static str {
+                match self {
+                    $(Self::$read(_) => $read::ACTION,)*
+                    $(Self::$write(_) => $write::ACTION,)*
+                }
+            }
+
+            #[must_use]
+            pub fn writes(&self) -> bool {
+                match self {
+                    $(Self::$read(_) => $read::WRITES,)*
+                    $(Self::$write(_) => $write::WRITES,)*
+                }
+            }
+        }
+
+        impl Answer {
+            /// The answer alone, as it would be printed without its verb.
+            #[must_use]
+            pub fn value(&self) -> &dyn Debug {
+                match self {
+                    $(Self::$read(answer) => answer,)*
+                    $(Self::$write(answer) => answer,)*
+                }
+            }
+        }
+
+        /// The name of every verb.
+        pub const NAMES: &[&str] = &[$($read::NAME,)* $($write::NAME),*];
+
+        /// The name of every verb that writes.
+        pub const WRITE_NAMES: &[&str] = &[$($write::NAME),*];
+
+        // The list and the declarations agree on which verbs write.
+        const _: () = { $(assert!(!$read::WRITES);)* $(assert!($write::WRITES);)* };
+    };
+}
+
+for_each_verb!(erase!());

@@ -1,0 +1,74 @@
+//! What operators write down: workflows, and what tenants may use.
+
+use std::sync::Arc;
+
+use interlock_backend::tenants::LimitScope;
+use interlock_backend::verbs::{DeleteWorkflow, SaveWorkflow, SetLimits};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::limit::Limits;
+use interlock_model::workflow::{InvalidWorkflow, Workflow, WorkflowDocument};
+use interlock_model::{TenantId, WorkflowId};
+
+use crate::process::Process;
+
+/// Why a document was not saved.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    #[error(transparent)]
+    Invalid(#[from] InvalidWorkflow),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Saves and deletes documents, and wakes the replicas that keep copies of them.
+pub struct Documents {
+    process: Arc<Process>,
+}
+
+impl Documents {
+    #[must_use]
+    pub fn new(process: Arc<Process>) -> Self {
+        Self { process }
+    }
+
+    /// Checks the document and keeps it as the next version of its workflow. A document without an id gets one.
+    pub async fn save_workflow(
+        &self,
+        tenant: &TenantId,
+        document: WorkflowDocument,
+    ) -> Result<(WorkflowId, u32), SaveError> {
+        let id = match &document.id {
+            Some(id) => id.clone(),
+            None => self
+                .process
+                .identity
+                .run_id(self.process.now())
+                .to_string()
+                .parse()
+                .expect("a run id makes a name"),
+        };
+        let document = WorkflowDocument { id: Some(id.clone()), ..document };
+        Workflow::compile(id.clone(), 0, &document)?;
+        let save = SaveWorkflow { tenant: tenant.clone(), id: id.clone(), document };
+        let version = self.process.store.call(save).await?;
+        self.process.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
+        Ok((id, version))
+    }
+
+    /// Refuses new starts. Runs that have begun go on with their version.
+    pub async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
+        self.process.store.call(DeleteWorkflow { tenant: tenant.clone(), id: id.clone() }).await?;
+        self.process.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
+        Ok(())
+    }
+
+    /// Replaces what is written for the scope. A tenant's own limit is in force everywhere with the answer; the
+    /// system's, which other processes may keep, within a second.
+    pub async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
+        let revision = self.process.store.call(SetLimits { scope: scope.clone(), limits }).await?;
+        if *scope == LimitScope::System {
+            self.process.wake(Wake::LimitsChanged);
+        }
+        Ok(revision)
+    }
+}

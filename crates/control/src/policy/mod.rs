@@ -1,0 +1,89 @@
+//! Decides about held jobs: by rules at once, by asking a service otherwise.
+
+mod explain;
+mod judge;
+mod service;
+mod settling;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use interlock_model::TenantId;
+use interlock_model::dispatch_policy::Breaker;
+use tokio::sync::Semaphore;
+
+use crate::dispatch_policy::DispatchPolicy;
+use crate::process::Process;
+pub use explain::{ExplainTarget, PolicyExplanation, RuleCheck, ServiceHealth};
+pub use judge::Judgement;
+pub use settling::SettlingReport;
+pub(crate) use settling::run;
+
+/// Settles held jobs, and knows how the policy service does.
+pub struct Policy {
+    process: Arc<Process>,
+    breaker: Mutex<Breaker>,
+    /// The last failure of the service.
+    trouble: Mutex<String>,
+    questions: Semaphore,
+    fail_opens: AtomicU64,
+    /// Tenants whose jobs wait for the service.
+    waiting: Mutex<BTreeSet<TenantId>>,
+    /// The service answers again, and the tenants that wait for it have not been looked at since.
+    is_back: AtomicBool,
+}
+
+impl Policy {
+    #[must_use]
+    pub fn new(process: Arc<Process>) -> Self {
+        let (failures_max, pause, questions_max) = match &process.settings.dispatch_policy.service {
+            None => (1, Duration::ZERO, 1),
+            Some(service) => (service.failures_max, service.pause, service.questions_max.max(1)),
+        };
+        Self {
+            process,
+            breaker: Mutex::new(Breaker::new(failures_max, pause)),
+            trouble: Mutex::default(),
+            questions: Semaphore::new(questions_max),
+            fail_opens: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            is_back: AtomicBool::new(false),
+        }
+    }
+
+    fn configured(&self) -> &DispatchPolicy {
+        &self.process.settings.dispatch_policy
+    }
+
+    /// Jobs that were released because the policy service was away, since the process began.
+    #[must_use]
+    pub fn fail_opens(&self) -> u64 {
+        self.fail_opens.load(Ordering::Relaxed)
+    }
+
+    fn with_breaker<T>(&self, act: impl FnOnce(&mut Breaker) -> T) -> T {
+        act(&mut self.breaker.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note_waiting(&self, tenant: &TenantId) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
+    }
+
+    fn first_waiting(&self) -> Option<TenantId> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
+    }
+
+    fn forget_waiting(&self, tenant: &TenantId) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
+    }
+
+    /// Those whose jobs waited for the service, once, if it is back.
+    fn take_waiting_if_back(&self) -> BTreeSet<TenantId> {
+        if !self.is_back.swap(false, Ordering::Relaxed) {
+            return BTreeSet::new();
+        }
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

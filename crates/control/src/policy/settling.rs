@@ -1,0 +1,189 @@
+//! Takes held jobs that are due, asks about each, and writes each verdict once.
+
+use interlock_backend::verbs::SettleHeldJob;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use interlock_backend::policy_holds::{AcquireHeldJobs, HeldDue, Settled};
+use interlock_backend::{StoreError, Wake};
+use interlock_model::TenantId;
+use interlock_model::dispatch_policy::{BreakerState, Facts, Question};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::Policy;
+use super::judge::AWAY_LONGEST;
+use crate::wakeups::Signal;
+
+/// Jobs of one tenant that one step takes, and how many of them are judged at once.
+const JOBS_MAX: usize = 32;
+
+/// Batches of one tenant that are settled when the service is back, before the other tenants' turn. The rest is due later.
+const BATCHES_MAX: usize = 64;
+const AT_ONCE: usize = 16;
+
+/// What one look did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SettlingReport {
+    pub released: usize,
+    pub denied: usize,
+    pub asked: usize,
+    pub waiting: usize,
+    /// Settled by another replica meanwhile, or ended.
+    pub gone: usize,
+    /// Could not be settled this time; they are due again.
+    pub failed: usize,
+}
+
+impl SettlingReport {
+    fn count(&mut self, settled: &Result<Settled, StoreError>) {
+        let counter = match settled {
+            Ok(Settled::Released) => &mut self.released,
+            Ok(Settled::Denied) => &mut self.denied,
+            Ok(Settled::Asked) => &mut self.asked,
+            Ok(Settled::Waiting(_)) => &mut self.waiting,
+            Ok(Settled::NotHeld) => &mut self.gone,
+            Err(_) => &mut self.failed,
+        };
+        *counter += 1;
+    }
+
+    /// No longer held.
+    fn let_go(&self) -> usize {
+        self.released + self.denied + self.asked + self.gone
+    }
+
+    fn total(&self) -> usize {
+        self.released + self.denied + self.asked + self.waiting + self.gone + self.failed
+    }
+}
+
+/// Settles what is held until `shutdown`: woken by dispatches, and by the reconcilers where something has come due.
+pub(crate) async fn run(policy: Arc<Policy>, shutdown: CancellationToken) {
+    let woken = policy.process.wakeups.waiter(Signal::JobsHeld);
+    let work = async {
+        loop {
+            run_once(&policy).await;
+            let pause = policy.configured().service.as_ref().map(|service| service.pause);
+            let heard = woken.notified();
+            match pause.filter(|_| policy.first_waiting().is_some()) {
+                // A tenant waits for the service: probe it at its pause.
+                Some(pause) => drop(tokio::time::timeout(pause, heard).await),
+                None => heard.await,
+            }
+        }
+    };
+    shutdown.run_until_cancelled(work).await;
+}
+
+async fn run_once(policy: &Policy) -> SettlingReport {
+    let mut report = SettlingReport::default();
+    while let Some(tenant) = policy.process.wakeups.next_held() {
+        let settled = settle(policy, &tenant, (Duration::ZERO, JOBS_MAX), &mut report).await;
+        if settled == JOBS_MAX {
+            // There are more, after the others' turn.
+            policy.process.wakeups.remember_held(tenant);
+        }
+    }
+    probe(policy, &mut report).await;
+    for tenant in policy.take_waiting_if_back() {
+        for _ in 0..BATCHES_MAX {
+            let let_go = report.let_go();
+            let settled = settle(policy, &tenant, (AWAY_LONGEST, JOBS_MAX), &mut report).await;
+            // Jobs that must wait again are due later; asking at once would never end.
+            if settled < JOBS_MAX || report.let_go() == let_go {
+                break;
+            }
+        }
+    }
+    if report.total() > 0 {
+        debug!(?report, "settled held jobs");
+    }
+    report
+}
+
+/// While the service is away, one job that waits for it asks now and then.
+async fn probe(policy: &Policy, report: &mut SettlingReport) {
+    let is_due = policy.with_breaker(|breaker| breaker.state(policy.process.now())) != BreakerState::Open;
+    let Some(tenant) = policy.first_waiting().filter(|_| is_due) else { return };
+    if settle(policy, &tenant, (AWAY_LONGEST, 1), report).await == 0 {
+        // Nothing of it waits any more.
+        policy.forget_waiting(&tenant);
+    }
+}
+
+/// Judges and settles the tenant's held jobs that are due within `ahead`. Returns how many there were.
+async fn settle(
+    policy: &Policy,
+    tenant: &TenantId,
+    (ahead, limit): (Duration, usize),
+    report: &mut SettlingReport,
+) -> usize {
+    let in_hand = in_hand(policy);
+    let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_hand, limit };
+    let due = match policy.process.store.call(take).await {
+        Ok(due) => due,
+        Err(error) => {
+            warn!(%tenant, %error, "could not acquire held jobs; retrying at the next poll");
+            return 0;
+        }
+    };
+    let count = due.len();
+    let mut judged = stream::iter(due).map(|due| policy.settle_one(tenant, due)).buffer_unordered(AT_ONCE);
+    while let Some(settled) = judged.next().await {
+        report.count(&settled);
+    }
+    count
+}
+
+/// How long acquired jobs stay with this replica: long enough to ask about the whole batch.
+fn in_hand(policy: &Policy) -> Duration {
+    const AT_LEAST: Duration = Duration::from_secs(3);
+    let rounds = u32::try_from(JOBS_MAX / AT_ONCE).unwrap_or(u32::MAX);
+    let service = policy.configured().service.as_ref();
+    AT_LEAST + service.map_or(Duration::ZERO, |service| service.timeout * rounds)
+}
+
+impl Policy {
+    /// Settles what is known to be due. An error of one tenant or one job does not stop the others.
+    pub async fn run_once(&self) -> SettlingReport {
+        run_once(self).await
+    }
+
+    async fn settle_one(&self, tenant: &TenantId, due: HeldDue) -> Result<Settled, StoreError> {
+        let job = &due.job;
+        let facts = Facts { tenant, topic: &job.topic, meta: &job.meta };
+        let judgement = self.judge(facts, &Question::of_job(tenant, job)).await;
+        if judgement.is_fail_closed() {
+            self.note_waiting(tenant);
+        }
+        let settled = self
+            .process
+            .store
+            .call(SettleHeldJob {
+                tenant: tenant.clone(),
+                job: job.id.clone(),
+                settlement: judgement.settlement(&due),
+            })
+            .await;
+        match &settled {
+            Ok(Settled::Released) => {
+                if judgement.is_fail_open() {
+                    self.fail_opens.fetch_add(1, Ordering::Relaxed);
+                }
+                self.process.announce_jobs(tenant, vec![job.topic.clone()]);
+                self.process.wake(Wake::RunChanged { run: job.id.run });
+            }
+            Ok(Settled::Denied | Settled::Asked) => {
+                self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+            }
+            Ok(Settled::Waiting(_)) => self.process.wake(Wake::RunChanged { run: job.id.run }),
+            Ok(Settled::NotHeld) => {}
+            Err(error) => warn!(job = %job.id, %error, "held job not settled; it is due again"),
+        }
+        settled
+    }
+}

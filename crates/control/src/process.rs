@@ -1,0 +1,107 @@
+//! What every stage of one process shares.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use interlock_backend::locks::Turn;
+use interlock_backend::{Bus, Store, StoreReader, Wake};
+use interlock_model::lock::LockName;
+use interlock_model::time::millis;
+use interlock_model::{Clock, InstanceId, TenantId, Timestamp, Topic};
+
+use crate::counts::{Counted, Counts};
+use crate::identity::Identity;
+use crate::settings::Settings;
+use crate::traces::Traces;
+use crate::wakeups::Wakeups;
+
+/// The store, the bus and the clock of one process, and what its stages count and wait by.
+pub struct Process {
+    pub(crate) store: Store,
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) identity: Identity,
+    /// Unique to this start of this process.
+    pub(crate) instance: InstanceId,
+    pub(crate) settings: Settings,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) counts: Counts,
+    pub(crate) traces: Traces,
+}
+
+impl Process {
+    /// The store, for reading. Only stages write.
+    #[must_use]
+    pub fn reader(&self) -> StoreReader {
+        self.store.reader()
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    #[must_use]
+    pub fn instance(&self) -> &InstanceId {
+        &self.instance
+    }
+
+    /// How the processes wake each other.
+    #[must_use]
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
+    }
+
+    #[must_use]
+    pub fn wakeups(&self) -> &Arc<Wakeups> {
+        &self.wakeups
+    }
+
+    #[must_use]
+    pub fn traces(&self) -> Traces {
+        self.traces
+    }
+
+    /// What the stages have counted.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        let counted = self.counts.counted();
+        Counted { orphans_replayed: counted.orphans_replayed + self.wakeups.orphans.count(), ..counted }
+    }
+
+    /// For ids and for timestamps in messages; the store has its own clock for everything that expires.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Between half and all of `longest`, so that replicas that fail together do not return together.
+    #[must_use]
+    pub fn jittered(&self, longest: Duration) -> Duration {
+        Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
+    }
+
+    pub(crate) fn wake(&self, wake: Wake) {
+        self.bus.wake(wake);
+    }
+
+    /// Wakes one worker per job, topic by topic.
+    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: Vec<Topic>) {
+        let mut waiting: BTreeMap<Topic, u32> = BTreeMap::new();
+        for topic in dispatched {
+            *waiting.entry(topic).or_default() += 1;
+        }
+        for (topic, jobs) in waiting {
+            self.wake(Wake::JobsReady { tenant: tenant.clone(), topic, jobs });
+        }
+    }
+
+    /// Wakes the waiter whose turn it is, and no other.
+    pub(crate) fn pass_on_turn<T>(&self, lock: &LockName, turn: Turn<T>) -> T {
+        if let Some(request) = turn.next {
+            self.wake(Wake::LockTurn { lock: lock.clone(), request });
+        }
+        turn.answer
+    }
+}

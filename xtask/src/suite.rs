@@ -1,0 +1,69 @@
+//! What decides whether a change lands, and the parts of it that are quick enough to run after every edit.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command::{cargo, run};
+use crate::stages::{self, Stage};
+use crate::{targets, tidy, tools};
+
+const TIDY: Stage = ("tidy", tidy::check);
+const TOOLS: Stage = ("tools", tools::provide);
+const FORMAT: Stage = ("format", format);
+const LINTS: Stage = ("lints", lints);
+const DOCS: Stage = ("docs", documentation);
+const BUILD: Stage = ("build", build);
+const TESTS: Stage = ("tests", tests);
+
+/// The inner loop.
+pub(crate) fn check() -> Result<()> {
+    stages::run(&[TIDY, FORMAT, LINTS])
+}
+
+/// Every test that starts no server and no other program.
+pub(crate) fn test_fast() -> Result<()> {
+    stages::run(&[TIDY, FORMAT, ("tests", fast_tests)])
+}
+
+/// All that decides.
+pub(crate) fn test() -> Result<()> {
+    stages::run(&[TIDY, TOOLS, FORMAT, LINTS, DOCS, BUILD, TESTS])
+}
+
+fn format() -> Result<()> {
+    run(cargo(["fmt", "--all", "--check"]))
+}
+
+fn lints() -> Result<()> {
+    run(cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"]))
+}
+
+fn documentation() -> Result<()> {
+    let mut documentation = cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    documentation.env("RUSTDOCFLAGS", "--deny warnings");
+    run(documentation)
+}
+
+/// Every stage builds the same packages with the same features, so that none compiles again what another has compiled.
+fn tests_of_workspace() -> Command {
+    cargo(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"])
+}
+
+fn build() -> Result<()> {
+    let mut build = tests_of_workspace();
+    build.arg("--no-run");
+    run(build)
+}
+
+fn tests() -> Result<()> {
+    run(tests_of_workspace())
+}
+
+fn fast_tests() -> Result<()> {
+    let mut tests = cargo(["test", "--workspace", "--all-features", "--lib", "--bins"]);
+    for name in targets::without_servers()? {
+        tests.args(["--test", &name]);
+    }
+    run(tests)
+}
