@@ -19,12 +19,25 @@ impl Monitor {
     }
 
     /// The commands up to one that contains `mark`.
-    pub(super) async fn read_until(mut self, mark: &str) -> String {
-        let mut seen = Vec::new();
-        while !String::from_utf8_lossy(&seen).contains(mark) {
-            let read = tokio::time::timeout(LIMIT, self.0.read_buf(&mut seen)).await;
-            assert!(read.expect("Redis runs commands").unwrap() > 0);
-        }
+    pub(super) async fn read_until(self, mark: &str) -> String {
+        self.read_until_all(&[mark]).await
+    }
+
+    /// The commands up to one that contains every mark.
+    pub(super) async fn read_until_all(mut self, marks: &[&str]) -> String {
+        let (mut seen, mut searched) = (Vec::new(), 0);
+        // Redis never falls silent, because its replicas poll: the limit is for the whole wait.
+        let found = tokio::time::timeout(LIMIT, async {
+            loop {
+                assert!(self.0.read_buf(&mut seen).await.unwrap() > 0, "Redis closed the connection");
+                let fresh = String::from_utf8_lossy(&seen[searched..]);
+                if fresh.lines().any(|line| marks.iter().all(|mark| line.contains(mark))) {
+                    return;
+                }
+                searched = seen.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            }
+        });
+        assert!(found.await.is_ok(), "no command with {marks:?} within {LIMIT:?}");
         String::from_utf8_lossy(&seen).into_owned()
     }
 

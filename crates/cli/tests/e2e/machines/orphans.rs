@@ -52,6 +52,6 @@ async fn a_job_whose_starter_was_killed_is_found_by_the_poll_and_counted_once() 
 /// Waits until the server has polled this number of times for jobs of the worker.
 async fn looks(machines: &Machines, times: usize) {
     for _ in 0..times {
-        Monitor::begin(machines.redis.port()).await.read_until(&format!("\"{SCRIPTED}\"")).await;
+        Monitor::begin(machines.redis.port()).await.read_until_all(&["jobs_max", SCRIPTED]).await;
     }
 }
