@@ -45,10 +45,9 @@ pub fn canonical(value: &Value) -> String {
 
 fn write_value(value: &Value, out: &mut String) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
         Value::Number(number) => write_number(number, out),
-        Value::String(text) => write_text(text, out),
+        // serde_json escapes text as RFC 8785 requires.
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
         Value::Array(items) => {
             out.push('[');
             for (position, item) in items.iter().enumerate() {
@@ -68,8 +67,7 @@ fn write_value(value: &Value, out: &mut String) {
                 if position > 0 {
                     out.push(',');
                 }
-                write_text(name, out);
-                out.push(':');
+                let _ = write!(out, "{}:", Value::from(name.as_str()));
                 write_value(member, out);
             }
             out.push('}');
@@ -88,26 +86,6 @@ fn write_number(number: &Number, out: &mut String) {
         _ if text == "-0" => out.push('0'),
         _ => out.push_str(text),
     }
-}
-
-fn write_text(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]
