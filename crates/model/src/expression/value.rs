@@ -8,6 +8,8 @@ use super::error::EvaluateError;
 use super::number::Number;
 use super::syntax::Literal;
 
+pub(super) type Evaluated<'a> = Result<Value<'a>, EvaluateError>;
+
 #[derive(Debug, Clone)]
 pub(super) enum Value<'a> {
     Null,
@@ -38,10 +40,6 @@ pub(super) enum Map<'a> {
     Given(&'a JsonMap<String, Json>),
     Built(Rc<BTreeMap<String, Value<'a>>>),
 }
-
-/// The value has no such member or index, for example because it is a scalar.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotIndexable;
 
 impl<'a> Value<'a> {
     pub(super) fn given(json: &'a Json) -> Self {
@@ -98,33 +96,24 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// `value.name`. A missing member is null, and so is every member of null.
-    pub(super) fn member(&self, name: &str) -> Result<Value<'a>, NotIndexable> {
-        match self {
-            Self::Null => Ok(Self::Null),
-            Self::Map(map) => Ok(map.get(name).unwrap_or(Self::Null)),
-            Self::Bool(_)
-            | Self::Int(_)
-            | Self::Float(_)
-            | Self::Given(_)
-            | Self::Text(_)
-            | Self::List(_) => Err(NotIndexable),
-        }
+    /// `value.name`. A missing member is null, and so is every member of null. None if the value cannot have members.
+    pub(super) fn member(&self, name: &str) -> Option<Value<'a>> {
+        let Self::Map(map) = self else { return matches!(self, Self::Null).then_some(Self::Null) };
+        Some(map.get(name).unwrap_or(Self::Null))
     }
 
-    /// `value[key]`. A missing or out-of-range element is null, and so is every element of null.
-    pub(super) fn index(&self, key: &Value<'_>) -> Result<Value<'a>, NotIndexable> {
+    /// `value[key]`. A missing or out-of-range element is null, and so is every element of null. None if the value cannot
+    /// have such an element.
+    pub(super) fn index(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match (self, key) {
-            (Self::Null, _) => Ok(Self::Null),
+            (Self::Null, _) => Some(Self::Null),
             (Self::Map(_), Value::Text(name)) => self.member(name.as_str()),
-            (Self::List(list), Value::Int(_) | Value::Given(_)) => match key.number() {
-                Some(Number::Int(index)) => {
-                    let item = usize::try_from(index).ok().and_then(|index| list.get(index));
-                    Ok(item.unwrap_or(Self::Null))
-                }
-                Some(Number::Float(_)) | None => Err(NotIndexable),
-            },
-            _ => Err(NotIndexable),
+            (Self::List(list), Value::Int(_) | Value::Given(_)) => {
+                let Some(Number::Int(index)) = key.number() else { return None };
+                let item = usize::try_from(index).ok().and_then(|index| list.get(index));
+                Some(item.unwrap_or(Self::Null))
+            }
+            _ => None,
         }
     }
 
