@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::advance::Advance;
+use super::advance::{Advance, Effects};
 use super::{Head, InboxEvent, RunStatus};
 use crate::job::JobOutcome;
 use crate::step::StepRun;
@@ -48,7 +48,9 @@ pub fn only_writes_down(before: RunStatus, inbox: &[InboxEvent], turn: &Advance)
     let is_reported = |key: &StepKey| {
         reported.contains(key) || (key.item.is_none() && reported.iter().any(|item| item.step == key.step))
     };
-    turn.commands.is_empty() && turn.run.head.status == before && turn.changed.iter().all(is_reported)
+    turn.effects == Effects::default()
+        && turn.run.head.status == before
+        && turn.changed.iter().all(is_reported)
 }
 
 fn is_success(event: &InboxEvent) -> bool {
