@@ -84,7 +84,7 @@ impl<'e> Evaluator<'e, '_> {
             value = match operator {
                 Unary::Not => Value::Bool(!value.is_true()),
                 Unary::Negate if value.is_number() => {
-                    value.number().ok_or(EvaluateError::NotFinite)?.negate()?.into()
+                    Value::Number(value.number().ok_or(EvaluateError::NotFinite)?.negate()?)
                 }
                 Unary::Negate => return Err(mismatch("-", "a number", &value)),
             };
@@ -282,7 +282,7 @@ fn compute<'e>(
     let (Some(left), Some(right)) = (left.number(), right.number()) else {
         return Err(EvaluateError::NotFinite);
     };
-    left.compute(arithmetic, right).map(Value::from)
+    left.compute(arithmetic, right).map(Value::Number)
 }
 
 /// Defined for integers only, as in CEL.
@@ -291,7 +291,7 @@ fn remainder<'e>(left: &Value<'e>, right: &Value<'e>) -> Evaluated<'e> {
     match (left.number(), right.number()) {
         (Some(Int(_)), Some(Int(0))) => Err(EvaluateError::DivisionByZero),
         (Some(Int(left)), Some(Int(right))) => {
-            left.checked_rem(right).map(Value::Int).ok_or(EvaluateError::Overflow)
+            left.checked_rem(right).map(Value::int).ok_or(EvaluateError::Overflow)
         }
         _ => Err(mismatch_of_two("%", "two integers", left, right)),
     }

@@ -70,11 +70,11 @@ fn size<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
         }
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Given(_) => {
+        Value::Bool(_) | Value::Number(_) | Value::Given(_) => {
             return Err(mismatch("size()", "a string, a list or a map", value));
         }
     };
-    Ok(Value::Int(i64::try_from(size).map_err(|_| EvaluateError::Overflow)?))
+    i64::try_from(size).map(Value::int).map_err(|_| EvaluateError::Overflow)
 }
 
 fn string<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
@@ -90,9 +90,9 @@ fn int<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
     if let Value::Text(text) = value {
         budget.read(text.as_str().len())?;
         let failed = EvaluateError::Conversion { operation: "int()", needs: "an integer of 64 bits" };
-        return text.as_str().parse().map(Value::Int).map_err(|_| failed);
+        return text.as_str().parse().map(Value::int).map_err(|_| failed);
     }
-    Ok(Value::Int(number("int()", value)?.to_i64()?))
+    number("int()", value)?.to_i64().map(Value::int)
 }
 
 fn double<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
@@ -100,9 +100,9 @@ fn double<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
         budget.read(text.as_str().len())?;
         let failed = EvaluateError::Conversion { operation: "double()", needs: "a finite number" };
         let parsed = text.as_str().parse().ok().filter(|float: &f64| float.is_finite());
-        return parsed.map(Value::Float).ok_or(failed);
+        return parsed.map(|float| Value::Number(Number::Float(float))).ok_or(failed);
     }
-    Ok(Value::Float(number("double()", value)?.to_f64()))
+    Ok(Value::Number(Number::Float(number("double()", value)?.to_f64())))
 }
 
 fn number(operation: &'static str, value: &Value<'_>) -> Result<Number, EvaluateError> {

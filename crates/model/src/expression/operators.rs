@@ -55,7 +55,6 @@ static OPERATORS: [Operator; 14] = [
 ];
 
 impl Operator {
-    /// The operator with this symbol.
     pub(super) fn written(text: &str) -> Option<&'static Self> {
         OPERATORS.iter().find(|operator| operator.symbol == text)
     }

@@ -3,6 +3,7 @@ use super::error::CompileError;
 use super::functions;
 use super::lexer::{Spanned, Token, tokens};
 use super::limits::DEPTH_MAX;
+use super::number::Number;
 use super::operators::{Level, Operator};
 use super::syntax::{Link, Literal, Macro, Node, Program, RootMember, Unary};
 
@@ -26,7 +27,7 @@ pub(super) fn parse(source: &str, allowed: &[&str]) -> Parsed<Program> {
     if *parser.peek() != Token::End {
         return Err(parser.unexpected("an operator or the end"));
     }
-    Ok(Program { body, roots: parser.roots, members: parser.members })
+    Ok(Program { source: source.to_owned(), body, roots: parser.roots, members: parser.members })
 }
 
 struct Parser<'a> {
@@ -164,7 +165,7 @@ impl Parser<'_> {
             // The smallest integer has no positive counterpart to negate.
             operators.pop();
             self.take();
-            return Ok(unary(operators, Node::Literal(Literal::Int(i64::MIN))));
+            return Ok(unary(operators, Node::Literal(Literal::Number(Number::Int(i64::MIN)))));
         }
         let operand = self.path()?;
         Ok(unary(operators, operand))
@@ -251,10 +252,11 @@ impl Parser<'_> {
         }
         let offset = self.offset();
         let literal = match self.take() {
-            Token::Int(int) => Literal::Int(
-                int.try_into().map_err(|_| CompileError::new("the integer is too large", offset))?,
-            ),
-            Token::Float(float) => Literal::Float(float),
+            Token::Int(int) => match int.try_into() {
+                Ok(int) => Literal::Number(Number::Int(int)),
+                Err(_) => return Err(CompileError::new("the integer is too large", offset)),
+            },
+            Token::Float(float) => Literal::Number(Number::Float(float)),
             Token::Text(text) => Literal::Text(text),
             Token::Name(name) => return self.name(&name, offset),
             Token::Symbol(_) | Token::End => return Err(CompileError::new("expected a value", offset)),

@@ -2,11 +2,13 @@
 //! parser counts, and walking or dropping it needs a bounded stack.
 
 use super::functions::{Function, Method};
+use super::number::Number;
 use super::operators::Operator;
 
 /// A whole expression: its tree, and the reads of the scope that the tree refers to by position.
 #[derive(Debug)]
 pub(super) struct Program {
+    pub(super) source: String,
     pub(super) body: Node,
     pub(super) roots: Vec<String>,
     pub(super) members: Vec<RootMember>,
@@ -63,8 +65,7 @@ pub(super) enum Node {
 pub(super) enum Literal {
     Null,
     Bool(bool),
-    Int(i64),
-    Float(f64),
+    Number(Number),
     Text(String),
 }
 

@@ -14,8 +14,7 @@ pub(super) type Evaluated<'a> = Result<Value<'a>, EvaluateError>;
 pub(super) enum Value<'a> {
     Null,
     Bool(bool),
-    Int(i64),
-    Float(f64),
+    Number(Number),
     /// A number from the scope, passed through verbatim unless the expression computes with it.
     Given(&'a JsonNumber),
     Text(Text<'a>),
@@ -57,10 +56,13 @@ impl<'a> Value<'a> {
         match literal {
             Literal::Null => Self::Null,
             Literal::Bool(bool) => Self::Bool(*bool),
-            Literal::Int(int) => Self::Int(*int),
-            Literal::Float(float) => Self::Float(*float),
+            Literal::Number(number) => Self::Number(*number),
             Literal::Text(text) => Self::Text(Text::Given(text)),
         }
+    }
+
+    pub(super) fn int(int: i64) -> Self {
+        Self::Number(Number::Int(int))
     }
 
     pub(super) fn text(text: String) -> Self {
@@ -75,8 +77,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => false,
             Self::Bool(bool) => *bool,
-            Self::Int(int) => *int != 0,
-            Self::Float(float) => *float != 0.0,
+            Self::Number(number) => !number.is_zero(),
             // A number outside the range of a double is not zero.
             Self::Given(number) => Number::given(number).is_none_or(|number| !number.is_zero()),
             Self::Text(text) => !text.as_str().is_empty(),
@@ -89,7 +90,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
-            Self::Int(_) | Self::Float(_) | Self::Given(_) => "a number",
+            Self::Number(_) | Self::Given(_) => "a number",
             Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
@@ -108,7 +109,7 @@ impl<'a> Value<'a> {
         match (self, key) {
             (Self::Null, _) => Some(Self::Null),
             (Self::Map(_), Value::Text(name)) => self.member(name.as_str()),
-            (Self::List(list), Value::Int(_) | Value::Given(_)) => {
+            (Self::List(list), Value::Number(_) | Value::Given(_)) => {
                 let Some(Number::Int(index)) = key.number() else { return None };
                 let item = usize::try_from(index).ok().and_then(|index| list.get(index));
                 Some(item.unwrap_or(Self::Null))
@@ -120,24 +121,21 @@ impl<'a> Value<'a> {
     /// The number to compute with. None for other types and for numbers outside the range of a double.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
-            Self::Int(int) => Some(Number::Int(*int)),
-            Self::Float(float) => Some(Number::Float(*float)),
+            Self::Number(number) => Some(*number),
             Self::Given(number) => Number::given(number),
             Self::Null | Self::Bool(_) | Self::Text(_) | Self::List(_) | Self::Map(_) => None,
         }
     }
 
     pub(super) fn is_number(&self) -> bool {
-        matches!(self, Self::Int(_) | Self::Float(_) | Self::Given(_))
+        matches!(self, Self::Number(_) | Self::Given(_))
     }
 }
 
-/// The operation does not accept a value of this type.
 pub(super) fn mismatch(operation: &'static str, needs: &'static str, found: &Value<'_>) -> EvaluateError {
     EvaluateError::Type { operation, needs, found: found.type_name().to_owned() }
 }
 
-/// The operation does not accept values of these types.
 pub(super) fn mismatch_of_two(
     operation: &'static str,
     needs: &'static str,
@@ -146,15 +144,6 @@ pub(super) fn mismatch_of_two(
 ) -> EvaluateError {
     let found = format!("{} and {}", left.type_name(), right.type_name());
     EvaluateError::Type { operation, needs, found }
-}
-
-impl From<Number> for Value<'_> {
-    fn from(number: Number) -> Self {
-        match number {
-            Number::Int(int) => Self::Int(int),
-            Number::Float(float) => Self::Float(float),
-        }
-    }
 }
 
 impl Text<'_> {
