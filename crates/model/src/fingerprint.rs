@@ -35,7 +35,6 @@ impl Fingerprint {
     }
 }
 
-/// The canonical text of a JSON value.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
@@ -124,6 +123,8 @@ mod tests {
         let value: Value =
             serde_json::from_str(r#""\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/""#).unwrap();
         assert_eq!(canonical(&value), "\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"");
+        let controls = canonical(&Value::from("\u{0}\u{8}\t\u{b}\u{c}\r\u{1f}\u{7f}\u{2028}"));
+        assert_eq!(controls, "\"\\u0000\\b\\t\\u000b\\f\\r\\u001f\u{7f}\u{2028}\"");
     }
 
     #[test]

@@ -26,35 +26,35 @@ impl InvalidId {
 }
 
 /// What a text must look like to be a name.
-struct Rule {
-    words: &'static str,
+struct NameRule {
+    text: &'static str,
     is_valid: fn(&str) -> bool,
 }
 
-const IDENTIFIER: Rule = Rule {
-    words: "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+const IDENTIFIER: NameRule = NameRule {
+    text: "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     is_valid: |text| is_name(text, 64, b"._-"),
 };
-const TOPIC: Rule = Rule {
-    words: "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+const TOPIC: NameRule = NameRule {
+    text: "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     is_valid: |text| is_name(text, 128, b"._-"),
 };
-const TAG: Rule = Rule {
-    words: "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
+const TAG: NameRule = NameRule {
+    text: "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
     is_valid: |text| is_name(text, 64, b"._-:"),
 };
-const PROCESS: Rule = Rule {
-    words: "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
+const PROCESS: NameRule = NameRule {
+    text: "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
     is_valid: |text| is_name(text, 128, b"._-:@"),
 };
-const ALPHANUMERIC: Rule =
-    Rule { words: "1 to 64 letters and digits", is_valid: |text| is_name(text, 64, b"") };
-const VISIBLE: Rule = Rule {
-    words: "1 to 255 visible ASCII characters",
+const ALPHANUMERIC: NameRule =
+    NameRule { text: "1 to 64 letters and digits", is_valid: |text| is_name(text, 64, b"") };
+const VISIBLE: NameRule = NameRule {
+    text: "1 to 255 visible ASCII characters",
     is_valid: |text| (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()),
 };
-const PRINTABLE: Rule = Rule {
-    words: "1 to 255 bytes of text without control characters",
+const PRINTABLE: NameRule = NameRule {
+    text: "1 to 255 bytes of text without control characters",
     is_valid: |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control),
 };
 
@@ -107,7 +107,7 @@ macro_rules! names {
                 if ($rule.is_valid)(text) {
                     Ok(Self(text.into()))
                 } else {
-                    Err(InvalidId::new($kind, text, $rule.words))
+                    Err(InvalidId::new($kind, text, $rule.text))
                 }
             }
         }

@@ -81,7 +81,6 @@ pub enum Delay {
     Until(Template),
 }
 
-/// Why a workflow document is invalid, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct InvalidWorkflow {

@@ -220,8 +220,6 @@ impl<'a> Machine<'a> {
 
     fn items_of(&self, step: &StepId) -> impl Iterator<Item = (&StepKey, &StepRun)> + use<'_, 'a> {
         let items = StepKey::item(step, 0)..=StepKey::item(step, u32::MAX);
-        let range: std::collections::btree_map::Range<'_, StepKey, StepRun> =
-            BTreeMap::range(&self.run.steps, items);
-        range
+        self.run.steps.range::<StepKey, _>(items)
     }
 }
