@@ -15,7 +15,6 @@ pub struct DeadLetter {
     pub code: LetterCode,
     /// One sentence for people.
     pub reason: String,
-    /// Attempts so far.
     pub attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

@@ -35,7 +35,6 @@ impl Fingerprint {
     }
 }
 
-/// The canonical text of a JSON value.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
@@ -45,10 +44,9 @@ pub fn canonical(value: &Value) -> String {
 
 fn write_value(value: &Value, out: &mut String) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
         Value::Number(number) => write_number(number, out),
-        Value::String(text) => write_text(text, out),
+        // serde_json escapes text as RFC 8785 requires.
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
         Value::Array(items) => {
             out.push('[');
             for (position, item) in items.iter().enumerate() {
@@ -68,8 +66,7 @@ fn write_value(value: &Value, out: &mut String) {
                 if position > 0 {
                     out.push(',');
                 }
-                write_text(name, out);
-                out.push(':');
+                let _ = write!(out, "{}:", Value::from(name.as_str()));
                 write_value(member, out);
             }
             out.push('}');
@@ -88,26 +85,6 @@ fn write_number(number: &Number, out: &mut String) {
         _ if text == "-0" => out.push('0'),
         _ => out.push_str(text),
     }
-}
-
-fn write_text(text: &str, out: &mut String) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if control < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(control));
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -146,6 +123,8 @@ mod tests {
         let value: Value =
             serde_json::from_str(r#""\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/""#).unwrap();
         assert_eq!(canonical(&value), "\"€$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"");
+        let controls = canonical(&Value::from("\u{0}\u{8}\t\u{b}\u{c}\r\u{1f}\u{7f}\u{2028}"));
+        assert_eq!(controls, "\"\\u0000\\b\\t\\u000b\\f\\r\\u001f\u{7f}\u{2028}\"");
     }
 
     #[test]

@@ -6,7 +6,6 @@ use serde_json::Value;
 use crate::{JobId, StepKey, Timestamp};
 
 crate::named_enum! {
-    /// The kinds of timeline events.
     pub enum EventKind {
         RunStatus = "run_status",
         StepDispatched = "step_dispatched",

@@ -25,16 +25,45 @@ impl InvalidId {
     }
 }
 
+/// What a text must look like to be a name.
+struct NameRule {
+    text: &'static str,
+    is_valid: fn(&str) -> bool,
+}
+
+const IDENTIFIER: NameRule = NameRule {
+    text: "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    is_valid: |text| is_name(text, 64, b"._-"),
+};
+const TOPIC: NameRule = NameRule {
+    text: "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    is_valid: |text| is_name(text, 128, b"._-"),
+};
+const TAG: NameRule = NameRule {
+    text: "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
+    is_valid: |text| is_name(text, 64, b"._-:"),
+};
+const PROCESS: NameRule = NameRule {
+    text: "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
+    is_valid: |text| is_name(text, 128, b"._-:@"),
+};
+const ALPHANUMERIC: NameRule =
+    NameRule { text: "1 to 64 letters and digits", is_valid: |text| is_name(text, 64, b"") };
+const VISIBLE: NameRule = NameRule {
+    text: "1 to 255 visible ASCII characters",
+    is_valid: |text| (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()),
+};
+const PRINTABLE: NameRule = NameRule {
+    text: "1 to 255 bytes of text without control characters",
+    is_valid: |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control),
+};
+
 fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || extra.contains(byte);
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
         && bytes.len() <= bytes_max
         && bytes.iter().all(allowed)
-}
-
-fn is_visible(text: &str) -> bool {
-    (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`.
@@ -57,8 +86,8 @@ macro_rules! string_conversions {
 }
 pub(crate) use string_conversions;
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $kind:literal, $rule:literal, $valid:expr) => {
+macro_rules! names {
+    ($($(#[$doc:meta])* $type:ident = $kind:literal, $rule:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -75,8 +104,11 @@ macro_rules! name {
             type Err = InvalidId;
 
             fn from_str(text: &str) -> Result<Self, InvalidId> {
-                let valid: fn(&str) -> bool = $valid;
-                if valid(text) { Ok(Self(text.into())) } else { Err(InvalidId::new($kind, text, $rule)) }
+                if ($rule.is_valid)(text) {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(InvalidId::new($kind, text, $rule.text))
+                }
             }
         }
 
@@ -93,109 +125,39 @@ macro_rules! name {
         }
 
         string_conversions!($type, InvalidId);
-    };
+    )*};
 }
 
-name!(
+names! {
     /// The owner of runs, limits and slots.
-    TenantId,
-    "tenant id",
-    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 64, b"._-")
-);
-name!(
+    TenantId = "tenant id", IDENTIFIER;
     /// A workflow of one tenant.
-    WorkflowId,
-    "workflow id",
-    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 64, b"._-")
-);
-name!(
+    WorkflowId = "workflow id", IDENTIFIER;
     /// A step of one workflow.
-    StepId,
-    "step id",
-    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 64, b"._-")
-);
-name!(
-    /// The queue that a job waits in and a worker serves.
-    Topic,
-    "topic",
-    "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 128, b"._-")
-);
-name!(
-    /// A requirement or risk of a job, or a capability of a worker.
-    Tag,
-    "tag",
-    "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
-    |text| is_name(text, 64, b"._-:")
-);
-name!(
-    /// A worker process, by its self-assigned name.
-    WorkerId,
-    "worker id",
-    "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
-    |text| is_name(text, 128, b"._-:@")
-);
-name!(
-    /// One start of one Interlock process. Never reused, so that an old holder is never mistaken for a new one.
-    InstanceId,
-    "instance id",
-    "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
-    |text| is_name(text, 128, b"._-:@")
-);
-name!(
-    /// The public half of an API key.
-    ApiKeyId,
-    "key id",
-    "1 to 64 letters and digits",
-    |text| is_name(text, 64, b"")
-);
-name!(
-    /// A client's key for one start, so that a retry does not start it twice.
-    IdempotencyKey,
-    "idempotency key",
-    "1 to 255 visible ASCII characters",
-    is_visible
-);
-
-name!(
-    /// The name that a tenant's lock protects.
-    Resource,
-    "resource",
-    "1 to 255 visible ASCII characters",
-    is_visible
-);
-name!(
-    /// The holder's self-assigned name. It proves nothing.
-    LockOwner,
-    "owner",
-    "1 to 255 bytes of text without control characters",
-    |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control)
-);
-name!(
-    /// Proof of one lease on a lock.
-    LockToken,
-    "token",
-    "1 to 255 visible ASCII characters",
-    is_visible
-);
-name!(
-    /// One request for a lock. A retry with the same id is the same request.
-    LockRequest,
-    "request id",
-    "1 to 255 visible ASCII characters",
-    is_visible
-);
-
-name!(
+    StepId = "step id", IDENTIFIER;
     /// A rollout of a retry policy.
-    RolloutId,
-    "rollout id",
-    "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
-    |text| is_name(text, 64, b"._-")
-);
+    RolloutId = "rollout id", IDENTIFIER;
+    /// The queue that a job waits in and a worker serves.
+    Topic = "topic", TOPIC;
+    /// A requirement or risk of a job, or a capability of a worker.
+    Tag = "tag", TAG;
+    /// A worker process, by its self-assigned name.
+    WorkerId = "worker id", PROCESS;
+    /// One start of one Interlock process. Never reused, so that an old holder is never mistaken for a new one.
+    InstanceId = "instance id", PROCESS;
+    /// The public half of an API key.
+    ApiKeyId = "key id", ALPHANUMERIC;
+    /// A client's key for one start, so that a retry does not start it twice.
+    IdempotencyKey = "idempotency key", VISIBLE;
+    /// The name that a tenant's lock protects.
+    Resource = "resource", VISIBLE;
+    /// The holder's self-assigned name. It proves nothing.
+    LockOwner = "owner", PRINTABLE;
+    /// Proof of one lease on a lock.
+    LockToken = "token", VISIBLE;
+    /// One request for a lock. A retry with the same id is the same request.
+    LockRequest = "request id", VISIBLE;
+}
 
 /// A run. Unique everywhere; sorts by the time of its start.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -233,15 +195,7 @@ impl FromStr for RunId {
     }
 }
 
-string_conversions!(RunId, InvalidId);
-
 impl fmt::Display for RunId {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.hyphenated().fmt(out)
-    }
-}
-
-impl fmt::Debug for RunId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.hyphenated().fmt(out)
     }
@@ -276,15 +230,10 @@ impl FromStr for StepKey {
         };
         let invalid = || InvalidId::new("step", text, "an item is written step[number]");
         let digits = rest.strip_suffix(']').ok_or_else(invalid)?;
-        let item: u32 = digits.parse().map_err(|_| invalid())?;
-        if item.to_string() != digits {
-            return Err(invalid());
-        }
+        let item = number(digits).ok_or_else(invalid)?;
         Ok(Self { step: step.parse()?, item: Some(item) })
     }
 }
-
-string_conversions!(StepKey, InvalidId);
 
 impl fmt::Display for StepKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -292,12 +241,6 @@ impl fmt::Display for StepKey {
             None => write!(out, "{}", self.step),
             Some(item) => write!(out, "{}[{item}]", self.step),
         }
-    }
-}
-
-impl fmt::Debug for StepKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, out)
     }
 }
 
@@ -317,15 +260,10 @@ impl FromStr for JobId {
         let invalid = || InvalidId::new("job id", text, "a job id is written <run>:<step>@<attempt>");
         let (run, rest) = text.split_once(':').ok_or_else(invalid)?;
         let (step, digits) = rest.rsplit_once('@').ok_or_else(invalid)?;
-        let attempt: u32 = digits.parse().map_err(|_| invalid())?;
-        if attempt.to_string() != digits {
-            return Err(invalid());
-        }
+        let attempt = number(digits).ok_or_else(invalid)?;
         Ok(Self { run: run.parse()?, step: step.parse()?, attempt })
     }
 }
-
-string_conversions!(JobId, InvalidId);
 
 impl fmt::Display for JobId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -333,11 +271,24 @@ impl fmt::Display for JobId {
     }
 }
 
-impl fmt::Debug for JobId {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, out)
-    }
+/// Only one spelling of a number is valid, because clients compare ids as text.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
+
+macro_rules! compound_ids {
+    ($($type:ty),*) => {$(
+        string_conversions!($type, InvalidId);
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, out)
+            }
+        }
+    )*};
+}
+
+compound_ids!(RunId, StepKey, JobId);
 
 #[cfg(test)]
 mod tests;

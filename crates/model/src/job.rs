@@ -27,7 +27,6 @@ pub struct NewJob {
     pub trace: Option<TraceParent>,
 }
 
-/// A stored job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub new: NewJob,
@@ -48,12 +47,6 @@ pub struct JobLease {
 }
 
 impl JobLease {
-    /// Whether the worker's heartbeats stopped for longer than the lease allows.
-    #[must_use]
-    pub fn has_run_out(&self, now: Timestamp) -> bool {
-        self.expires_at <= now
-    }
-
     /// A heartbeat since the claim shows that the worker had begun.
     #[must_use]
     pub fn stale_state(&self) -> StaleState {
@@ -97,7 +90,6 @@ impl OpenJob<'_> {
     }
 }
 
-/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnd {
     pub cause: EndCause,

@@ -37,7 +37,6 @@ impl SlotFlow {
     }
 }
 
-/// A stored tenant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tenant {
     pub limits: Limits,
@@ -48,7 +47,6 @@ pub struct Tenant {
     pub slot_flow: SlotFlow,
     /// The last minted fence. The next is larger, whatever the clock says.
     pub fence: Fence,
-    /// Stored dead letters.
     #[serde(default)]
     pub dead_letters: u32,
     /// Dead letters that were deleted to make room for newer ones.
@@ -57,7 +55,6 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    /// Mints the next fence.
     pub fn mint_fence(&mut self, now: Timestamp) -> Fence {
         self.fence = self.fence.next(now);
         self.fence

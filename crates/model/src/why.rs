@@ -47,7 +47,7 @@ causes! {
     RetryBackoff = "retry_backoff", "nothing to do: the retry is scheduled. Check the error of the last attempt";
     /// A user's lock or a run's lock is held.
     LockHeld = "lock_held",
-        "wait for the holder. If the holder of a user's lock is gone for good: `interlock locks force-release`";
+        "wait for the holder. If the holder of a user's lock has crashed: `interlock locks force-release`";
     PolicyUnavailable = "policy_unavailable", "restore the policy service; tenants that fail open do not wait for it";
     PolicyThrottled = "policy_throttled", "wait, or change the rule: `interlock dispatch-policy show`";
     /// The dispatch policy has not decided yet.
@@ -134,7 +134,7 @@ pub fn lock(name: &str, holder: Option<&str>, held_for: Duration) -> String {
 
 /// The caller's position in a lock's queue.
 #[must_use]
-pub fn line(position: u32, is_full: bool) -> String {
+pub fn queue_position(position: u32, is_full: bool) -> String {
     if is_full {
         "its queue is full".to_owned()
     } else {

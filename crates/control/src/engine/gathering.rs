@@ -13,7 +13,7 @@ use interlock_backend::verbs::{AcquireRun, ReleaseRun};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::advance;
-use interlock_model::run::gather::{only_writes_down, wait_for_more};
+use interlock_model::run::gather::{only_records_results, wait_for_more};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, RunId, StepKey, TenantId};
 use tokio::time::sleep;
@@ -115,6 +115,6 @@ impl Engine {
         let pinned = self.definitions.version(&start.tenant, &start.workflow, start.workflow_version).await;
         let Ok(Some(workflow)) = pinned else { return false };
         let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
-        advance(&workflow, run, inbox, *now).is_ok_and(|turn| only_writes_down(head.status, inbox, &turn))
+        advance(&workflow, run, inbox, *now).is_ok_and(|turn| only_records_results(head.status, inbox, &turn))
     }
 }

@@ -6,7 +6,7 @@ use interlock_backend::runs::{AcquiredRun, Commit};
 use interlock_backend::verbs::ReadRun;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Command, advance_telling};
+use interlock_model::run::advance::{Advance, Effects, advance_with_waits};
 use interlock_model::{RunId, StepKey, TenantId, Topic};
 use tracing::{error, warn};
 
@@ -54,7 +54,7 @@ impl Engine {
         let steps = self.steps(&tenant, id, version).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
-        let advanced = advance_telling(&workflow, run, &inbox, (now, &waits)).map_err(|illegal| {
+        let advanced = advance_with_waits(&workflow, run, &inbox, (now, &waits)).map_err(|illegal| {
             error!(%tenant, run = %id, %illegal, "illegal transition");
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
         })?;
@@ -104,9 +104,10 @@ fn commit_of(
     (tenant, run): (TenantId, RunId),
     (fence, version, inbox_end): (interlock_model::Fence, u64, u64),
 ) -> Commit {
-    let Advance { run: after, changed, commands, events } = advanced;
+    let Advance { run: after, changed, effects, events } = advanced;
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
-    let mut commit = Commit {
+    Commit {
         tenant,
         run,
         fence,
@@ -115,22 +116,12 @@ fn commit_of(
         head: after.head,
         inbox_end,
         events,
-        dispatched: Vec::new(),
+        dispatched,
         held: Vec::new(),
-        revoked: Vec::new(),
-        approvals_opened: Vec::new(),
-        approvals_withdrawn: Vec::new(),
-        buried: Vec::new(),
+        revoked,
+        approvals_opened,
+        approvals_withdrawn,
+        buried,
         dead_letters_max: u32::MAX,
-    };
-    for command in commands {
-        match command {
-            Command::Dispatch(job) => commit.dispatched.push(job),
-            Command::Revoke(job) => commit.revoked.push(job),
-            Command::OpenApproval(approval) => commit.approvals_opened.push(approval),
-            Command::WithdrawApproval(job) => commit.approvals_withdrawn.push(job),
-            Command::BuryJob(letter) => commit.buried.push(letter),
-        }
     }
-    commit
 }

@@ -111,7 +111,7 @@ impl Rollouts {
         let verdict = match said {
             Some(event) => event.why.clone().unwrap_or_else(|| format!("ended by {}", event.by)),
             None => match trial.judge() {
-                Judgement::GoOn(word) | Judgement::Promote(word) | Judgement::RollBack(word) => word,
+                Judgement::Continue(word) | Judgement::Promote(word) | Judgement::RollBack(word) => word,
             },
         };
         let is_inbox = self.contention.run_strategy() == RunStrategy::Inbox;
@@ -184,7 +184,7 @@ impl Rollouts {
     async fn judge_rollout(&self, rollout: &Rollout, now: Timestamp) -> Result<(), TuningError> {
         let measured = self.measured(&rollout.id).await?;
         let (kind, why) = match (Trial { rollout, measured: &measured, now }).judge() {
-            Judgement::GoOn(_) => return Ok(()),
+            Judgement::Continue(_) => return Ok(()),
             Judgement::Promote(why) => (RolloutEventKind::Promoted, why),
             Judgement::RollBack(why) => (RolloutEventKind::RolledBack, why),
         };

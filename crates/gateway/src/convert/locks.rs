@@ -90,7 +90,7 @@ pub(crate) fn event(event: LockEvent) -> LockEventView {
 pub(crate) fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refusal {
     let Busy { holder, held_for, position, is_line_full, .. } = busy;
     let state = why::lock(resource.as_str(), holder.as_ref().map(LockOwner::as_str), *held_for);
-    let line = why::line(*position, *is_line_full);
+    let line = why::queue_position(*position, *is_line_full);
     let refusal = Refusal::new(Code::LockHeld, format!("{state}, and {line}"));
     refusal.retry_after(come_back_in(busy, wait_max)).with(|problem| {
         problem.holder =

@@ -14,7 +14,6 @@ use crate::{RolloutId, Timestamp};
 /// Ended rollouts that are kept.
 const ENDED_MAX: usize = 50;
 
-/// The stored tunings and rollouts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Book {
@@ -44,7 +43,6 @@ pub struct NewRollout {
     pub guards: Guards,
 }
 
-/// Why a change was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BookError {
     #[error("{0}")]

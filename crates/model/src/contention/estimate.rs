@@ -57,7 +57,6 @@ impl Estimate {
         Some(Self { value, low, high })
     }
 
-    /// The estimate multiplied by `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: self.value * factor, low: self.low * factor, high: self.high.map(|high| high * factor) }

@@ -15,7 +15,6 @@ crate::named_enum! {
     }
 }
 
-/// The measurements of one arm.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Results that were applied to their run.
@@ -67,7 +66,6 @@ impl Figures {
     }
 }
 
-/// The measurements of both arms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub control: Figures,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::float;
 
-/// A histogram of durations in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// One count per bound of `BOUNDS_MS`, and one for durations above the last bound.

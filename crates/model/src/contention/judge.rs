@@ -16,7 +16,7 @@ pub struct Trial<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum Judgement {
-    GoOn(String),
+    Continue(String),
     Promote(String),
     RollBack(String),
 }
@@ -74,12 +74,12 @@ impl Trial<'_> {
         let has_enough = control.has_enough && candidate.has_enough;
         let is_over = self.now >= self.rollout.ends_at;
         match (has_enough, is_over) {
-            (false, false) => Judgement::GoOn(self.too_few(&control, &candidate)),
+            (false, false) => Judgement::Continue(self.too_few(&control, &candidate)),
             (false, true) => {
                 let why = format!("the rollout's time is over; {}", self.too_few(&control, &candidate));
                 Judgement::RollBack(why)
             }
-            (true, false) => Judgement::GoOn("no guard is violated".to_owned()),
+            (true, false) => Judgement::Continue("no guard is violated".to_owned()),
             (true, true) => conclude(&control, &candidate),
         }
     }
@@ -108,16 +108,19 @@ impl Trial<'_> {
         if !control.has_enough {
             return None;
         }
-        let times = [
-            ("p95 lock wait", candidate.lock_wait_p95_ms, control.lock_wait_p95_ms),
-            ("p99 lock wait", candidate.lock_wait_p99_ms, control.lock_wait_p99_ms),
-            ("p95 result latency", candidate.result_latency_p95_ms, control.result_latency_p95_ms),
+        let in_ms: fn(&Estimate) -> String = milliseconds;
+        let guarded = [
+            ("p95 lock wait", in_ms, candidate.lock_wait_p95_ms, control.lock_wait_p95_ms),
+            ("p99 lock wait", in_ms, candidate.lock_wait_p99_ms, control.lock_wait_p99_ms),
+            ("p95 result latency", in_ms, candidate.result_latency_p95_ms, control.result_latency_p95_ms),
+            (
+                "number of retries per result",
+                number,
+                candidate.retries_per_result,
+                control.retries_per_result,
+            ),
         ];
-        let rates =
-            [("number of retries per result", candidate.retries_per_result, control.retries_per_result)];
-        let times = times.map(|guard| (guard, milliseconds as fn(&Estimate) -> String));
-        let rates = rates.map(|guard| (guard, number as fn(&Estimate) -> String));
-        times.into_iter().chain(rates).find_map(|((metric, candidate, control), format)| {
+        guarded.into_iter().find_map(|(metric, format, candidate, control)| {
             let (candidate, control) = (candidate?, control?);
             candidate.exceeds(guards.ratio, &control).then(|| {
                 format!(
@@ -240,7 +243,7 @@ mod tests {
     fn nothing_is_concluded_from_too_few_samples() {
         for (control, candidate) in [(200, 49), (49, 200)] {
             let judged = judge(figures(control, 1, 480.0), figures(candidate, 9, 60_000.0), SOON);
-            let Judgement::GoOn(why) = judged else { panic!("{judged:?}") };
+            let Judgement::Continue(why) = judged else { panic!("{judged:?}") };
             assert!(why.starts_with("too few samples"), "{why}");
         }
         let judged = judge(figures(200, 1, 480.0), figures(10, 0, 1.0), AFTERWARDS);
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn a_guard_is_violated_only_if_the_intervals_do_not_overlap() {
         let judged = judge(figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
-        assert_eq!(judged, Judgement::GoOn("no guard is violated".to_owned()));
+        assert_eq!(judged, Judgement::Continue("no guard is violated".to_owned()));
         let strict = Guards { ratio: 1.0, ..Guards::default() };
         let judged = judge_under(strict, figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
         assert!(matches!(judged, Judgement::RollBack(_)));
@@ -277,7 +280,7 @@ mod tests {
         assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
         // Outstanding results with a normal deferral do no harm.
         let judged = judge(figures(300, 1, 480.0), with_outstanding(figures(100, 1, 480.0), 60, 500.0), SOON);
-        assert!(matches!(judged, Judgement::GoOn(_)), "{judged:?}");
+        assert!(matches!(judged, Judgement::Continue(_)), "{judged:?}");
     }
 
     #[test]
@@ -289,7 +292,7 @@ mod tests {
             "{judged:?}"
         );
         let judged = judge_under(guards, figures(200, 1, 480.0), figures(50, 1, 480.0), SOON);
-        assert!(matches!(judged, Judgement::GoOn(_)));
+        assert!(matches!(judged, Judgement::Continue(_)));
     }
 
     #[test]

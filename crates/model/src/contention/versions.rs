@@ -8,7 +8,6 @@ use crate::Timestamp;
 /// Versions kept per scope. Older ones cannot be restored.
 pub(super) const KEPT_MAX: usize = 100;
 
-/// One change of a tuning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Version {
     /// The first change is 1; 0 is the process's configuration.
@@ -36,7 +35,6 @@ impl Versions {
         self.0.last()
     }
 
-    /// The number of the current version.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.last().map_or(0, |version| version.number)

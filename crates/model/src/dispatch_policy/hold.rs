@@ -18,7 +18,6 @@ pub struct HeldJob {
 }
 
 crate::named_enum! {
-    /// Why a job is held.
     pub enum HoldReason {
         /// The policy has not decided yet.
         PolicyPending = "policy_pending",

@@ -105,7 +105,6 @@ impl fmt::Display for TopicPattern {
     }
 }
 
-/// Why rules cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRules {
     #[error("invalid topic pattern {0:?}: use a topic, or a prefix followed by '*'")]
@@ -190,7 +189,6 @@ impl Rule {
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    /// The first matching rule.
     #[must_use]
     pub fn decide(&self, facts: Facts<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.mismatch(facts).is_none())
@@ -236,7 +234,6 @@ impl From<Rules> for Vec<Rule> {
     }
 }
 
-/// The document form of a rule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleDocument {

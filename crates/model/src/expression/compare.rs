@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use super::budget::Budget;
 use super::error::EvaluateError;
 use super::limits::VALUE_DEPTH_MAX;
-use super::syntax::Binary;
 use super::value::{List, Map, Value, mismatch_of_two};
 
 /// Deep equality; values of different types are not equal, numbers are compared by value.
@@ -14,7 +13,7 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &mut Budget) -> Result<
 
 /// Orders two numbers or two strings.
 pub(super) fn order(
-    operator: Binary,
+    symbol: &'static str,
     left: &Value,
     right: &Value,
     budget: &mut Budget,
@@ -24,7 +23,7 @@ pub(super) fn order(
         return Ok(left.as_str().cmp(right.as_str()));
     }
     if !left.is_number() || !right.is_number() {
-        return Err(mismatch_of_two(operator.symbol(), "two numbers or two strings", left, right));
+        return Err(mismatch_of_two(symbol, "two numbers or two strings", left, right));
     }
     let (Some(left), Some(right)) = (left.number(), right.number()) else {
         return Err(EvaluateError::NotFinite);
@@ -47,7 +46,7 @@ pub(super) fn is_in(needle: &Value, container: &Value, budget: &mut Budget) -> R
             budget.read(key.as_str().len())?;
             Ok(map.get(key.as_str()).is_some())
         }
-        _ => Err(mismatch_of_two(Binary::In.symbol(), "a list, or a string and a map", needle, container)),
+        _ => Err(mismatch_of_two("in", "a list, or a string and a map", needle, container)),
     }
 }
 

@@ -16,25 +16,16 @@ use super::value::Value;
 
 /// A compiled expression. Cloning is cheap; two expressions are equal if their sources are.
 #[derive(Clone)]
-pub struct Expression {
-    compiled: Arc<Compiled>,
-}
-
-struct Compiled {
-    source: String,
-    program: Program,
-}
+pub struct Expression(Arc<Program>);
 
 impl Expression {
     /// Compiles `source`, which may read the names in `roots` and no others.
     pub fn compile(source: &str, roots: &[&str]) -> Result<Self, CompileError> {
-        let program = parse(source, roots)?;
-        Ok(Self { compiled: Arc::new(Compiled { source: source.to_owned(), program }) })
+        parse(source, roots).map(|program| Self(Arc::new(program)))
     }
 
-    #[must_use]
-    pub fn source(&self) -> &str {
-        &self.compiled.source
+    fn source(&self) -> &str {
+        &self.0.source
     }
 
     /// The expression's value in `scope`.
@@ -54,9 +45,8 @@ impl Expression {
         budget: &mut Budget,
         take: impl FnOnce(Value<'_>) -> Result<T, EvaluateError>,
     ) -> Result<T, EvaluateError> {
-        let program = &self.compiled.program;
-        let reads = Reads::new(scope, program);
-        let value = Evaluator { reads: &reads, budget, locals: Vec::new() }.evaluate(&program.body)?;
+        let reads = Reads::new(scope, &self.0);
+        let value = Evaluator { reads: &reads, budget, locals: Vec::new() }.evaluate(&self.0.body)?;
         take(value)
     }
 }

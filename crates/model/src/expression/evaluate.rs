@@ -5,13 +5,12 @@ use std::rc::Rc;
 use super::budget::Budget;
 use super::compare;
 use super::error::EvaluateError;
-use super::functions::{self, ITEM_BYTES};
+use super::functions::ITEM_BYTES;
 use super::number::Arithmetic;
+use super::operators::{Operation, Operator};
 use super::scope::{Read, Reads};
-use super::syntax::{Binary, Link, Macro, Node, Unary};
-use super::value::{List, Map, NotIndexable, Text, Value, mismatch, mismatch_of_two};
-
-type Evaluated<'e> = Result<Value<'e>, EvaluateError>;
+use super::syntax::{Link, Macro, Node, Unary};
+use super::value::{Evaluated, List, Map, Text, Value, mismatch, mismatch_of_two};
 
 /// One evaluation. `'e` is the lifetime of the compiled form and of the reads.
 pub(super) struct Evaluator<'e, 's> {
@@ -34,13 +33,11 @@ impl<'e> Evaluator<'e, '_> {
             Node::Local(position) => Ok(self.local(*position)),
             Node::Path { base, links } => self.path(base, links),
             Node::Unary { operators, operand } => self.unary(operators, operand),
-            Node::Or(operands) => self.any(operands, true),
-            Node::And(operands) => self.any(operands, false),
             Node::Fold { first, rest } => self.fold(first, rest),
             Node::Conditional { cases, otherwise } => self.conditional(cases, otherwise),
             Node::Call { function, argument } => {
                 let argument = self.evaluate(argument)?;
-                functions::call(*function, argument, self.budget)
+                function(&argument, self.budget)
             }
             Node::Has(path) => self.has(path),
         }
@@ -71,16 +68,6 @@ impl<'e> Evaluator<'e, '_> {
         Ok(Value::Map(Map::Built(Rc::new(entries))))
     }
 
-    /// Returns `decisive` as soon as one operand's truth equals it.
-    fn any(&mut self, operands: &'e [Node], decisive: bool) -> Evaluated<'e> {
-        for operand in operands {
-            if self.evaluate(operand)?.is_true() == decisive {
-                return Ok(Value::Bool(decisive));
-            }
-        }
-        Ok(Value::Bool(!decisive))
-    }
-
     fn conditional(&mut self, cases: &'e [(Node, Node)], otherwise: &'e Node) -> Evaluated<'e> {
         for (condition, consequence) in cases {
             if self.evaluate(condition)?.is_true() {
@@ -97,7 +84,7 @@ impl<'e> Evaluator<'e, '_> {
             value = match operator {
                 Unary::Not => Value::Bool(!value.is_true()),
                 Unary::Negate if value.is_number() => {
-                    value.number().ok_or(EvaluateError::NotFinite)?.negate()?.into()
+                    Value::Number(value.number().ok_or(EvaluateError::NotFinite)?.negate()?)
                 }
                 Unary::Negate => return Err(mismatch("-", "a number", &value)),
             };
@@ -105,11 +92,10 @@ impl<'e> Evaluator<'e, '_> {
         Ok(value)
     }
 
-    fn fold(&mut self, first: &'e Node, rest: &'e [(Binary, Node)]) -> Evaluated<'e> {
+    fn fold(&mut self, first: &'e Node, rest: &'e [(&'static Operator, Node)]) -> Evaluated<'e> {
         let mut left = self.evaluate(first)?;
         for (operator, right) in rest {
-            let right = self.evaluate(right)?;
-            left = self.binary(*operator, left, right)?;
+            left = self.operate(operator, left, right)?;
         }
         Ok(left)
     }
@@ -117,20 +103,24 @@ impl<'e> Evaluator<'e, '_> {
 
 // Operators.
 impl<'e> Evaluator<'e, '_> {
-    fn binary(&mut self, operator: Binary, left: Value<'e>, right: Value<'e>) -> Evaluated<'e> {
-        let truth = match operator {
-            Binary::Equal => compare::equal(&left, &right, self.budget)?,
-            Binary::NotEqual => !compare::equal(&left, &right, self.budget)?,
-            Binary::Less => compare::order(operator, &left, &right, self.budget)?.is_lt(),
-            Binary::LessOrEqual => compare::order(operator, &left, &right, self.budget)?.is_le(),
-            Binary::Greater => compare::order(operator, &left, &right, self.budget)?.is_gt(),
-            Binary::GreaterOrEqual => compare::order(operator, &left, &right, self.budget)?.is_ge(),
-            Binary::In => compare::is_in(&left, &right, self.budget)?,
-            Binary::Add => return self.add(left, right),
-            Binary::Subtract => return arithmetic(operator, Arithmetic::Subtract, &left, &right),
-            Binary::Multiply => return arithmetic(operator, Arithmetic::Multiply, &left, &right),
-            Binary::Divide => return arithmetic(operator, Arithmetic::Divide, &left, &right),
-            Binary::Remainder => return remainder(&left, &right),
+    fn operate(&mut self, operator: &Operator, left: Value<'e>, right: &'e Node) -> Evaluated<'e> {
+        let Operator { symbol, operation, .. } = *operator;
+        if matches!(operation, Operation::Or) && left.is_true() {
+            return Ok(Value::Bool(true));
+        }
+        if matches!(operation, Operation::And) && !left.is_true() {
+            return Ok(Value::Bool(false));
+        }
+        let right = self.evaluate(right)?;
+        let truth = match operation {
+            Operation::Or | Operation::And => right.is_true(),
+            Operation::Equal => compare::equal(&left, &right, self.budget)?,
+            Operation::NotEqual => !compare::equal(&left, &right, self.budget)?,
+            Operation::Order(is_met) => is_met(compare::order(symbol, &left, &right, self.budget)?),
+            Operation::In => compare::is_in(&left, &right, self.budget)?,
+            Operation::Arithmetic(Arithmetic::Add) => return self.add(left, right),
+            Operation::Arithmetic(arithmetic) => return compute(symbol, arithmetic, &left, &right),
+            Operation::Remainder => return remainder(&left, &right),
         };
         Ok(Value::Bool(truth))
     }
@@ -139,7 +129,7 @@ impl<'e> Evaluator<'e, '_> {
         match (left, right) {
             (Value::Text(left), Value::Text(right)) => self.concatenate(left, right.as_str()),
             (Value::List(left), Value::List(right)) => self.append(left, &right),
-            (left, right) => arithmetic(Binary::Add, Arithmetic::Add, &left, &right),
+            (left, right) => compute("+", Arithmetic::Add, &left, &right),
         }
     }
 
@@ -202,18 +192,16 @@ impl<'e> Evaluator<'e, '_> {
             Link::Member(name) => member(&value, name),
             Link::Index(key) => {
                 let key = self.key(key)?;
-                value.index(&key).map_err(|NotIndexable| {
+                value.index(&key).ok_or_else(|| {
                     mismatch_of_two("an index", "a list and an integer, or a map and a string", &value, &key)
                 })
             }
-            Link::Method { method, argument } => {
-                let argument = match argument {
-                    Some(argument) => self.evaluate(argument)?,
-                    None => Value::Null,
-                };
-                functions::call_method(*method, &value, &argument, self.budget)
+            Link::Call(function) => function(&value, self.budget),
+            Link::Method(method, argument) => {
+                let argument = self.evaluate(argument)?;
+                method(&value, &argument, self.budget)
             }
-            Link::Macro { kind, body } => self.macro_call(*kind, value, body),
+            Link::Macro(kind, body) => self.macro_call(*kind, value, body),
         }
     }
 
@@ -242,18 +230,16 @@ impl<'e> Evaluator<'e, '_> {
                     let key = self.key(key)?;
                     value.index(&key)
                 }
-                Link::Method { .. } | Link::Macro { .. } => Err(NotIndexable),
+                Link::Call(_) | Link::Method(..) | Link::Macro(..) => None,
             };
-            match next {
-                Ok(next) => value = next,
-                Err(NotIndexable) => return Ok(Value::Bool(false)),
-            }
+            let Some(next) = next else { return Ok(Value::Bool(false)) };
+            value = next;
         }
         Ok(Value::Bool(!matches!(value, Value::Null)))
     }
 
     fn macro_call(&mut self, kind: Macro, value: Value<'e>, body: &'e Node) -> Evaluated<'e> {
-        let list = functions::items("a list macro", value)?;
+        let Value::List(list) = value else { return Err(mismatch("a list macro", "a list", &value)) };
         let mut built = Vec::new();
         for item in list.iter() {
             self.budget.step()?;
@@ -279,24 +265,24 @@ impl<'e> Evaluator<'e, '_> {
 }
 
 fn member<'e>(value: &Value<'e>, name: &str) -> Evaluated<'e> {
-    value.member(name).map_err(|NotIndexable| mismatch("a member access", "a map", value))
+    value.member(name).ok_or_else(|| mismatch("a member access", "a map", value))
 }
 
-fn arithmetic<'e>(
-    operator: Binary,
-    operation: Arithmetic,
+fn compute<'e>(
+    symbol: &'static str,
+    arithmetic: Arithmetic,
     left: &Value<'e>,
     right: &Value<'e>,
 ) -> Evaluated<'e> {
     if !left.is_number() || !right.is_number() {
-        let needs =
-            if operator == Binary::Add { "two numbers, two strings or two lists" } else { "two numbers" };
-        return Err(mismatch_of_two(operator.symbol(), needs, left, right));
+        let is_sum = arithmetic == Arithmetic::Add;
+        let needs = if is_sum { "two numbers, two strings or two lists" } else { "two numbers" };
+        return Err(mismatch_of_two(symbol, needs, left, right));
     }
     let (Some(left), Some(right)) = (left.number(), right.number()) else {
         return Err(EvaluateError::NotFinite);
     };
-    left.compute(operation, right).map(Value::from)
+    left.compute(arithmetic, right).map(Value::Number)
 }
 
 /// Defined for integers only, as in CEL.
@@ -305,7 +291,7 @@ fn remainder<'e>(left: &Value<'e>, right: &Value<'e>) -> Evaluated<'e> {
     match (left.number(), right.number()) {
         (Some(Int(_)), Some(Int(0))) => Err(EvaluateError::DivisionByZero),
         (Some(Int(left)), Some(Int(right))) => {
-            left.checked_rem(right).map(Value::Int).ok_or(EvaluateError::Overflow)
+            left.checked_rem(right).map(Value::int).ok_or(EvaluateError::Overflow)
         }
         _ => Err(mismatch_of_two("%", "two integers", left, right)),
     }

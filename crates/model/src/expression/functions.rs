@@ -4,45 +4,60 @@ use super::error::EvaluateError;
 use super::limits::ALLOCATED_BYTES_MAX;
 use super::number::Number;
 use super::output::Output;
-use super::syntax::{Function, Method};
-use super::value::{List, Map, Text, Value, mismatch};
+use super::value::{Evaluated, Map, Text, Value, mismatch};
 
-type Evaluated<'a> = Result<Value<'a>, EvaluateError>;
+/// `f(x)` or `x.f()`
+pub(super) type Function = for<'a> fn(&Value<'a>, &mut Budget) -> Evaluated<'a>;
+
+/// `x.f(y)`
+pub(super) type Method = for<'a> fn(&Value<'a>, &Value<'a>, &mut Budget) -> Evaluated<'a>;
 
 /// The cost of one element of a new list.
 pub(super) const ITEM_BYTES: usize = size_of::<Value<'static>>();
 
-pub(super) fn call<'a>(function: Function, argument: Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
-    match function {
-        Function::Size => size(&argument, budget),
-        Function::String => string(argument, budget),
-        Function::Int => int(&argument, budget),
-        Function::Double => double(&argument, budget),
-        Function::First => first(&argument),
-        Function::Keys => keys(&argument, budget),
-    }
+/// The function that is called as `name(x)`.
+pub(super) fn function(name: &str) -> Option<Function> {
+    let function: Function = match name {
+        "size" | "length" => size,
+        "string" => string,
+        "int" => int,
+        "double" => double,
+        "first" => |value, _| first(value),
+        "keys" => keys,
+        _ => return None,
+    };
+    Some(function)
 }
 
-/// Calls a method. The parser guarantees an `argument` if the method takes one.
-pub(super) fn call_method<'a>(
-    method: Method,
-    receiver: &Value<'a>,
-    argument: &Value<'a>,
-    budget: &mut Budget,
-) -> Evaluated<'a> {
-    match method {
-        Method::Size => size(receiver, budget),
-        Method::StartsWith => {
-            test("startsWith()", receiver, argument, budget, |text, part| text.starts_with(part))
+/// The method that is called as `x.name()`.
+pub(super) fn plain_method(name: &str) -> Option<Function> {
+    let method: Function = match name {
+        "size" => size,
+        "lowerAscii" => |text, budget| rebuilt("lowerAscii()", text, budget, str::to_ascii_lowercase),
+        "upperAscii" => |text, budget| rebuilt("upperAscii()", text, budget, str::to_ascii_uppercase),
+        "trim" => |text, budget| rebuilt("trim()", text, budget, |text| text.trim().to_owned()),
+        _ => return None,
+    };
+    Some(method)
+}
+
+/// The method that is called as `x.name(y)`.
+pub(super) fn method(name: &str) -> Option<Method> {
+    let method: Method = match name {
+        "startsWith" => |text, part, budget| {
+            test("startsWith()", (text, part), budget, |text, part| text.starts_with(part))
+        },
+        "endsWith" => {
+            |text, part, budget| test("endsWith()", (text, part), budget, |text, part| text.ends_with(part))
         }
-        Method::EndsWith => test("endsWith()", receiver, argument, budget, |text, part| text.ends_with(part)),
-        Method::Contains => test("contains()", receiver, argument, budget, |text, part| text.contains(part)),
-        Method::LowerAscii => rebuilt("lowerAscii()", receiver, budget, str::to_ascii_lowercase),
-        Method::UpperAscii => rebuilt("upperAscii()", receiver, budget, str::to_ascii_uppercase),
-        Method::Trim => rebuilt("trim()", receiver, budget, |text| text.trim().to_owned()),
-        Method::Split => split(receiver, argument, budget),
-        Method::Join => join(receiver, argument, budget),
-    }
+        "contains" => {
+            |text, part, budget| test("contains()", (text, part), budget, |text, part| text.contains(part))
+        }
+        "split" => split,
+        "join" => join,
+        _ => return None,
+    };
+    Some(method)
 }
 
 /// Null has size 0, so that a missing list has a size.
@@ -55,18 +70,18 @@ fn size<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
         }
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
-        Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::Given(_) => {
+        Value::Bool(_) | Value::Number(_) | Value::Given(_) => {
             return Err(mismatch("size()", "a string, a list or a map", value));
         }
     };
-    Ok(Value::Int(i64::try_from(size).map_err(|_| EvaluateError::Overflow)?))
+    i64::try_from(size).map(Value::int).map_err(|_| EvaluateError::Overflow)
 }
 
-fn string<'a>(value: Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
+fn string<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
     if matches!(value, Value::Text(_)) {
-        return Ok(value);
+        return Ok(value.clone());
     }
-    let text = Output::new(ALLOCATED_BYTES_MAX).text(&value)?;
+    let text = Output::new(ALLOCATED_BYTES_MAX).text(value)?;
     budget.allocate(text.len())?;
     Ok(Value::text(text))
 }
@@ -75,9 +90,9 @@ fn int<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
     if let Value::Text(text) = value {
         budget.read(text.as_str().len())?;
         let failed = EvaluateError::Conversion { operation: "int()", needs: "an integer of 64 bits" };
-        return text.as_str().parse().map(Value::Int).map_err(|_| failed);
+        return text.as_str().parse().map(Value::int).map_err(|_| failed);
     }
-    Ok(Value::Int(number("int()", value)?.to_i64()?))
+    number("int()", value)?.to_i64().map(Value::int)
 }
 
 fn double<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
@@ -85,9 +100,9 @@ fn double<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
         budget.read(text.as_str().len())?;
         let failed = EvaluateError::Conversion { operation: "double()", needs: "a finite number" };
         let parsed = text.as_str().parse().ok().filter(|float: &f64| float.is_finite());
-        return parsed.map(Value::Float).ok_or(failed);
+        return parsed.map(|float| Value::Number(Number::Float(float))).ok_or(failed);
     }
-    Ok(Value::Float(number("double()", value)?.to_f64()))
+    Ok(Value::Number(Number::Float(number("double()", value)?.to_f64())))
 }
 
 fn number(operation: &'static str, value: &Value<'_>) -> Result<Number, EvaluateError> {
@@ -99,16 +114,11 @@ fn number(operation: &'static str, value: &Value<'_>) -> Result<Number, Evaluate
 
 /// The first element; null when there is none.
 fn first<'a>(value: &Value<'a>) -> Evaluated<'a> {
-    match value {
-        Value::Null => Ok(Value::Null),
-        Value::List(list) => Ok(list.get(0).unwrap_or(Value::Null)),
-        Value::Bool(_)
-        | Value::Int(_)
-        | Value::Float(_)
-        | Value::Given(_)
-        | Value::Text(_)
-        | Value::Map(_) => Err(mismatch("first()", "a list", value)),
+    if matches!(value, Value::Null) {
+        return Ok(Value::Null);
     }
+    let Value::List(list) = value else { return Err(mismatch("first()", "a list", value)) };
+    Ok(list.get(0).unwrap_or(Value::Null))
 }
 
 fn keys<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
@@ -126,8 +136,7 @@ fn keys<'a>(value: &Value<'a>, budget: &mut Budget) -> Evaluated<'a> {
 
 fn test<'a>(
     operation: &'static str,
-    receiver: &Value<'a>,
-    argument: &Value<'a>,
+    (receiver, argument): (&Value<'a>, &Value<'a>),
     budget: &mut Budget,
     predicate: impl FnOnce(&str, &str) -> bool,
 ) -> Evaluated<'a> {
@@ -194,9 +203,4 @@ fn join<'a>(receiver: &Value<'a>, separator: &Value<'a>, budget: &mut Budget) ->
 
 fn text<'v, 'a>(operation: &'static str, value: &'v Value<'a>) -> Result<&'v Text<'a>, EvaluateError> {
     if let Value::Text(text) = value { Ok(text) } else { Err(mismatch(operation, "a string", value)) }
-}
-
-/// The list that a macro iterates over.
-pub(super) fn items<'a>(operation: &'static str, value: Value<'a>) -> Result<List<'a>, EvaluateError> {
-    if let Value::List(list) = value { Ok(list) } else { Err(mismatch(operation, "a list", &value)) }
 }

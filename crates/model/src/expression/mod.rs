@@ -19,10 +19,10 @@ mod operators;
 mod output;
 mod parser;
 mod scope;
-#[cfg(test)]
-mod semantics;
 mod syntax;
 mod template;
+#[cfg(test)]
+mod tests;
 mod value;
 
 pub use compiled::Expression;

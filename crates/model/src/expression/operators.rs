@@ -1,5 +1,15 @@
 //! Binary operators and their precedence.
-use super::syntax::Binary;
+use std::cmp::Ordering;
+
+use super::number::Arithmetic;
+
+#[derive(Debug)]
+pub(super) struct Operator {
+    /// As in the source.
+    pub(super) symbol: &'static str,
+    pub(super) level: Level,
+    pub(super) operation: Operation,
+}
 
 /// Loosest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,49 +19,43 @@ pub(super) enum Level {
     Relation,
     Sum,
     Product,
-    /// Tighter than every operator.
-    Operand,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Operation {
     Or,
     And,
-    Binary(Binary),
+    Equal,
+    NotEqual,
+    Order(fn(Ordering) -> bool),
+    In,
+    Arithmetic(Arithmetic),
+    Remainder,
 }
 
-impl Level {
-    pub(super) fn tighter(self) -> Self {
-        match self {
-            Self::Or => Self::And,
-            Self::And => Self::Relation,
-            Self::Relation => Self::Sum,
-            Self::Sum => Self::Product,
-            Self::Product | Self::Operand => Self::Operand,
-        }
-    }
+const fn operator(symbol: &'static str, level: Level, operation: Operation) -> Operator {
+    Operator { symbol, level, operation }
 }
+
+static OPERATORS: [Operator; 14] = [
+    operator("||", Level::Or, Operation::Or),
+    operator("&&", Level::And, Operation::And),
+    operator("==", Level::Relation, Operation::Equal),
+    operator("!=", Level::Relation, Operation::NotEqual),
+    operator("<", Level::Relation, Operation::Order(Ordering::is_lt)),
+    operator("<=", Level::Relation, Operation::Order(Ordering::is_le)),
+    operator(">", Level::Relation, Operation::Order(Ordering::is_gt)),
+    operator(">=", Level::Relation, Operation::Order(Ordering::is_ge)),
+    operator("in", Level::Relation, Operation::In),
+    operator("+", Level::Sum, Operation::Arithmetic(Arithmetic::Add)),
+    operator("-", Level::Sum, Operation::Arithmetic(Arithmetic::Subtract)),
+    operator("*", Level::Product, Operation::Arithmetic(Arithmetic::Multiply)),
+    operator("/", Level::Product, Operation::Arithmetic(Arithmetic::Divide)),
+    operator("%", Level::Product, Operation::Remainder),
+];
 
 impl Operator {
-    /// The operator with this symbol and its precedence.
-    pub(super) fn written(text: &str) -> Option<(Level, Self)> {
-        let (level, binary) = match text {
-            "||" => return Some((Level::Or, Self::Or)),
-            "&&" => return Some((Level::And, Self::And)),
-            "==" => (Level::Relation, Binary::Equal),
-            "!=" => (Level::Relation, Binary::NotEqual),
-            "<" => (Level::Relation, Binary::Less),
-            "<=" => (Level::Relation, Binary::LessOrEqual),
-            ">" => (Level::Relation, Binary::Greater),
-            ">=" => (Level::Relation, Binary::GreaterOrEqual),
-            "in" => (Level::Relation, Binary::In),
-            "+" => (Level::Sum, Binary::Add),
-            "-" => (Level::Sum, Binary::Subtract),
-            "*" => (Level::Product, Binary::Multiply),
-            "/" => (Level::Product, Binary::Divide),
-            "%" => (Level::Product, Binary::Remainder),
-            _ => return None,
-        };
-        Some((level, Self::Binary(binary)))
+    pub(super) fn written(text: &str) -> Option<&'static Self> {
+        OPERATORS.iter().find(|operator| operator.symbol == text)
     }
 }

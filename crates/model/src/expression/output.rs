@@ -3,6 +3,7 @@ use serde_json::{Map as JsonMap, Number as JsonNumber, Value as Json};
 
 use super::error::EvaluateError;
 use super::limits::VALUE_DEPTH_MAX;
+use super::number::Number;
 use super::value::Value;
 
 /// Approximate bytes for the separators, quotes and brackets of one value in compact JSON.
@@ -37,8 +38,8 @@ impl Output {
         match value {
             Value::Null => Ok(Json::Null),
             Value::Bool(bool) => Ok(Json::Bool(*bool)),
-            Value::Int(int) => Ok(Json::from(*int)),
-            Value::Float(float) => {
+            Value::Number(Number::Int(int)) => Ok(Json::from(*int)),
+            Value::Number(Number::Float(float)) => {
                 JsonNumber::from_f64(*float).map(Json::Number).ok_or(EvaluateError::NotFinite)
             }
             Value::Given(number) => {

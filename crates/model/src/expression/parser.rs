@@ -1,9 +1,11 @@
 //! A recursive descent parser. Every recursion passes [`Parser::nested`], which counts the depth.
 use super::error::CompileError;
+use super::functions;
 use super::lexer::{Spanned, Token, tokens};
 use super::limits::DEPTH_MAX;
+use super::number::Number;
 use super::operators::{Level, Operator};
-use super::syntax::{Function, Link, Literal, Macro, Method, Node, Program, RootMember, Unary};
+use super::syntax::{Link, Literal, Macro, Node, Program, RootMember, Unary};
 
 type Parsed<T> = Result<T, CompileError>;
 
@@ -25,7 +27,7 @@ pub(super) fn parse(source: &str, allowed: &[&str]) -> Parsed<Program> {
     if *parser.peek() != Token::End {
         return Err(parser.unexpected("an operator or the end"));
     }
-    Ok(Program { body, roots: parser.roots, members: parser.members })
+    Ok(Program { source: source.to_owned(), body, roots: parser.roots, members: parser.members })
 }
 
 struct Parser<'a> {
@@ -42,11 +44,7 @@ struct Parser<'a> {
 // Tokens.
 impl Parser<'_> {
     fn peek(&self) -> &Token {
-        self.peek_ahead(0)
-    }
-
-    fn peek_ahead(&self, count: usize) -> &Token {
-        self.tokens.get(self.position + count).map_or(&Token::End, |spanned| &spanned.token)
+        self.tokens.get(self.position).map_or(&Token::End, |spanned| &spanned.token)
     }
 
     fn offset(&self) -> usize {
@@ -89,12 +87,12 @@ impl Parser<'_> {
 impl Parser<'_> {
     /// Every recursion goes through here. It bounds the parser's stack by the nesting of the source, and the evaluator's by
     /// the height of the tree: `(a * b + c == d)` is one level of nesting, but three nodes high.
-    fn nested(&mut self, parse: fn(&mut Self, Level) -> Parsed<Node>, level: Level) -> Parsed<Node> {
+    fn nested(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<Node>) -> Parsed<Node> {
         if self.depth == DEPTH_MAX {
             return Err(self.too_deep());
         }
         self.depth += 1;
-        let node = parse(self, level)?;
+        let node = parse(self)?;
         self.depth -= 1;
         if node.height() > DEPTH_MAX { Err(self.too_deep()) } else { Ok(node) }
     }
@@ -105,12 +103,10 @@ impl Parser<'_> {
     }
 
     fn expression(&mut self) -> Parsed<Node> {
-        self.nested(Self::unbracketed, Level::Or)
-    }
-
-    fn unbracketed(&mut self, level: Level) -> Parsed<Node> {
-        let condition = self.operation(level)?;
-        if self.eat("?") { self.conditional(condition) } else { Ok(condition) }
+        self.nested(|parser| {
+            let condition = parser.operation(None)?;
+            if parser.eat("?") { parser.conditional(condition) } else { Ok(condition) }
+        })
     }
 
     /// Parses `a ? b : c ? d : e` in a loop, because users write it as a switch.
@@ -120,42 +116,33 @@ impl Parser<'_> {
             let consequence = self.expression()?;
             self.expect(":")?;
             cases.push((condition, consequence));
-            condition = self.operation(Level::Or)?;
+            condition = self.operation(None)?;
             if !self.eat("?") {
                 return Ok(Node::Conditional { cases, otherwise: Box::new(condition) });
             }
         }
     }
 
-    /// Precedence climbing: operands joined by operators of `level` or tighter.
-    fn operation(&mut self, level: Level) -> Parsed<Node> {
+    /// Precedence climbing: operands joined by operators that bind tighter than `outer`.
+    fn operation(&mut self, outer: Option<Level>) -> Parsed<Node> {
         let mut left = self.unary()?;
-        while let Some((found, _)) = self.operator().filter(|(found, _)| *found >= level) {
-            left = self.chain(left, found)?;
+        while let Some(operator) = self.operator().filter(|operator| Some(operator.level) > outer) {
+            left = self.chain(left, operator.level)?;
         }
         Ok(left)
     }
 
     /// `first` and all operands joined to it by operators of exactly this level.
     fn chain(&mut self, first: Node, level: Level) -> Parsed<Node> {
-        let mut operands = Vec::new();
         let mut rest = Vec::new();
-        while let Some((_, operator)) = self.operator().filter(|(found, _)| *found == level) {
+        while let Some(operator) = self.operator().filter(|operator| operator.level == level) {
             self.take();
-            let operand = self.nested(Self::operation, level.tighter())?;
-            match operator {
-                Operator::Or | Operator::And => operands.push(operand),
-                Operator::Binary(binary) => rest.push((binary, operand)),
-            }
-        }
-        if level <= Level::And {
-            operands.insert(0, first);
-            return Ok(if level == Level::Or { Node::Or(operands) } else { Node::And(operands) });
+            rest.push((operator, self.nested(|parser| parser.operation(Some(level)))?));
         }
         Ok(Node::Fold { first: Box::new(first), rest })
     }
 
-    fn operator(&self) -> Option<(Level, Operator)> {
+    fn operator(&self) -> Option<&'static Operator> {
         match self.peek() {
             Token::Symbol(symbol) => Operator::written(symbol),
             Token::Name(name) => Operator::written(name),
@@ -178,7 +165,7 @@ impl Parser<'_> {
             // The smallest integer has no positive counterpart to negate.
             operators.pop();
             self.take();
-            return Ok(unary(operators, Node::Literal(Literal::Int(i64::MIN))));
+            return Ok(unary(operators, Node::Literal(Literal::Number(Number::Int(i64::MIN)))));
         }
         let operand = self.path()?;
         Ok(unary(operators, operand))
@@ -223,11 +210,15 @@ impl Parser<'_> {
         if let Some(kind) = Macro::named(&name) {
             return self.macro_call(kind).map(Some);
         }
-        let method = Method::named(&name)
-            .ok_or_else(|| CompileError::new(format!("unknown method `{name}`"), offset))?;
-        let argument = if method.takes_argument() { Some(self.expression()?) } else { None };
+        let link = if let Some(method) = functions::plain_method(&name) {
+            Link::Call(method)
+        } else if let Some(method) = functions::method(&name) {
+            Link::Method(method, self.expression()?)
+        } else {
+            return Err(CompileError::new(format!("unknown method `{name}`"), offset));
+        };
         self.expect(")")?;
-        Ok(Some(Link::Method { method, argument }))
+        Ok(Some(link))
     }
 
     fn macro_call(&mut self, kind: Macro) -> Parsed<Link> {
@@ -241,7 +232,7 @@ impl Parser<'_> {
         let body = self.expression()?;
         self.expect(")")?;
         self.locals.pop();
-        Ok(Link::Macro { kind, body })
+        Ok(Link::Macro(kind, body))
     }
 
     fn primary(&mut self) -> Parsed<Node> {
@@ -251,20 +242,21 @@ impl Parser<'_> {
             return Ok(inner);
         }
         if self.eat("[") {
-            return self.list();
+            return self.separated("]", Self::expression).map(Node::List);
         }
         if self.eat("{") {
-            return self.map();
+            return self.separated("}", Self::entry).map(Node::Map);
         }
         if matches!(self.peek(), Token::Symbol(_) | Token::End) {
             return Err(self.unexpected("a value"));
         }
         let offset = self.offset();
         let literal = match self.take() {
-            Token::Int(int) => Literal::Int(
-                int.try_into().map_err(|_| CompileError::new("the integer is too large", offset))?,
-            ),
-            Token::Float(float) => Literal::Float(float),
+            Token::Int(int) => match int.try_into() {
+                Ok(int) => Literal::Number(Number::Int(int)),
+                Err(_) => return Err(CompileError::new("the integer is too large", offset)),
+            },
+            Token::Float(float) => Literal::Number(Number::Float(float)),
             Token::Text(text) => Literal::Text(text),
             Token::Name(name) => return self.name(&name, offset),
             Token::Symbol(_) | Token::End => return Err(CompileError::new("expected a value", offset)),
@@ -272,30 +264,23 @@ impl Parser<'_> {
         Ok(Node::Literal(literal))
     }
 
-    fn list(&mut self) -> Parsed<Node> {
+    /// Items with commas between them, and perhaps after the last one, up to `close`.
+    fn separated<T>(&mut self, close: &str, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
-        while !self.eat("]") {
-            items.push(self.expression()?);
+        while !self.eat(close) {
+            items.push(item(self)?);
             if !self.eat(",") {
-                self.expect("]")?;
+                self.expect(close)?;
                 break;
             }
         }
-        Ok(Node::List(items))
+        Ok(items)
     }
 
-    fn map(&mut self) -> Parsed<Node> {
-        let mut entries = Vec::new();
-        while !self.eat("}") {
-            let key = self.expression()?;
-            self.expect(":")?;
-            entries.push((key, self.expression()?));
-            if !self.eat(",") {
-                self.expect("}")?;
-                break;
-            }
-        }
-        Ok(Node::Map(entries))
+    fn entry(&mut self) -> Parsed<(Node, Node)> {
+        let key = self.expression()?;
+        self.expect(":")?;
+        Ok((key, self.expression()?))
     }
 
     fn name(&mut self, name: &str, offset: usize) -> Parsed<Node> {
@@ -325,7 +310,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, name: &str, offset: usize) -> Parsed<Node> {
-        let function = Function::named(name);
+        let function = functions::function(name);
         if function.is_none() && name != "has" {
             return Err(CompileError::new(format!("unknown function `{name}`"), offset));
         }

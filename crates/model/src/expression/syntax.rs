@@ -1,9 +1,14 @@
 //! The compiled form. A chain of one operation is one node with a vector, so the depth of the tree is the nesting that the
 //! parser counts, and walking or dropping it needs a bounded stack.
 
+use super::functions::{Function, Method};
+use super::number::Number;
+use super::operators::Operator;
+
 /// A whole expression: its tree, and the reads of the scope that the tree refers to by position.
 #[derive(Debug)]
 pub(super) struct Program {
+    pub(super) source: String,
     pub(super) body: Node,
     pub(super) roots: Vec<String>,
     pub(super) members: Vec<RootMember>,
@@ -38,12 +43,10 @@ pub(super) enum Node {
         operators: Vec<Unary>,
         operand: Box<Node>,
     },
-    Or(Vec<Node>),
-    And(Vec<Node>),
     /// Operators of one level, from left to right.
     Fold {
         first: Box<Node>,
-        rest: Vec<(Binary, Node)>,
+        rest: Vec<(&'static Operator, Node)>,
     },
     /// `a ? b : c ? d : e` has the cases (a, b) and (c, d).
     Conditional {
@@ -62,8 +65,7 @@ pub(super) enum Node {
 pub(super) enum Literal {
     Null,
     Bool(bool),
-    Int(i64),
-    Float(f64),
+    Number(Number),
     Text(String),
 }
 
@@ -72,55 +74,17 @@ pub(super) enum Literal {
 pub(super) enum Link {
     Member(String),
     Index(Node),
-    Method { method: Method, argument: Option<Node> },
-    Macro { kind: Macro, body: Node },
+    /// `x.f()`
+    Call(Function),
+    /// `x.f(y)`
+    Method(Method, Node),
+    Macro(Macro, Node),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unary {
     Not,
     Negate,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binary {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    In,
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
-}
-
-/// `f(x)`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    Size,
-    String,
-    Int,
-    Double,
-    First,
-    Keys,
-}
-
-/// `x.f()` or `x.f(y)`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
-    Size,
-    StartsWith,
-    EndsWith,
-    Contains,
-    LowerAscii,
-    UpperAscii,
-    Trim,
-    Split,
-    Join,
 }
 
 /// `x.f(name, body)`
@@ -135,13 +99,12 @@ pub(super) enum Macro {
 impl Node {
     /// The height of the tree, including this node.
     pub(super) fn height(&self) -> usize {
-        let highest = |nodes: &[Node]| nodes.iter().map(Node::height).max().unwrap_or(0);
         let pairs = |pairs: &[(Node, Node)]| {
             pairs.iter().map(|(one, other)| one.height().max(other.height())).max().unwrap_or(0)
         };
         let below = match self {
             Self::Literal(_) | Self::Root(_) | Self::RootMember(_) | Self::Local(_) => 0,
-            Self::List(nodes) | Self::Or(nodes) | Self::And(nodes) => highest(nodes),
+            Self::List(nodes) => nodes.iter().map(Node::height).max().unwrap_or(0),
             Self::Map(entries) => pairs(entries),
             Self::Path { base, links } => {
                 links.iter().filter_map(Link::node).map(Node::height).fold(base.height(), usize::max)
@@ -161,47 +124,8 @@ impl Node {
 impl Link {
     fn node(&self) -> Option<&Node> {
         match self {
-            Self::Member(_) => None,
-            Self::Index(node) | Self::Macro { body: node, .. } => Some(node),
-            Self::Method { argument, .. } => argument.as_ref(),
-        }
-    }
-}
-
-impl Function {
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "size" | "length" => Self::Size,
-            "string" => Self::String,
-            "int" => Self::Int,
-            "double" => Self::Double,
-            "first" => Self::First,
-            "keys" => Self::Keys,
-            _ => return None,
-        })
-    }
-}
-
-impl Method {
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "size" => Self::Size,
-            "startsWith" => Self::StartsWith,
-            "endsWith" => Self::EndsWith,
-            "contains" => Self::Contains,
-            "lowerAscii" => Self::LowerAscii,
-            "upperAscii" => Self::UpperAscii,
-            "trim" => Self::Trim,
-            "split" => Self::Split,
-            "join" => Self::Join,
-            _ => return None,
-        })
-    }
-
-    pub(super) fn takes_argument(self) -> bool {
-        match self {
-            Self::StartsWith | Self::EndsWith | Self::Contains | Self::Split | Self::Join => true,
-            Self::Size | Self::LowerAscii | Self::UpperAscii | Self::Trim => false,
+            Self::Member(_) | Self::Call(_) => None,
+            Self::Index(node) | Self::Method(_, node) | Self::Macro(_, node) => Some(node),
         }
     }
 }
@@ -215,25 +139,5 @@ impl Macro {
             "exists" => Self::Exists,
             _ => return None,
         })
-    }
-}
-
-impl Binary {
-    /// The source symbol, for messages.
-    pub(super) fn symbol(self) -> &'static str {
-        match self {
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::In => "in",
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Remainder => "%",
-        }
     }
 }

@@ -85,16 +85,12 @@ impl Compiler<'_> {
     }
 
     fn text(&self, text: &str) -> Result<Part, CompileError> {
-        let mut segments = self.segments(text)?;
-        match segments.pop() {
-            None => Ok(Part::Plain(Json::from(""))),
-            Some(Segment::Plain(plain)) if segments.is_empty() => Ok(Part::Plain(Json::from(plain))),
-            Some(Segment::Result(expression)) if segments.is_empty() => Ok(Part::Whole(expression)),
-            Some(last) => {
-                segments.push(last);
-                Ok(Part::Text(segments))
-            }
-        }
+        Ok(match <[Segment; 1]>::try_from(self.segments(text)?) {
+            Ok([Segment::Plain(plain)]) => Part::Plain(Json::from(plain)),
+            Ok([Segment::Result(expression)]) => Part::Whole(expression),
+            Err(segments) if segments.is_empty() => Part::Plain(Json::from("")),
+            Err(segments) => Part::Text(segments),
+        })
     }
 
     fn segments(&self, text: &str) -> Result<Vec<Segment>, CompileError> {

@@ -8,12 +8,13 @@ use super::error::EvaluateError;
 use super::number::Number;
 use super::syntax::Literal;
 
+pub(super) type Evaluated<'a> = Result<Value<'a>, EvaluateError>;
+
 #[derive(Debug, Clone)]
 pub(super) enum Value<'a> {
     Null,
     Bool(bool),
-    Int(i64),
-    Float(f64),
+    Number(Number),
     /// A number from the scope, passed through verbatim unless the expression computes with it.
     Given(&'a JsonNumber),
     Text(Text<'a>),
@@ -39,10 +40,6 @@ pub(super) enum Map<'a> {
     Built(Rc<BTreeMap<String, Value<'a>>>),
 }
 
-/// The value has no such member or index, for example because it is a scalar.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NotIndexable;
-
 impl<'a> Value<'a> {
     pub(super) fn given(json: &'a Json) -> Self {
         match json {
@@ -59,10 +56,13 @@ impl<'a> Value<'a> {
         match literal {
             Literal::Null => Self::Null,
             Literal::Bool(bool) => Self::Bool(*bool),
-            Literal::Int(int) => Self::Int(*int),
-            Literal::Float(float) => Self::Float(*float),
+            Literal::Number(number) => Self::Number(*number),
             Literal::Text(text) => Self::Text(Text::Given(text)),
         }
+    }
+
+    pub(super) fn int(int: i64) -> Self {
+        Self::Number(Number::Int(int))
     }
 
     pub(super) fn text(text: String) -> Self {
@@ -77,8 +77,7 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => false,
             Self::Bool(bool) => *bool,
-            Self::Int(int) => *int != 0,
-            Self::Float(float) => *float != 0.0,
+            Self::Number(number) => !number.is_zero(),
             // A number outside the range of a double is not zero.
             Self::Given(number) => Number::given(number).is_none_or(|number| !number.is_zero()),
             Self::Text(text) => !text.as_str().is_empty(),
@@ -91,64 +90,52 @@ impl<'a> Value<'a> {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
-            Self::Int(_) | Self::Float(_) | Self::Given(_) => "a number",
+            Self::Number(_) | Self::Given(_) => "a number",
             Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Map(_) => "a map",
         }
     }
 
-    /// `value.name`. A missing member is null, and so is every member of null.
-    pub(super) fn member(&self, name: &str) -> Result<Value<'a>, NotIndexable> {
-        match self {
-            Self::Null => Ok(Self::Null),
-            Self::Map(map) => Ok(map.get(name).unwrap_or(Self::Null)),
-            Self::Bool(_)
-            | Self::Int(_)
-            | Self::Float(_)
-            | Self::Given(_)
-            | Self::Text(_)
-            | Self::List(_) => Err(NotIndexable),
-        }
+    /// `value.name`. A missing member is null, and so is every member of null. None if the value cannot have members.
+    pub(super) fn member(&self, name: &str) -> Option<Value<'a>> {
+        let Self::Map(map) = self else { return matches!(self, Self::Null).then_some(Self::Null) };
+        Some(map.get(name).unwrap_or(Self::Null))
     }
 
-    /// `value[key]`. A missing or out-of-range element is null, and so is every element of null.
-    pub(super) fn index(&self, key: &Value<'_>) -> Result<Value<'a>, NotIndexable> {
+    /// `value[key]`. A missing or out-of-range element is null, and so is every element of null. None if the value cannot
+    /// have such an element.
+    pub(super) fn index(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match (self, key) {
-            (Self::Null, _) => Ok(Self::Null),
+            (Self::Null, _) => Some(Self::Null),
             (Self::Map(_), Value::Text(name)) => self.member(name.as_str()),
-            (Self::List(list), Value::Int(_) | Value::Given(_)) => match key.number() {
-                Some(Number::Int(index)) => {
-                    let item = usize::try_from(index).ok().and_then(|index| list.get(index));
-                    Ok(item.unwrap_or(Self::Null))
-                }
-                Some(Number::Float(_)) | None => Err(NotIndexable),
-            },
-            _ => Err(NotIndexable),
+            (Self::List(list), Value::Number(_) | Value::Given(_)) => {
+                let Some(Number::Int(index)) = key.number() else { return None };
+                let item = usize::try_from(index).ok().and_then(|index| list.get(index));
+                Some(item.unwrap_or(Self::Null))
+            }
+            _ => None,
         }
     }
 
     /// The number to compute with. None for other types and for numbers outside the range of a double.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
-            Self::Int(int) => Some(Number::Int(*int)),
-            Self::Float(float) => Some(Number::Float(*float)),
+            Self::Number(number) => Some(*number),
             Self::Given(number) => Number::given(number),
             Self::Null | Self::Bool(_) | Self::Text(_) | Self::List(_) | Self::Map(_) => None,
         }
     }
 
     pub(super) fn is_number(&self) -> bool {
-        matches!(self, Self::Int(_) | Self::Float(_) | Self::Given(_))
+        matches!(self, Self::Number(_) | Self::Given(_))
     }
 }
 
-/// The operation does not accept a value of this type.
 pub(super) fn mismatch(operation: &'static str, needs: &'static str, found: &Value<'_>) -> EvaluateError {
     EvaluateError::Type { operation, needs, found: found.type_name().to_owned() }
 }
 
-/// The operation does not accept values of these types.
 pub(super) fn mismatch_of_two(
     operation: &'static str,
     needs: &'static str,
@@ -157,15 +144,6 @@ pub(super) fn mismatch_of_two(
 ) -> EvaluateError {
     let found = format!("{} and {}", left.type_name(), right.type_name());
     EvaluateError::Type { operation, needs, found }
-}
-
-impl From<Number> for Value<'_> {
-    fn from(number: Number) -> Self {
-        match number {
-            Number::Int(int) => Self::Int(int),
-            Number::Float(float) => Self::Float(float),
-        }
-    }
 }
 
 impl Text<'_> {

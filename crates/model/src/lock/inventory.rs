@@ -6,48 +6,72 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A lock of a control plane loop that should run on one replica at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StageLock {
-    /// Finds jobs whose lease has expired.
-    Reconciler,
-    /// Announces queued jobs again that a worker could claim.
-    PendingReplayer,
-    /// Finds stuck runs.
-    EngineReconciler,
-    /// Compares slots with the runs that hold them.
-    SlotReconciler,
-    /// Finds overdue retries, delays and timeouts.
-    TimerReconciler,
-    /// Deletes expired data.
-    Retention,
-    /// Writes the snapshot of the online workers.
-    SnapshotWriter,
+crate::named_enum! {
+    /// A lock of a control plane loop that should run on one replica at a time.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum StageLock {
+        /// Finds jobs whose lease has expired.
+        Reconciler = "reconciler",
+        /// Announces queued jobs again that a worker could claim.
+        PendingReplayer = "pending_replayer",
+        /// Finds stuck runs.
+        EngineReconciler = "engine_reconciler",
+        /// Compares slots with the runs that hold them.
+        SlotReconciler = "slot_reconciler",
+        /// Finds overdue retries, delays and timeouts.
+        TimerReconciler = "timer_reconciler",
+        /// Deletes expired data.
+        Retention = "retention",
+        /// Writes the snapshot of the online workers.
+        SnapshotWriter = "snapshot_writer",
+    }
 }
 
 impl StageLock {
-    pub const ALL: [Self; 7] = [
-        Self::Reconciler,
-        Self::PendingReplayer,
-        Self::EngineReconciler,
-        Self::SlotReconciler,
-        Self::TimerReconciler,
-        Self::Retention,
-        Self::SnapshotWriter,
-    ];
-
     /// The key after the installation's prefix.
     #[must_use]
     pub fn key(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// The key, what the lock protects, and what losing it means.
+    fn texts(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Reconciler => "reconciler:default",
-            Self::PendingReplayer => "replayer:pending",
-            Self::EngineReconciler => "workflow-engine:reconciler:default",
-            Self::SlotReconciler => "reconciler:slots",
-            Self::TimerReconciler => "reconciler:timers",
-            Self::Retention => "reconciler:retention",
-            Self::SnapshotWriter => "scheduler:snapshot:writer",
+            Self::Reconciler => (
+                "reconciler:default",
+                "the periodic scan for jobs with an expired lease",
+                "two replicas may scan at once; each expiry is one atomic step, so nothing happens twice",
+            ),
+            Self::PendingReplayer => (
+                "replayer:pending",
+                "announcing queued jobs again",
+                "a job may be announced twice, but is claimed once",
+            ),
+            Self::EngineReconciler => (
+                "workflow-engine:reconciler:default",
+                "the periodic scan for stuck runs",
+                "two replicas may scan at once; each run is advanced under its own lock and fence",
+            ),
+            Self::SlotReconciler => (
+                "reconciler:slots",
+                "comparing slots with the runs that hold them",
+                "two replicas may compare at once; each repair is one atomic step that checks again",
+            ),
+            Self::TimerReconciler => (
+                "reconciler:timers",
+                "the periodic scan for overdue retries, delays and timeouts",
+                "two replicas may scan at once; a run that is marked ready twice is advanced once",
+            ),
+            Self::Retention => (
+                "reconciler:retention",
+                "deleting expired data",
+                "two replicas may delete at once; each row is deleted once",
+            ),
+            Self::SnapshotWriter => (
+                "scheduler:snapshot:writer",
+                "the snapshot of the workers",
+                "the store rejects the late snapshot by its fence; another replica writes one within the lease",
+            ),
         }
     }
 }
@@ -89,6 +113,28 @@ pub struct LockRow {
     pub release: ReleaseMode,
     pub protects: &'static str,
     pub loss: &'static str,
+}
+
+impl LockRow {
+    /// A lock that its holder renews until it releases it. `texts` are what it protects and what losing it means.
+    fn renewed(
+        key: &'static str,
+        kind: LockKind,
+        ttl: Duration,
+        texts: (&'static str, &'static str),
+    ) -> Self {
+        let (protects, loss) = texts;
+        Self {
+            key,
+            kind,
+            ttl,
+            renewed_every: Some(ttl / 3),
+            failures_max: Some(FAILURES_MAX),
+            release: ReleaseMode::Explicit,
+            protects,
+            loss,
+        }
+    }
 }
 
 /// The timings that an installation can configure.
@@ -149,110 +195,54 @@ impl Inventory {
     /// The lease on a job: the scheduler's while it hands the job over, then the worker's.
     #[must_use]
     pub fn job(&self) -> LockRow {
-        LockRow {
-            key: "scheduler:job:<job>",
-            kind: LockKind::PerItem,
-            ttl: self.timings.job_lease,
-            renewed_every: Some(self.timings.job_lease / 3),
-            failures_max: Some(FAILURES_MAX),
-            release: ReleaseMode::Explicit,
-            protects: "one dispatch of a step: held by the scheduler, then by the worker's own lease",
-            loss: "the step goes to another worker under a larger fence, and the store rejects the late worker's calls",
-        }
+        let texts = (
+            "one dispatch of a step: held by the scheduler, then by the worker's own lease",
+            "the step goes to another worker under a larger fence, and the store rejects the late worker's calls",
+        );
+        LockRow::renewed("scheduler:job:<job>", LockKind::PerItem, self.timings.job_lease, texts)
     }
 
     #[must_use]
     pub fn run(&self) -> LockRow {
-        LockRow {
-            key: "wf:run:lock:<run>",
-            kind: LockKind::PerRun,
-            ttl: self.timings.run_lease,
-            renewed_every: Some(self.timings.run_lease / 3),
-            failures_max: Some(FAILURES_MAX),
-            release: ReleaseMode::Explicit,
-            protects: "one turn of a run",
-            loss: "another replica advances the run under a larger fence, and the store rejects the late commit",
-        }
+        let texts = (
+            "one turn of a run",
+            "another replica advances the run under a larger fence, and the store rejects the late commit",
+        );
+        LockRow::renewed("wf:run:lock:<run>", LockKind::PerRun, self.timings.run_lease, texts)
     }
 
     /// Only used by the admission strategy `lock`. A start ends long before the lease, so it is never renewed.
     #[must_use]
     pub fn admission(&self) -> LockRow {
-        LockRow {
-            key: "wf:run:admission:<tenant>",
-            kind: LockKind::PerItem,
-            ttl: self.timings.admission_lease,
-            renewed_every: None,
-            failures_max: None,
-            release: ReleaseMode::Explicit,
-            protects: "one start of a tenant at a time, if the admission strategy is `lock`",
-            loss: "the next start proceeds, and the store rejects the late create by its fence",
-        }
+        let texts = (
+            "one start of a tenant at a time, if the admission strategy is `lock`",
+            "the next start proceeds, and the store rejects the late create by its fence",
+        );
+        let ttl = self.timings.admission_lease;
+        let row = LockRow::renewed("wf:run:admission:<tenant>", LockKind::PerItem, ttl, texts);
+        LockRow { renewed_every: None, failures_max: None, ..row }
     }
 
     #[must_use]
     pub fn stage(&self, stage: StageLock) -> LockRow {
-        let (every, protects, loss) = match stage {
-            StageLock::Reconciler => (
-                self.timings.reconcile_every,
-                "the periodic scan for jobs with an expired lease",
-                "two replicas may scan at once; each expiry is one atomic step, so nothing happens twice",
-            ),
-            StageLock::PendingReplayer => (
-                self.timings.reconcile_every,
-                "announcing queued jobs again",
-                "a job may be announced twice, but is claimed once",
-            ),
-            StageLock::EngineReconciler => (
-                self.timings.reconcile_every,
-                "the periodic scan for stuck runs",
-                "two replicas may scan at once; each run is advanced under its own lock and fence",
-            ),
-            StageLock::SlotReconciler => (
-                self.timings.reconcile_every,
-                "comparing slots with the runs that hold them",
-                "two replicas may compare at once; each repair is one atomic step that checks again",
-            ),
-            StageLock::TimerReconciler => (
-                self.timings.reconcile_every,
-                "the periodic scan for overdue retries, delays and timeouts",
-                "two replicas may scan at once; a run that is marked ready twice is advanced once",
-            ),
-            StageLock::Retention => (
-                self.timings.reconcile_every,
-                "deleting expired data",
-                "two replicas may delete at once; each row is deleted once",
-            ),
-            StageLock::SnapshotWriter => (
-                self.timings.snapshot_every,
-                "the snapshot of the workers",
-                "the store rejects the late snapshot by its fence; another replica writes one within the lease",
-            ),
-        };
+        let (key, protects, loss) = stage.texts();
+        let is_snapshot = stage == StageLock::SnapshotWriter;
+        let every = if is_snapshot { self.timings.snapshot_every } else { self.timings.reconcile_every };
         LockRow {
-            key: stage.key(),
-            kind: LockKind::PerLoop,
-            ttl: every * 2,
             renewed_every: Some(every),
             failures_max: None,
             release: ReleaseMode::Expiry,
-            protects,
-            loss,
+            ..LockRow::renewed(key, LockKind::PerLoop, every * 2, (protects, loss))
         }
     }
 
     #[must_use]
     pub fn user() -> LockRow {
-        LockRow {
-            key: "lock:{<tenant>}:<resource>",
-            kind: LockKind::User,
-            ttl: USER_TTL,
-            renewed_every: Some(USER_TTL / 3),
-            failures_max: Some(FAILURES_MAX),
-            release: ReleaseMode::Explicit,
-            protects: "whatever its users agree on",
-            loss: "the next waiter gets it with a larger fence, and late writes are rejected wherever fences are compared",
-        }
+        let texts = (
+            "whatever its users agree on",
+            "the next waiter gets it with a larger fence, and late writes are rejected wherever fences are compared",
+        );
+        LockRow::renewed("lock:{<tenant>}:<resource>", LockKind::User, USER_TTL, texts)
     }
 }
 

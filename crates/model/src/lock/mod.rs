@@ -25,7 +25,6 @@ crate::named_enum! {
     }
 }
 
-/// Identifies a lock.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockName {
@@ -109,7 +108,6 @@ impl Waiter {
 /// Maximum number of remembered calls per request.
 pub const CALLS_MAX: usize = 4;
 
-/// How a lease on a lock ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "cause")]
 pub enum LockEnd {

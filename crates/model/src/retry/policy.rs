@@ -31,7 +31,6 @@ pub enum RetryPolicy {
     Exponential { base_ms: u64, multiplier: f64, cap_ms: u64 },
 }
 
-/// Why a policy is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidPolicy(pub(super) String);
@@ -111,14 +110,7 @@ impl RetryPolicy {
     #[must_use]
     pub fn delay_of(&self, attempt: u32, seed: Seed) -> Duration {
         let before = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        match self {
-            Self::DecorrelatedJitter { .. } => self.schedule(seed).nth(before).unwrap_or(DELAY_MAX),
-            Self::Fixed { .. }
-            | Self::BoundedJitter { .. }
-            | Self::FullJitter { .. }
-            | Self::EqualJitter { .. }
-            | Self::Exponential { .. } => self.delay(attempt, None, seed),
-        }
+        self.schedule(seed).nth(before).unwrap_or(DELAY_MAX)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The first turn of a run, computed before its admission.
 
-use super::advance::{Advance, Command, Illegal, advance};
+use super::advance::{Advance, Effects, Illegal, advance};
 use super::{Head, Run};
 use crate::Timestamp;
 use crate::admission::{FirstTurn, RunRequest, StartPlan};
@@ -20,20 +20,13 @@ impl FirstTurn {
     ) -> Result<Option<Self>, Illegal> {
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
-        let Advance { run, changed, commands, events } = advance(workflow, run, &[], now)?;
-        if changed.len() + commands.len() + events.len() > ROWS_MAX {
+        let Advance { run, changed, effects, events } = advance(workflow, run, &[], now)?;
+        let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried } = effects;
+        let rows = changed.len() + dispatched.len() + approvals_opened.len() + events.len();
+        // A first turn has nothing to take back.
+        let takes_back = !revoked.is_empty() || !approvals_withdrawn.is_empty() || !buried.is_empty();
+        if rows > ROWS_MAX || takes_back {
             return Ok(None);
-        }
-        let (mut dispatched, mut approvals_opened) = (Vec::new(), Vec::new());
-        for command in commands {
-            match command {
-                Command::Dispatch(job) => dispatched.push(job),
-                Command::OpenApproval(approval) => approvals_opened.push(approval),
-                // A first turn has nothing to take back.
-                Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {
-                    return Ok(None);
-                }
-            }
         }
         let steps = run.steps.into_iter().collect();
         Ok(Some(Self { head: run.head, steps, events, dispatched, held: Vec::new(), approvals_opened }))

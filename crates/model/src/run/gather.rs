@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::advance::Advance;
+use super::advance::{Advance, Effects};
 use super::{Head, InboxEvent, RunStatus};
 use crate::job::JobOutcome;
 use crate::step::StepRun;
@@ -17,7 +17,7 @@ const INTERVAL_PER_JOB: Duration = Duration::from_micros(50);
 /// means that the turn is due.
 ///
 /// A result after a quiet period and the last result are due at once. Only a turn that
-/// [only records results](only_writes_down) may wait.
+/// [only records results](only_records_results) may wait.
 #[must_use]
 pub fn wait_for_more(
     run: (&Head, &BTreeMap<StepKey, StepRun>),
@@ -42,25 +42,21 @@ pub fn wait_for_more(
 /// Whether this turn only records the results in `inbox` and lets nothing else begin. `before` is the run's status before
 /// the turn.
 #[must_use]
-pub fn only_writes_down(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
-    let reported: BTreeSet<&StepKey> = inbox.iter().filter_map(step_of).collect();
+pub fn only_records_results(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
+    let reported = inbox.iter().filter_map(|event| {
+        let InboxEvent::Job { job, .. } = event else { return None };
+        Some(&job.step)
+    });
+    let reported: BTreeSet<&StepKey> = reported.collect();
     // A step that fans out counts its items, so its row changes with theirs.
     let is_reported = |key: &StepKey| {
         reported.contains(key) || (key.item.is_none() && reported.iter().any(|item| item.step == key.step))
     };
-    turn.commands.is_empty() && turn.run.head.status == before && turn.changed.iter().all(is_reported)
+    turn.effects == Effects::default()
+        && turn.run.head.status == before
+        && turn.changed.iter().all(is_reported)
 }
 
 fn is_success(event: &InboxEvent) -> bool {
     matches!(event, InboxEvent::Job { outcome: JobOutcome::Completed { .. }, .. })
-}
-
-fn step_of(event: &InboxEvent) -> Option<&StepKey> {
-    match event {
-        InboxEvent::Job { job, .. } => Some(&job.step),
-        InboxEvent::Approval { .. }
-        | InboxEvent::ApprovalAsked { .. }
-        | InboxEvent::Cancel { .. }
-        | InboxEvent::Retry { .. } => None,
-    }
 }

@@ -37,7 +37,6 @@ pub struct Start {
     pub created_at: Timestamp,
 }
 
-/// The origin of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartedFrom {
@@ -51,7 +50,7 @@ pub enum StartedFrom {
 }
 
 /// The current state of a run. Small, because every commit rewrites it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     pub status: RunStatus,
     /// Raised by every commit. A commit must name the current version.
@@ -78,18 +77,7 @@ pub struct Head {
 impl Head {
     #[must_use]
     pub fn admitted(now: Timestamp) -> Self {
-        Self {
-            status: RunStatus::Pending,
-            version: 0,
-            fence: Fence::NONE,
-            started_at: None,
-            completed_at: None,
-            updated_at: now,
-            deadline_at: None,
-            due_at: None,
-            output: None,
-            error: None,
-        }
+        Self { updated_at: now, ..Self::default() }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The state machine of a run. `apply` is the only way to change its status.
 
 crate::named_enum! {
+    #[derive(Default)]
     pub enum RunStatus {
         /// Admitted with a slot, but not yet advanced by the engine.
+        #[default]
         Pending = "pending",
         Running = "running",
         /// At least one approval is open.
@@ -15,7 +17,6 @@ crate::named_enum! {
     }
 }
 
-/// How a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Succeeded,

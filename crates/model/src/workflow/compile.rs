@@ -1,6 +1,7 @@
 //! Compiles a workflow document and checks every reference, expression, template and schema.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -64,14 +65,7 @@ impl StepKind {
     /// The topic of its jobs, if it has any.
     #[must_use]
     pub fn topic(&self) -> Option<&Topic> {
-        match self {
-            Self::Worker { topic, .. } => Some(topic),
-            Self::Approval { .. }
-            | Self::Condition { .. }
-            | Self::Delay(_)
-            | Self::Transform { .. }
-            | Self::Notify { .. } => None,
-        }
+        if let Self::Worker { topic, .. } = self { Some(topic) } else { None }
     }
 }
 
@@ -87,7 +81,6 @@ pub enum Delay {
     Until(Template),
 }
 
-/// Why a workflow document is invalid, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct InvalidWorkflow {
@@ -96,9 +89,18 @@ pub struct InvalidWorkflow {
 }
 
 impl InvalidWorkflow {
-    pub(super) fn new(place: impl Into<String>, problem: impl std::fmt::Display) -> Self {
+    pub(super) fn new(place: impl Into<String>, problem: impl Display) -> Self {
         Self { place: place.into(), problem: problem.to_string() }
     }
+}
+
+/// The result with the place of its error.
+fn at<T>(place: impl Into<String>, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
+    result.map_err(|problem| InvalidWorkflow::new(place, problem))
+}
+
+fn require(is_met: bool, problem: String) -> Result<(), String> {
+    if is_met { Ok(()) } else { Err(problem) }
 }
 
 impl Workflow {
@@ -107,246 +109,192 @@ impl Workflow {
         version: u32,
         document: &WorkflowDocument,
     ) -> Result<Self, InvalidWorkflow> {
-        check_texts(document)?;
-        if !(1..=STEPS_MAX).contains(&document.steps.len()) {
-            let problem = format!("{} steps: use 1 to {STEPS_MAX}", document.steps.len());
-            return Err(InvalidWorkflow::new("steps", problem));
-        }
-        let order = graph::order(&document.steps)?;
-        let mut steps = BTreeMap::new();
-        for (step, written) in &document.steps {
-            steps.insert(step.clone(), compile_step(&id, step, written, &document.steps)?);
-        }
+        let WorkflowDocument { name, description, steps, .. } = document;
+        let is_name = (1..=NAME_CHARS_MAX).contains(&name.chars().count());
+        at("name", require(is_name, format!("use 1 to {NAME_CHARS_MAX} characters")))?;
+        let is_short = description.as_ref().is_none_or(|text| text.chars().count() <= DESCRIPTION_CHARS_MAX);
+        at("description", require(is_short, format!("use at most {DESCRIPTION_CHARS_MAX} characters")))?;
+        let count = steps.len();
+        at(
+            "steps",
+            require((1..=STEPS_MAX).contains(&count), format!("{count} steps: use 1 to {STEPS_MAX}")),
+        )?;
+        let order = graph::order(steps)?;
+        let compiled = steps.iter().map(|(step, document)| {
+            let handles = steps.iter().filter(|(_, other)| other.on_error.as_ref() == Some(step));
+            let handles = handles.map(|(other, _)| other.clone()).collect();
+            Ok((step.clone(), WrittenStep { id: step, document }.compile(&id, handles)?))
+        });
+        let compiled = compiled.collect::<Result<_, _>>()?;
+        let awaited: BTreeSet<&StepId> = steps.values().flat_map(|step| &step.depends_on).collect();
         Ok(Self {
-            timeout: seconds("timeout_sec", document.timeout_sec)?,
-            input_schema: schema("input_schema", document.input_schema.as_ref())?,
+            timeout: at("timeout_sec", seconds(document.timeout_sec))?,
+            input_schema: at("input_schema", schema(document.input_schema.as_ref()))?,
             id,
             version,
-            steps,
-            leaves: leaves(&document.steps),
+            steps: compiled,
+            leaves: steps.keys().filter(|step| !awaited.contains(step)).cloned().collect(),
             order,
         })
     }
 }
 
-fn leaves(steps: &BTreeMap<StepId, StepDocument>) -> Vec<StepId> {
-    let awaited: BTreeSet<&StepId> = steps.values().flat_map(|step| &step.depends_on).collect();
-    steps.keys().filter(|step| !awaited.contains(step)).cloned().collect()
+/// A step as its author wrote it.
+#[derive(Clone, Copy)]
+struct WrittenStep<'a> {
+    id: &'a StepId,
+    document: &'a StepDocument,
 }
 
-fn check_texts(document: &WorkflowDocument) -> Result<(), InvalidWorkflow> {
-    if !(1..=NAME_CHARS_MAX).contains(&document.name.chars().count()) {
-        return Err(InvalidWorkflow::new("name", format!("use 1 to {NAME_CHARS_MAX} characters")));
+impl WrittenStep<'_> {
+    /// The result with the place of its error.
+    fn at<T>(self, field: &str, result: Result<T, impl Display>) -> Result<T, InvalidWorkflow> {
+        at(format!("steps.{}.{field}", self.id), result)
     }
-    if document.description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
-        return Err(InvalidWorkflow::new(
-            "description",
-            format!("use at most {DESCRIPTION_CHARS_MAX} characters"),
-        ));
-    }
-    Ok(())
-}
 
-fn compile_step(
-    workflow: &WorkflowId,
-    id: &StepId,
-    written: &StepDocument,
-    all: &BTreeMap<StepId, StepDocument>,
-) -> Result<Step, InvalidWorkflow> {
-    let place = |field: &str| format!("steps.{id}.{field}");
-    reject_misplaced_fields(id, written)?;
-    let handles =
-        all.iter().filter(|(_, other)| other.on_error.as_ref() == Some(id)).map(|(id, _)| id.clone());
-    let (retries_max, backoff) = retry(&place("retry"), written.retry.as_ref())?;
-    Ok(Step {
-        kind: compile_kind(workflow, id, written)?,
-        depends_on: written.depends_on.iter().cloned().collect(),
+    fn expression(self, field: &str, source: &str) -> Result<Expression, InvalidWorkflow> {
+        self.at(field, Expression::compile(source, &ROOTS))
+    }
+
+    fn template(self, field: &str, value: &Value) -> Result<Template, InvalidWorkflow> {
+        self.at(field, Template::compile(value, &ROOTS))
+    }
+
+    fn compile(self, workflow: &WorkflowId, handles: BTreeSet<StepId>) -> Result<Step, InvalidWorkflow> {
+        self.reject_misplaced_fields()?;
+        let document = self.document;
+        let (retries_max, backoff) = self.retry()?;
         // The field of a condition step is its test, not a condition for running it.
-        condition: match written.kind {
-            StepType::Condition => None,
-            StepType::Worker
-            | StepType::Approval
-            | StepType::Delay
-            | StepType::Transform
-            | StepType::Notify => {
-                written.condition.as_deref().map(|it| expression(&place("condition"), it)).transpose()?
-            }
-        },
-        on_error: written.on_error.clone(),
-        handles: handles.collect(),
-        retries_max,
-        backoff,
-        timeout: seconds(&place("timeout_sec"), written.timeout_sec)?,
-        output_schema: schema(&place("output_schema"), written.output_schema.as_ref())?,
-        meta: meta(&place("meta"), written.meta.as_ref())?,
-    })
-}
+        let condition = document.condition.as_ref().filter(|_| document.kind != StepType::Condition);
+        Ok(Step {
+            kind: self.kind(workflow)?,
+            depends_on: document.depends_on.iter().cloned().collect(),
+            condition: condition.map(|it| self.expression("condition", it)).transpose()?,
+            on_error: document.on_error.clone(),
+            handles,
+            retries_max,
+            backoff,
+            timeout: self.at("timeout_sec", seconds(document.timeout_sec))?,
+            output_schema: self.at("output_schema", schema(document.output_schema.as_ref()))?,
+            meta: self.meta()?,
+        })
+    }
 
-/// Rejects fields that the step type does not use, so that a misunderstanding shows when the workflow is saved.
-fn reject_misplaced_fields(id: &StepId, written: &StepDocument) -> Result<(), InvalidWorkflow> {
-    let kind = written.kind;
-    let is_worker = kind == StepType::Worker;
-    let takes_time = matches!(kind, StepType::Worker | StepType::Approval);
-    let fields = [
-        ("topic", written.topic.is_some(), is_worker),
-        ("for_each", written.for_each.is_some(), is_worker),
-        ("max_parallel", written.max_parallel.is_some(), is_worker && written.for_each.is_some()),
-        ("meta", written.meta.is_some(), is_worker),
-        ("retry", written.retry.is_some(), is_worker),
-        ("timeout_sec", written.timeout_sec.is_some(), takes_time),
-        ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
-        ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
-        ("input", written.input.is_some(), !matches!(kind, StepType::Condition | StepType::Delay)),
-        (
-            "output_schema",
-            written.output_schema.is_some(),
-            matches!(kind, StepType::Worker | StepType::Transform),
-        ),
-    ];
-    match fields.into_iter().find(|(_, present, allowed)| *present && !*allowed) {
-        None => Ok(()),
-        Some((field, ..)) => {
+    /// Rejects fields that the step type does not use, so that a misunderstanding shows when the workflow is saved.
+    fn reject_misplaced_fields(self) -> Result<(), InvalidWorkflow> {
+        let (written, kind) = (self.document, self.document.kind);
+        let is_worker = kind == StepType::Worker;
+        let takes_time = matches!(kind, StepType::Worker | StepType::Approval);
+        let has_output = matches!(kind, StepType::Worker | StepType::Transform);
+        let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
+        let fields = [
+            ("topic", written.topic.is_some(), is_worker),
+            ("for_each", written.for_each.is_some(), is_worker),
+            ("max_parallel", written.max_parallel.is_some(), is_worker && written.for_each.is_some()),
+            ("meta", written.meta.is_some(), is_worker),
+            ("retry", written.retry.is_some(), is_worker),
+            ("timeout_sec", written.timeout_sec.is_some(), takes_time),
+            ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
+            ("delay_until", written.delay_until.is_some(), kind == StepType::Delay),
+            ("input", written.input.is_some(), has_input),
+            ("output_schema", written.output_schema.is_some(), has_output),
+        ];
+        fields.into_iter().try_for_each(|(field, is_present, is_allowed)| {
             let problem = format!("a {} step does not support this field", kind.name());
-            Err(InvalidWorkflow::new(format!("steps.{id}.{field}"), problem))
-        }
+            self.at(field, require(!is_present || is_allowed, problem))
+        })
     }
-}
 
-fn compile_kind(
-    workflow: &WorkflowId,
-    id: &StepId,
-    written: &StepDocument,
-) -> Result<StepKind, InvalidWorkflow> {
-    let place = |field: &str| format!("steps.{id}.{field}");
-    let input = match &written.input {
-        None => None,
-        Some(input) => Some(template(&place("input"), &Value::Object(input.clone()))?),
-    };
-    match written.kind {
-        StepType::Worker => Ok(StepKind::Worker {
-            topic: match &written.topic {
-                Some(topic) => topic.clone(),
-                None => format!("job.workflow.{workflow}")
-                    .parse()
-                    .map_err(|it| InvalidWorkflow::new(place("topic"), it))?,
+    fn kind(self, workflow: &WorkflowId) -> Result<StepKind, InvalidWorkflow> {
+        let document = self.document;
+        let input = document.input.clone().map(|input| self.template("input", &Value::Object(input)));
+        let input = input.transpose()?;
+        Ok(match document.kind {
+            StepType::Worker => StepKind::Worker {
+                topic: match &document.topic {
+                    Some(topic) => topic.clone(),
+                    None => self.at("topic", format!("job.workflow.{workflow}").parse::<Topic>())?,
+                },
+                input,
+                fan_out: self.fan_out()?,
             },
-            input,
-            fan_out: fan_out(id, written)?,
-        }),
-        StepType::Approval => Ok(StepKind::Approval { input }),
-        StepType::Condition => match &written.condition {
-            Some(test) => Ok(StepKind::Condition { test: expression(&place("condition"), test)? }),
-            None => Err(InvalidWorkflow::new(place("condition"), "a condition step requires an expression")),
-        },
-        StepType::Delay => delay(id, written).map(StepKind::Delay),
-        StepType::Transform => match input {
-            Some(input) => Ok(StepKind::Transform { input }),
-            None => Err(InvalidWorkflow::new(place("input"), "a transform step requires an input")),
-        },
-        StepType::Notify => match input {
-            Some(input) => Ok(StepKind::Notify { input }),
-            None => {
-                Err(InvalidWorkflow::new(place("input"), "a notify step requires an input with its message"))
+            StepType::Approval => StepKind::Approval { input },
+            StepType::Condition => {
+                let test = document.condition.as_ref().ok_or("a condition step requires an expression");
+                StepKind::Condition { test: self.expression("condition", self.at("condition", test)?)? }
             }
-        },
-    }
-}
-
-fn fan_out(id: &StepId, written: &StepDocument) -> Result<Option<FanOutRule>, InvalidWorkflow> {
-    let Some(items) = &written.for_each else { return Ok(None) };
-    let parallel_max = match written.max_parallel.map(NonZeroU32::new) {
-        Some(None) => {
-            return Err(InvalidWorkflow::new(
-                format!("steps.{id}.max_parallel"),
-                "use at least 1, or omit it",
-            ));
-        }
-        Some(bound) => bound,
-        None => None,
-    };
-    Ok(Some(FanOutRule { items: expression(&format!("steps.{id}.for_each"), items)?, parallel_max }))
-}
-
-fn delay(id: &StepId, written: &StepDocument) -> Result<Delay, InvalidWorkflow> {
-    let place = |field: &str| format!("steps.{id}.{field}");
-    match (written.delay_sec, &written.delay_until) {
-        (Some(_), Some(_)) => {
-            Err(InvalidWorkflow::new(place("delay_until"), "use delay_sec or delay_until, not both"))
-        }
-        (None, None) => {
-            Err(InvalidWorkflow::new(place("delay_sec"), "a delay step requires delay_sec or delay_until"))
-        }
-        (Some(_), None) => {
-            Ok(Delay::For(seconds(&place("delay_sec"), written.delay_sec)?.unwrap_or_default()))
-        }
-        (None, Some(until)) => {
-            if !until.contains("${") {
-                until
-                    .parse::<crate::Timestamp>()
-                    .map_err(|it| InvalidWorkflow::new(place("delay_until"), it))?;
+            StepType::Delay => StepKind::Delay(self.delay()?),
+            StepType::Transform => {
+                let input = input.ok_or("a transform step requires an input");
+                StepKind::Transform { input: self.at("input", input)? }
             }
-            Ok(Delay::Until(template(&place("delay_until"), &Value::String(until.clone()))?))
+            StepType::Notify => {
+                let input = input.ok_or("a notify step requires an input with its message");
+                StepKind::Notify { input: self.at("input", input)? }
+            }
+        })
+    }
+
+    fn fan_out(self) -> Result<Option<FanOutRule>, InvalidWorkflow> {
+        let Some(items) = &self.document.for_each else { return Ok(None) };
+        let parallel_max = self
+            .document
+            .max_parallel
+            .map(|bound| self.at("max_parallel", NonZeroU32::new(bound).ok_or("use at least 1, or omit it")));
+        let parallel_max = parallel_max.transpose()?;
+        Ok(Some(FanOutRule { items: self.expression("for_each", items)?, parallel_max }))
+    }
+
+    fn delay(self) -> Result<Delay, InvalidWorkflow> {
+        match (self.document.delay_sec, &self.document.delay_until) {
+            (Some(_), Some(_)) => self.at("delay_until", Err("use delay_sec or delay_until, not both")),
+            (None, None) => self.at("delay_sec", Err("a delay step requires delay_sec or delay_until")),
+            (written @ Some(_), None) => {
+                Ok(Delay::For(self.at("delay_sec", seconds(written))?.unwrap_or_default()))
+            }
+            (None, Some(until)) => {
+                if !until.contains("${") {
+                    self.at("delay_until", until.parse::<crate::Timestamp>())?;
+                }
+                Ok(Delay::Until(self.template("delay_until", &Value::String(until.clone()))?))
+            }
         }
     }
-}
 
-fn retry(place: &str, written: Option<&RetryDocument>) -> Result<(u32, Backoff), InvalidWorkflow> {
-    let none =
-        RetryDocument { max_retries: 0, initial_backoff_sec: 0.0, multiplier: 1.0, max_backoff_sec: 0.0 };
-    let written = written.unwrap_or(&none);
-    if written.max_retries > RETRIES_MAX {
-        return Err(InvalidWorkflow::new(
-            format!("{place}.max_retries"),
-            format!("use at most {RETRIES_MAX}"),
-        ));
+    fn retry(self) -> Result<(u32, Backoff), InvalidWorkflow> {
+        let Some(retry) = &self.document.retry else {
+            return Ok((0, Backoff { initial: Duration::ZERO, multiplier: 1.0, cap: Duration::ZERO }));
+        };
+        let RetryDocument { max_retries, initial_backoff_sec, multiplier, max_backoff_sec } = *retry;
+        let is_bounded = max_retries <= RETRIES_MAX;
+        self.at("retry.max_retries", require(is_bounded, format!("use at most {RETRIES_MAX}")))?;
+        let is_bounded = (1.0..=100.0).contains(&multiplier);
+        self.at("retry.multiplier", require(is_bounded, "use a number from 1 to 100".to_owned()))?;
+        let initial = self.at("retry.initial_backoff_sec", seconds(Some(initial_backoff_sec)))?;
+        let cap = self.at("retry.max_backoff_sec", seconds(Some(max_backoff_sec)))?;
+        let (initial, cap) = (initial.unwrap_or_default(), cap.unwrap_or_default());
+        Ok((max_retries, Backoff { initial, multiplier, cap }))
     }
-    if !(written.multiplier.is_finite() && (1.0..=100.0).contains(&written.multiplier)) {
-        return Err(InvalidWorkflow::new(format!("{place}.multiplier"), "use a number from 1 to 100"));
-    }
-    let initial = seconds(&format!("{place}.initial_backoff_sec"), Some(written.initial_backoff_sec))?;
-    let cap = seconds(&format!("{place}.max_backoff_sec"), Some(written.max_backoff_sec))?;
-    let backoff = Backoff {
-        initial: initial.unwrap_or_default(),
-        multiplier: written.multiplier,
-        cap: cap.unwrap_or_default(),
-    };
-    Ok((written.max_retries, backoff))
-}
 
-fn meta(place: &str, written: Option<&JobMeta>) -> Result<JobMeta, InvalidWorkflow> {
-    let Some(written) = written else { return Ok(JobMeta::default()) };
-    for (field, tags) in [("risk_tags", &written.risk_tags), ("requires", &written.requires)] {
-        if tags.len() > TAGS_MAX {
-            return Err(InvalidWorkflow::new(
-                format!("{place}.{field}"),
-                format!("use at most {TAGS_MAX} tags"),
-            ));
+    fn meta(self) -> Result<JobMeta, InvalidWorkflow> {
+        let meta = self.document.meta.clone().unwrap_or_default();
+        for (field, tags) in [("meta.risk_tags", &meta.risk_tags), ("meta.requires", &meta.requires)] {
+            self.at(field, require(tags.len() <= TAGS_MAX, format!("use at most {TAGS_MAX} tags")))?;
         }
+        Ok(meta)
     }
-    Ok(written.clone())
 }
 
 /// A number of seconds. Zero counts as absent.
-fn seconds(place: &str, written: Option<f64>) -> Result<Option<Duration>, InvalidWorkflow> {
+fn seconds(written: Option<f64>) -> Result<Option<Duration>, String> {
     match written {
-        None => Ok(None),
-        Some(seconds) if seconds.is_finite() && (0.0..=SECONDS_MAX).contains(&seconds) => {
-            Ok(Some(Duration::from_secs_f64(seconds)).filter(|it| !it.is_zero()))
+        Some(seconds) if !(0.0..=SECONDS_MAX).contains(&seconds) => {
+            Err(format!("use a number of seconds from 0 to {SECONDS_MAX}"))
         }
-        Some(_) => {
-            Err(InvalidWorkflow::new(place, format!("use a number of seconds from 0 to {SECONDS_MAX}")))
-        }
+        written => Ok(written.map(Duration::from_secs_f64).filter(|it| !it.is_zero())),
     }
 }
 
-fn schema(place: &str, written: Option<&Value>) -> Result<Option<Schema>, InvalidWorkflow> {
-    written.map(Schema::compile).transpose().map_err(|error| InvalidWorkflow::new(place, error))
-}
-
-fn expression(place: &str, source: &str) -> Result<Expression, InvalidWorkflow> {
-    Expression::compile(source, &ROOTS).map_err(|error| InvalidWorkflow::new(place, error))
-}
-
-fn template(place: &str, value: &Value) -> Result<Template, InvalidWorkflow> {
-    Template::compile(value, &ROOTS).map_err(|error| InvalidWorkflow::new(place, error))
+fn schema(written: Option<&Value>) -> Result<Option<Schema>, interlock_schema::InvalidSchema> {
+    written.map(Schema::compile).transpose()
 }

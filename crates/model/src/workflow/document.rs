@@ -23,28 +23,14 @@ pub struct WorkflowDocument {
     pub steps: BTreeMap<StepId, StepDocument>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepType {
-    Worker,
-    Approval,
-    Condition,
-    Delay,
-    Transform,
-    Notify,
-}
-
-impl StepType {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Approval => "approval",
-            Self::Condition => "condition",
-            Self::Delay => "delay",
-            Self::Transform => "transform",
-            Self::Notify => "notify",
-        }
+crate::named_enum! {
+    pub enum StepType {
+        Worker = "worker",
+        Approval = "approval",
+        Condition = "condition",
+        Delay = "delay",
+        Transform = "transform",
+        Notify = "notify",
     }
 }
 
@@ -82,26 +68,16 @@ pub struct StepDocument {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct RetryDocument {
-    #[serde(default)]
     pub max_retries: u32,
-    #[serde(default = "one")]
     pub initial_backoff_sec: f64,
-    #[serde(default = "two")]
     pub multiplier: f64,
-    #[serde(default = "five_minutes")]
     pub max_backoff_sec: f64,
 }
 
-fn one() -> f64 {
-    1.0
-}
-
-fn two() -> f64 {
-    2.0
-}
-
-fn five_minutes() -> f64 {
-    300.0
+impl Default for RetryDocument {
+    fn default() -> Self {
+        Self { max_retries: 0, initial_backoff_sec: 1.0, multiplier: 2.0, max_backoff_sec: 300.0 }
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::job::JobOutcome;
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Command, advance};
+use interlock_model::run::advance::{Advance, Effects, advance};
 use interlock_model::workflow::Workflow;
 use serde_json::json;
 
@@ -122,18 +122,15 @@ pub(super) async fn turn(store: &Store, taken: AcquiredRun) {
 }
 
 fn write(turn: &mut Commit, advanced: Advance) {
-    let Advance { run, changed, commands, events } = advanced;
+    let Advance { run, changed, effects, events } = advanced;
     let steps = changed.into_iter().filter_map(|key| run.steps.get(&key).cloned().map(|step| (key, step)));
     turn.steps = steps.collect();
     turn.head = run.head;
     turn.events = events;
-    for command in commands {
-        match command {
-            Command::Dispatch(job) => turn.dispatched.push(job),
-            Command::Revoke(job) => turn.revoked.push(job),
-            Command::OpenApproval(approval) => turn.approvals_opened.push(approval),
-            Command::WithdrawApproval(job) => turn.approvals_withdrawn.push(job),
-            Command::BuryJob(letter) => turn.buried.push(letter),
-        }
-    }
+    let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
+    turn.dispatched.extend(dispatched);
+    turn.revoked.extend(revoked);
+    turn.approvals_opened.extend(approvals_opened);
+    turn.approvals_withdrawn.extend(approvals_withdrawn);
+    turn.buried.extend(buried);
 }

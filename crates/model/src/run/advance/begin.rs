@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Command, Illegal, Machine};
+use super::{Illegal, Machine};
 use crate::approval::{Approval, ApprovalState};
 use crate::expression::Template;
 use crate::history::{Event, EventKind};
@@ -18,29 +18,41 @@ impl Machine<'_> {
             StepKind::Worker { fan_out: Some(rule), .. } => self.begin_fan_out(id, rule),
             StepKind::Worker { fan_out: None, .. } => self.dispatch(&key),
             StepKind::Approval { input } => self.ask_approval(&key, input.as_ref()),
+            StepKind::Delay(delay) => self.begin_delay(&key, delay),
             StepKind::Condition { test } => {
                 self.move_step(&key, StepEvent::Begin)?;
-                match self.holds(&key, test) {
-                    Ok(truth) => self.succeed(&key, Value::Bool(truth), EventKind::StepConditionEvaluated),
-                    Err(error) => self.fail_expression(&key, format!("condition: {error}")),
-                }
+                let truth =
+                    self.holds(&key, test).map(Value::Bool).map_err(|error| format!("condition: {error}"));
+                self.end_computed(&key, truth, EventKind::StepConditionEvaluated)
             }
-            StepKind::Delay(delay) => self.begin_delay(&key, delay),
             StepKind::Transform { input } => {
                 self.move_step(&key, StepEvent::Begin)?;
-                match self.render(&key, input) {
-                    Ok(output) => self.finish_transform(&key, step, output),
-                    Err(error) => self.fail_expression(&key, format!("input: {error}")),
-                }
+                let output = self.render_input(&key, input);
+                self.end_computed(&key, output, EventKind::StepTransformCompleted)
             }
             StepKind::Notify { input } => {
                 self.move_step(&key, StepEvent::Begin)?;
-                match self.render(&key, input) {
-                    Ok(message) => self.succeed(&key, message, EventKind::StepEventEmitted),
-                    Err(error) => self.fail_expression(&key, format!("input: {error}")),
-                }
+                let message = self.render_input(&key, input);
+                self.end_computed(&key, message, EventKind::StepEventEmitted)
             }
         }
+    }
+
+    /// Ends a step whose output the engine computes itself.
+    fn end_computed(
+        &mut self,
+        key: &StepKey,
+        output: Result<Value, String>,
+        kind: EventKind,
+    ) -> Result<(), Illegal> {
+        match output {
+            Ok(output) => self.take_output(key, output, kind),
+            Err(problem) => self.fail_expression(key, problem),
+        }
+    }
+
+    fn render_input(&self, key: &StepKey, input: &Template) -> Result<Value, String> {
+        self.render(key, input).map_err(|error| format!("input: {error}"))
     }
 
     /// Dispatches the step or item as a new job.
@@ -48,47 +60,34 @@ impl Machine<'_> {
         let Some(step) = self.definition(&key.step) else { return Ok(()) };
         let StepKind::Worker { topic, input, fan_out } = &step.kind else { return Ok(()) };
         let rendered = match input {
-            Some(input) => self.render(key, input),
+            Some(input) => self.render_input(key, input),
             None => Ok(self.default_input(key, fan_out.is_some())),
         };
         let input = match rendered {
             Ok(input) => input,
-            Err(error) => return self.fail_expression(key, format!("input: {error}")),
+            Err(problem) => return self.fail_expression(key, problem),
         };
         if self.run.steps.get(key).is_none_or(|step| step.status == crate::step::StepStatus::Pending) {
             self.move_step(key, StepEvent::Begin)?;
         }
-        let (run, now) = (self.run.start.run, self.now);
-        let open = self.step(key);
-        open.attempts += 1;
-        let id = JobId { run, step: key.clone(), attempt: open.attempts };
-        open.job = Some(id.clone());
-        open.job_open = true;
-        // A dispatch that replaces a lost one keeps the deadline of its attempt.
-        open.deadline_at = open.deadline_at.or_else(|| step.timeout.map(|timeout| now + timeout));
-        let deadline_at = open.deadline_at.into_iter().chain(self.run.head.deadline_at).min();
-        let event = Event::new(now, EventKind::StepDispatched).of_job(&id);
+        let id = self.open_job(key);
+        let event = Event::new(self.now, EventKind::StepDispatched).of_job(&id);
         self.record(event.with_data(json!({"topic": topic.as_str()})));
-        let workflow = self.workflow.id.clone();
-        self.commands.push(Command::Dispatch(NewJob {
+        let deadline_at = self.step(key).deadline_at.into_iter().chain(self.run.head.deadline_at).min();
+        self.effects.dispatched.push(NewJob {
             id,
-            workflow,
+            workflow: self.workflow.id.clone(),
             topic: topic.clone(),
             input,
             deadline_at,
             meta: step.meta.clone(),
             trace: self.run.start.trace,
-        }));
+        });
         Ok(())
     }
 
-    fn ask_approval(&mut self, key: &StepKey, input: Option<&Template>) -> Result<(), Illegal> {
-        let input = match input.map(|input| self.render(key, input)) {
-            None => self.run.start.input.clone(),
-            Some(Ok(input)) => input,
-            Some(Err(error)) => return self.fail_expression(key, format!("input: {error}")),
-        };
-        self.move_step(key, StepEvent::AskApproval)?;
+    /// Numbers the next dispatch or approval of a step, and starts its timeout.
+    fn open_job(&mut self, key: &StepKey) -> JobId {
         let (run, now) = (self.run.start.run, self.now);
         let timeout = self.definition(&key.step).and_then(|step| step.timeout);
         let step = self.step(key);
@@ -96,11 +95,23 @@ impl Machine<'_> {
         let job = JobId { run, step: key.clone(), attempt: step.attempts };
         step.job = Some(job.clone());
         step.job_open = true;
-        step.deadline_at = timeout.map(|timeout| now + timeout);
+        // A dispatch that replaces a lost one keeps the deadline of its attempt.
+        step.deadline_at = step.deadline_at.or_else(|| timeout.map(|timeout| now + timeout));
+        job
+    }
+
+    fn ask_approval(&mut self, key: &StepKey, input: Option<&Template>) -> Result<(), Illegal> {
+        let input = match input.map(|input| self.render_input(key, input)) {
+            None => self.run.start.input.clone(),
+            Some(Ok(input)) => input,
+            Some(Err(problem)) => return self.fail_expression(key, problem),
+        };
+        self.move_step(key, StepEvent::AskApproval)?;
+        let (job, now) = (self.open_job(key), self.now);
         self.record(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));
         let workflow = self.workflow.id.clone();
         let approval = Approval { job, workflow, requested_at: now, input, state: ApprovalState::Open };
-        self.commands.push(Command::OpenApproval(approval));
+        self.effects.approvals_opened.push(approval);
         Ok(())
     }
 
@@ -109,42 +120,25 @@ impl Machine<'_> {
             Delay::For(time) => Ok(self.now + *time),
             Delay::Until(time) => self.time(key, time),
         };
-        match until {
-            Ok(until) => {
-                self.move_step(key, StepEvent::Begin)?;
-                self.step(key).wake_at = Some(until);
-                let event = self.event(EventKind::StepDelayStarted, key);
-                self.record(event.with_data(json!({"until": until.to_string()})));
-                // A time in the past needs no timer.
-                if until <= self.now {
-                    self.succeed(key, Value::Null, EventKind::StepDelayCompleted)
-                } else {
-                    Ok(())
-                }
-            }
-            Err(problem) => self.fail_expression(key, format!("delay_until: {problem}")),
+        let until = match until {
+            Ok(until) => until,
+            Err(problem) => return self.fail_expression(key, format!("delay_until: {problem}")),
+        };
+        self.move_step(key, StepEvent::Begin)?;
+        self.step(key).wake_at = Some(until);
+        let event = self.event(EventKind::StepDelayStarted, key);
+        self.record(event.with_data(json!({"until": until.to_string()})));
+        // A time in the past needs no timer.
+        if until > self.now {
+            return Ok(());
         }
+        self.succeed(key, Value::Null, EventKind::StepDelayCompleted)
     }
 
     fn time(&self, key: &StepKey, template: &Template) -> Result<Timestamp, String> {
-        match self.render(key, template).map_err(|error| error.to_string())? {
-            Value::String(text) => text.parse().map_err(|error: crate::time::InvalidTime| error.to_string()),
-            other
-            @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-                Err(format!("{other} is not a time"))
-            }
-        }
-    }
-
-    fn finish_transform(&mut self, key: &StepKey, step: &Step, output: Value) -> Result<(), Illegal> {
-        match step.output_schema.as_ref().map(|schema| schema.check(&output)) {
-            Some(Err(violation)) => {
-                let message = format!("the output does not match its schema: {violation}");
-                self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
-                self.settle_failure(key, StepEvent::Fail, ErrorCode::OutputInvalid, message)
-            }
-            Some(Ok(())) | None => self.succeed(key, output, EventKind::StepTransformCompleted),
-        }
+        let rendered = self.render(key, template).map_err(|error| error.to_string())?;
+        let Value::String(text) = &rendered else { return Err(format!("{rendered} is not a time")) };
+        text.parse().map_err(|error: crate::time::InvalidTime| error.to_string())
     }
 
     /// The input of a job whose step defines none: the item, or the run's input.
@@ -159,7 +153,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn fail_expression(&mut self, key: &StepKey, message: String) -> Result<(), Illegal> {
-        self.settle_failure(key, StepEvent::Fail, ErrorCode::ExpressionFailed, message)
+        self.settle_failure(key, ErrorCode::ExpressionFailed, message)
     }
 
     pub(super) fn succeed(&mut self, key: &StepKey, output: Value, kind: EventKind) -> Result<(), Illegal> {

@@ -43,41 +43,37 @@ impl Machine<'_> {
             self.record(event.with_data(data));
             return Ok(());
         }
-        let event = if code == ErrorCode::TimedOut { StepEvent::TimeOut } else { StepEvent::Fail };
-        self.settle_failure(key, event, code, message)
+        self.settle_failure(key, code, message)
     }
 
     /// Ends the step as failed. A failed item also fails its step.
     pub(super) fn settle_failure(
         &mut self,
         key: &StepKey,
-        event: StepEvent,
         code: ErrorCode,
         message: String,
     ) -> Result<(), Illegal> {
+        let (event, kind) = match code {
+            ErrorCode::TimedOut => (StepEvent::TimeOut, EventKind::StepTimedOut),
+            ErrorCode::PolicyDenied => (StepEvent::Deny, EventKind::StepDenied),
+            ErrorCode::Rejected => (StepEvent::Deny, EventKind::StepRejected),
+            ErrorCode::Cancelled => (StepEvent::Cancel, EventKind::StepCancelled),
+            ErrorCode::WorkerFailed
+            | ErrorCode::WorkerLost
+            | ErrorCode::OutputInvalid
+            | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
+        };
         self.move_step(key, event)?;
         let message = shortened(message);
         let step = self.step(key);
         step.error = Some(StepError { code, message: message.clone(), step: None });
         let status = step.status;
-        let kind = match event {
-            StepEvent::TimeOut => EventKind::StepTimedOut,
-            StepEvent::Deny if code == ErrorCode::PolicyDenied => EventKind::StepDenied,
-            StepEvent::Deny => EventKind::StepRejected,
-            StepEvent::Cancel => EventKind::StepCancelled,
-            StepEvent::Begin
-            | StepEvent::AskApproval
-            | StepEvent::Succeed
-            | StepEvent::Fail
-            | StepEvent::Skip
-            | StepEvent::Retry => EventKind::StepFailed,
-        };
         let settled = self.event(kind, key).with_status(status.name()).saying(message.clone());
         self.record(settled.with_data(json!({"code": code.name()})));
         if key.item.is_some() {
             self.cancel_items(key)?;
             let message = format!("{key}: {message}");
-            return self.settle_failure(&StepKey::whole(&key.step), event, code, message);
+            return self.settle_failure(&StepKey::whole(&key.step), code, message);
         }
         self.has_failure = true;
         if let Some(handler) = self.definition(&key.step).and_then(|step| step.on_error.clone()) {

@@ -1,6 +1,6 @@
-//! Advancing a run: `(workflow, run, inbox, now) -> (run, commands)`.
+//! Advancing a run: `(workflow, run, inbox, now) -> (run, effects)`.
 //!
-//! Pure, so that the engine, the simulation and the tests share it. The store writes the commands in the same commit as
+//! Pure, so that the engine, the simulation and the tests share it. The store writes the effects in the same commit as
 //! the run, so a crash loses neither.
 
 mod begin;
@@ -37,37 +37,34 @@ pub struct Advance {
     pub run: Run,
     /// The steps whose rows changed. Only these are written.
     pub changed: BTreeSet<StepKey>,
-    pub commands: Vec<Command>,
+    pub effects: Effects,
     pub events: Vec<Event>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Dispatch(NewJob),
-    /// Ends the job and raises its fence.
-    Revoke(JobId),
-    OpenApproval(Approval),
-    WithdrawApproval(JobId),
-    /// Creates a dead letter.
-    BuryJob(DeadLetter),
+/// What a turn opens and closes besides the rows of its run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Effects {
+    pub dispatched: Vec<NewJob>,
+    /// Jobs that end. Their fences are raised.
+    pub revoked: Vec<JobId>,
+    pub approvals_opened: Vec<Approval>,
+    pub approvals_withdrawn: Vec<JobId>,
+    /// New dead letters.
+    pub buried: Vec<DeadLetter>,
 }
 
-impl Command {
-    /// The job or approval that it opens.
-    fn opens(&self) -> Option<&JobId> {
-        match self {
-            Self::Dispatch(job) => Some(&job.id),
-            Self::OpenApproval(approval) => Some(&approval.job),
-            Self::Revoke(_) | Self::WithdrawApproval(_) | Self::BuryJob(_) => None,
-        }
-    }
-
-    /// The job or approval that it closes.
-    fn closes(&self) -> Option<&JobId> {
-        match self {
-            Self::Revoke(job) | Self::WithdrawApproval(job) => Some(job),
-            Self::Dispatch(_) | Self::OpenApproval(_) | Self::BuryJob(_) => None,
-        }
+impl Effects {
+    /// Drops jobs and approvals that this turn both opened and closed. A store that closes before it opens would not find
+    /// the row to close, and would leave it open forever.
+    fn drop_undone(&mut self) {
+        let closed: BTreeSet<JobId> = self.revoked.iter().chain(&self.approvals_withdrawn).cloned().collect();
+        let opened = self.dispatched.iter().map(|job| &job.id);
+        let opened = opened.chain(self.approvals_opened.iter().map(|approval| &approval.job));
+        let undone: BTreeSet<JobId> = opened.filter(|job| closed.contains(job)).cloned().collect();
+        self.dispatched.retain(|job| !undone.contains(&job.id));
+        self.approvals_opened.retain(|approval| !undone.contains(&approval.job));
+        self.revoked.retain(|job| !undone.contains(job));
+        self.approvals_withdrawn.retain(|job| !undone.contains(job));
     }
 }
 
@@ -87,17 +84,26 @@ pub fn advance(
     inbox: &[InboxEvent],
     now: Timestamp,
 ) -> Result<Advance, Illegal> {
-    advance_telling(workflow, run, inbox, (now, &BTreeMap::new()))
+    advance_with_waits(workflow, run, inbox, (now, &BTreeMap::new()))
 }
 
 /// Like [`advance`]. `waits` explains what each step waits for and becomes part of its timeout message.
-pub fn advance_telling(
+pub fn advance_with_waits(
     workflow: &Workflow,
     run: Run,
     inbox: &[InboxEvent],
     (now, waits): (Timestamp, &BTreeMap<StepKey, String>),
 ) -> Result<Advance, Illegal> {
-    let mut machine = Machine::new(workflow, run, (now, waits));
+    let mut machine = Machine {
+        workflow,
+        run,
+        now,
+        changed: BTreeSet::new(),
+        effects: Effects::default(),
+        events: Vec::new(),
+        has_failure: false,
+        waits,
+    };
     machine.start()?;
     for event in inbox {
         machine.take(event)?;
@@ -114,7 +120,7 @@ struct Machine<'a> {
     run: Run,
     now: Timestamp,
     changed: BTreeSet<StepKey>,
-    commands: Vec<Command>,
+    effects: Effects,
     events: Vec<Event>,
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
@@ -123,23 +129,6 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn new(
-        workflow: &'a Workflow,
-        run: Run,
-        (now, waits): (Timestamp, &'a BTreeMap<StepKey, String>),
-    ) -> Self {
-        Self {
-            workflow,
-            run,
-            now,
-            changed: BTreeSet::new(),
-            commands: Vec::new(),
-            events: Vec::new(),
-            has_failure: false,
-            waits,
-        }
-    }
-
     fn start(&mut self) -> Result<(), Illegal> {
         if self.run.head.status == super::RunStatus::Pending {
             self.move_run(RunEvent::Start)?;
@@ -150,20 +139,10 @@ impl<'a> Machine<'a> {
     }
 
     fn finish(mut self) -> Advance {
-        self.drop_undone();
+        self.effects.drop_undone();
         self.run.head.due_at = if self.has_ended() { None } else { self.next_due() };
         self.run.head.updated_at = self.now;
-        Advance { run: self.run, changed: self.changed, commands: self.commands, events: self.events }
-    }
-
-    /// Drops jobs and approvals that this turn both opened and closed. A store that applies the commands in any other
-    /// order would not find the row to close, and would leave it open forever.
-    fn drop_undone(&mut self) {
-        let closed: BTreeSet<JobId> = self.commands.iter().filter_map(Command::closes).cloned().collect();
-        let opened = self.commands.iter().filter_map(Command::opens);
-        let undone: BTreeSet<JobId> = opened.filter(|job| closed.contains(job)).cloned().collect();
-        let is_undone = |job: &JobId| undone.contains(job);
-        self.commands.retain(|command| !command.opens().or(command.closes()).is_some_and(is_undone));
+        Advance { run: self.run, changed: self.changed, effects: self.effects, events: self.events }
     }
 
     fn next_due(&self) -> Option<Timestamp> {
@@ -233,20 +212,14 @@ impl<'a> Machine<'a> {
         step.job_open = false;
         let job = step.job.clone();
         let is_approval = step.status == StepStatus::Waiting && self.topic_of(&key.step).is_none();
-        if let Some(job) = job {
-            // Revoking a held dispatch also withdraws its approval.
-            self.commands.push(if is_approval {
-                Command::WithdrawApproval(job)
-            } else {
-                Command::Revoke(job)
-            });
-        }
+        // Revoking a held dispatch also withdraws its approval.
+        let closed =
+            if is_approval { &mut self.effects.approvals_withdrawn } else { &mut self.effects.revoked };
+        closed.extend(job);
     }
 
     fn items_of(&self, step: &StepId) -> impl Iterator<Item = (&StepKey, &StepRun)> + use<'_, 'a> {
         let items = StepKey::item(step, 0)..=StepKey::item(step, u32::MAX);
-        let range: std::collections::btree_map::Range<'_, StepKey, StepRun> =
-            BTreeMap::range(&self.run.steps, items);
-        range
+        self.run.steps.range::<StepKey, _>(items)
     }
 }

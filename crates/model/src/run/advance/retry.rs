@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Command, Illegal, Machine};
+use super::{Illegal, Machine};
 use crate::StepKey;
 use crate::dead_letter::DeadLetter;
 use crate::history::{Event, EventKind};
@@ -17,7 +17,7 @@ impl Machine<'_> {
         let parent_is_denied = key.item.is_some() && self.status(&key.step) == StepStatus::Denied;
         // The run may have ended since the operator's request.
         if self.has_ended() || !self.is_dispatchable(key) || parent_is_denied {
-            self.commands.push(Command::BuryJob(letter.clone()));
+            self.effects.buried.push(letter.clone());
             return Ok(());
         }
         match self.run.steps.get(key).map_or(StepStatus::Pending, |step| step.status) {
@@ -33,7 +33,7 @@ impl Machine<'_> {
             StepStatus::Succeeded => Ok(()),
             // There is nothing to retry.
             StepStatus::Pending | StepStatus::Waiting | StepStatus::Denied | StepStatus::Skipped => {
-                self.commands.push(Command::BuryJob(letter.clone()));
+                self.effects.buried.push(letter.clone());
                 Ok(())
             }
         }

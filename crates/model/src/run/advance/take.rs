@@ -1,5 +1,7 @@
 //! Applying inbox events and due timers.
 
+use serde_json::{Value, json};
+
 use super::super::{Ending, InboxEvent};
 use super::{Illegal, LOSSES_MAX, Machine};
 use crate::approval::{Decision, Verdict};
@@ -48,17 +50,19 @@ impl Machine<'_> {
         }
         self.step(key).job_open = false;
         match outcome {
-            JobOutcome::Completed { output } => self.take_output(key, output),
+            JobOutcome::Completed { output } => {
+                self.take_output(key, output.clone(), EventKind::StepCompleted)
+            }
             JobOutcome::Failed { error, retryable } => {
                 self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
             }
             JobOutcome::Lost => self.take_loss(key, job),
             JobOutcome::Cancelled { by } => {
                 let message = format!("job cancelled by {by}");
-                self.settle_failure(key, StepEvent::Cancel, ErrorCode::Cancelled, message)
+                self.settle_failure(key, ErrorCode::Cancelled, message)
             }
             JobOutcome::Denied { reason } => {
-                self.settle_failure(key, StepEvent::Deny, ErrorCode::PolicyDenied, reason.clone())
+                self.settle_failure(key, ErrorCode::PolicyDenied, reason.clone())
             }
         }
     }
@@ -83,15 +87,25 @@ impl Machine<'_> {
         self.move_step(key, StepEvent::Begin)
     }
 
-    fn take_output(&mut self, key: &StepKey, output: &serde_json::Value) -> Result<(), Illegal> {
+    /// Ends a step with an output of its job or of the engine, if the output matches its schema.
+    pub(super) fn take_output(
+        &mut self,
+        key: &StepKey,
+        output: Value,
+        kind: EventKind,
+    ) -> Result<(), Illegal> {
         let schema = self.definition(&key.step).and_then(|step| step.output_schema.as_ref());
-        if let Some(Err(violation)) = schema.map(|schema| schema.check(output)) {
-            let message = format!("the output does not match its schema: {violation}");
-            self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
+        let Some(Err(violation)) = schema.map(|schema| schema.check(&output)) else {
+            return self.succeed(key, output, kind);
+        };
+        let message = format!("the output does not match its schema: {violation}");
+        self.record(self.event(EventKind::StepOutputInvalid, key).saying(message.clone()));
+        if kind == EventKind::StepCompleted {
             // A model may produce a valid output on the next attempt.
-            return self.fail_attempt(key, ErrorCode::OutputInvalid, message, true);
+            self.fail_attempt(key, ErrorCode::OutputInvalid, message, true)
+        } else {
+            self.settle_failure(key, ErrorCode::OutputInvalid, message)
         }
-        self.succeed(key, output.clone(), EventKind::StepCompleted)
     }
 
     fn take_loss(&mut self, key: &StepKey, job: &JobId) -> Result<(), Illegal> {
@@ -103,7 +117,7 @@ impl Machine<'_> {
             return self.dispatch(key);
         }
         let reason = format!("{losses} dispatches lost their worker");
-        self.commands.push(super::Command::BuryJob(DeadLetter {
+        self.effects.buried.push(DeadLetter {
             job: job.clone(),
             topic: self.topic_of(&key.step),
             code: LetterCode::WorkerLost,
@@ -112,8 +126,8 @@ impl Machine<'_> {
             last_error: Some(LEASE_EXPIRED.to_owned()),
             buried_at: self.now,
             result: None,
-        }));
-        self.settle_failure(key, StepEvent::Fail, ErrorCode::WorkerLost, reason)
+        });
+        self.settle_failure(key, ErrorCode::WorkerLost, reason)
     }
 
     fn take_decision(&mut self, job: &JobId, decision: &Decision) -> Result<(), Illegal> {
@@ -121,7 +135,7 @@ impl Machine<'_> {
         if !self.is_awaited(job, StepStatus::Waiting) {
             return Ok(());
         }
-        let data = serde_json::json!({"by": decision.by, "reason": decision.reason});
+        let data = json!({"by": decision.by, "reason": decision.reason});
         let is_dispatch = self.topic_of(&key.step).is_some();
         self.step(key).job_open = is_dispatch && decision.verdict == Verdict::Approved;
         match decision.verdict {
@@ -135,7 +149,7 @@ impl Machine<'_> {
                     Some(reason) => format!("rejected by {}: {reason}", decision.by),
                     None => format!("rejected by {}", decision.by),
                 };
-                self.settle_failure(key, StepEvent::Deny, ErrorCode::Rejected, message)
+                self.settle_failure(key, ErrorCode::Rejected, message)
             }
         }
     }
@@ -175,9 +189,7 @@ impl Machine<'_> {
         }
         self.step(key).wake_at = None;
         match self.definition(&key.step).map(|step| &step.kind) {
-            Some(StepKind::Delay(_)) => {
-                self.succeed(key, serde_json::Value::Null, EventKind::StepDelayCompleted)
-            }
+            Some(StepKind::Delay(_)) => self.succeed(key, Value::Null, EventKind::StepDelayCompleted),
             Some(_) | None => self.dispatch(key),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::super::InboxEvent;
-use super::super::super::gather::{only_writes_down, wait_for_more};
+use super::super::super::gather::{only_records_results, wait_for_more};
 use super::super::advance;
 use super::{TestRun, worker};
 use crate::job::JobOutcome;
@@ -32,7 +32,7 @@ fn wait(test: &TestRun, inbox: &[InboxEvent], since: Duration) -> Option<Duratio
 
 fn only_records(test: &TestRun, inbox: &[InboxEvent]) -> bool {
     let turn = advance(&test.workflow, test.run.clone(), inbox, test.now).unwrap();
-    only_writes_down(test.status(), inbox, &turn)
+    only_records_results(test.status(), inbox, &turn)
 }
 
 #[test]

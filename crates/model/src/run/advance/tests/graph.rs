@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::super::{InboxEvent, RunStatus};
-use super::super::Command;
 use super::{TestRun, worker};
 use crate::JobId;
 use crate::approval::Verdict;
@@ -41,7 +40,7 @@ fn a_run_that_fails_revokes_its_other_jobs_in_the_same_turn() {
     let open = test.jobs[1].id.clone();
     test.fail(true);
     assert_eq!(test.status(), RunStatus::Failed);
-    assert!(test.commands.contains(&Command::Revoke(open)));
+    assert!(test.effects.revoked.contains(&open));
     assert_eq!(test.step("b").status, StepStatus::Cancelled);
 }
 
@@ -55,13 +54,7 @@ fn other_branches_continue_while_an_approval_is_open() {
     });
     let mut test = TestRun::of(&steps, json!({"what": "it"}));
     assert_eq!(test.status(), RunStatus::Waiting);
-    let question = test.commands.iter().find_map(|it| match it {
-        Command::OpenApproval(approval) => Some(approval.input.clone()),
-        Command::Dispatch(_) | Command::Revoke(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {
-            None
-        }
-    });
-    assert_eq!(question, Some(json!({"question": "deploy it?"})));
+    assert_eq!(test.effects.approvals_opened[0].input, json!({"question": "deploy it?"}));
     test.complete(json!(1));
     assert_eq!(test.jobs.len(), 1, "b is dispatched while the approval is open");
     test.complete(json!(2));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{Head, InboxEvent, Run, RunStatus, Start, StartedFrom};
-use super::{Command, advance};
+use super::{Effects, advance};
 use crate::approval::{Decision, Verdict};
 use crate::history::EventKind;
 use crate::job::{JobOutcome, NewJob};
@@ -27,7 +27,8 @@ struct TestRun {
     run: Run,
     now: Timestamp,
     jobs: Vec<NewJob>,
-    commands: Vec<Command>,
+    /// Of all turns.
+    effects: Effects,
     events: Vec<(EventKind, Option<String>)>,
     rows_written: usize,
 }
@@ -55,8 +56,8 @@ impl TestRun {
             trace: None,
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
-        let (jobs, commands, events) = (Vec::new(), Vec::new(), Vec::new());
-        let mut test = Self { workflow, run, now, jobs, commands, events, rows_written: 0 };
+        let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
+        let mut test = Self { workflow, run, now, jobs, effects, events, rows_written: 0 };
         test.turn(&[]);
         test
     }
@@ -68,14 +69,14 @@ impl TestRun {
         let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.events.extend(events);
-        for command in &advanced.commands {
-            match command {
-                Command::Dispatch(job) => self.jobs.push(job.clone()),
-                Command::Revoke(id) => self.jobs.retain(|job| job.id != *id),
-                Command::OpenApproval(_) | Command::WithdrawApproval(_) | Command::BuryJob(_) => {}
-            }
-        }
-        self.commands.extend(advanced.commands);
+        let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = advanced.effects;
+        self.jobs.extend(dispatched.iter().cloned());
+        self.jobs.retain(|job| !revoked.contains(&job.id));
+        self.effects.dispatched.extend(dispatched);
+        self.effects.revoked.extend(revoked);
+        self.effects.approvals_opened.extend(approvals_opened);
+        self.effects.approvals_withdrawn.extend(approvals_withdrawn);
+        self.effects.buried.extend(buried);
     }
 
     fn pass(&mut self, time: Duration) {

@@ -70,7 +70,7 @@ fn a_dispatch_that_waits_for_an_approval_is_revoked_as_a_job() {
     let job = test.jobs[0].id.clone();
     test.turn(&[InboxEvent::Cancel { by: "ann".to_owned() }]);
     assert_eq!(test.status(), RunStatus::Cancelled);
-    assert!(test.commands.contains(&Command::Revoke(job)), "{:?}", test.commands);
+    assert!(test.effects.revoked.contains(&job), "{:?}", test.effects);
 }
 
 #[test]

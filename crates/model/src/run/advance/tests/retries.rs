@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::super::{InboxEvent, RunStatus};
-use super::super::{Command, LOSSES_MAX};
+use super::super::{Effects, LOSSES_MAX};
 use super::{TestRun, worker};
 use crate::dead_letter::DeadLetter;
 use crate::history::EventKind;
@@ -36,18 +36,7 @@ impl TestRun {
                 self.jobs.swap(0, again);
             }
         }
-        self.letters().pop().expect("the step is a dead letter")
-    }
-
-    fn letters(&self) -> Vec<DeadLetter> {
-        let letter = |command: &Command| match command {
-            Command::BuryJob(letter) => Some(letter.clone()),
-            Command::Dispatch(_)
-            | Command::Revoke(_)
-            | Command::OpenApproval(_)
-            | Command::WithdrawApproval(_) => None,
-        };
-        self.commands.iter().filter_map(letter).collect()
+        self.effects.buried.last().cloned().expect("the step is a dead letter")
     }
 
     fn retry(&mut self, letter: &DeadLetter) {
@@ -82,7 +71,7 @@ fn a_retry_of_a_dispatched_step_revokes_the_old_job() {
     let mut test = handled();
     let letter = DeadLetter { job: test.jobs[0].id.clone(), ..handled().lose_all() };
     test.retry(&letter);
-    assert!(test.commands.contains(&Command::Revoke(letter.job.clone())));
+    assert!(test.effects.revoked.contains(&letter.job));
     assert_eq!(test.jobs.iter().map(|job| job.id.attempt).collect::<Vec<_>>(), [2]);
     assert_eq!(test.step("a").status, StepStatus::Running);
 }
@@ -112,9 +101,9 @@ fn a_letter_of_an_ended_run_is_kept() {
     let mut test = TestRun::of(&json!({"a": worker()}), json!({}));
     let letter = test.lose_all();
     assert_eq!(test.status(), RunStatus::Failed);
-    test.commands.clear();
+    test.effects = Effects::default();
     test.retry(&letter);
-    assert_eq!(test.commands, [Command::BuryJob(letter)]);
+    assert_eq!(test.effects, Effects { buried: vec![letter], ..Effects::default() });
     assert_eq!(test.status(), RunStatus::Failed);
 }
 
@@ -166,6 +155,6 @@ fn a_letter_of_a_denied_step_is_kept_and_the_run_continues() {
         result: None,
     };
     test.retry(&letter);
-    assert_eq!(test.letters(), [letter]);
+    assert_eq!(test.effects.buried, [letter]);
     assert_eq!(test.status(), RunStatus::Running);
 }

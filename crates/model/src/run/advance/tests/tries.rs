@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::super::super::{InboxEvent, RunStatus};
-use super::super::{Command, LOSSES_MAX};
+use super::super::{Effects, LOSSES_MAX};
 use super::{TestRun, worker};
 use crate::history::EventKind;
 use crate::job::JobOutcome;
@@ -62,21 +62,21 @@ fn a_lost_dispatch_is_repeated_at_once_and_costs_no_retry() {
     assert_eq!((test.step("a").attempts, test.step("a").failures), (LOSSES_MAX, 0));
     let last = test.report(JobOutcome::Lost);
     assert_eq!(test.status(), RunStatus::Failed);
-    assert!(test.commands.iter().any(|it| matches!(it, Command::BuryJob(letter) if letter.job == last.id)));
+    assert!(test.effects.buried.iter().any(|letter| letter.job == last.id));
 }
 
 #[test]
-fn a_job_dispatched_and_revoked_in_one_turn_produces_no_commands() {
+fn a_job_dispatched_and_revoked_in_one_turn_has_no_effects() {
     let mut test =
         TestRun::of(&json!({"a": worker(), "gate": {"type": "approval", "depends_on": ["a"]}}), json!({}));
-    test.commands.clear();
+    test.effects = Effects::default();
     let lost = InboxEvent::Job {
         at: crate::Timestamp::ZERO,
         job: test.jobs[0].id.clone(),
         outcome: JobOutcome::Lost,
     };
     test.turn(&[lost, InboxEvent::Cancel { by: "ann".to_owned() }]);
-    assert_eq!((test.status(), &test.commands), (RunStatus::Cancelled, &Vec::new()));
+    assert_eq!((test.status(), &test.effects), (RunStatus::Cancelled, &Effects::default()));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_step_timeout_revokes_its_job() {
     assert_eq!(test.status(), RunStatus::Running);
     test.pass(Duration::from_secs(1));
     assert_eq!((test.status(), test.step("a").status), (RunStatus::TimedOut, StepStatus::TimedOut));
-    assert!(test.commands.contains(&Command::Revoke(job)));
+    assert!(test.effects.revoked.contains(&job));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_workflow_timeout_ends_its_run() {
     assert_eq!(test.run.head.due_at, Some(test.now + Duration::from_mins(1)));
     test.pass(Duration::from_mins(1));
     assert_eq!((test.status(), test.step("a").status), (RunStatus::TimedOut, StepStatus::TimedOut));
-    assert!(test.commands.iter().any(|it| matches!(it, Command::WithdrawApproval(_))));
+    assert!(!test.effects.approvals_withdrawn.is_empty());
     assert_eq!(test.run.head.due_at, None);
 }
 
@@ -132,7 +132,7 @@ fn an_unresolved_approval_times_out() {
     let mut test = TestRun::of(&json!({"gate": {"type": "approval", "timeout_sec": 30}}), json!({}));
     test.pass(Duration::from_secs(30));
     assert_eq!(test.status(), RunStatus::TimedOut);
-    assert!(test.commands.iter().any(|it| matches!(it, Command::WithdrawApproval(_))));
+    assert!(!test.effects.approvals_withdrawn.is_empty());
 }
 
 #[test]
