@@ -1,4 +1,4 @@
-//! Who is asking, for which tenant, and what they may do.
+//! Who sent a request, for which tenant, and what it may do.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -9,17 +9,18 @@ use interlock_control::api_keys::{Principal, Recognition};
 use interlock_model::TenantId;
 
 use crate::error::Refusal;
-use crate::state::{App, Shared};
+use crate::state::App;
 
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
 
-/// The tenant of whoever names none and whose key covers all.
+/// The tenant of a request that names none, with a key that covers all.
 const TENANT_DEFAULT: &str = "default";
 
-/// Who is asking, and for which tenant.
-#[derive(Debug, Clone)]
+/// An authenticated request: who sent it, for which tenant, and what serves it.
+#[derive(Clone)]
 pub(crate) struct Caller {
+    pub app: App,
     pub tenant: TenantId,
     pub name: String,
     role: Role,
@@ -39,16 +40,15 @@ pub(crate) enum Permission {
     Work,
     Approve,
     Cancel,
-    HandleLetters,
-    /// Mend what must not be.
+    HandleDeadLetters,
+    /// Repair violated invariants.
     Repair,
-    /// Take locks, renew and release them.
+    /// Acquire, renew and release locks.
     Lock,
-    /// Take a lock away from its holder.
+    /// End the lease of another owner.
     ForceRelease,
-    /// Send workers home.
     Drain,
-    /// Change retry policies, begin and end roll-outs.
+    /// Change retry policies, start and end rollouts.
     Tune,
     /// Create and delete workflows, delete runs, set limits, make keys.
     Administer,
@@ -67,7 +67,7 @@ impl Permission {
                         | P::ReadRest
                         | P::Approve
                         | P::Cancel
-                        | P::HandleLetters
+                        | P::HandleDeadLetters
                         | P::Repair
                         | P::Lock
                         | P::ForceRelease
@@ -90,12 +90,12 @@ impl Permission {
             Self::Work => "claim jobs or report on them",
             Self::Approve => "approve or reject",
             Self::Cancel => "cancel",
-            Self::HandleLetters => "retry or delete dead letters",
+            Self::HandleDeadLetters => "retry or delete dead letters",
             Self::Repair => "repair what the doctor finds",
             Self::Lock => "take or release locks",
             Self::ForceRelease => "take a lock away from its holder",
             Self::Drain => "drain workers",
-            Self::Tune => "change retry policies or roll-outs",
+            Self::Tune => "change retry policies or rollouts",
             Self::Administer => "change workflows, limits or keys, or delete runs",
         }
     }
@@ -106,7 +106,7 @@ impl Caller {
         if permission.is_given_to(self.role) {
             return Ok(());
         }
-        let role = super::convert::keys::role(self.role).name();
+        let role = super::routes::keys::key_role(self.role).name();
         Err(Refusal::forbidden(format!("a key with the role {role} may not {}", permission.verb())))
     }
 
@@ -131,7 +131,7 @@ impl Caller {
         }
     }
 
-    fn recognise(headers: &HeaderMap, app: &Shared) -> Result<Self, Refusal> {
+    fn recognise(headers: &HeaderMap, app: &App) -> Result<Self, Refusal> {
         let Principal { name, role, scope } = match app.keys.recognise(presented(headers)) {
             Recognition::Known(principal) => principal,
             // Keys may all have been revoked since we were bound to an address that others can reach.
@@ -145,7 +145,7 @@ impl Caller {
             (None, KeyScope::Tenant(own)) => own.clone(),
             (None, KeyScope::All) => TENANT_DEFAULT.parse().map_err(Refusal::invalid)?,
         };
-        let caller = Self { tenant, name, role, scope };
+        let caller = Self { app: app.clone(), tenant, name, role, scope };
         caller.covers(&caller.tenant)?;
         Ok(caller)
     }

@@ -8,7 +8,6 @@ mod auth;
 mod body;
 mod bounds;
 mod connection;
-mod convert;
 mod cursor;
 mod error;
 mod idempotency;
