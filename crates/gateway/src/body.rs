@@ -71,7 +71,7 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
     Ok(body)
 }
 
-/// A JSON object of the right shape, or a sentence that says what is wrong and where.
+/// A JSON object of the right type, or an error that says what is wrong and where.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
     let levels_max = settings.nesting_max;
     let too_deep =

@@ -9,7 +9,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use interlock_api::problem::MEDIA_TYPE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -95,15 +94,7 @@ pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
 
 async fn say_no_room(mut stream: TcpStream) -> std::io::Result<()> {
     let refusal = Refusal::unavailable("too many connections are open here");
-    let wait = refusal.problem().retry_after_ms.unwrap_or(1_000).div_ceil(1_000);
-    let body = serde_json::to_string(refusal.problem())?;
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA_TYPE}\r\nretry-after: {wait}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
+    stream.write_all(&refusal.to_http()).await?;
     stream.shutdown().await?;
     // Closing with an unread request would reset the connection and lose the answer.
     let mut unread = [0; 4_096];

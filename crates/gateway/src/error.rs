@@ -73,8 +73,15 @@ impl Refusal {
         self.problem.code
     }
 
-    pub(crate) fn problem(&self) -> &Problem {
-        &self.problem
+    /// The bytes of the answer, for a connection without a handler. It closes after them.
+    pub(crate) fn to_http(&self) -> Vec<u8> {
+        let Problem { status, retry_after_ms, .. } = &*self.problem;
+        let body = serde_json::to_string(&self.problem).unwrap_or_default();
+        let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let wait = retry_after_ms.map(|wait| format!("retry-after: {}\r\n", wait.div_ceil(1_000).max(1)));
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: {MEDIA_TYPE}\r\n{}", wait.unwrap_or_default());
+        let length = body.len();
+        format!("{head}content-length: {length}\r\nconnection: close\r\n\r\n{body}").into_bytes()
     }
 }
 
@@ -167,7 +174,7 @@ impl Refusal {
             StoreError::Fenced { held, current } => {
                 let sentence = if held == current {
                     format!(
-                        "this token does not hold {resource}: its lease has ended, and there is no newer grant"
+                        "this token does not hold {resource}: its lease has ended, and no other was granted since"
                     )
                 } else {
                     format!(
@@ -256,20 +263,20 @@ mod tests {
     fn an_unavailable_store_is_answered_with_when_to_retry() {
         for effect in [Effect::NotDone, Effect::Unknown] {
             let refusal = Refusal::from(unavailable(effect));
-            let wait = refusal.problem().retry_after_ms.unwrap();
+            let wait = refusal.problem.retry_after_ms.unwrap();
             let response = refusal.into_response();
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()[RETRY_AFTER], wait.div_ceil(1_000).to_string());
         }
         let refusal = Refusal::from(unavailable(Effect::NotDone));
-        assert!(refusal.problem().error.starts_with("workflow concurrency gate unavailable"));
+        assert!(refusal.problem.error.starts_with("workflow concurrency gate unavailable"));
     }
 
     #[test]
     fn an_unknown_outcome_may_be_retried_only_with_a_key() {
         for has_key in [true, false] {
             let refusal = Refusal::of_start(StartError::Unknown, has_key, || Duration::from_millis(1));
-            assert_eq!(refusal.problem().retry_with_same_key, Some(has_key));
+            assert_eq!(refusal.problem.retry_with_same_key, Some(has_key));
             assert_eq!(refusal.into_response().headers()[RETRY_AFTER], "1");
         }
     }
@@ -277,6 +284,6 @@ mod tests {
     #[test]
     fn a_damaged_row_is_logged_and_not_shown_to_the_client() {
         let damaged = StoreError::Damaged { table: "runs", key: "secret".to_owned(), reason: "x".to_owned() };
-        assert!(!format!("{:?}", Refusal::from(damaged).problem()).contains("secret"));
+        assert!(!format!("{:?}", Refusal::from(damaged).problem).contains("secret"));
     }
 }

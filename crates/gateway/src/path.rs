@@ -10,7 +10,7 @@ use interlock_model::{ApiKeyId, JobId, RolloutId, RunId, WorkerId, WorkflowId};
 
 use crate::error::Refusal;
 
-/// The name of something that should exist. A text that cannot be such a name is the name of nothing: 404.
+/// The name of something that should exist. A text that cannot be such a name is 404, too.
 pub(crate) struct Named<T>(pub T);
 
 /// A kind of thing that paths name.

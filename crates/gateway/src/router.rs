@@ -2,13 +2,14 @@
 
 use axum::Router;
 use axum::handler::Handler;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use http::{Method, Uri};
 use interlock_api::Code;
 use utoipa::openapi::OpenApi;
 
 use crate::error::Refusal;
-use crate::observe::Observe;
+use crate::observe::observe;
 use crate::state::App;
 use crate::{openapi, routes};
 
@@ -60,10 +61,10 @@ impl Endpoints {
 pub(crate) fn router(app: &App) -> Router {
     let mut router = Router::new();
     for Endpoint { method, path, handler } in routes::served(&app.settings) {
-        let observe = Observe::new(app.metrics.route(method.as_str(), path));
-        router = router.route(path, handler.clone().route_layer(observe));
+        let metrics = app.metrics.route(method.as_str(), path);
+        router = router.route(path, handler.clone().route_layer(from_fn_with_state(metrics, observe)));
     }
-    let unmatched = || Observe::new(app.metrics.route("other", "unmatched"));
+    let unmatched = || from_fn_with_state(app.metrics.route("other", "unmatched"), observe);
     let router = router
         .method_not_allowed_fallback(wrong_method.layer(unmatched()))
         .fallback(unknown_path.layer(unmatched()));

@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "refusing to listen on {0}: no API keys are configured, so everybody who can reach it would be admin. \
+        "refusing to listen on {0}: no API keys are configured, so every caller would be admin. \
          Listen on a loopback address such as 127.0.0.1:8081, or configure a key"
     )]
     NoKeys(SocketAddr),
@@ -89,7 +89,7 @@ impl Gateway {
     }
 }
 
-/// Without keys everybody is admin: then only this machine may reach us.
+/// Without keys every caller is admin, so only this machine may reach the gateway.
 fn refuse_open_door(address: SocketAddr, keys: &ApiKeys) -> Result<(), BindError> {
     if keys.has_keys() || address.ip().is_loopback() { Ok(()) } else { Err(BindError::NoKeys(address)) }
 }

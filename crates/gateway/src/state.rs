@@ -16,7 +16,7 @@ use crate::error::Refusal;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
-/// What the gateway stands on.
+/// What the gateway is built from.
 pub struct Foundation {
     pub control: Arc<Control>,
     pub keys: Arc<ApiKeys>,
@@ -25,14 +25,14 @@ pub struct Foundation {
     pub deployment: Deployment,
 }
 
-/// What the process is made of, in words, for `GET /status`.
+/// The parts of the process, as `GET /status` shows them.
 #[derive(Debug, Clone)]
 pub struct Deployment {
     pub roles: Vec<String>,
     pub backend: String,
     pub durability: String,
     pub bus: String,
-    /// What the keys of locks begin with.
+    /// The prefix of the keys of locks.
     pub prefix: String,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Shared {
     pub deployment: Deployment,
     pub settings: Settings,
     pub metrics: Metrics,
-    /// Whether only this machine can reach us.
+    /// Whether only this machine can reach the gateway.
     pub is_loopback: bool,
-    /// Places for event streams.
+    /// Permits for event streams.
     pub streams: Arc<Semaphore>,
     /// Held during a scrape of the metrics.
     pub scrape: tokio::sync::Mutex<()>,

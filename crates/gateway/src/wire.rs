@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use interlock_api::problem::MEDIA_TYPE;
 use tokio::time::Sleep;
 
 use crate::error::Refusal;
@@ -134,12 +133,7 @@ fn as_problem(buffer: &[u8]) -> Option<Vec<u8>> {
     {
         return None;
     }
-    let body = serde_json::to_string(Refusal::invalid(sentence).problem()).ok()?;
-    let head = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    Some([head, body].concat().into_bytes())
+    Some(Refusal::invalid(sentence).to_http())
 }
 
 #[cfg(test)]

@@ -117,9 +117,9 @@ impl Metrics {
         Self { registry, tenants, fence_rejections, requests, durations, scraped }
     }
 
-    pub(crate) fn route(&self, method: &'static str, route: &'static str) -> RouteMetrics {
+    pub(crate) fn route(&self, method: &'static str, route: &'static str) -> Arc<RouteMetrics> {
         let duration = self.durations.get_or_create_owned(&RouteLabel { route });
-        RouteMetrics { method, route, requests: self.requests.clone(), duration }
+        Arc::new(RouteMetrics { method, route, requests: self.requests.clone(), duration })
     }
 
     pub(crate) fn tenant(&self, tenant: &TenantId) -> Arc<TenantMetrics> {

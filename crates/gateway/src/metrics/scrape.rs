@@ -134,7 +134,9 @@ fn encode_contention(families: &mut Families<'_>, contention: &Tallied) -> Resul
     )
 }
 
-const BY_ARM: [(&str, &str, fn(&Figures) -> Figure<'_>); 4] = [
+type OfArm = fn(&Figures) -> Figure<'_>;
+
+const BY_ARM: [(&str, &str, OfArm); 4] = [
     ("lock_busy_retry_delay_ms", "How long results whose run was busy were deferred, each time", |figures| {
         Millis(&figures.retry_delay)
     }),

@@ -11,7 +11,7 @@ use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits};
 use interlock_model::limit::{Limits, RUNS_MAX_BOUND};
 
 use super::{
-    Answer, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, endpoints,
+    Answer, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, bounded, endpoints,
 };
 
 /// The id of the system's only document.
@@ -89,11 +89,11 @@ fn scope(caller: &Caller, kind: ConfigScope, id: Option<&str>) -> Result<LimitSc
 
 fn within_bounds(limits: LimitsData) -> Result<Limits, Refusal> {
     let LimitsData { max_concurrent_runs, idempotency_retention_sec } = limits;
-    if max_concurrent_runs.is_some_and(|runs| runs > RUNS_MAX_BOUND) {
-        return Err(Refusal::invalid(format!("max_concurrent_runs: from 0 to {RUNS_MAX_BOUND}")));
+    if let Some(runs) = max_concurrent_runs {
+        bounded("max_concurrent_runs", runs.into(), (0, RUNS_MAX_BOUND.into()))?;
     }
-    if idempotency_retention_sec.is_some_and(|seconds| !(1..=RETENTION_SEC_MAX).contains(&seconds)) {
-        return Err(Refusal::invalid(format!("idempotency_retention_sec: from 1 to {RETENTION_SEC_MAX}")));
+    if let Some(seconds) = idempotency_retention_sec {
+        bounded("idempotency_retention_sec", seconds, (1, RETENTION_SEC_MAX))?;
     }
     let key_retention = idempotency_retention_sec.map(Duration::from_secs);
     Ok(Limits { runs_max: max_concurrent_runs, key_retention })

@@ -105,7 +105,7 @@ async fn decide_rerun(
     decided.map_err(|error| refusal(caller, error, has_key))
 }
 
-/// A request that wants a run, and when it came.
+/// A request for a run, and when it arrived.
 struct RunRequestContext {
     endpoint: AdmissionEndpoint,
     at: Instant,
@@ -119,7 +119,7 @@ impl RunRequestContext {
     }
 }
 
-/// What cannot be parsed is ignored, as the standard says.
+/// The standard says to ignore an invalid one.
 fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
     headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
