@@ -58,8 +58,13 @@ impl Permission {
             Self::Start => &[Starter],
             Self::Work => &[Worker],
             Self::Lock => &[Operator, Worker],
-            Self::Approve | Self::Cancel | Self::HandleDeadLetters | Self::Repair => &[Operator],
-            Self::ForceRelease | Self::Drain | Self::Tune => &[Operator],
+            Self::Approve
+            | Self::Cancel
+            | Self::HandleDeadLetters
+            | Self::Repair
+            | Self::ForceRelease
+            | Self::Drain
+            | Self::Tune => &[Operator],
             Self::Administer => &[],
         }
     }
