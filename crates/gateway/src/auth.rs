@@ -1,4 +1,4 @@
-//! Who is asking, for which tenant, and what they may do.
+//! Who sent a request, for which tenant, and what it may do.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -6,108 +6,77 @@ use http::{HeaderMap, HeaderName, header};
 use interlock_api::Code;
 use interlock_backend::keys::{KeyScope, Role};
 use interlock_control::api_keys::{Principal, Recognition};
-use interlock_model::TenantId;
+use interlock_model::{TenantId, named_enum};
 
 use crate::error::Refusal;
-use crate::state::{App, Shared};
+use crate::state::App;
 
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
 
-/// The tenant of whoever names none and whose key covers all.
+/// The tenant of a request that names none, with a key that covers all.
 const TENANT_DEFAULT: &str = "default";
 
-/// Who is asking, and for which tenant.
-#[derive(Debug, Clone)]
+/// An authenticated request: who sent it, for which tenant, and what serves it.
+#[derive(Clone)]
 pub(crate) struct Caller {
+    pub app: App,
     pub tenant: TenantId,
     pub name: String,
     role: Role,
     scope: KeyScope,
 }
 
-/// What a request needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Permission {
-    /// Look at workflows, runs and their history.
-    ReadRuns,
-    ReadJobs,
-    /// Look at approvals, dead letters, workers, locks and limits.
-    ReadRest,
-    Start,
-    /// Claim jobs and report on them.
-    Work,
-    Approve,
-    Cancel,
-    HandleLetters,
-    /// Mend what must not be.
-    Repair,
-    /// Take locks, renew and release them.
-    Lock,
-    /// Take a lock away from its holder.
-    ForceRelease,
-    /// Send workers home.
-    Drain,
-    /// Change retry policies, begin and end roll-outs.
-    Tune,
-    /// Create and delete workflows, delete runs, set limits, make keys.
-    Administer,
+named_enum! {
+    /// What a request needs. The name completes the sentence "this key may not …".
+    pub enum Permission {
+        ReadRuns = "read workflows and runs",
+        ReadJobs = "read jobs",
+        ReadRest = "read approvals, dead letters, workers, locks, limits, policies and findings",
+        Start = "start runs",
+        Work = "claim jobs or report on them",
+        Approve = "approve or reject",
+        Cancel = "cancel",
+        HandleDeadLetters = "retry or delete dead letters",
+        Repair = "repair what the doctor finds",
+        Lock = "acquire or release locks",
+        ForceRelease = "end the lease of another owner",
+        Drain = "drain workers",
+        Tune = "change retry policies or rollouts",
+        Administer = "change workflows, limits or keys, or delete runs",
+    }
 }
 
 impl Permission {
-    fn is_given_to(self, role: Role) -> bool {
-        use Permission as P;
-        match role {
-            Role::Admin => true,
-            Role::Operator => {
-                matches!(
-                    self,
-                    P::ReadRuns
-                        | P::ReadJobs
-                        | P::ReadRest
-                        | P::Approve
-                        | P::Cancel
-                        | P::HandleLetters
-                        | P::Repair
-                        | P::Lock
-                        | P::ForceRelease
-                        | P::Drain
-                        | P::Tune
-                )
-            }
-            Role::Starter => matches!(self, P::ReadRuns | P::Start),
-            Role::Worker => matches!(self, P::Work | P::ReadJobs | P::Lock),
-            Role::Viewer => matches!(self, P::ReadRuns | P::ReadJobs | P::ReadRest),
-        }
-    }
-
-    fn verb(self) -> &'static str {
+    /// The roles that have it, besides admins.
+    fn roles(self) -> &'static [Role] {
+        use Role::{Operator, Starter, Viewer, Worker};
         match self {
-            Self::ReadRuns => "read workflows and runs",
-            Self::ReadJobs => "read jobs",
-            Self::ReadRest => "read approvals, dead letters, workers, locks, limits, policies and findings",
-            Self::Start => "start runs",
-            Self::Work => "claim jobs or report on them",
-            Self::Approve => "approve or reject",
-            Self::Cancel => "cancel",
-            Self::HandleLetters => "retry or delete dead letters",
-            Self::Repair => "repair what the doctor finds",
-            Self::Lock => "take or release locks",
-            Self::ForceRelease => "take a lock away from its holder",
-            Self::Drain => "drain workers",
-            Self::Tune => "change retry policies or roll-outs",
-            Self::Administer => "change workflows, limits or keys, or delete runs",
+            Self::ReadRuns => &[Operator, Starter, Viewer],
+            Self::ReadJobs => &[Operator, Worker, Viewer],
+            Self::ReadRest => &[Operator, Viewer],
+            Self::Start => &[Starter],
+            Self::Work => &[Worker],
+            Self::Lock => &[Operator, Worker],
+            Self::Approve
+            | Self::Cancel
+            | Self::HandleDeadLetters
+            | Self::Repair
+            | Self::ForceRelease
+            | Self::Drain
+            | Self::Tune => &[Operator],
+            Self::Administer => &[],
         }
     }
 }
 
 impl Caller {
     pub(crate) fn may(&self, permission: Permission) -> Result<(), Refusal> {
-        if permission.is_given_to(self.role) {
+        if self.role == Role::Admin || permission.roles().contains(&self.role) {
             return Ok(());
         }
-        let role = super::convert::keys::role(self.role).name();
-        Err(Refusal::forbidden(format!("a key with the role {role} may not {}", permission.verb())))
+        let role = super::routes::keys::key_role(self.role).name();
+        Err(Refusal::forbidden(format!("a key with the role {role} may not {}", permission.name())))
     }
 
     /// Whether the key covers this tenant too, whatever the request is for.
@@ -121,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Whether the key covers every tenant: what holds for the whole system needs that.
+    /// Whether the key covers every tenant, as changes of the whole system need.
     pub(crate) fn covers_all(&self) -> Result<(), Refusal> {
         match &self.scope {
             KeyScope::All => Ok(()),
@@ -131,10 +100,10 @@ impl Caller {
         }
     }
 
-    fn recognise(headers: &HeaderMap, app: &Shared) -> Result<Self, Refusal> {
+    fn recognise(headers: &HeaderMap, app: &App) -> Result<Self, Refusal> {
         let Principal { name, role, scope } = match app.keys.recognise(presented(headers)) {
             Recognition::Known(principal) => principal,
-            // Keys may all have been revoked since we were bound to an address that others can reach.
+            // All keys may have been revoked since the gateway was bound to a public address.
             Recognition::NoKeysConfigured if app.is_loopback => {
                 Principal { name: "anonymous".to_owned(), role: Role::Admin, scope: KeyScope::All }
             }
@@ -145,7 +114,7 @@ impl Caller {
             (None, KeyScope::Tenant(own)) => own.clone(),
             (None, KeyScope::All) => TENANT_DEFAULT.parse().map_err(Refusal::invalid)?,
         };
-        let caller = Self { tenant, name, role, scope };
+        let caller = Self { app: app.clone(), tenant, name, role, scope };
         caller.covers(&caller.tenant)?;
         Ok(caller)
     }
@@ -161,7 +130,7 @@ impl FromRequestParts<App> for Caller {
 
 fn presented(headers: &HeaderMap) -> Option<&str> {
     if let Some(key) = headers.get(&API_KEY) {
-        // What is not text is a wrong key, not an absent one.
+        // A key that is not text is a wrong key, not an absent one.
         return Some(key.to_str().unwrap_or_default().trim());
     }
     let sent = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();

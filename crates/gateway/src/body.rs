@@ -15,10 +15,10 @@ use crate::settings::Settings;
 use crate::shape::Strict;
 use crate::state::App;
 
-/// A body that must be there.
+/// A required body.
 pub(crate) struct Payload<T>(pub T);
 
-/// A body that may be absent.
+/// An optional body.
 pub(crate) struct OptionalPayload<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Payload<T> {
@@ -38,8 +38,15 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalPayload<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
         let body = read(request, &app.settings).await?;
-        if body.is_empty() { Ok(Self(T::default())) } else { parse(&body, &app.settings).map(Self) }
+        parse_optional(&body, &app.settings).map(Self)
     }
+}
+
+pub(crate) fn parse_optional<T: DeserializeOwned + Default>(
+    body: &[u8],
+    settings: &Settings,
+) -> Result<T, Refusal> {
+    if body.is_empty() { Ok(T::default()) } else { parse(body, settings) }
 }
 
 /// The whole body, if it is within bounds and not of another media type.
@@ -47,7 +54,7 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
     let (parts, body) = request.into_parts();
     let declared = declared_length(&parts.headers);
     if declared.is_some_and(|bytes| bytes > settings.body_bytes_max) && parts.headers.contains_key(EXPECT) {
-        // The client asks before it sends: nothing need be read for the refusal to arrive.
+        // The client waits for the answer before it sends the body, so nothing need be read.
         return Err(too_large(settings));
     }
     let arrived = tokio::time::timeout(settings.body_timeout, gather(body, settings)).await;
@@ -64,7 +71,7 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
     Ok(body)
 }
 
-/// A JSON object of the right shape, or a sentence that says what is wrong and where.
+/// A JSON object of the right type, or an error that says what is wrong and where.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
     let levels_max = settings.nesting_max;
     let too_deep =
@@ -79,7 +86,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Re
         }
     }
     let value = shaped(body).map_err(|error| unreadable(body, &error))?;
-    // Also where any JSON would do.
+    // Some types would accept any JSON.
     if is_object(body) { Ok(value) } else { Err(no_object()) }
 }
 
@@ -94,8 +101,8 @@ fn shaped<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
     Ok(value)
 }
 
-/// The reader stops at the first thing that it does not expect, and says of some that they are not JSON, such as a number
-/// that is too large for its place. So the body is asked.
+/// The deserializer stops at the first unexpected value, and reports some of them as a syntax error, such as a number that
+/// is too large for its field. So the syntax is checked again.
 fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
     match serde_json::from_slice::<IgnoredAny>(body) {
         Ok(IgnoredAny) if !is_object(body) => no_object(),
@@ -109,7 +116,7 @@ fn no_object() -> Refusal {
 }
 
 fn refusal(kind: &str, error: &serde_json::Error) -> Refusal {
-    // The reader's sentence may quote a whole value of the body.
+    // The error may quote a whole value of the body.
     let mut sentence: String = error.to_string().chars().take(500).collect();
     if error.line() > 0 && !sentence.contains(" at line ") {
         sentence = format!("{sentence}… at line {} column {}", error.line(), error.column());
@@ -129,8 +136,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// Reads to the end. A body that is too large is read a while longer, so that the client, which sends before it
-/// listens, hears the refusal.
+/// Reads to the end. A body that is too large is read up to a second bound, because a client that sends before it reads
+/// would miss the answer.
 async fn gather(mut body: Body, settings: &Settings) -> Result<Bytes, Refusal> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();

@@ -1,4 +1,4 @@
-//! Bounds on what a body may say.
+//! Bounds on the values in a request.
 
 use crate::error::Refusal;
 

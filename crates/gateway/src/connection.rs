@@ -9,7 +9,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use interlock_api::problem::MEDIA_TYPE;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -23,7 +22,7 @@ use crate::wire::Wire;
 
 /// The connections that are open.
 pub(crate) struct Connections {
-    /// No more patience: end them as they are.
+    /// Cancelled to close them at once.
     pub abandon: CancellationToken,
     pub places: Arc<Semaphore>,
     pub places_max: usize,
@@ -52,7 +51,7 @@ pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router, abandon:
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // It counts from the answer before, so it is what ends idle connections.
+        // It counts from the previous answer, so it ends idle connections.
         .header_read_timeout(settings.idle_timeout)
         .max_header_size(settings.header_bytes_max);
     let mut connection = pin!(builder.serve_connection(wire, service));
@@ -65,27 +64,27 @@ pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router, abandon:
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended early");
+        tracing::debug!(%error, "connection ended early");
     }
 }
 
-/// Whether the client says anything in time. Looks without taking: hyper reads it from the start.
+/// Whether the client sends anything in time. Peeks only: hyper reads it from the start.
 async fn speaks(stream: &TcpStream, app: &App) -> bool {
     let mut byte = [0];
     let heard = tokio::time::timeout(app.settings.idle_timeout, stream.peek(&mut byte));
     matches!(app.closing.run_until_cancelled(heard).await, Some(Ok(Ok(1..))))
 }
 
-/// Connections beyond the bound that are told so at once. Still more are just closed.
+/// Connections beyond the bound that get a 503. Still more are just closed.
 const TURNED_AWAY_MAX: usize = 64;
 
-/// How long telling it may take.
+/// How long that may take.
 const TURNING_AWAY_MAX: Duration = Duration::from_secs(1);
 
-/// Says that there is no room.
+/// Answers 503: too many connections.
 pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
     let open = connections.tasks.len();
-    tracing::warn!(open, "no room for another connection");
+    tracing::warn!(open, "connection limit reached");
     if open.saturating_sub(connections.places_max) < TURNED_AWAY_MAX {
         connections.tasks.spawn(async move {
             let _ = tokio::time::timeout(TURNING_AWAY_MAX, say_no_room(stream)).await;
@@ -95,17 +94,9 @@ pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
 
 async fn say_no_room(mut stream: TcpStream) -> std::io::Result<()> {
     let refusal = Refusal::unavailable("too many connections are open here");
-    let wait = refusal.problem().retry_after_ms.unwrap_or(1_000).div_ceil(1_000);
-    let body = serde_json::to_string(refusal.problem())?;
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA_TYPE}\r\nretry-after: {wait}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
+    stream.write_all(&refusal.to_http()).await?;
     stream.shutdown().await?;
-    // Closing over an unread request would take the answer back.
+    // Closing with an unread request would reset the connection and lose the answer.
     let mut unread = [0; 4_096];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())

@@ -13,9 +13,9 @@ pub(crate) fn encode(place: &str) -> String {
 }
 
 pub(crate) fn decode(cursor: &str) -> Result<String, Refusal> {
-    // Longer than any place that we give out.
+    // Longer than any cursor of a list.
     const CHARS_MAX: usize = 1_024;
-    let invalid = || Refusal::invalid("cursor is not one that a list has given out as next_cursor");
+    let invalid = || Refusal::invalid("cursor is not the next_cursor of a list");
     if cursor.len() > CHARS_MAX || !cursor.len().is_multiple_of(2) || !cursor.is_ascii() {
         return Err(invalid());
     }
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_list_gave_out_is_refused() {
+    fn a_cursor_that_no_list_returned_is_rejected() {
         for cursor in ["x", "zz", "+1", "0", "00", "c3a9", "é0", &"61".repeat(600)] {
             assert!(decode(cursor).is_err(), "{cursor}");
         }

@@ -1,4 +1,4 @@
-//! From what went wrong to what the client is told. Every answer of 400 and above is made here.
+//! From errors to problem documents. Every answer of 400 and above is made here.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use interlock_model::Resource;
 use interlock_model::contention::BookError;
 use interlock_model::time::millis;
 
-/// What every sentence about a store that does not answer begins with: clients look for it.
+/// The contract: every error about a store that does not answer begins with this.
 const GATE: &str = "workflow concurrency gate unavailable";
 
-/// An answer that says no.
+/// An answer of 400 or above.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     // Boxed: a problem is large, and every handler returns one of these.
@@ -38,7 +38,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_found(what: &str, name: &str) -> Self {
-        // A hostile name may be long; the sentence about it must not be.
+        // The name may be long; the error must not be.
         let name: String = name.chars().take(200).collect();
         Self::new(Code::NotFound, format!("there is no {what} {name}"))
     }
@@ -47,13 +47,13 @@ impl Refusal {
         Self::new(Code::Forbidden, error)
     }
 
-    /// Known not to be done; worth another try.
+    /// Certainly not done; the client may retry.
     pub(crate) fn unavailable(reason: &str) -> Self {
         Self::new(Code::GateUnavailable, format!("{GATE}: {reason}")).retry_after(spread())
     }
 
     pub(crate) fn bug() -> Self {
-        Self::new(Code::InternalError, "something went wrong inside; the server's log tells more")
+        Self::new(Code::InternalError, "internal error; the server's log has the details")
     }
 
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
@@ -73,17 +73,24 @@ impl Refusal {
         self.problem.code
     }
 
-    pub(crate) fn problem(&self) -> &Problem {
-        &self.problem
+    /// The bytes of the answer, for a connection without a handler. It closes after them.
+    pub(crate) fn to_http(&self) -> Vec<u8> {
+        let Problem { status, retry_after_ms, .. } = &*self.problem;
+        let body = serde_json::to_string(&self.problem).unwrap_or_default();
+        let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let wait = retry_after_ms.map(|wait| format!("retry-after: {}\r\n", wait.div_ceil(1_000).max(1)));
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: {MEDIA_TYPE}\r\n{}", wait.unwrap_or_default());
+        let length = body.len();
+        format!("{head}content-length: {length}\r\nconnection: close\r\n\r\n{body}").into_bytes()
     }
 }
 
-/// When to come back where nothing better is known: in a second or two, not all at once.
+/// When to retry, where nothing better is known: in a second or two, with jitter.
 pub(crate) fn spread() -> Duration {
     Duration::from_millis(rand::random_range(1_000..=2_000))
 }
 
-/// Whole seconds for the header: never zero, never less than what the body says.
+/// Whole seconds for the header: never zero, never less than in the body.
 pub(crate) fn retry_after_seconds(wait: Duration) -> HeaderValue {
     HeaderValue::from(millis(wait).div_ceil(1_000).max(1))
 }
@@ -161,14 +168,13 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// Why nothing was done to a lock. Whether a retry is safe depends on whether it can be recognized.
-    pub(crate) fn of_lock(error: StoreError, resource: &Resource, has_name: bool) -> Self {
+    /// Why a lock was not changed. A repeatable call names its request or its token, so that a retry is safe.
+    pub(crate) fn of_lock(error: StoreError, resource: &Resource, is_repeatable: bool) -> Self {
         match error {
             StoreError::Fenced { held, current } => {
                 let sentence = if held == current {
                     format!(
-                        "this token does not hold {resource}: its hold has ended (released, run out or taken away), and \
-                        nobody was granted it since"
+                        "this token does not hold {resource}: its lease has ended, and no other was granted since"
                     )
                 } else {
                     format!(
@@ -178,14 +184,14 @@ impl Refusal {
                 Self::from(error).with(|problem| problem.say(sentence))
             }
             StoreError::Unavailable { effect: Effect::Unknown, .. } => {
-                let sentence = if has_name {
-                    "the store's answer was lost; repeat the same call, with the same request_id or token, to know"
+                let sentence = if is_repeatable {
+                    "the store's answer was lost; repeat the call with the same request_id or token to learn the outcome"
                 } else {
-                    "the store's answer was lost; with a request_id the call could be repeated to know what came of it"
+                    "the store's answer was lost; with a request_id you could repeat the call to learn the outcome"
                 };
                 Self::from(error).with(|problem| {
                     problem.say(sentence);
-                    problem.retry_with_same_key = Some(has_name);
+                    problem.retry_with_same_key = Some(is_repeatable);
                 })
             }
             StoreError::Unavailable { effect: Effect::NotDone, .. }
@@ -209,7 +215,7 @@ impl From<TuningError> for Refusal {
     fn from(error: TuningError) -> Self {
         match error {
             TuningError::Book(BookError::Conflict(sentence)) => Self::new(Code::Conflict, sentence),
-            TuningError::Book(BookError::UnknownRollout(id)) => Self::not_found("roll-out", id.as_str()),
+            TuningError::Book(BookError::UnknownRollout(id)) => Self::not_found("rollout", id.as_str()),
             TuningError::Book(BookError::Invalid(problem)) => Self::invalid(problem),
             TuningError::Store(error) => error.into(),
         }
@@ -254,30 +260,30 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_does_not_answer_tells_when_to_come_back() {
+    fn an_unavailable_store_is_answered_with_when_to_retry() {
         for effect in [Effect::NotDone, Effect::Unknown] {
             let refusal = Refusal::from(unavailable(effect));
-            let wait = refusal.problem().retry_after_ms.unwrap();
+            let wait = refusal.problem.retry_after_ms.unwrap();
             let response = refusal.into_response();
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(response.headers()[RETRY_AFTER], wait.div_ceil(1_000).to_string());
         }
         let refusal = Refusal::from(unavailable(Effect::NotDone));
-        assert!(refusal.problem().error.starts_with("workflow concurrency gate unavailable"));
+        assert!(refusal.problem.error.starts_with("workflow concurrency gate unavailable"));
     }
 
     #[test]
     fn an_unknown_outcome_may_be_retried_only_with_a_key() {
         for has_key in [true, false] {
             let refusal = Refusal::of_start(StartError::Unknown, has_key, || Duration::from_millis(1));
-            assert_eq!(refusal.problem().retry_with_same_key, Some(has_key));
+            assert_eq!(refusal.problem.retry_with_same_key, Some(has_key));
             assert_eq!(refusal.into_response().headers()[RETRY_AFTER], "1");
         }
     }
 
     #[test]
-    fn what_is_damaged_is_for_the_log_and_not_for_the_client() {
+    fn a_damaged_row_is_logged_and_not_shown_to_the_client() {
         let damaged = StoreError::Damaged { table: "runs", key: "secret".to_owned(), reason: "x".to_owned() };
-        assert!(!format!("{:?}", Refusal::from(damaged).problem()).contains("secret"));
+        assert!(!format!("{:?}", Refusal::from(damaged).problem).contains("secret"));
     }
 }

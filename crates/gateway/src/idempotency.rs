@@ -1,4 +1,4 @@
-//! The client's name for one intent. Only ever read from headers: URLs end in logs.
+//! Idempotency keys. Only read from headers: URLs are written to logs.
 
 use http::{HeaderMap, HeaderName};
 use interlock_model::IdempotencyKey;
@@ -22,7 +22,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, Refusal
     Ok(found)
 }
 
-/// A quoted key is a string of RFC 8941; a bare one is taken as it is.
+/// A quoted key is a string of RFC 8941; a bare one is used as it is.
 fn unquoted(text: &str) -> String {
     let Some(inside) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return text.to_owned();

@@ -1,14 +1,13 @@
 //! HTTP in, HTTP out: the only place that knows paths, headers and status codes.
 //!
-//! A request passes the accept loop (`server`), a connection with bounds on everything that a client can draw out,
+//! A request passes the accept loop (`server`), a connection with timeouts and bounds,
 //! the router, the caller's identity and role, and then one handler per endpoint: it reads through the store and
-//! changes through the stages of `control`. Whatever goes wrong becomes a problem document in one place, `error`.
+//! changes through the stages of `control`. Every error becomes a problem document in one place, `error`.
 
 mod auth;
 mod body;
 mod bounds;
 mod connection;
-mod convert;
 mod cursor;
 mod error;
 mod idempotency;

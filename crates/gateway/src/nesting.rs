@@ -1,4 +1,4 @@
-//! How deep a JSON text goes, told before anything recurses into it.
+//! The depth of a JSON text, measured before anything recurses into it.
 
 use serde_json::Value;
 
@@ -32,9 +32,9 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
     }
 }
 
-/// Whether the text may hold levels that the count above does not see. The JSON reader gives a meaning of its own to
-/// members named `$serde_json::private::…`: text inside their string becomes a value. Such a name may be written with
-/// escapes, so a text with any `\u` is suspect.
+/// Whether the text may have levels that the count above misses. The deserializer treats keys named
+/// `$serde_json::private::…` specially: the string under them becomes a value. Such a key may be written with escapes, so
+/// any `\u` is suspect.
 pub(crate) fn may_hide_levels(text: &[u8]) -> bool {
     let has = |needle: &[u8]| text.windows(needle.len()).any(|window| window == needle);
     has(b"\\u") || has(b"$serde_json")
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_the_reader_itself_unfolds_are_suspected() {
+    fn levels_that_the_deserializer_unfolds_are_suspected() {
         for name in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
             let text = format!(r#"{{"{name}":"{}"}}"#, nested(100));
             assert!(!is_too_deep(text.as_bytes(), 64) && may_hide_levels(text.as_bytes()));

@@ -1,107 +1,43 @@
-//! The description of all of it, generated from the handlers.
+//! The `OpenAPI` document, generated from the handlers.
 
-use std::collections::BTreeMap;
-
-use http::StatusCode;
+use http::{Method, StatusCode};
 use interlock_api::Problem;
 use interlock_api::problem::MEDIA_TYPE;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{Object, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
-use utoipa::{IntoResponses, Modify, OpenApi};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa::{Modify, OpenApi as _};
 
-use crate::routes::{
-    approvals, claims, dead_letters, dispatch_policy, doctor, events, history, jobs, keys, limits, locks,
-    retry_policies, rollouts, runs, starts, status, why, workers, workflows,
-};
+use crate::router::Endpoints;
+use crate::routes;
 
 /// The `OpenAPI` 3.1 document of every endpoint.
 #[must_use]
-pub fn document() -> utoipa::openapi::OpenApi {
-    Document::openapi()
+pub fn document() -> OpenApi {
+    let mut document = Document::openapi();
+    for Endpoints { tag, document: described, list: _ } in routes::all() {
+        let mut described = described.clone();
+        operations(&mut described).for_each(|(path, _, operation)| complete(path, operation, tag));
+        document.merge(described);
+    }
+    document
 }
 
-#[derive(OpenApi)]
+#[derive(utoipa::OpenApi)]
 #[openapi(
     info(title = "Interlock", description = "A control plane for runs of AI-agent workflows"),
-    paths(
-        starts::start,
-        starts::rerun,
-        runs::list,
-        runs::get,
-        runs::delete,
-        runs::cancel,
-        runs::cancel_of_workflow,
-        history::timeline,
-        events::stream,
-        claims::claim,
-        claims::heartbeat,
-        claims::progress,
-        claims::complete,
-        claims::fail,
-        jobs::list,
-        jobs::get,
-        jobs::cancel,
-        workflows::create,
-        workflows::list,
-        workflows::get,
-        workflows::delete,
-        approvals::list,
-        approvals::approve,
-        approvals::reject,
-        dead_letters::list,
-        dead_letters::get,
-        dead_letters::delete,
-        dispatch_policy::show,
-        dispatch_policy::check,
-        dead_letters::retry,
-        dead_letters::retry_many,
-        dead_letters::delete_many,
-        doctor::examine,
-        doctor::repair,
-        limits::put,
-        limits::get,
-        limits::effective,
-        locks::acquire,
-        locks::renew,
-        locks::release,
-        locks::force_release,
-        locks::list,
-        locks::history,
-        locks::inventory,
-        retry_policies::list,
-        retry_policies::get,
-        retry_policies::set,
-        retry_policies::roll_back,
-        rollouts::start,
-        rollouts::list,
-        rollouts::get,
-        rollouts::promote,
-        rollouts::abort,
-        workers::list,
-        workers::get,
-        workers::drain,
-        keys::create,
-        keys::list,
-        keys::revoke,
-        status::status,
-        status::healthz,
-        status::readyz,
-        status::metrics,
-        status::openapi_json,
-        why::why,
-    ),
     components(schemas(Problem)),
     security(("api_key" = []), ("bearer" = []), ()),
-    modifiers(&Keys, &Names, &Descriptions),
+    modifiers(&Keys),
 )]
 struct Document;
 
-/// How a caller says who it is.
+/// How a caller authenticates.
 struct Keys;
 
 impl Modify for Keys {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+    fn modify(&self, document: &mut OpenApi) {
         let components = document.components.get_or_insert_default();
         let api_key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-Key")));
         components.add_security_scheme("api_key", api_key);
@@ -110,55 +46,64 @@ impl Modify for Keys {
     }
 }
 
-/// Every operation has a name of its own: the handlers' are unique only with their tag.
-struct Names;
-
-impl Modify for Names {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for operation in operations(document) {
-            let tag = operation.tags.iter().flatten().next();
-            if let (Some(tag), Some(handler)) = (tag, &operation.operation_id) {
-                operation.operation_id = Some(format!("{tag}_{handler}").replace(' ', "_"));
-            }
-        }
-    }
-}
-
-/// Every answer has a description. Where the operation's own says it all, it is the status in words.
-struct Descriptions;
-
-impl Modify for Descriptions {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for operation in operations(document) {
-            for (status, response) in &mut operation.responses.responses {
-                let RefOr::T(response) = response else { continue };
-                let status = status.parse::<StatusCode>().ok();
-                if let (true, Some(status)) = (response.description.is_empty(), status) {
-                    status.canonical_reason().unwrap_or_default().clone_into(&mut response.description);
-                }
-            }
-        }
-    }
-}
-
-fn operations(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
-    document.paths.paths.values_mut().flat_map(|item| {
-        [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+/// The operations of a document, each with its path and method.
+pub(crate) fn operations(document: &mut OpenApi) -> impl Iterator<Item = (&str, Method, &mut Operation)> {
+    document.paths.paths.iter_mut().flat_map(|(path, item)| {
+        [
+            (Method::GET, &mut item.get),
+            (Method::PUT, &mut item.put),
+            (Method::POST, &mut item.post),
+            (Method::DELETE, &mut item.delete),
+        ]
+        .into_iter()
+        .filter_map(move |(method, operation)| Some((path.as_str(), method, operation.as_mut()?)))
     })
 }
 
-/// What any endpoint may answer instead.
-pub(crate) struct Refusals;
-
-impl IntoResponses for Refusals {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-        let response = ResponseBuilder::new()
-            .description("Refused: 400, 401, 403, 404, 409, 413, 415, 429, 500 or 503; `code` tells why")
-            .content(MEDIA_TYPE, problem)
-            .build();
-        BTreeMap::from([("default".to_owned(), response.into())])
+/// Adds what follows from the path, the tag and the status codes, so that no handler repeats it.
+fn complete(path: &str, operation: &mut Operation, tag: &str) {
+    // Handlers' names are unique only with their tag.
+    let handler = operation.operation_id.take().unwrap_or_default();
+    operation.operation_id = Some(format!("{tag}_{handler}").replace(' ', "_"));
+    operation.tags = Some(vec![tag.to_owned()]);
+    add_path_parameters(path, operation);
+    let responses = &mut operation.responses.responses;
+    // Without a key there is nothing to refuse.
+    if operation.security.is_none() {
+        responses.insert("default".to_owned(), refused().into());
     }
+    for (status, response) in responses {
+        let RefOr::T(response) = response else { continue };
+        let status = status.parse::<StatusCode>().ok();
+        if let (true, Some(status)) = (response.description.is_empty(), status) {
+            status.canonical_reason().unwrap_or_default().clone_into(&mut response.description);
+        }
+    }
+}
+
+/// Every name in the path is a parameter. A handler documents those that need a description.
+fn add_path_parameters(path: &str, operation: &mut Operation) {
+    let documented = operation.parameters.take().unwrap_or_default();
+    let is_documented = |name: &str| {
+        documented.iter().any(|parameter| matches!(parameter, RefOr::T(known) if known.name == name))
+    };
+    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let missing = names.filter(|name| !is_documented(name)).map(|name| {
+        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
+        let text = Object::with_type(Type::String);
+        RefOr::T(parameter.required(Required::True).schema(Some(text)).build())
+    });
+    let parameters: Vec<_> = missing.chain(documented.iter().cloned()).collect();
+    operation.parameters = Some(parameters).filter(|parameters| !parameters.is_empty());
+}
+
+/// What any endpoint may answer instead.
+fn refused() -> Response {
+    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    ResponseBuilder::new()
+        .description("Refused: 400, 401, 403, 404, 409, 413, 415, 429, 500 or 503; `code` tells why")
+        .content(MEDIA_TYPE, problem)
+        .build()
 }
 
 #[cfg(test)]
@@ -169,11 +114,10 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn what_is_described_is_what_is_served() {
-        let served: BTreeSet<_> = crate::router::table(&crate::state::tests::app().await)
-            .into_iter()
-            .map(|(method, path)| (method.to_lowercase(), path.to_owned()))
+    #[test]
+    fn the_document_describes_exactly_what_is_served() {
+        let served: BTreeSet<_> = routes::served(&crate::Settings::default())
+            .map(|endpoint| (endpoint.method.as_str().to_lowercase(), endpoint.path.clone()))
             .collect();
         let document = serde_json::to_value(document()).unwrap();
         let described: BTreeSet<_> = document["paths"]

@@ -1,5 +1,5 @@
-//! How long a request's header takes. Hyper's own clock also runs while a connection is idle, so it cannot tell a
-//! client that keeps a connection from one that drips a header into it.
+//! The timeout of a request's header. Hyper's own also runs while a connection is idle, so it cannot tell a client that
+//! keeps a connection from one that sends its header slowly.
 
 use std::future::Future;
 use std::io;
@@ -30,9 +30,9 @@ pub(crate) struct Pace {
     /// The turn that the fields below belong to.
     turn: u64,
     timeout: Duration,
-    /// When the first byte of the header came.
+    /// When the first byte of the header arrived.
     since: Option<Instant>,
-    /// Runs while the rest of it does not come.
+    /// Runs until the rest of it must have arrived.
     late: Option<Pin<Box<Sleep>>>,
 }
 
@@ -41,7 +41,7 @@ impl Pace {
         Self { turn: turns.now(), turns, timeout, since: None, late: None }
     }
 
-    /// What a read gave, unless it gave nothing and the header is late.
+    /// The result of a read, or a timeout if it is pending and the header is late.
     pub(crate) fn bounded(
         &mut self,
         context: &mut Context<'_>,
@@ -65,7 +65,9 @@ impl Pace {
                 let deadline = since + self.timeout;
                 let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
                 let late = late.as_mut().poll(context);
-                late.map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the header does not come")))
+                late.map(|()| {
+                    Err(io::Error::new(io::ErrorKind::TimedOut, "the header did not arrive in time"))
+                })
             }
         }
     }

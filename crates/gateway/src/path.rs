@@ -1,5 +1,6 @@
 //! Names in paths.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path};
@@ -9,7 +10,7 @@ use interlock_model::{ApiKeyId, JobId, RolloutId, RunId, WorkerId, WorkflowId};
 
 use crate::error::Refusal;
 
-/// The name of something that should exist. A text that cannot be such a name is the name of nothing: 404.
+/// The name of something that should exist. A text that cannot be such a name is 404, too.
 pub(crate) struct Named<T>(pub T);
 
 /// A kind of thing that paths name.
@@ -17,36 +18,31 @@ pub(crate) trait Kind: FromStr + Send {
     const WHAT: &'static str;
 }
 
-impl Kind for WorkflowId {
-    const WHAT: &'static str = "workflow";
+macro_rules! kinds {
+    ($($name:ty = $what:literal;)*) => {
+        $(impl Kind for $name {
+            const WHAT: &'static str = $what;
+        })*
+    };
 }
 
-impl Kind for RunId {
-    const WHAT: &'static str = "run";
-}
-
-impl Kind for JobId {
-    const WHAT: &'static str = "job";
-}
-
-impl Kind for WorkerId {
-    const WHAT: &'static str = "worker";
-}
-
-impl Kind for ApiKeyId {
-    const WHAT: &'static str = "key";
-}
-
-impl Kind for Scope {
-    const WHAT: &'static str = "retry policy";
-}
-
-impl Kind for RolloutId {
-    const WHAT: &'static str = "roll-out";
+kinds! {
+    WorkflowId = "workflow";
+    RunId = "run";
+    JobId = "job";
+    WorkerId = "worker";
+    ApiKeyId = "key";
+    Scope = "retry policy";
+    RolloutId = "rollout";
 }
 
 pub(crate) fn named<T: Kind>(text: &str) -> Result<T, Refusal> {
     text.parse().map_err(|_| Refusal::not_found(T::WHAT, text))
+}
+
+/// What was looked up under a name, or 404.
+pub(crate) fn found<T, K: Kind + Display>(found: Option<T>, name: &K) -> Result<T, Refusal> {
+    found.ok_or_else(|| Refusal::not_found(K::WHAT, &name.to_string()))
 }
 
 impl<T: Kind, S: Send + Sync> FromRequestParts<S> for Named<T> {
@@ -67,7 +63,7 @@ impl<A: Kind, B: Kind, S: Send + Sync> FromRequestParts<S> for Named<(A, B)> {
     }
 }
 
-/// The name that a worker gives itself: it comes into being here, so a bad one is a bad request.
+/// The name that a worker gives itself. It exists from its first use, so a bad one is a bad request.
 pub(crate) struct SelfNamed(pub WorkerId);
 
 impl<S: Send + Sync> FromRequestParts<S> for SelfNamed {

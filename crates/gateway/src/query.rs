@@ -1,4 +1,7 @@
-//! Parameters behind the `?`. Ones that nobody knows are passed over; known ones must be within bounds.
+//! Query parameters. Unknown ones are ignored; known ones must be within bounds.
+
+use std::fmt::Display;
+use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Query};
 use http::request::Parts;
@@ -22,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Parameters {
 }
 
 impl Parameters {
-    /// The parameter's text, which may be empty: a bound that was meant and got lost on the way is not an absent one.
+    /// The parameter's text, which may be empty: an empty bound is an error, not an absent one.
     pub(crate) fn given(&self, name: &str) -> Result<Option<&str>, Refusal> {
         let mut found = self.0.iter().filter(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let first = found.next();
@@ -37,17 +40,28 @@ impl Parameters {
         Ok(self.given(name)?.filter(|text| !text.is_empty()))
     }
 
-    /// The parameter as something with a name, such as a status or an id.
-    pub(crate) fn named<T>(
-        &self,
-        name: &str,
-        read: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, Refusal> {
+    /// The parameter as a value that is written as text, such as an id.
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Refusal> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        read(text).map(Some).map_err(|problem| Refusal::invalid(format!("{name}: {problem}")))
+        text.parse().map(Some).map_err(|problem| Refusal::invalid(format!("{name}: {problem}")))
     }
 
-    /// The page that is asked for.
+    /// The parameter as one of the values that have a name.
+    pub(crate) fn one_of<T: Copy>(
+        &self,
+        name: &str,
+        values: &[T],
+        name_of: fn(T) -> &'static str,
+    ) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let found = values.iter().copied().find(|value| name_of(*value) == text);
+        found.map(Some).ok_or_else(|| {
+            let names: Vec<_> = values.iter().copied().map(name_of).collect();
+            Refusal::invalid(format!("{name}: there is no such {name}; there are {}", names.join(", ")))
+        })
+    }
+
+    /// The requested page.
     pub(crate) fn page(&self) -> Result<PageRequest, Refusal> {
         let after = self.text("cursor")?.map(cursor::decode).transpose()?;
         Ok(PageRequest { limit: self.limit()?, after })

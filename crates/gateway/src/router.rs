@@ -2,88 +2,73 @@
 
 use axum::Router;
 use axum::handler::Handler;
-use axum::routing::{MethodFilter, on};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodFilter, MethodRouter, on};
 use http::{Method, Uri};
 use interlock_api::Code;
+use utoipa::openapi::OpenApi;
 
 use crate::error::Refusal;
-use crate::observe::Observe;
-use crate::routes;
+use crate::observe::observe;
 use crate::state::App;
+use crate::{openapi, routes};
 
-/// A router that remembers what it was given, so that the `OpenAPI` document can be held to it.
-pub(crate) struct Routes {
-    router: Router<App>,
-    app: App,
-    table: Vec<(&'static str, &'static str)>,
+/// Declares the endpoints of a file, under the tag that they have in the `OpenAPI` document. A handler is served where its
+/// `#[utoipa::path]` says, so that the router and the document cannot differ.
+macro_rules! endpoints {
+    ($tag:literal: $($handler:ident),+ $(,)?) => {
+        pub(super) fn endpoints() -> crate::router::Endpoints {
+            #[derive(utoipa::OpenApi)]
+            #[openapi(paths($($handler),+))]
+            struct Described;
+
+            let described = <Described as utoipa::OpenApi>::openapi();
+            crate::router::Endpoints::new($tag, described)$(.with(stringify!($handler), $handler))+
+        }
+    };
 }
 
-impl Routes {
-    pub(crate) fn get<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("GET", MethodFilter::GET, path, handler)
+pub(crate) use endpoints;
+
+/// Handlers, and the document that says where each is served.
+pub(crate) struct Endpoints {
+    pub tag: &'static str,
+    pub document: OpenApi,
+    pub list: Vec<Endpoint>,
+}
+
+pub(crate) struct Endpoint {
+    pub method: Method,
+    pub path: String,
+    handler: MethodRouter<App>,
+}
+
+impl Endpoints {
+    pub(crate) fn new(tag: &'static str, document: OpenApi) -> Self {
+        Self { tag, document, list: Vec::new() }
     }
 
-    pub(crate) fn post<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("POST", MethodFilter::POST, path, handler)
-    }
-
-    pub(crate) fn put<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("PUT", MethodFilter::PUT, path, handler)
-    }
-
-    pub(crate) fn delete<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("DELETE", MethodFilter::DELETE, path, handler)
-    }
-
-    fn add<H, T>(mut self, method: &'static str, filter: MethodFilter, path: &'static str, handler: H) -> Self
-    where
-        H: Handler<T, App>,
-        T: 'static,
-    {
-        let observe = Observe::new(self.app.metrics.route(method, path));
-        self.table.push((method, path));
-        self.router = self.router.route(path, on(filter, handler).route_layer(observe));
+    pub(crate) fn with<H: Handler<T, App>, T: 'static>(mut self, name: &str, handler: H) -> Self {
+        let (path, method, _) = openapi::operations(&mut self.document)
+            .find(|(_, _, operation)| operation.operation_id.as_deref() == Some(name))
+            .expect("the macro documents every handler that it adds");
+        let filter = MethodFilter::try_from(method.clone()).expect("axum knows every documented method");
+        self.list.push(Endpoint { method, path: path.to_owned(), handler: on(filter, handler) });
         self
     }
 }
 
-fn all(app: &App) -> Routes {
-    let routes = Routes { router: Router::new(), app: app.clone(), table: Vec::new() };
-    let routes = routes::status::register_probes(routes);
-    if !app.settings.serves_api {
-        return routes;
-    }
-    [
-        routes::starts::register,
-        routes::runs::register,
-        routes::history::register,
-        routes::claims::register,
-        routes::jobs::register,
-        routes::workflows::register,
-        routes::approvals::register,
-        routes::dead_letters::register,
-        routes::dispatch_policy::register,
-        routes::doctor::register,
-        routes::limits::register,
-        routes::locks::register,
-        routes::retry_policies::register,
-        routes::rollouts::register,
-        routes::workers::register,
-        routes::keys::register,
-        routes::status::register,
-        routes::why::register,
-    ]
-    .into_iter()
-    .fold(routes, |routes, register| register(routes))
-}
-
 pub(crate) fn router(app: &App) -> Router {
-    let Routes { router, app, table: _ } = all(app);
-    let unmatched = || Observe::new(app.metrics.route("other", "unmatched"));
+    let mut router = Router::new();
+    for Endpoint { method, path, handler } in routes::served(&app.settings) {
+        let metrics = app.metrics.route(method.as_str(), path);
+        router = router.route(path, handler.clone().route_layer(from_fn_with_state(metrics, observe)));
+    }
+    let unmatched = || from_fn_with_state(app.metrics.route("other", "unmatched"), observe);
     let router = router
         .method_not_allowed_fallback(wrong_method.layer(unmatched()))
         .fallback(unknown_path.layer(unmatched()));
-    router.with_state(app)
+    router.with_state(app.clone())
 }
 
 async fn unknown_path(uri: Uri) -> Refusal {
@@ -91,13 +76,7 @@ async fn unknown_path(uri: Uri) -> Refusal {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> Refusal {
-    // Either may be as long as a header; the sentence about them must not be.
+    // Both may be as long as a header; the error must not be.
     let text: String = format!("{} does not take {method}", uri.path()).chars().take(300).collect();
     Refusal::new(Code::MethodNotAllowed, text)
-}
-
-/// Every method and path that is served.
-#[cfg(test)]
-pub(crate) fn table(app: &App) -> Vec<(&'static str, &'static str)> {
-    all(app).table
 }

@@ -17,17 +17,17 @@ use crate::router;
 use crate::settings::Settings;
 use crate::state::{App, Foundation, Shared};
 
-/// Connections that the kernel keeps for us until we take them.
+/// Connections that the kernel queues until they are accepted.
 const BACKLOG: u32 = 4_096;
 
-/// How long to leave a kernel alone that has no more sockets to give.
+/// The pause after a failed accept, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why there is no gateway.
+/// Why the gateway cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "refusing to listen on {0}: no API keys are configured, so everybody who can reach it would be admin. \
+        "refusing to listen on {0}: no API keys are configured, so every caller would be admin. \
          Listen on a loopback address such as 127.0.0.1:8081, or configure a key"
     )]
     NoKeys(SocketAddr),
@@ -43,7 +43,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Takes the address. What connects from now on waits until [`serve`](Self::serve).
+    /// Binds the address. Connections wait until [`serve`](Self::serve).
     pub fn bind(settings: Settings, foundation: Foundation) -> Result<Self, BindError> {
         let address = settings.listen;
         if settings.serves_api {
@@ -56,13 +56,13 @@ impl Gateway {
         Ok(Self { listener, address, app })
     }
 
-    /// Where it listens; the port is the real one, also if port 0 was asked for.
+    /// Where it listens, with the real port if port 0 was configured.
     #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `shutdown`, then finishes what is in hand within the grace period.
+    /// Serves until `shutdown`, then finishes requests in progress within the grace period.
     pub async fn serve(self, shutdown: CancellationToken) {
         let Self { listener, address: _, app } = self;
         let router = router::router(&app);
@@ -77,11 +77,11 @@ impl Gateway {
         drop(listener);
         app.closing.cancel();
         connections.tasks.close();
-        let in_hand = async {
+        let in_progress = async {
             connections.tasks.wait().await;
             app.finish().await;
         };
-        if tokio::time::timeout(app.settings.shutdown_grace, in_hand).await.is_err() {
+        if tokio::time::timeout(app.settings.shutdown_grace, in_progress).await.is_err() {
             tracing::warn!(open = connections.tasks.len(), "closing connections that did not end in time");
             connections.abandon.cancel();
             connections.tasks.wait().await;
@@ -89,7 +89,7 @@ impl Gateway {
     }
 }
 
-/// Without keys everybody is admin: then only this machine may reach us.
+/// Without keys every caller is admin, so only this machine may reach the gateway.
 fn refuse_open_door(address: SocketAddr, keys: &ApiKeys) -> Result<(), BindError> {
     if keys.has_keys() || address.ip().is_loopback() { Ok(()) } else { Err(BindError::NoKeys(address)) }
 }
@@ -107,7 +107,7 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, connections:
         match listener.accept().await {
             Ok((stream, _)) => begin(stream, app, router, connections),
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection; trying again");
+                tracing::warn!(%error, "accept failed; trying again");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Every bound that a client can reach, and every wait that it can cause.
+//! Bounds on what clients may send, and on how long the gateway waits for them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Whether the API is served, or only what watches the process: `/healthz`, `/readyz` and `/metrics`.
+    /// Whether the API is served, or only the probes: `/healthz`, `/readyz` and `/metrics`.
     pub serves_api: bool,
-    /// Connections that may be open at once. Further ones are told to come back.
+    /// Connections that may be open at once. Further ones get a 503.
     pub connections_max: usize,
     /// Event streams that may be open at once.
     pub streams_max: usize,
@@ -19,24 +19,24 @@ pub struct Settings {
     pub header_timeout: Duration,
     /// How long a request's body may take.
     pub body_timeout: Duration,
-    /// How long a client may not take what is sent to it.
+    /// How long a client may leave an answer unread.
     pub write_timeout: Duration,
-    /// How long a shutdown waits for what is in hand.
+    /// How long a shutdown waits for requests in progress.
     pub shutdown_grace: Duration,
     /// A header may also have at most a hundred fields.
     pub header_bytes_max: usize,
     pub body_bytes_max: usize,
-    /// How much of a body that is too large is read, so that the client hears the refusal.
+    /// How much of a body that is too large is read, so that the client gets the answer.
     pub body_bytes_discarded_max: usize,
     /// Levels of arrays and objects in a body.
     pub nesting_max: usize,
-    /// The shortest lease that a worker may ask for.
+    /// The shortest lease that a worker may request.
     pub lease_min: Duration,
-    /// How often an event stream looks by itself, should a wake-up be lost.
+    /// How often an event stream polls, in case a wake-up is lost.
     pub stream_poll: Duration,
-    /// How often a silent event stream says that it lives.
+    /// How often a silent event stream sends a comment.
     pub stream_keep_alive: Duration,
-    /// Tenants that metrics know by name. The others are `other`.
+    /// Tenants that have their own label in metrics. The others share `other`.
     pub tenant_labels_max: usize,
 }
 

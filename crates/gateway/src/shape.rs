@@ -1,13 +1,12 @@
-//! Reads values in the shape in which they are described: an object only from an object, and a name only from a
-//! string. The derived readers would take a list for an object, member by member, and an object for a name.
+//! Strict deserialization: an object only from an object, and an enum only from a string. Derived implementations also
+//! accept a list for an object, field by field, and an object for an enum.
 
 use std::fmt;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// What it wraps, and whatever is read from within that, is read in its described shape. Enums with more than a name are
-/// in no request, and cannot be read.
+/// Reads the wrapped value, and everything inside it, strictly. No request has enums with data, and they cannot be read.
 pub(crate) struct Strict<T>(pub T);
 
 macro_rules! pass_on {
@@ -142,7 +141,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
     }
 }
 
-/// One of a few names.
+/// A variant of an enum.
 struct Name<V> {
     names: &'static [&'static str],
     visitor: V,

@@ -1,4 +1,4 @@
-//! What all requests share: the stages that they use, and what the gateway itself keeps.
+//! What all requests share: the stages, and the state of the gateway itself.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,21 +6,7 @@ use std::time::Instant;
 
 use interlock_backend::StoreReader;
 use interlock_control::Control;
-use interlock_control::admission::Admission;
 use interlock_control::api_keys::ApiKeys;
-use interlock_control::contention::Contention;
-use interlock_control::dead_letters::DeadLetters;
-use interlock_control::doctor::Doctor;
-use interlock_control::documents::Documents;
-use interlock_control::locks::Locks;
-use interlock_control::policy::Policy;
-use interlock_control::process::Process;
-use interlock_control::results::Results;
-use interlock_control::rollouts::Rollouts;
-use interlock_control::runs::Runs;
-use interlock_control::why::Why;
-use interlock_control::worker_directory::WorkerDirectory;
-use interlock_control::workers::Workers;
 use interlock_model::Clock;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -30,23 +16,23 @@ use crate::error::Refusal;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
-/// What the gateway stands on.
+/// What the gateway is built from.
 pub struct Foundation {
     pub control: Arc<Control>,
     pub keys: Arc<ApiKeys>,
-    /// Only to tell how long ago something was; the store decides every expiry.
+    /// Only to show how long ago something was; the store decides every expiry.
     pub clock: Arc<dyn Clock>,
     pub deployment: Deployment,
 }
 
-/// What the process is made of, in words, for `GET /status`.
+/// The parts of the process, as `GET /status` shows them.
 #[derive(Debug, Clone)]
 pub struct Deployment {
     pub roles: Vec<String>,
     pub backend: String,
     pub durability: String,
     pub bus: String,
-    /// What the keys of locks begin with.
+    /// The prefix of the keys of locks.
     pub prefix: String,
 }
 
@@ -55,34 +41,21 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     /// For reading. Only stages write.
     pub store: StoreReader,
-    pub process: Arc<Process>,
-    pub contention: Arc<Contention>,
-    pub worker_directory: Arc<WorkerDirectory>,
-    pub why: Arc<Why>,
-    pub admission: Arc<Admission>,
-    pub results: Arc<Results>,
-    pub locks: Arc<Locks>,
-    pub policy: Arc<Policy>,
-    pub rollouts: Arc<Rollouts>,
-    pub workers: Arc<Workers>,
-    pub dead_letters: Arc<DeadLetters>,
-    pub documents: Arc<Documents>,
-    pub runs: Arc<Runs>,
-    pub doctor: Arc<Doctor>,
+    pub stages: Arc<Control>,
     pub keys: Arc<ApiKeys>,
     pub clock: Arc<dyn Clock>,
     pub deployment: Deployment,
     pub settings: Settings,
     pub metrics: Metrics,
-    /// Whether only this machine can reach us.
+    /// Whether only this machine can reach the gateway.
     pub is_loopback: bool,
-    /// Places for event streams.
+    /// Permits for event streams.
     pub streams: Arc<Semaphore>,
-    /// Held while the metrics are put together.
+    /// Held during a scrape of the metrics.
     pub scrape: tokio::sync::Mutex<()>,
-    /// No more waiting: long polls answer, streams end.
+    /// Cancelled on shutdown: long polls answer, streams end.
     pub closing: CancellationToken,
-    /// Work that must not end half-way.
+    /// Work that must not be cancelled.
     in_progress: TaskTracker,
     pub started: Instant,
 }
@@ -98,20 +71,7 @@ impl Shared {
             in_progress: TaskTracker::new(),
             started: Instant::now(),
             store: control.process.reader(),
-            process: control.process.clone(),
-            contention: control.contention.clone(),
-            worker_directory: control.worker_directory.clone(),
-            why: control.why.clone(),
-            admission: control.admission.clone(),
-            results: control.results.clone(),
-            locks: control.locks.clone(),
-            policy: control.policy.clone(),
-            rollouts: control.rollouts.clone(),
-            workers: control.workers.clone(),
-            dead_letters: control.dead_letters.clone(),
-            documents: control.documents.clone(),
-            runs: control.runs.clone(),
-            doctor: control.doctor.clone(),
+            stages: control,
             keys,
             clock,
             deployment,
@@ -123,12 +83,16 @@ impl Shared {
     /// Does `work` to its end, even if the client disconnects meanwhile. For work that acquires a run in several steps:
     /// stopped between two of them, it would hold the run until its lease expires. A start needs no such care: its
     /// admission is one step of the store, and the engine's next poll makes up for a lost wake-up.
-    pub(crate) async fn to_the_end<T: Send + 'static>(
+    pub(crate) async fn to_the_end<T, E>(
         &self,
-        work: impl Future<Output = Result<T, Refusal>> + Send + 'static,
-    ) -> Result<T, Refusal> {
+        work: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, Refusal>
+    where
+        T: Send + 'static,
+        E: Into<Refusal> + Send + 'static,
+    {
         match self.in_progress.spawn(work).await {
-            Ok(done) => done,
+            Ok(done) => done.map_err(Into::into),
             Err(error) => {
                 tracing::error!(%error, "request panicked");
                 Err(Refusal::bug())
@@ -173,25 +137,25 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn work_in_progress_outlives_whoever_asked_for_it() {
+    async fn work_in_progress_outlives_its_request() {
         let app = app().await;
         let (began, has_begun) = tokio::sync::oneshot::channel();
         let (release, released) = tokio::sync::oneshot::channel::<()>();
         let (done, is_done) = tokio::sync::oneshot::channel();
-        let asking = tokio::spawn({
+        let request = tokio::spawn({
             let app = app.clone();
             async move {
                 app.to_the_end(async move {
                     began.send(()).unwrap();
                     released.await.unwrap();
                     done.send(()).unwrap();
-                    Ok(())
+                    Ok::<(), Refusal>(())
                 })
                 .await
             }
         });
         has_begun.await.unwrap();
-        asking.abort();
+        request.abort();
         release.send(()).unwrap();
         is_done.await.unwrap();
         app.finish().await;

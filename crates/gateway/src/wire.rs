@@ -1,5 +1,5 @@
-//! The socket as hyper sees it. A client that drips its header, or does not take what is sent to it, is not waited
-//! for; and what hyper refuses by itself, before any handler, is said in the same words as every other refusal.
+//! The socket as hyper sees it, with timeouts for clients that send their header slowly or do not read their answer. What
+//! hyper rejects by itself, before any handler, gets the same problem document as every other refusal.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use interlock_api::problem::MEDIA_TYPE;
 use tokio::time::Sleep;
 
 use crate::error::Refusal;
@@ -18,9 +17,9 @@ pub(crate) struct Wire<S> {
     stream: S,
     pace: Pace,
     write_timeout: Duration,
-    /// Runs while the client does not take what is sent.
+    /// Runs while the client does not read.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// What goes out in place of what hyper gave, and how much of it has.
+    /// What is written in place of hyper's own answer, and how much of it was.
     instead: Option<(Vec<u8>, usize)>,
 }
 
@@ -37,12 +36,12 @@ impl<S> Wire<S> {
         let timeout = self.write_timeout;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not take its answer")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
     }
 }
 
 impl<S: Write + Unpin> Wire<S> {
-    /// Writes the refusal that stands for the first `given` bytes of hyper's own, which count as written then.
+    /// Writes the problem in place of the first `given` bytes of hyper's answer, which then count as written.
     fn write_instead(&mut self, context: &mut Context<'_>, given: usize) -> Poll<io::Result<usize>> {
         while let Some((bytes, written)) = &mut self.instead {
             if *written == bytes.len() {
@@ -82,7 +81,7 @@ impl<S: Write + Unpin> Write for Wire<S> {
     ) -> Poll<io::Result<usize>> {
         let wire = &mut *self;
         if wire.instead.is_none() {
-            wire.instead = in_our_words(buffer).map(|bytes| (bytes, 0));
+            wire.instead = as_problem(buffer).map(|bytes| (bytes, 0));
         }
         if wire.instead.is_some() {
             return wire.write_instead(context, buffer.len());
@@ -120,14 +119,11 @@ impl<S: Write + Unpin> Write for Wire<S> {
     }
 }
 
-/// The problem that stands for a refusal of hyper's own. Those have no body; all of ours have one, and none of our
-/// bodies holds a bare line break of HTTP, so that they cannot be mistaken for each other.
-fn in_our_words(buffer: &[u8]) -> Option<Vec<u8>> {
+/// The problem that replaces a refusal of hyper's own. Those have no body, and all of ours have one, so that they cannot be
+/// mistaken for each other.
+fn as_problem(buffer: &[u8]) -> Option<Vec<u8>> {
     const BEGINNINGS: [(&[u8], &str); 3] = [
-        (
-            b"HTTP/1.1 400 ",
-            "the request is not HTTP as it should be: its first line or a header cannot be read",
-        ),
+        (b"HTTP/1.1 400 ", "the request is not valid HTTP: its first line or a header cannot be read"),
         (b"HTTP/1.1 414 ", "the request's path is too long"),
         (b"HTTP/1.1 431 ", "the request's header is too large or has too many fields"),
     ];
@@ -137,12 +133,7 @@ fn in_our_words(buffer: &[u8]) -> Option<Vec<u8>> {
     {
         return None;
     }
-    let body = serde_json::to_string(Refusal::invalid(sentence).problem()).ok()?;
-    let head = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        body.len()
-    );
-    Some([head, body].concat().into_bytes())
+    Some(Refusal::invalid(sentence).to_http())
 }
 
 #[cfg(test)]
@@ -155,7 +146,7 @@ mod tests {
     use crate::pace::Turns;
 
     #[tokio::test]
-    async fn a_client_that_takes_nothing_is_given_up() {
+    async fn a_client_that_does_not_read_times_out() {
         let (_client, server) = tokio::io::duplex(16);
         let pace = Pace::new(Turns::default(), Duration::from_millis(20));
         let mut wire = Wire::new(TokioIo::new(server), pace, Duration::from_millis(20));
@@ -166,9 +157,9 @@ mod tests {
 
     #[test]
     fn only_a_refusal_without_a_body_is_replaced() {
-        assert!(in_our_words(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").is_some());
-        assert!(in_our_words(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_none());
+        assert!(as_problem(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").is_some());
+        assert!(as_problem(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_none());
         let ours = b"HTTP/1.1 400 Bad Request\r\ncontent-type: a\r\ncontent-length: 0\r\n\r\n";
-        assert!(in_our_words(ours).is_none());
+        assert!(as_problem(ours).is_none());
     }
 }

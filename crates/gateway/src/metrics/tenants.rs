@@ -1,85 +1,59 @@
-//! Numbers by tenant, for a bounded number of tenants.
+//! Metrics by tenant, for a bounded number of tenants.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use interlock_model::TenantId;
+use interlock_model::{TenantId, named_enum};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::Seconds;
+use super::{Seconds, TenantFigures};
 
 /// The label of every tenant that has none of its own.
-pub(super) const OTHER: &str = "other";
+const OTHER: &str = "other";
 
-/// The largest numbers by their tenants' names, and those of all others together.
-pub(super) fn named(mut numbers: Vec<(TenantId, u32)>, names_max: usize) -> BTreeMap<String, u64> {
-    numbers.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    let rest = numbers.split_off(numbers.len().min(names_max));
-    let mut named: BTreeMap<String, u64> =
-        numbers.into_iter().map(|(tenant, number)| (tenant.to_string(), u64::from(number))).collect();
-    // Added: a tenant may have that very name.
-    *named.entry(OTHER.to_owned()).or_default() +=
-        rest.iter().map(|(_, number)| u64::from(*number)).sum::<u64>();
+/// Figures by tenant: those with the largest first figure by name, the others together.
+pub(super) fn by_tenant<const N: usize>(
+    names_max: usize,
+    tenants: &[TenantFigures],
+    figures: impl Fn(&TenantFigures) -> [u32; N],
+) -> BTreeMap<String, [u64; N]> {
+    let mut largest: Vec<_> = tenants.iter().map(|of| (figures(of), &of.tenant)).collect();
+    largest.sort_by_key(|(figures, tenant)| (Reverse(figures[0]), *tenant));
+    let mut named = BTreeMap::from([(OTHER.to_owned(), [0; N])]);
+    for (place, (figures, tenant)) in largest.into_iter().enumerate() {
+        let name = if place < names_max { tenant.as_str() } else { OTHER };
+        // Added, because a tenant may have the name of the others.
+        let sums = named.entry(name.to_owned()).or_insert([0; N]);
+        sums.iter_mut().zip(figures).for_each(|(sum, figure)| *sum += u64::from(figure));
+    }
     named
 }
 
-/// What became of a start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AdmissionOutcome {
-    Admitted,
-    Replayed,
-    KeyReused,
-    AtCapacity,
-    /// Not found, not valid, not allowed.
-    Refused,
-    Unavailable,
-    Unknown,
-}
-
-impl AdmissionOutcome {
-    const ALL: [Self; 7] = [
-        Self::Admitted,
-        Self::Replayed,
-        Self::KeyReused,
-        Self::AtCapacity,
-        Self::Refused,
-        Self::Unavailable,
-        Self::Unknown,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::Replayed => "replayed",
-            Self::KeyReused => "key_reused",
-            Self::AtCapacity => "at_capacity",
-            Self::Refused => "refused",
-            Self::Unavailable => "unavailable",
-            Self::Unknown => "unknown",
-        }
+named_enum! {
+    /// The outcome of a start.
+    pub enum AdmissionOutcome {
+        Admitted = "admitted",
+        Replayed = "replayed",
+        KeyReused = "key_reused",
+        AtCapacity = "at_capacity",
+        /// Not found, not valid, not allowed.
+        Refused = "refused",
+        Unavailable = "unavailable",
+        Unknown = "unknown",
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Endpoint {
-    Start,
-    Rerun,
-}
-
-impl Endpoint {
-    const ALL: [Self; 2] = [Self::Start, Self::Rerun];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Rerun => "rerun",
-        }
+named_enum! {
+    pub enum AdmissionEndpoint {
+        Start = "start",
+        Rerun = "rerun",
     }
 }
 
@@ -95,27 +69,27 @@ struct WaitLabels {
     endpoint: &'static str,
 }
 
-/// The numbers of one tenant, looked up once: the start of a run must not pay for labels.
+/// The metrics of one tenant, looked up once: the start of a run must not pay for labels.
 #[derive(Debug)]
 pub(crate) struct TenantMetrics {
     admissions: [Counter; AdmissionOutcome::ALL.len()],
-    waits: [Histogram; Endpoint::ALL.len()],
+    waits: [Histogram; AdmissionEndpoint::ALL.len()],
 }
 
 impl TenantMetrics {
-    pub(crate) fn decided(&self, endpoint: Endpoint, outcome: AdmissionOutcome, took: Duration) {
+    pub(crate) fn decided(&self, endpoint: AdmissionEndpoint, outcome: AdmissionOutcome, took: Duration) {
         self.admissions[outcome as usize].inc();
         self.waits[endpoint as usize].observe(took.as_secs_f64());
     }
 }
 
-/// How long it takes until a start counts half in who is busiest.
+/// After this time, a start counts half.
 const HALF_LIFE: Duration = Duration::from_mins(10);
 
-/// Tenants without a name of their own that are counted, so that the busiest of them can get one.
+/// Tenants without a label that are counted, so that the busiest of them can get one.
 const UNNAMED_MAX: usize = 10_000;
 
-/// The busiest tenants by name, the others as one.
+/// The busiest tenants by name, the others together.
 #[derive(Debug)]
 pub(super) struct TenantLabels {
     admissions: Family<AdmissionLabels, Counter>,
@@ -132,7 +106,7 @@ struct Tenants {
     halved_at: Instant,
 }
 
-/// A tenant, and how often it was asked for lately.
+/// A tenant, and its recent starts.
 #[derive(Debug)]
 struct Busy {
     metrics: Arc<TenantMetrics>,
@@ -165,10 +139,6 @@ impl TenantLabels {
         Self { admissions, waits, tenants, other, names_max }
     }
 
-    pub(super) fn names_max(&self) -> usize {
-        self.names_max
-    }
-
     pub(super) fn of(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = tenants.named.get(tenant).or_else(|| tenants.unnamed.get(tenant)) {
@@ -179,7 +149,7 @@ impl TenantLabels {
         self.introduce(tenant)
     }
 
-    /// The first ones get a name at once, later ones when they are among the busiest.
+    /// The first tenants get a label at once, later ones when they are among the busiest.
     fn introduce(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
         if tenant.as_str() == OTHER {
             return self.other.clone();
@@ -196,8 +166,8 @@ impl TenantLabels {
         self.other.clone()
     }
 
-    /// Gives names to those without one that have become twice as busy as the quietest with one, who lose theirs. Twice, so
-    /// that two of about the same kind do not take turns: a series that ends and comes back is of little use.
+    /// Gives a label to each tenant without one that has become twice as busy as the quietest tenant with one, which loses
+    /// it. Twice, so that two similar tenants do not alternate: a series with gaps is of little use.
     pub(super) fn name_the_busiest(&self, now: Instant) {
         let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
         let Tenants { named, unnamed, halved_at } = &mut *tenants;
@@ -223,12 +193,12 @@ impl TenantLabels {
         }
     }
 
-    /// Ends the series of a tenant. What it had counted is not added to the others: that would look like a rush of theirs.
+    /// Ends the series of a tenant. Its counts are not added to the others, where they would look like a burst.
     fn retire(&self, tenant: &str) {
         for outcome in AdmissionOutcome::ALL {
             self.admissions.remove(&AdmissionLabels { tenant: tenant.to_owned(), outcome: outcome.name() });
         }
-        for endpoint in Endpoint::ALL {
+        for endpoint in AdmissionEndpoint::ALL {
             self.waits.remove(&WaitLabels { tenant: tenant.to_owned(), endpoint: endpoint.name() });
         }
     }
@@ -251,7 +221,7 @@ fn resolve(
             let labels = AdmissionLabels { tenant: tenant.to_owned(), outcome: outcome.name() };
             admissions.get_or_create_owned(&labels)
         }),
-        waits: Endpoint::ALL.map(|endpoint| {
+        waits: AdmissionEndpoint::ALL.map(|endpoint| {
             let labels = WaitLabels { tenant: tenant.to_owned(), endpoint: endpoint.name() };
             waits.get_or_create_owned(&labels)
         }),
@@ -263,11 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_and_endpoints_stand_in_their_own_place() {
+    fn outcomes_and_endpoints_are_listed_in_the_order_of_their_discriminants() {
         for (place, outcome) in AdmissionOutcome::ALL.into_iter().enumerate() {
             assert_eq!(outcome as usize, place);
         }
-        for (place, endpoint) in Endpoint::ALL.into_iter().enumerate() {
+        for (place, endpoint) in AdmissionEndpoint::ALL.into_iter().enumerate() {
             assert_eq!(endpoint as usize, place);
         }
     }
@@ -276,16 +246,16 @@ mod tests {
     fn starts(labels: &TenantLabels, tenant: &str, count: usize) {
         for _ in 0..count {
             let metrics = labels.of(&tenant.parse().unwrap());
-            metrics.decided(Endpoint::Start, AdmissionOutcome::Admitted, Duration::from_millis(1));
+            metrics.decided(AdmissionEndpoint::Start, AdmissionOutcome::Admitted, Duration::from_millis(1));
         }
     }
 
-    /// The admitted starts that are told of each tenant, in the order of names.
-    fn told(registry: &Registry) -> Vec<(String, u64)> {
+    /// The admitted starts of each tenant that the metrics show, by name.
+    fn shown(registry: &Registry) -> Vec<(String, u64)> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
         let lines = text.lines().filter(|line| line.contains("outcome=\"admitted\""));
-        let mut told: Vec<_> = lines
+        let mut shown: Vec<_> = lines
             .map(|line| {
                 let tenant = line.split('"').nth(1).unwrap().to_owned();
                 let count = line.rsplit(' ').next().unwrap().parse().unwrap();
@@ -293,8 +263,8 @@ mod tests {
                 (tenant, count)
             })
             .collect();
-        told.sort();
-        told
+        shown.sort();
+        shown
     }
 
     fn of_two() -> (Registry, TenantLabels) {
@@ -303,8 +273,8 @@ mod tests {
         (registry, labels)
     }
 
-    fn pairs(told: &[(&str, u64)]) -> Vec<(String, u64)> {
-        told.iter().map(|(tenant, count)| ((*tenant).to_owned(), *count)).collect()
+    fn pairs(shown: &[(&str, u64)]) -> Vec<(String, u64)> {
+        shown.iter().map(|(tenant, count)| ((*tenant).to_owned(), *count)).collect()
     }
 
     #[test]
@@ -313,29 +283,29 @@ mod tests {
         for tenant in ["a", "b", "c", "d", "a"] {
             starts(&labels, tenant, 1);
         }
-        assert_eq!(told(&registry), pairs(&[("a", 2), ("b", 1), ("other", 2)]));
+        assert_eq!(shown(&registry), pairs(&[("a", 2), ("b", 1), ("other", 2)]));
     }
 
     #[test]
-    fn who_becomes_twice_as_busy_as_the_quietest_takes_its_name() {
+    fn a_tenant_twice_as_busy_as_the_quietest_takes_its_label() {
         let (registry, labels) = of_two();
         let now = Instant::now();
         starts(&labels, "a", 9);
         starts(&labels, "b", 5);
         starts(&labels, "c", 10);
         labels.name_the_busiest(now);
-        assert_eq!(told(&registry), pairs(&[("a", 9), ("b", 5), ("other", 10)]), "not twice as busy");
+        assert_eq!(shown(&registry), pairs(&[("a", 9), ("b", 5), ("other", 10)]), "not twice as busy");
         starts(&labels, "c", 1);
         labels.name_the_busiest(now);
-        assert_eq!(told(&registry), pairs(&[("a", 9), ("c", 0), ("other", 11)]));
+        assert_eq!(shown(&registry), pairs(&[("a", 9), ("c", 0), ("other", 11)]));
         starts(&labels, "c", 3);
         starts(&labels, "b", 1);
         labels.name_the_busiest(now);
-        assert_eq!(told(&registry), pairs(&[("a", 9), ("c", 3), ("other", 12)]));
+        assert_eq!(shown(&registry), pairs(&[("a", 9), ("c", 3), ("other", 12)]));
     }
 
     #[test]
-    fn who_was_busy_long_ago_makes_room() {
+    fn a_tenant_that_was_busy_long_ago_loses_its_label() {
         let (registry, labels) = of_two();
         let began = Instant::now();
         starts(&labels, "a", 100);
@@ -346,15 +316,15 @@ mod tests {
         }
         starts(&labels, "c", 13);
         labels.name_the_busiest(began + HALF_LIFE * 4);
-        assert_eq!(told(&registry), pairs(&[("b", 100), ("c", 0), ("other", 23)]));
+        assert_eq!(shown(&registry), pairs(&[("b", 100), ("c", 0), ("other", 23)]));
     }
 
     #[test]
-    fn a_tenant_that_is_named_other_is_one_of_the_others() {
+    fn a_tenant_named_other_is_counted_with_the_others() {
         let (registry, labels) = of_two();
         for tenant in ["other", "a", "b", "c"] {
             starts(&labels, tenant, 1);
         }
-        assert_eq!(told(&registry), pairs(&[("a", 1), ("b", 1), ("other", 2)]));
+        assert_eq!(shown(&registry), pairs(&[("a", 1), ("b", 1), ("other", 2)]));
     }
 }

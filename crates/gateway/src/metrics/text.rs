@@ -1,6 +1,6 @@
 //! From `OpenMetrics`, which the library writes, to the text format that every Prometheus tool reads.
 
-use super::contention::RETRIES;
+use super::scrape::RETRIES;
 
 const TOTAL: &str = "_total";
 

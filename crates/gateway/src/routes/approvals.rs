@@ -1,47 +1,28 @@
-//! Approvals: looked at, answered.
+//! Approvals: listed, approved, rejected.
 
-use axum::Json;
-use axum::extract::State;
+use interlock_api::Code;
 use interlock_api::approvals::{ApprovalView, ResolvedApproval, VerdictRequest};
-use interlock_api::{Code, Page, PageQuery};
 use interlock_backend::verbs::ListApprovals;
 use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState, Decision, Resolution, Verdict};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::OptionalPayload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Permission, Refusal,
+    bounded_text, endpoints, page_of,
+};
 
 const REASON_CHARS_MAX: usize = 4_096;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/approvals", list)
-        .post("/api/v1/approvals/{job_id}/approve", approve)
-        .post("/api/v1/approvals/{job_id}/reject", reject)
-}
+endpoints!("approvals": list, approve, reject);
 
 /// The open ones, those of the newest runs first.
-#[utoipa::path(get, path = "/api/v1/approvals", tag = "approvals", params(PageQuery), responses(
-    (status = 200, body = Page<ApprovalView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<ApprovalView>> {
+#[utoipa::path(get, path = "/api/v1/approvals", params(PageQuery),
+    responses((status = 200, body = Page<ApprovalView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<ApprovalView>> {
     caller.may(Permission::ReadRest)?;
-    let page = app
-        .store
-        .call(ListApprovals { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
-        .await?;
-    Ok(Json(convert::page(page, view)))
+    let page = parameters.page()?;
+    let found = caller.app.store.call(ListApprovals { tenant: caller.tenant, page }).await?;
+    Ok(page_of(found, view))
 }
 
 fn view(approval: Approval) -> ApprovalView {
@@ -56,48 +37,41 @@ fn view(approval: Approval) -> ApprovalView {
     }
 }
 
-/// Lets the step go on. The same verdict again: the same answer.
-#[utoipa::path(post, path = "/api/v1/approvals/{job_id}/approve", tag = "approvals",
-    params(("job_id" = String, Path)), request_body = Option<VerdictRequest>,
-    responses((status = 200, body = ResolvedApproval), Refusals))]
-pub(crate) async fn approve(
-    State(app): State<App>,
+/// Lets the step continue. The same verdict again gets the same answer.
+#[utoipa::path(post, path = "/api/v1/approvals/{job_id}/approve", request_body = Option<VerdictRequest>,
+    responses((status = 200, body = ResolvedApproval)))]
+async fn approve(
     caller: Caller,
     Named(job): Named<JobId>,
-    OptionalPayload(said): OptionalPayload<VerdictRequest>,
+    OptionalPayload(request): OptionalPayload<VerdictRequest>,
 ) -> Answer<ResolvedApproval> {
-    resolve(&app, caller, job, (Verdict::Approved, said)).await
+    resolve(caller, job, Verdict::Approved, request.reason).await
 }
 
 /// Ends the run as `denied`.
-#[utoipa::path(post, path = "/api/v1/approvals/{job_id}/reject", tag = "approvals",
-    params(("job_id" = String, Path)), request_body = Option<VerdictRequest>,
-    responses((status = 200, body = ResolvedApproval), Refusals))]
-pub(crate) async fn reject(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/approvals/{job_id}/reject", request_body = Option<VerdictRequest>,
+    responses((status = 200, body = ResolvedApproval)))]
+async fn reject(
     caller: Caller,
     Named(job): Named<JobId>,
-    OptionalPayload(said): OptionalPayload<VerdictRequest>,
+    OptionalPayload(request): OptionalPayload<VerdictRequest>,
 ) -> Answer<ResolvedApproval> {
-    resolve(&app, caller, job, (Verdict::Rejected, said)).await
+    resolve(caller, job, Verdict::Rejected, request.reason).await
 }
 
 async fn resolve(
-    app: &App,
     caller: Caller,
     job: JobId,
-    (verdict, said): (Verdict, VerdictRequest),
+    verdict: Verdict,
+    reason: Option<String>,
 ) -> Answer<ResolvedApproval> {
     caller.may(Permission::Approve)?;
-    if said.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
-        return Err(Refusal::invalid(format!("reason is too long: at most {REASON_CHARS_MAX} characters")));
-    }
-    let Caller { tenant, name, .. } = caller;
-    let decision = Decision { verdict, by: name, reason: said.reason };
-    let (runs, asked) = (app.runs.clone(), job.clone());
-    let resolution =
-        app.to_the_end(async move { Ok(runs.resolve_approval(&tenant, &asked, decision).await?) }).await?;
-    match resolution {
+    bounded_text("reason", reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX)?;
+    let Caller { app, tenant, name, .. } = caller;
+    let decision = Decision { verdict, by: name, reason };
+    let (runs, id) = (app.stages.runs.clone(), job.clone());
+    let resolve = async move { runs.resolve_approval(&tenant, &id, decision).await };
+    match app.to_the_end(resolve).await? {
         Resolution::Recorded | Resolution::AlreadySo => Ok(Json(ResolvedApproval { job_id: job })),
         Resolution::AlreadyOtherwise(state) => {
             Err(Refusal::new(Code::ApprovalAlreadyResolved, format!("{job} {}", so_far(&state))))
@@ -114,6 +88,6 @@ fn so_far(state: &ApprovalState) -> String {
         ApprovalState::Resolved(Decision { verdict: Verdict::Rejected, by, .. }) => {
             format!("was rejected by {by}")
         }
-        ApprovalState::Withdrawn => "is no longer asked: its step or run has ended".to_owned(),
+        ApprovalState::Withdrawn => "was withdrawn: its step or run has ended".to_owned(),
     }
 }

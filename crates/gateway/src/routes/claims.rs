@@ -1,32 +1,22 @@
-//! Workers: they claim jobs and report on them, each call under its fence.
+//! Workers claim jobs and report on them, each report under the fence of its lease.
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
 use interlock_api::jobs::{
-    Accepted, ClaimAnswer, ClaimRequest, CompleteRequest, FailRequest, HeartbeatAnswer, HeartbeatRequest,
-    ProgressRequest,
+    Accepted, ClaimAnswer, ClaimRequest, ClaimedJob, CompleteRequest, FailRequest, HeartbeatAnswer,
+    HeartbeatRequest, ProgressRequest,
 };
-use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
-use interlock_model::job::JobOutcome;
+use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::lease::FENCE_MAX;
 use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
+use interlock_model::trace::TraceParent;
 use interlock_model::{Fence, JobId, WorkerId};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::bounds::{bounded, bounded_text};
-use crate::convert;
-use crate::error::Refusal;
+use super::{Answer, Caller, Json, Named, Payload, Permission, Refusal, bounded, bounded_text, endpoints};
 use crate::metrics::FencedWrite;
-use crate::openapi::Refusals;
-use crate::path::{Named, SelfNamed};
-use crate::router::Routes;
-use crate::state::{App, Shared};
+use crate::path::SelfNamed;
 
 const TOPICS_MAX: usize = 64;
 const JOBS_MAX: u32 = 100;
@@ -36,51 +26,43 @@ const CAPABILITIES_MAX: usize = 64;
 const CAPABILITY_CHARS_MAX: usize = 128;
 const MESSAGE_CHARS_MAX: usize = 4_096;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .post("/api/v1/workers/{worker}/claim", claim)
-        .post("/api/v1/jobs/{job_id}/heartbeat", heartbeat)
-        .post("/api/v1/jobs/{job_id}/progress", progress)
-        .post("/api/v1/jobs/{job_id}/complete", complete)
-        .post("/api/v1/jobs/{job_id}/fail", fail)
-}
+endpoints!("workers": claim, heartbeat, progress, complete, fail);
 
-/// Asks for jobs, waiting for the first to arrive.
-#[utoipa::path(post, path = "/api/v1/workers/{worker}/claim", tag = "workers",
+/// Claims jobs, and waits for the first to arrive.
+#[utoipa::path(post, path = "/api/v1/workers/{worker}/claim", request_body = ClaimRequest,
     params(("worker" = String, Path, description = "The name that the worker gives itself")),
-    request_body = ClaimRequest, responses((status = 200, body = ClaimAnswer), Refusals))]
-pub(crate) async fn claim(
-    State(app): State<App>,
+    responses((status = 200, body = ClaimAnswer)))]
+async fn claim(
     caller: Caller,
     SelfNamed(worker): SelfNamed,
-    Payload(asked): Payload<ClaimRequest>,
+    Payload(request): Payload<ClaimRequest>,
 ) -> Answer<ClaimAnswer> {
     caller.may(Permission::Work)?;
-    let (claim, wait) = within_bounds(&app, caller, worker, asked)?;
+    let app = caller.app.clone();
+    let (claim, wait) = within_bounds(caller, worker, request)?;
     // A closing gateway ends the wait, not the claim: a job that was leased must reach its worker.
-    let claimed = app.results.claim(claim, wait, &app.closing).await?;
-    let answered = |claimed: Claimed| {
-        let traceparent = app.process.traces().for_worker(&claimed.job.id, claimed.job.trace);
-        convert::jobs::claimed(claimed, traceparent)
+    let claimed = app.stages.results.claim(claim, wait, &app.closing).await?;
+    let view = |claimed: Claimed| {
+        let traceparent = app.stages.process.traces().for_worker(&claimed.job.id, claimed.job.trace);
+        claimed_job(claimed, traceparent)
     };
-    Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(answered).collect() }))
+    Ok(Json(ClaimAnswer { jobs: claimed.into_iter().map(view).collect() }))
 }
 
 fn within_bounds(
-    app: &Shared,
     caller: Caller,
     worker: WorkerId,
-    asked: ClaimRequest,
+    request: ClaimRequest,
 ) -> Result<(Claim, Duration), Refusal> {
-    let ClaimRequest { topics, max_jobs, wait_ms, lease_ms, capabilities } = asked;
+    let ClaimRequest { topics, max_jobs, wait_ms, lease_ms, capabilities } = request;
     bounded("topics", topics.len() as u64, (1, TOPICS_MAX as u64))?;
     bounded("max_jobs", max_jobs.into(), (1, JOBS_MAX.into()))?;
     bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
     let lease = match lease_ms {
-        None => app.process.settings().job_lease,
-        Some(asked) => {
-            bounded("lease_ms", asked, (millis(app.settings.lease_min), LEASE_MS_MAX))?;
-            Duration::from_millis(asked)
+        None => caller.app.stages.process.settings().job_lease,
+        Some(lease_ms) => {
+            bounded("lease_ms", lease_ms, (millis(caller.app.settings.lease_min), LEASE_MS_MAX))?;
+            Duration::from_millis(lease_ms)
         }
     };
     bounded("capabilities", capabilities.len() as u64, (0, CAPABILITIES_MAX as u64))?;
@@ -99,97 +81,106 @@ fn within_bounds(
     Ok((claim, Duration::from_millis(wait_ms)))
 }
 
-/// Says that the worker lives, and asks whether the result is still wanted.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/heartbeat", tag = "workers", params(("job_id" = String, Path)),
-    request_body = HeartbeatRequest, responses((status = 200, body = HeartbeatAnswer), Refusals))]
-pub(crate) async fn heartbeat(
-    State(app): State<App>,
+fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob {
+    let Claimed {
+        job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _, trace: _ },
+        lease,
+        queued_at: _,
+    } = claimed;
+    ClaimedJob {
+        run_id: id.run,
+        step_id: id.step.clone(),
+        attempt: id.attempt,
+        job_id: id,
+        topic,
+        fence: lease.fence.number(),
+        input,
+        lease_ms: millis(lease.ttl),
+        deadline_ms: Some(deadline_at.unwrap_or(lease.expires_at).as_millis()),
+        traceparent,
+    }
+}
+
+/// Renews the lease, and says whether the job was cancelled.
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/heartbeat", request_body = HeartbeatRequest,
+    responses((status = 200, body = HeartbeatAnswer)))]
+async fn heartbeat(
     caller: Caller,
     Named(job): Named<JobId>,
-    Payload(asked): Payload<HeartbeatRequest>,
+    Payload(request): Payload<HeartbeatRequest>,
 ) -> Answer<HeartbeatAnswer> {
     caller.may(Permission::Work)?;
-    let answer = app.results.heartbeat(&caller.tenant, &job, fence(asked.fence)?).await;
-    let (lease_ms, cancel_requested) = match fenced(&app, FencedWrite::Heartbeat, answer)? {
+    let app = &caller.app;
+    let answer = app.stages.results.heartbeat(&caller.tenant, &job, fence(request.fence)?).await;
+    let (lease_ms, cancel_requested) = match app.metrics.fenced(FencedWrite::Heartbeat, answer)? {
         Heartbeat::Extended { lease, expires_at: _ } => (millis(lease), false),
         Heartbeat::CancelRequested => (0, true),
     };
     Ok(Json(HeartbeatAnswer { lease_ms, cancel_requested }))
 }
 
-/// Tells how far the worker is.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/progress", tag = "workers", params(("job_id" = String, Path)),
-    request_body = ProgressRequest, responses((status = 200, body = Accepted), Refusals))]
-pub(crate) async fn progress(
-    State(app): State<App>,
+/// Reports the progress of the job.
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/progress", request_body = ProgressRequest,
+    responses((status = 200, body = Accepted)))]
+async fn progress(
     caller: Caller,
     Named(job): Named<JobId>,
-    Payload(asked): Payload<ProgressRequest>,
+    Payload(request): Payload<ProgressRequest>,
 ) -> Answer<Accepted> {
     caller.may(Permission::Work)?;
-    let ProgressRequest { fence: held, percent, message } = asked;
+    let ProgressRequest { fence: held, percent, message } = request;
     bounded("percent", percent.into(), (0, 100))?;
     bounded_text("message", message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX)?;
-    let told = Progress { percent, message };
-    let answer = app.results.progress(&caller.tenant, &job, fence(held)?, told).await;
-    fenced(&app, FencedWrite::Progress, answer)?;
+    let (app, progress) = (&caller.app, Progress { percent, message });
+    let answer = app.stages.results.progress(&caller.tenant, &job, fence(held)?, progress).await;
+    app.metrics.fenced(FencedWrite::Progress, answer)?;
     Ok(Json(Accepted {}))
 }
 
 /// Ends the job with its output.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/complete", tag = "workers", params(("job_id" = String, Path)),
-    request_body = CompleteRequest, responses((status = 200, body = Accepted), Refusals))]
-pub(crate) async fn complete(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/complete", request_body = CompleteRequest,
+    responses((status = 200, body = Accepted)))]
+async fn complete(
     caller: Caller,
     Named(job): Named<JobId>,
-    Payload(asked): Payload<CompleteRequest>,
+    Payload(request): Payload<CompleteRequest>,
 ) -> Answer<Accepted> {
     caller.may(Permission::Work)?;
-    let outcome = JobOutcome::Completed { output: asked.output };
-    hand_in(&app, FencedWrite::Complete, (caller, job, fence(asked.fence)?), outcome).await
+    let outcome = JobOutcome::Completed { output: request.output };
+    submit_result(FencedWrite::Complete, caller, (job, fence(request.fence)?), outcome).await
 }
 
 /// Ends the job with an error.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/fail", tag = "workers", params(("job_id" = String, Path)),
-    request_body = FailRequest, responses((status = 200, body = Accepted), Refusals))]
-pub(crate) async fn fail(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/fail", request_body = FailRequest,
+    responses((status = 200, body = Accepted)))]
+async fn fail(
     caller: Caller,
     Named(job): Named<JobId>,
-    Payload(asked): Payload<FailRequest>,
+    Payload(request): Payload<FailRequest>,
 ) -> Answer<Accepted> {
     caller.may(Permission::Work)?;
-    let FailRequest { fence: held, error, retryable } = asked;
+    let FailRequest { fence: held, error, retryable } = request;
     let outcome = JobOutcome::Failed { error, retryable };
-    hand_in(&app, FencedWrite::Fail, (caller, job, fence(held)?), outcome).await
+    submit_result(FencedWrite::Fail, caller, (job, fence(held)?), outcome).await
 }
 
-/// In a task of its own: whoever has begun a turn of a run ends it, also if the worker hangs up meanwhile.
-async fn hand_in(
-    app: &Shared,
+/// To the end, because under the strategy `lock` a result acquires its run.
+async fn submit_result(
     write: FencedWrite,
-    (caller, job, fence): (Caller, JobId, Fence),
+    caller: Caller,
+    (job, fence): (JobId, Fence),
     outcome: JobOutcome,
 ) -> Answer<Accepted> {
-    let results = app.results.clone();
-    let task = tokio::spawn(async move { results.submit(&caller.tenant, &job, fence, outcome).await });
-    let answer = task.await.map_err(|error| {
-        tracing::error!(%error, "a result was not handled because of a bug");
-        Refusal::bug()
-    })?;
-    fenced(app, write, answer)?;
+    let app = caller.app.clone();
+    let submit = async move {
+        let answer = caller.app.stages.results.submit(&caller.tenant, &job, fence, outcome).await;
+        caller.app.metrics.fenced(write, answer)
+    };
+    app.to_the_end(submit).await?;
     Ok(Json(Accepted {}))
 }
 
 fn fence(number: u64) -> Result<Fence, Refusal> {
     bounded("fence", number, (0, FENCE_MAX))?;
     Ok(Fence::new(number))
-}
-
-fn fenced<T>(app: &Shared, write: FencedWrite, answer: Result<T, StoreError>) -> Result<T, Refusal> {
-    if matches!(answer, Err(StoreError::Fenced { .. })) {
-        app.metrics.fence_rejected(write);
-    }
-    answer.map_err(Refusal::from)
 }

@@ -1,62 +1,88 @@
 //! The dispatch policy: what is in force, and what it would decide.
 
-use axum::Json;
-use axum::extract::State;
-use interlock_api::dispatch_policy::{CheckRequest, CheckView, DispatchPolicyView};
-use interlock_control::policy::ExplainTarget;
-use interlock_model::Tag;
+use std::collections::BTreeSet;
+
+use interlock_api::dispatch_policy::{
+    CheckRequest, CheckView, DispatchPolicyView, PolicyServiceView, RuleCheck,
+};
+use interlock_control::policy::{self, ExplainTarget, PolicyExplanation, ServiceHealth};
+use interlock_model::dispatch_policy::Rule;
 use interlock_model::meta::{JobMeta, TAGS_MAX};
+use interlock_model::{Tag, TenantId};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::router::Routes;
-use crate::state::App;
+use super::{Answer, Caller, Json, Payload, Permission, Refusal, endpoints};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes.get("/api/v1/dispatch-policy", show).post("/api/v1/dispatch-policy/check", check)
+endpoints!("dispatch policy": show, check);
+
+/// What is in force for the tenant.
+#[utoipa::path(get, path = "/api/v1/dispatch-policy", responses((status = 200, body = DispatchPolicyView)))]
+async fn show(caller: Caller) -> Answer<DispatchPolicyView> {
+    caller.may(Permission::ReadRest)?;
+    let Caller { app, tenant, .. } = caller;
+    // Not the names of other tenants.
+    let only_own = |rule: &Rule| {
+        let mut rule = rule.clone();
+        rule.tenants.retain(|named| *named == tenant);
+        rule
+    };
+    let rules = app.stages.process.settings().dispatch_policy.rules.iter();
+    Ok(Json(DispatchPolicyView {
+        rules: rules.filter(|rule| concerns(rule, &tenant)).map(only_own).collect(),
+        service: app.stages.policy.service_health(&tenant).map(service_view),
+        fail_open_total: app.stages.policy.fail_opens(),
+    }))
 }
 
-/// What is in force, as far as it concerns the tenant.
-#[utoipa::path(get, path = "/api/v1/dispatch-policy", tag = "dispatch policy", responses(
-    (status = 200, body = DispatchPolicyView), Refusals))]
-pub(crate) async fn show(State(app): State<App>, caller: Caller) -> Answer<DispatchPolicyView> {
-    caller.may(Permission::ReadRest)?;
-    Ok(Json(convert::dispatch_policy::view(&app, &caller.tenant)))
+/// A tenant does not see rules for other tenants.
+fn concerns(rule: &Rule, tenant: &TenantId) -> bool {
+    rule.tenants.is_empty() || rule.tenants.contains(tenant)
 }
 
-/// What would be decided, and why: every rule that is looked at, and what the service says. Nothing of a job is changed.
-#[utoipa::path(post, path = "/api/v1/dispatch-policy/check", tag = "dispatch policy", request_body = CheckRequest,
-    responses((status = 200, body = CheckView), Refusals))]
-pub(crate) async fn check(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(request): Payload<CheckRequest>,
-) -> Answer<CheckView> {
+fn service_view(health: ServiceHealth) -> PolicyServiceView {
+    let ServiceHealth { place, state, away_since, failure } = health;
+    let away_since = away_since.map(Into::into);
+    PolicyServiceView { url: place, state: state.name().to_owned(), away_since, failure }
+}
+
+/// What would be decided, and why: the rules up to the one that decides, and the answer of the service. Changes nothing.
+#[utoipa::path(post, path = "/api/v1/dispatch-policy/check", request_body = CheckRequest,
+    responses((status = 200, body = CheckView)))]
+async fn check(caller: Caller, Payload(request): Payload<CheckRequest>) -> Answer<CheckView> {
     caller.may(Permission::ReadRest)?;
-    let asked = match request {
+    let (policy, tenant) = (&caller.app.stages.policy, caller.tenant);
+    let target = match request {
         CheckRequest { job_id: Some(job), topic: None, capability: None, risk_tags, requires }
             if risk_tags.is_empty() && requires.is_empty() =>
         {
-            app.policy.target(&caller.tenant, &job).await?
+            policy.target(&tenant, &job).await?
         }
         CheckRequest { job_id: None, topic: Some(topic), capability, risk_tags, requires } => {
             let (risk_tags, requires) = (tags("risk_tags", risk_tags)?, tags("requires", requires)?);
-            ExplainTarget::Imagined {
-                topic,
-                meta: JobMeta { capability, risk_tags, requires, ..JobMeta::default() },
-            }
+            let meta = JobMeta { capability, risk_tags, requires, ..JobMeta::default() };
+            ExplainTarget::Imagined { topic, meta }
         }
         _ => return Err(Refusal::invalid("either job_id alone, or topic and what else is known of the job")),
     };
-    let explanation = app.policy.explain(&caller.tenant, &asked).await;
-    Ok(Json(convert::dispatch_policy::explained(caller.tenant, explanation)))
+    let PolicyExplanation { checks, judgement, service } = policy.explain(&tenant, &target).await;
+    Ok(Json(CheckView {
+        decision: judgement.decision().to_owned(),
+        reason: judgement.words(),
+        rules: checks.iter().filter(|check| concerns(&check.rule, &tenant)).map(check_view).collect(),
+        service: service.map(service_view),
+        tenant,
+    }))
 }
 
-fn tags(field: &str, tags: Vec<Tag>) -> Result<std::collections::BTreeSet<Tag>, Refusal> {
+fn check_view(check: &policy::RuleCheck) -> RuleCheck {
+    RuleCheck {
+        name: check.rule.name.to_string(),
+        decision: check.rule.action.name().to_owned(),
+        matches: check.mismatch.is_none(),
+        mismatch: check.mismatch.map(|mismatch| mismatch.words().to_owned()),
+    }
+}
+
+fn tags(field: &str, tags: Vec<Tag>) -> Result<BTreeSet<Tag>, Refusal> {
     if tags.len() > TAGS_MAX {
         return Err(Refusal::invalid(format!("{field}: at most {TAGS_MAX}")));
     }

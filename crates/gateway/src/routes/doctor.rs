@@ -1,65 +1,52 @@
-//! What must be true and is not: looked for, mended.
+//! The doctor: invariants are checked, and violations repaired.
 
-use axum::Json;
-use axum::extract::State;
-use interlock_api::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
-use interlock_control::doctor::{DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId};
+use interlock_api::doctor::{
+    DoctorQuery, DoctorView, FindingName, FindingView, LookedAtView, RepairRequest, RepairView, RepairedView,
+    UnseenView,
+};
+use interlock_control::doctor::{
+    DoctorReport, DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId, FindingOutcome, LookedAt, Repaired,
+    Repairs, Unseen,
+};
 use interlock_model::TenantId;
-use interlock_model::doctor::{Invariant, Realm};
+use interlock_model::doctor::{Finding, Invariant, Realm};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::OptionalPayload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{Answer, Caller, Json, OptionalPayload, Parameters, Permission, Refusal, endpoints};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes.get("/api/v1/doctor", examine).post("/api/v1/doctor/repair", repair)
-}
+endpoints!("doctor": examine, repair);
 
-/// Looks for everything that must not be. What could not be looked at stands in `unseen`; the answer is 200 then, too.
-#[utoipa::path(get, path = "/api/v1/doctor", tag = "doctor", params(DoctorQuery), responses(
-    (status = 200, body = DoctorView), Refusals))]
-pub(crate) async fn examine(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<DoctorView> {
+/// Checks every invariant. What could not be checked is in `unseen`; the answer is 200 then, too.
+#[utoipa::path(get, path = "/api/v1/doctor", params(DoctorQuery), responses((status = 200, body = DoctorView)))]
+async fn examine(caller: Caller, parameters: Parameters) -> Answer<DoctorView> {
     caller.may(Permission::ReadRest)?;
     let scope = scope(&caller, &parameters)?;
-    Ok(Json(convert::doctor::report(app.doctor.examine(&scope).await)))
+    Ok(Json(report_view(caller.app.stages.doctor.examine(&scope).await)))
 }
 
-/// Mends what is named, or all that is found, each on its own, and looks again.
-#[utoipa::path(post, path = "/api/v1/doctor/repair", tag = "doctor", params(DoctorQuery),
-    request_body = Option<RepairRequest>, responses((status = 200, body = RepairView), Refusals))]
-pub(crate) async fn repair(
-    State(app): State<App>,
+/// Repairs the named findings, or all, each on its own, and checks again.
+#[utoipa::path(post, path = "/api/v1/doctor/repair", params(DoctorQuery), request_body = Option<RepairRequest>,
+    responses((status = 200, body = RepairView)))]
+async fn repair(
     caller: Caller,
     parameters: Parameters,
-    OptionalPayload(asked): OptionalPayload<RepairRequest>,
+    OptionalPayload(request): OptionalPayload<RepairRequest>,
 ) -> Answer<RepairView> {
     caller.may(Permission::Repair)?;
     let scope = scope(&caller, &parameters)?;
-    let named = asked.findings.map(|names| {
+    let named = request.findings.map(|names| {
         if names.len() > FINDINGS_MAX {
             return Err(Refusal::invalid(format!("findings: at most {FINDINGS_MAX} at once")));
         }
-        let read = names.into_iter().map(|name| covered(&caller, convert::doctor::named(name)?));
-        read.collect::<Result<Vec<_>, _>>()
+        names.into_iter().map(|name| finding_id(&caller, name)).collect::<Result<Vec<_>, _>>()
     });
-    let repairs = app.doctor.repair(&scope, named.transpose()?).await;
-    Ok(Json(convert::doctor::repairs(repairs)))
+    let Repairs { repaired, after } = caller.app.stages.doctor.repair(&scope, named.transpose()?).await;
+    let repaired = repaired.into_iter().map(repaired_view).collect();
+    Ok(Json(RepairView { repaired, after: report_view(after) }))
 }
 
-/// The tenant that is asked for, or all that the key covers.
+/// The tenant in the query, or all that the key covers.
 fn scope(caller: &Caller, parameters: &Parameters) -> Result<DoctorScope, Refusal> {
-    let read = |text: &str| text.parse::<TenantId>().map_err(|error| error.to_string());
-    let tenants = match parameters.named("tenant", read)? {
+    let tenants = match parameters.parsed::<TenantId>("tenant")? {
         Some(tenant) => {
             caller.covers(&tenant)?;
             DoctorTenants::One(tenant)
@@ -67,18 +54,62 @@ fn scope(caller: &Caller, parameters: &Parameters) -> Result<DoctorScope, Refusa
         None if caller.covers_all().is_ok() => DoctorTenants::All,
         None => DoctorTenants::One(caller.tenant.clone()),
     };
-    let names = |text: &str| text.split(',').map(|name| name.trim().parse::<Invariant>()).collect();
-    Ok(DoctorScope { tenants, only: parameters.named("only", names)?.unwrap_or_default() })
+    let names = parameters.text("only")?.into_iter().flat_map(|names| names.split(','));
+    let only = names.map(|name| name.trim().parse::<Invariant>()).collect::<Result<_, _>>();
+    Ok(DoctorScope { tenants, only: only.map_err(|error| Refusal::invalid(format!("only: {error}")))? })
 }
 
-/// What is another tenant's, or everybody's, is mended only by those who cover it.
-fn covered(caller: &Caller, named: FindingId) -> Result<FindingId, Refusal> {
-    match (named.invariant.realm(), &named.tenant) {
+/// The caller's key must cover what it repairs.
+fn finding_id(caller: &Caller, name: FindingName) -> Result<FindingId, Refusal> {
+    let FindingName { invariant, tenant, subject } = name;
+    let tenant = tenant.map(|tenant| tenant.parse::<TenantId>().map_err(Refusal::invalid)).transpose()?;
+    let invariant: Invariant = invariant.parse().map_err(Refusal::invalid)?;
+    match (invariant.realm(), &tenant) {
         (Realm::Tenant, Some(tenant)) => caller.covers(tenant)?,
         (Realm::Tenant, None) => {
-            return Err(Refusal::invalid(format!("a finding of {} names its tenant", named.invariant)));
+            return Err(Refusal::invalid(format!("a finding of {invariant} names its tenant")));
         }
         (Realm::Installation, _) => caller.covers_all()?,
     }
-    Ok(named)
+    Ok(FindingId { invariant, tenant, subject })
+}
+
+fn report_view(report: DoctorReport) -> DoctorView {
+    let DoctorReport { findings, findings_untold, looked_at, unseen } = report;
+    let looked = |LookedAt { invariant, tenants }| LookedAtView { invariant: invariant.to_string(), tenants };
+    DoctorView {
+        findings: findings.into_iter().map(finding_view).collect(),
+        findings_untold,
+        looked_at: looked_at.into_iter().map(looked).collect(),
+        unseen: unseen.into_iter().map(|Unseen { what, why }| UnseenView { what, why }).collect(),
+    }
+}
+
+fn finding_view(finding: Finding) -> FindingView {
+    let Finding { invariant, tenant, subject, detail, is_repairable } = finding;
+    FindingView {
+        invariant: invariant.to_string(),
+        tenant: tenant.map(|tenant| tenant.to_string()),
+        subject,
+        detail,
+        plan: invariant.plan().to_owned(),
+        repairable: is_repairable,
+    }
+}
+
+fn repaired_view(repaired: Repaired) -> RepairedView {
+    let Repaired { named: FindingId { invariant, tenant, subject }, outcome } = repaired;
+    let (became, reason) = match outcome {
+        FindingOutcome::Repaired => ("mended", None),
+        FindingOutcome::NothingToDo => ("nothing_to_do", None),
+        FindingOutcome::Impossible(reason) => ("impossible", Some(reason)),
+        FindingOutcome::Unknown(reason) => ("unknown", Some(reason)),
+    };
+    RepairedView {
+        invariant: invariant.to_string(),
+        tenant: tenant.map(|tenant| tenant.to_string()),
+        subject,
+        became: became.to_owned(),
+        reason,
+    }
 }

@@ -1,41 +1,35 @@
-//! Timelines, live: server-sent events that can be taken up again anywhere.
+//! Live timelines: server-sent events that a client can resume at any replica.
 
-use interlock_backend::verbs::{ReadRun, ReadTimeline};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::response::Sse;
 use axum::response::sse::{Event, KeepAlive, KeepAliveStream};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::HeaderMap;
 use interlock_api::history::TimelineItem;
 use interlock_backend::StoreError;
+use interlock_backend::verbs::{ReadRun, ReadTimeline};
 use interlock_control::wakeups::Signal;
 use interlock_model::RunId;
 use interlock_model::run::RunStatus;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
-use super::history::last_seen;
-use crate::auth::{Caller, Permission};
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::state::App;
+use super::history::item;
+use super::{Caller, Named, Parameters, Permission, Refusal, endpoints};
 
-/// Events that one look takes.
+/// Events that one read returns.
 const BATCH_MAX: usize = 100;
 
+endpoints!("history": stream);
+
 /// What happens to the run, as it happens. Each event's `id` is its number; the stream ends when the run has.
-#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/events", tag = "history", params(("id" = String, Path),
-    ("Last-Event-ID" = Option<u64>, Header, description = "Go on after this event"),
+#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/events", params(
+    ("Last-Event-ID" = Option<u64>, Header, description = "Continue after this event"),
     ("last_event_id" = Option<u64>, Query, description = "The same, for clients that cannot set headers")),
-    responses((status = 200, body = TimelineItem, content_type = "text/event-stream"), Refusals))]
-pub(crate) async fn stream(
-    State(app): State<App>,
+    responses((status = 200, body = TimelineItem, content_type = "text/event-stream")))]
+async fn stream(
     caller: Caller,
     Named(run): Named<RunId>,
     parameters: Parameters,
@@ -46,22 +40,15 @@ pub(crate) async fn stream(
         Some(text) => last_seen(text)?,
         None => parameters.text("last_event_id")?.map(last_seen).transpose()?.unwrap_or(0),
     };
+    let app = &caller.app;
     let place = app.streams.clone().try_acquire_owned();
     let place = place.map_err(|_| Refusal::unavailable("too many event streams are open here"))?;
     let keep_alive = KeepAlive::new().interval(app.settings.stream_keep_alive).text("still here");
-    let changed = app.process.wakeups().waiter(Signal::RunChanged(run));
-    let mut follower = Follower {
-        caller,
-        run,
-        after,
-        waiting: VecDeque::new(),
-        has_ended: false,
-        changed,
-        app,
-        _place: place,
-    };
-    // The first look happens before the answer: a run that is not there is 404, not an empty stream.
-    follower.look().await?;
+    let changed = app.stages.process.wakeups().waiter(Signal::RunChanged(run));
+    let mut follower =
+        Follower { caller, run, after, waiting: VecDeque::new(), has_ended: false, changed, _place: place };
+    // The first read is before the answer: a missing run is 404, not an empty stream.
+    follower.read().await?;
     let events = stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
         Some((Ok(event), follower))
@@ -69,38 +56,42 @@ pub(crate) async fn stream(
     Ok(Sse::new(events.boxed()).keep_alive(keep_alive))
 }
 
+/// The number of the last event that a client has seen.
+fn last_seen(text: &str) -> Result<u64, Refusal> {
+    text.trim().parse().map_err(|_| Refusal::invalid("Last-Event-ID is not the number of an event"))
+}
+
 /// One client that follows one run.
 struct Follower {
-    app: App,
     caller: Caller,
     run: RunId,
     /// The number of the last event that was sent or waits to be.
     after: u64,
     waiting: VecDeque<TimelineItem>,
-    /// The run's last event was seen: what is empty now stays empty.
+    /// The run's last event was read: no further one can follow.
     has_ended: bool,
     changed: Arc<Notify>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Follower {
-    /// The next event. None: the run has ended or is gone, or the gateway closes.
+    /// The next event. None: the run has ended or was deleted, or the gateway closes.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(item) = self.waiting.pop_front() {
                 return Some(event(&item));
             }
-            let app = self.app.clone();
+            let app = self.caller.app.clone();
             let changed = self.changed.clone();
             let mut heard = std::pin::pin!(changed.notified());
-            // From here on a change is heard, so that none falls between the look and the wait.
+            // From here on a change is noticed, so that none is lost between the read and the wait.
             heard.as_mut().enable();
-            match self.look().await {
+            match self.read().await {
                 Ok(()) if !self.waiting.is_empty() => continue,
                 Ok(()) if self.has_ended => return None,
                 Ok(()) => {}
                 Err(StoreError::NotFound { .. }) => return None,
-                // It is looked for again at the next poll; the stream stays open meanwhile.
+                // The next poll reads again; the stream stays open meanwhile.
                 Err(error) => tracing::debug!(%error, "cannot read a timeline; trying again"),
             }
             let wait = tokio::time::timeout(app.settings.stream_poll, heard);
@@ -108,29 +99,21 @@ impl Follower {
         }
     }
 
-    /// Takes what is new.
-    async fn look(&mut self) -> Result<(), StoreError> {
-        let store = &self.app.store;
-        let tenant = &self.caller.tenant;
-        let mut found = store
-            .call(ReadTimeline { tenant: tenant.clone(), run: self.run, after: self.after, limit: BATCH_MAX })
-            .await?;
+    /// Reads new events.
+    async fn read(&mut self) -> Result<(), StoreError> {
+        let Caller { app, tenant, .. } = &self.caller;
+        let (tenant, run) = (tenant.clone(), self.run);
+        let read = ReadTimeline { tenant: tenant.clone(), run, after: self.after, limit: BATCH_MAX };
+        let mut found = app.store.call(read.clone()).await?;
         if found.is_empty() && !self.has_ended {
-            // A client that comes back after the last event hears of no further one.
-            let run = store.call(ReadRun { tenant: tenant.clone(), run: self.run }).await?;
+            // A client that resumes after the last event gets no further one.
+            let run = app.store.call(ReadRun { tenant, run }).await?;
             self.has_ended = run.is_none_or(|run| run.head.status.is_final());
-            found = store
-                .call(ReadTimeline {
-                    tenant: tenant.clone(),
-                    run: self.run,
-                    after: self.after,
-                    limit: BATCH_MAX,
-                })
-                .await?;
+            found = app.store.call(read).await?;
         }
         for recorded in found {
             self.after = recorded.sequence;
-            let item = convert::history::item(recorded);
+            let item = item(recorded);
             self.has_ended |= item.run_status().is_some_and(RunStatus::is_final);
             self.waiting.push_back(item);
         }

@@ -1,58 +1,45 @@
 //! Timelines.
 
-use axum::Json;
-use axum::extract::State;
 use interlock_api::history::TimelineItem;
-use interlock_api::{Page, PageQuery};
 use interlock_backend::verbs::ReadTimeline;
 use interlock_model::RunId;
+use interlock_model::history::{Event, Recorded};
 
-use super::{Answer, events};
-use crate::auth::{Caller, Permission};
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, Page, PageQuery, Parameters, Permission, Refusal, endpoints, first_page,
+};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/workflow-runs/{id}/timeline", timeline)
-        .get("/api/v1/workflow-runs/{id}/events", events::stream)
-}
+endpoints!("history": timeline);
 
 /// What happened to the run, oldest first. A cursor is the number of an event.
-#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/timeline", tag = "history",
-    params(("id" = String, Path), PageQuery), responses((status = 200, body = Page<TimelineItem>), Refusals))]
-pub(crate) async fn timeline(
-    State(app): State<App>,
+#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/timeline", params(PageQuery),
+    responses((status = 200, body = Page<TimelineItem>)))]
+async fn timeline(
     caller: Caller,
-    Named(id): Named<RunId>,
+    Named(run): Named<RunId>,
     parameters: Parameters,
 ) -> Answer<Page<TimelineItem>> {
     caller.may(Permission::ReadRuns)?;
     let limit = parameters.limit()?;
-    let after = parameters.named("cursor", |text| {
-        text.parse::<u64>().map_err(|_| "it is not one that a timeline has given out".to_owned())
-    })?;
-    let mut found = app
-        .store
-        .call(ReadTimeline {
-            tenant: caller.tenant.clone(),
-            run: id,
-            after: after.unwrap_or(0),
-            limit: limit + 1,
-        })
-        .await?;
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|last| last.sequence.to_string());
-    Ok(Json(Page::new(found.into_iter().map(convert::history::item).collect(), next)))
+    let after = parameters.text("cursor")?.map(str::parse).transpose();
+    let after = after.map_err(|_| Refusal::invalid("cursor: it is not one that a timeline has given out"))?;
+    let read = ReadTimeline { tenant: caller.tenant, run, after: after.unwrap_or(0), limit: limit + 1 };
+    let found = caller.app.store.call(read).await?;
+    let page = first_page(found, limit, |last| last.sequence.to_string());
+    Ok(Json(Page::new(page.items.into_iter().map(item).collect(), page.next)))
 }
 
-/// The number of the last event that a client has seen.
-pub(super) fn last_seen(text: &str) -> Result<u64, Refusal> {
-    text.trim().parse().map_err(|_| Refusal::invalid("Last-Event-ID is not the number of an event"))
+pub(super) fn item(recorded: Recorded) -> TimelineItem {
+    let Recorded { sequence, event } = recorded;
+    let Event { at, kind, step, job, status, message, data } = event;
+    TimelineItem {
+        seq: sequence,
+        time: at.into(),
+        r#type: kind.name().to_owned(),
+        step_id: step,
+        job_id: job,
+        status,
+        message,
+        data,
+    }
 }

@@ -1,83 +1,90 @@
-//! Jobs, for people: looked at, cancelled.
+//! Jobs, for people: listed, cancelled. Workers use `claims`.
 
-use axum::Json;
-use axum::extract::State;
-use interlock_api::Page;
-use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
-use interlock_api::schema::{JOB_STATES, name};
+use interlock_api::jobs::{CancelledJob, JobQuery, JobView, WaitingFor};
+use interlock_backend::jobs;
 use interlock_backend::verbs::{ListJobs, ReadJob};
-use interlock_model::JobId;
-use interlock_model::job::JobState;
+use interlock_model::dispatch_policy::Hold;
+use interlock_model::job::{Job, JobEnd, JobLease, JobState, NewJob};
+use interlock_model::{Fence, JobId, Timestamp, scheduling};
 use serde_json::Value;
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::OptionalPayload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, OptionalPayload, Page, Parameters, Permission, endpoints, found, page_of,
+};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/jobs", list)
-        .get("/api/v1/jobs/{job_id}", get)
-        .post("/api/v1/jobs/{job_id}/cancel", cancel)
-}
+endpoints!("jobs": list, get, cancel);
 
 /// Jobs, those of the newest runs first.
-#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobQuery), responses(
-    (status = 200, body = Page<JobView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<JobView>> {
+#[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery), responses((status = 200, body = Page<JobView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<JobView>> {
     caller.may(Permission::ReadJobs)?;
-    let state = parameters.named("state", |asked| {
-        JOB_STATES.into_iter().find(|state| name(state) == asked).ok_or_else(|| {
-            let names = JOB_STATES.iter().map(name).collect::<Vec<_>>().join(", ");
-            format!("there is no such state; there are {names}")
-        })
-    })?;
-    let page = app
-        .store
-        .call(ListJobs { tenant: caller.tenant.clone(), state, page: parameters.page()?.clone() })
-        .await?;
-    Ok(Json(convert::page(page, convert::jobs::view)))
+    let state = parameters.one_of("state", &JobState::ALL, JobState::name)?;
+    let page = parameters.page()?;
+    let found = caller.app.store.call(ListJobs { tenant: caller.tenant, state, page }).await?;
+    Ok(page_of(found, view))
 }
 
-#[utoipa::path(get, path = "/api/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = String, Path)), responses(
-    (status = 200, body = JobView), Refusals))]
-pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<JobId>) -> Answer<JobView> {
+#[utoipa::path(get, path = "/api/v1/jobs/{job_id}", responses((status = 200, body = JobView)))]
+async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<JobView> {
     caller.may(Permission::ReadJobs)?;
-    let found = app.store.call(ReadJob { tenant: caller.tenant.clone(), job: id.clone() }).await?;
-    let found = found.ok_or_else(|| Refusal::not_found("job", &id.to_string()))?;
-    let queued = if found.state == JobState::Queued {
-        app.worker_directory.waiting_for(&caller.tenant, &found).await?.map(convert::jobs::waiting_for)
+    let Caller { app, tenant, .. } = caller;
+    let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
+    let job = found(app.store.call(read).await?, &job)?;
+    let queued = if job.state == JobState::Queued {
+        app.stages.worker_directory.waiting_for(&tenant, &job).await?.map(queued_for)
     } else {
         None
     };
-    let view = convert::jobs::view(found);
+    let view = view(job);
     Ok(Json(JobView { waiting_for: view.waiting_for.clone().or(queued), ..view }))
 }
 
+fn view(view: jobs::JobView) -> JobView {
+    let jobs::JobView { job: Job { new, created_at, end }, lease, hold, state } = view;
+    let NewJob { id, workflow, topic, input, deadline_at, meta: _, trace: _ } = new;
+    let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
+    let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
+    let worker = worker.or_else(|| end.as_ref().and_then(|end: &JobEnd| end.worker.clone()));
+    JobView {
+        run_id: id.run,
+        step_id: id.step.clone(),
+        attempt: id.attempt,
+        job_id: id,
+        workflow_id: workflow,
+        topic,
+        state,
+        fence: held.filter(|fence| *fence != Fence::NONE).map(Fence::number),
+        worker_id: worker,
+        created_at: created_at.into(),
+        claimed_at: lease.as_ref().map(|lease| lease.claimed_at.into()),
+        lease_expires_at: lease.filter(|_| end.is_none()).map(|lease| lease.expires_at.into()),
+        ended_at: end.map(|end| end.at.into()),
+        deadline_ms: deadline_at.map(Timestamp::as_millis),
+        input,
+        waiting_for: hold.map(held_for),
+    }
+}
+
+fn queued_for(waiting: scheduling::WaitingFor) -> WaitingFor {
+    let scheduling::WaitingFor { reason, detail, position, workers } = waiting;
+    WaitingFor { reason: reason.name().to_owned(), detail, position: Some(position), workers: Some(workers) }
+}
+
+fn held_for(hold: Hold) -> WaitingFor {
+    WaitingFor { reason: hold.reason.name().to_owned(), detail: hold.detail, position: None, workers: None }
+}
+
 /// Ends an open job. One that has ended stays as it is.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs", params(("job_id" = String, Path)),
-    responses((status = 200, body = CancelledJob, description = "Where the job stands now"), Refusals))]
-pub(crate) async fn cancel(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel",
+    responses((status = 200, body = CancelledJob, description = "The state of the job now")))]
+async fn cancel(
     caller: Caller,
     Named(job): Named<JobId>,
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> Answer<CancelledJob> {
     caller.may(Permission::Cancel)?;
-    let runs = app.runs.clone();
-    let id = job.clone();
-    let Caller { tenant, name, .. } = caller;
-    let state = app.to_the_end(async move { Ok(runs.cancel_job(&tenant, &job, &name).await?) }).await?;
+    let Caller { app, tenant, name, .. } = caller;
+    let (runs, id) = (app.stages.runs.clone(), job.clone());
+    let state = app.to_the_end(async move { runs.cancel_job(&tenant, &job, &name).await }).await?;
     Ok(Json(CancelledJob { id, state }))
 }

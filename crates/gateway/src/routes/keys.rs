@@ -1,41 +1,28 @@
-//! API keys: made, listed, revoked. For admins.
+//! API keys: created, listed, revoked. For admins.
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
-use interlock_api::Page;
 use interlock_api::keys::{CreateKeyRequest, CreatedKey, KeyRole, KeyView};
-use interlock_backend::keys::{ApiKey, KeyScope};
+use interlock_backend::keys::{ApiKey, KeyScope, Role};
 use interlock_backend::verbs::ListApiKeys;
 use interlock_model::ApiKeyId;
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
+    StatusCode, endpoints, first_page, found, page_of,
+};
 
 const NAME_CHARS_MAX: usize = 256;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes.post("/api/v1/keys", create).get("/api/v1/keys", list).delete("/api/v1/keys/{id}", revoke)
-}
+endpoints!("keys": create, list, revoke);
 
-/// Makes a key. Its text is in this answer and nowhere else.
-#[utoipa::path(post, path = "/api/v1/keys", tag = "keys", request_body = CreateKeyRequest, responses(
-    (status = 201, body = CreatedKey), Refusals))]
-pub(crate) async fn create(
-    State(app): State<App>,
+/// Creates a key. Its secret is in this answer and nowhere else.
+#[utoipa::path(post, path = "/api/v1/keys", request_body = CreateKeyRequest,
+    responses((status = 201, body = CreatedKey)))]
+async fn create(
     caller: Caller,
-    Payload(asked): Payload<CreateKeyRequest>,
+    Payload(request): Payload<CreateKeyRequest>,
 ) -> Result<(StatusCode, Json<CreatedKey>), Refusal> {
     caller.may(Permission::Administer)?;
-    let CreateKeyRequest { name, role, tenant } = asked;
+    let CreateKeyRequest { name, role, tenant } = request;
     if !(1..=NAME_CHARS_MAX).contains(&name.chars().count()) || name.chars().any(char::is_control) {
         return Err(Refusal::invalid(format!(
             "name: 1 to {NAME_CHARS_MAX} characters, none of them control"
@@ -55,33 +42,55 @@ pub(crate) async fn create(
             return Err(Refusal::invalid(sentence));
         }
     };
-    let made = app.keys.create(&name, convert::keys::to_role(role), scope).await?;
-    Ok((StatusCode::CREATED, Json(convert::keys::created(made.0, made.1))))
+    let (created, key) = caller.app.keys.create(&name, store_role(role), scope).await?;
+    let KeyView { id, name, role, tenant, created_at } = view(created);
+    Ok((StatusCode::CREATED, Json(CreatedKey { id, name, role, tenant, key, created_at })))
+}
+
+fn view(key: ApiKey) -> KeyView {
+    let tenant = match key.scope {
+        KeyScope::Tenant(tenant) => Some(tenant),
+        KeyScope::All => None,
+    };
+    let role = key_role(key.role);
+    KeyView { id: key.id, name: key.name, role, tenant, created_at: key.created_at.into() }
+}
+
+pub(crate) fn key_role(role: Role) -> KeyRole {
+    match role {
+        Role::Admin => KeyRole::Admin,
+        Role::Operator => KeyRole::Operator,
+        Role::Starter => KeyRole::Starter,
+        Role::Worker => KeyRole::Worker,
+        Role::Viewer => KeyRole::Viewer,
+    }
+}
+
+fn store_role(role: KeyRole) -> Role {
+    match role {
+        KeyRole::Admin => Role::Admin,
+        KeyRole::Operator => Role::Operator,
+        KeyRole::Starter => Role::Starter,
+        KeyRole::Worker => Role::Worker,
+        KeyRole::Viewer => Role::Viewer,
+    }
 }
 
 /// Keys that the caller's own covers, newest first.
-#[utoipa::path(get, path = "/api/v1/keys", tag = "keys", params(interlock_api::PageQuery), responses(
-    (status = 200, body = Page<KeyView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<KeyView>> {
+#[utoipa::path(get, path = "/api/v1/keys", params(PageQuery), responses((status = 200, body = Page<KeyView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<KeyView>> {
     caller.may(Permission::Administer)?;
     let page = parameters.page()?;
-    let mut keys = app.store.call(ListApiKeys).await?;
+    let mut keys = caller.app.store.call(ListApiKeys).await?;
     keys.retain(|key| covers(&caller, key));
     keys.sort_by_key(|key| std::cmp::Reverse(place(key)));
     if let Some(after) = &page.after {
         keys.retain(|key| place(key) < *after);
     }
-    let has_more = keys.len() > page.limit;
-    keys.truncate(page.limit);
-    let next = keys.last().filter(|_| has_more).map(place);
-    Ok(Json(convert::page(interlock_backend::Page { items: keys, next }, convert::keys::view)))
+    Ok(page_of(first_page(keys, page.limit, place), view))
 }
 
-/// Where a key stands in the list.
+/// The place of a key in the list.
 fn place(key: &ApiKey) -> String {
     format!("{:015}/{}", key.created_at.as_millis(), key.id)
 }
@@ -93,19 +102,12 @@ fn covers(caller: &Caller, key: &ApiKey) -> bool {
     }
 }
 
-/// The key is no longer known, here at once and elsewhere within a second.
-#[utoipa::path(delete, path = "/api/v1/keys/{id}", tag = "keys", params(("id" = String, Path)), responses(
-    (status = 204, description = "Revoked"), Refusals))]
-pub(crate) async fn revoke(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<ApiKeyId>,
-) -> Result<StatusCode, Refusal> {
+/// Revokes the key: here at once, on other replicas within a second.
+#[utoipa::path(delete, path = "/api/v1/keys/{id}", responses((status = 204, description = "Revoked")))]
+async fn revoke(caller: Caller, Named(id): Named<ApiKeyId>) -> NoAnswer {
     caller.may(Permission::Administer)?;
-    let keys = app.store.call(ListApiKeys).await?;
-    if !keys.iter().any(|key| key.id == id && covers(&caller, key)) {
-        return Err(Refusal::not_found("key", id.as_str()));
-    }
-    app.keys.revoke(&id).await?;
+    let keys = caller.app.store.call(ListApiKeys).await?;
+    found(keys.iter().find(|key| key.id == id && covers(&caller, key)), &id)?;
+    caller.app.keys.revoke(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

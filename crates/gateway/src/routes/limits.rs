@@ -1,104 +1,75 @@
-//! Limits: written down for the system or a tenant, and in force.
+//! Limits: set for the system or a tenant, and in force.
 
-use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits};
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
 use interlock_api::limits::{
     ConfigData, ConfigQuery, ConfigRequest, ConfigScope, ConfigView, EffectiveConfig, EffectiveConfigQuery,
     LimitsData,
 };
 use interlock_backend::tenants::LimitScope;
-use interlock_model::TenantId;
+use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits};
 use interlock_model::limit::{Limits, RUNS_MAX_BOUND};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, bounded, endpoints,
+};
 
-/// Of the whole system there is one document.
+/// The id of the system's only document.
 const SYSTEM_ID: &str = "default";
 
-/// A hundred years: longer is "for ever", which is said by leaving it out.
+/// A hundred years. An absent limit means forever.
 const RETENTION_SEC_MAX: u64 = 3_155_760_000;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes.put("/api/v1/config", put).get("/api/v1/config", get).get("/api/v1/config/effective", effective)
-}
+endpoints!("limits": put, get, effective);
 
-/// Replaces what is written down for a scope. In force with the answer.
-#[utoipa::path(put, path = "/api/v1/config", tag = "limits", request_body = ConfigRequest, responses(
-    (status = 204, description = "In force"), Refusals))]
-pub(crate) async fn put(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(asked): Payload<ConfigRequest>,
-) -> Result<StatusCode, Refusal> {
+/// Replaces the document of a scope. In force with the answer.
+#[utoipa::path(put, path = "/api/v1/config", request_body = ConfigRequest,
+    responses((status = 204, description = "In force")))]
+async fn put(caller: Caller, Payload(request): Payload<ConfigRequest>) -> NoAnswer {
     caller.may(Permission::Administer)?;
-    let scope = scope(&caller, asked.scope, asked.scope_id.as_deref())?;
+    let scope = scope(&caller, request.scope, request.scope_id.as_deref())?;
     if scope == LimitScope::System {
         caller.covers_all()?;
     }
-    let limits = within_bounds(asked.data.limits)?;
-    app.documents.set_limits(&scope, limits).await?;
+    let limits = within_bounds(request.data.limits)?;
+    caller.app.stages.documents.set_limits(&scope, limits).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is written down for a scope. What is not there is inherited.
-#[utoipa::path(get, path = "/api/v1/config", tag = "limits", params(ConfigQuery), responses(
-    (status = 200, body = ConfigView), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<ConfigView> {
+/// The document of a scope. Absent values are inherited.
+#[utoipa::path(get, path = "/api/v1/config", params(ConfigQuery), responses((status = 200, body = ConfigView)))]
+async fn get(caller: Caller, parameters: Parameters) -> Answer<ConfigView> {
     caller.may(Permission::ReadRest)?;
-    let kind = parameters.named("scope", |name| match name {
-        "system" => Ok(ConfigScope::System),
-        "org" => Ok(ConfigScope::Org),
-        _ => Err("there is no such scope; there are system and org".to_owned()),
-    })?;
+    let name_of = |kind| match kind {
+        ConfigScope::System => "system",
+        ConfigScope::Org => "org",
+    };
+    let kind = parameters.one_of("scope", &[ConfigScope::System, ConfigScope::Org], name_of)?;
     let kind = kind.ok_or_else(|| Refusal::invalid("scope is needed: system or org"))?;
     let scope = scope(&caller, kind, parameters.text("scope_id")?)?;
-    let written = app.store.call(ReadLimits { scope: scope.clone() }).await?;
-    let scope_id = match scope {
+    let scope_id = match &scope {
         LimitScope::System => SYSTEM_ID.to_owned(),
         LimitScope::Tenant(tenant) => tenant.to_string(),
     };
-    let limits = LimitsData {
-        max_concurrent_runs: written.limits.runs_max,
-        idempotency_retention_sec: written.limits.key_retention.map(|time| time.as_secs()),
-    };
-    let data = ConfigData { limits };
+    let written = caller.app.store.call(ReadLimits { scope }).await?;
+    let data = data(written.limits.runs_max, written.limits.key_retention);
     Ok(Json(ConfigView { scope: kind, scope_id: Some(scope_id), data, revision: written.revision }))
 }
 
 /// What is in force for a tenant.
-#[utoipa::path(get, path = "/api/v1/config/effective", tag = "limits", params(EffectiveConfigQuery), responses(
-    (status = 200, body = EffectiveConfig), Refusals))]
-pub(crate) async fn effective(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<EffectiveConfig> {
+#[utoipa::path(get, path = "/api/v1/config/effective", params(EffectiveConfigQuery),
+    responses((status = 200, body = EffectiveConfig)))]
+async fn effective(caller: Caller, parameters: Parameters) -> Answer<EffectiveConfig> {
     caller.may(Permission::ReadRest)?;
-    let named =
-        parameters.named("org_id", |name| name.parse::<TenantId>().map_err(|error| error.to_string()))?;
-    let tenant = named.unwrap_or_else(|| caller.tenant.clone());
+    let tenant = parameters.parsed("org_id")?.unwrap_or_else(|| caller.tenant.clone());
     caller.covers(&tenant)?;
-    let limits = app.store.call(ReadEffectiveLimits { tenant: tenant.clone() }).await?;
-    let limits = LimitsData {
-        max_concurrent_runs: Some(limits.runs_max),
-        idempotency_retention_sec: limits.key_retention.map(|time| time.as_secs()),
-    };
-    Ok(Json(EffectiveConfig { data: ConfigData { limits } }))
+    let limits = caller.app.store.call(ReadEffectiveLimits { tenant }).await?;
+    Ok(Json(EffectiveConfig { data: data(Some(limits.runs_max), limits.key_retention) }))
+}
+
+fn data(runs_max: Option<u32>, key_retention: Option<Duration>) -> ConfigData {
+    let idempotency_retention_sec = key_retention.map(|time| time.as_secs());
+    ConfigData { limits: LimitsData { max_concurrent_runs: runs_max, idempotency_retention_sec } }
 }
 
 fn scope(caller: &Caller, kind: ConfigScope, id: Option<&str>) -> Result<LimitScope, Refusal> {
@@ -116,16 +87,14 @@ fn scope(caller: &Caller, kind: ConfigScope, id: Option<&str>) -> Result<LimitSc
     }
 }
 
-fn within_bounds(asked: LimitsData) -> Result<Limits, Refusal> {
-    let LimitsData { max_concurrent_runs, idempotency_retention_sec } = asked;
-    if max_concurrent_runs.is_some_and(|runs| runs > RUNS_MAX_BOUND) {
-        return Err(Refusal::invalid(format!("max_concurrent_runs: from 0 to {RUNS_MAX_BOUND}")));
+fn within_bounds(limits: LimitsData) -> Result<Limits, Refusal> {
+    let LimitsData { max_concurrent_runs, idempotency_retention_sec } = limits;
+    if let Some(runs) = max_concurrent_runs {
+        bounded("max_concurrent_runs", runs.into(), (0, RUNS_MAX_BOUND.into()))?;
     }
-    if idempotency_retention_sec.is_some_and(|seconds| !(1..=RETENTION_SEC_MAX).contains(&seconds)) {
-        return Err(Refusal::invalid(format!("idempotency_retention_sec: from 1 to {RETENTION_SEC_MAX}")));
+    if let Some(seconds) = idempotency_retention_sec {
+        bounded("idempotency_retention_sec", seconds, (1, RETENTION_SEC_MAX))?;
     }
-    Ok(Limits {
-        runs_max: max_concurrent_runs,
-        key_retention: idempotency_retention_sec.map(Duration::from_secs),
-    })
+    let key_retention = idempotency_retention_sec.map(Duration::from_secs);
+    Ok(Limits { runs_max: max_concurrent_runs, key_retention })
 }

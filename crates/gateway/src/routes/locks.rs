@@ -1,68 +1,53 @@
-//! Locks: asked for, renewed, given back, taken away; and looked at.
+//! Locks: acquired, renewed, released, also by force; listed with their history.
 
-use interlock_backend::verbs::{ListLockHistory, ListLocks, ReadLock};
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
 use interlock_api::locks::{
-    AcquireRequest, ForceReleaseRequest, InventoryRow, LockEventView, LockGrant, LockHistoryQuery, LockQuery,
-    LocksAnswer, ReleaseRequest, RenewRequest, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
+    AcquireRequest, ForceReleaseRequest, HolderView, InventoryRow, LockCause, LockDetail, LockEventKind,
+    LockEventView, LockGrant, LockHistoryQuery, LockQuery, LockView, LocksAnswer, ReleaseRequest,
+    RenewRequest, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX, WaiterView,
 };
-use interlock_api::{Page, Problem};
+use interlock_api::problem::RefusedBy;
+use interlock_api::{Code, Problem};
 use interlock_backend::StoreError;
-use interlock_backend::locks::{Acquired, ForceReleaseLock};
+use interlock_backend::locks::{self, Acquired, Busy, ForceReleaseLock, LockQuota};
+use interlock_backend::verbs::{ListLockHistory, ListLocks, ReadLock};
 use interlock_control::locks::UserLockRequest;
-use interlock_model::Resource;
-use interlock_model::lock::LockName;
+use interlock_model::lock::{Grant, LockEnd, LockEvent, LockName, Waiter};
+use interlock_model::time::millis;
+use interlock_model::{LockOwner, Resource, Timestamp, why};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::bounds::{bounded, bounded_text};
-use crate::convert;
-use crate::error::Refusal;
+use super::{
+    Answer, App, Caller, Json, NoAnswer, Page, Parameters, Payload, Permission, Refusal, StatusCode, bounded,
+    bounded_text, endpoints, page_of,
+};
+use crate::error::spread;
 use crate::metrics::FencedWrite;
-use crate::openapi::Refusals;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::{App, Shared};
 
 const REASON_CHARS_MAX: usize = 1_024;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .post("/api/v1/locks/acquire", acquire)
-        .post("/api/v1/locks/renew", renew)
-        .post("/api/v1/locks/release", release)
-        .post("/api/v1/locks/force-release", force_release)
-        .get("/api/v1/locks", list)
-        .get("/api/v1/locks/history", history)
-        .get("/api/v1/locks/inventory", inventory)
-}
+/// A refused client waits at least this long, however short leases are.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 
-/// Asks for a lock, standing in line for it. Whoever hangs up leaves the line.
-#[utoipa::path(post, path = "/api/v1/locks/acquire", tag = "locks", request_body = AcquireRequest, responses(
-    (status = 200, body = LockGrant, description = "It is the caller's; or was already, by its token or request id"),
+endpoints!("locks": acquire, renew, release, force_release, list, history, inventory);
+
+/// Acquires a lock, and waits in its queue. A client that disconnects leaves the queue.
+#[utoipa::path(post, path = "/api/v1/locks/acquire", request_body = AcquireRequest, responses(
+    (status = 200, body = LockGrant, description = "Granted, now or before under the same token or request id"),
     (status = 409, body = Problem, content_type = "application/problem+json",
-        description = "Held by another (`lock_held`), the token's hold is over (`stale_fence`), or the token or the \
-        request id is of something else (`conflict`)", headers(("Retry-After" = u64))),
+        description = "Held by another owner (`lock_held`), the token's lease has ended (`stale_fence`), or the token or \
+        the request id belongs to something else (`conflict`)", headers(("Retry-After" = u64))),
     (status = 429, body = Problem, content_type = "application/problem+json",
-        description = "The tenant has as much of locks as it may (`lock_quota`)", headers(("Retry-After" = u64))),
-    Refusals,
+        description = "The tenant holds or waits for as many locks as it may (`lock_quota`)",
+        headers(("Retry-After" = u64))),
 ))]
-pub(crate) async fn acquire(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(asked): Payload<AcquireRequest>,
-) -> Answer<LockGrant> {
+async fn acquire(caller: Caller, Payload(request): Payload<AcquireRequest>) -> Answer<LockGrant> {
     caller.may(Permission::Lock)?;
-    let AcquireRequest { resource, owner, mode, ttl_ms, wait_ms, request_id, token } = asked;
+    let AcquireRequest { resource, owner, mode, ttl_ms, wait_ms, request_id, token } = request;
     let ttl = ttl(ttl_ms)?;
     bounded("wait_ms", wait_ms, (0, WAIT_MS_MAX))?;
-    let has_name = request_id.is_some() || token.is_some();
-    let asked = UserLockRequest {
+    let is_repeatable = request_id.is_some() || token.is_some();
+    let request = UserLockRequest {
         lock: LockName::Of(caller.tenant, resource.clone()),
         owner,
         mode,
@@ -71,131 +56,109 @@ pub(crate) async fn acquire(
         request: request_id,
         held: token,
     };
-    let acquired = app.locks.acquire(asked, &app.closing).await;
-    match acquired.map_err(|error| refused(&app, &resource, (FencedWrite::LockAcquire, has_name), error))? {
-        Acquired::Granted(grant) => Ok(Json(convert::locks::grant(resource, grant))),
+    let app = &caller.app;
+    let acquired = app.stages.locks.acquire(request, &app.closing).await;
+    match checked(app, (FencedWrite::LockAcquire, is_repeatable), &resource, acquired)? {
+        Acquired::Granted(grant) => Ok(Json(granted(resource, grant))),
         Acquired::Waiting(busy) | Acquired::Refused(busy) => {
-            Err(convert::locks::held(&resource, &busy, app.process.settings().retry_after_max))
+            Err(held(&resource, &busy, app.stages.process.settings().retry_after_max))
         }
-        Acquired::OverQuota { what, limit, current } => Err(convert::locks::over_quota(what, limit, current)),
+        Acquired::OverQuota { what, limit, current } => Err(over_quota(what, limit, current)),
     }
 }
 
-/// Extends the hold to so long from now. One that has come to its end cannot be revived.
-#[utoipa::path(post, path = "/api/v1/locks/renew", tag = "locks", request_body = RenewRequest, responses(
-    (status = 200, body = LockGrant), Refusals))]
-pub(crate) async fn renew(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(asked): Payload<RenewRequest>,
-) -> Answer<LockGrant> {
+/// Renews the lease for `ttl_ms` from now. One that has ended cannot be renewed.
+#[utoipa::path(post, path = "/api/v1/locks/renew", request_body = RenewRequest,
+    responses((status = 200, body = LockGrant)))]
+async fn renew(caller: Caller, Payload(request): Payload<RenewRequest>) -> Answer<LockGrant> {
     caller.may(Permission::Lock)?;
-    let RenewRequest { resource, token, ttl_ms } = asked;
+    let RenewRequest { resource, token, ttl_ms } = request;
     let ttl = ttl(ttl_ms)?;
     let lock = LockName::Of(caller.tenant, resource.clone());
-    let renewed = app.locks.renew(&lock, &token, ttl).await;
-    let grant = renewed.map_err(|error| refused(&app, &resource, (FencedWrite::LockRenew, true), error))?;
-    Ok(Json(convert::locks::grant(resource, grant)))
+    let renewed = caller.app.stages.locks.renew(&lock, &token, ttl).await;
+    let grant = checked(&caller.app, (FencedWrite::LockRenew, true), &resource, renewed)?;
+    Ok(Json(granted(resource, grant)))
 }
 
-/// Ends the hold. Again: it is still released.
-#[utoipa::path(post, path = "/api/v1/locks/release", tag = "locks", request_body = ReleaseRequest, responses(
-    (status = 204, description = "Released"), Refusals))]
-pub(crate) async fn release(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(asked): Payload<ReleaseRequest>,
-) -> Result<StatusCode, Refusal> {
+/// Releases the lock. Repeated, it gets the same answer.
+#[utoipa::path(post, path = "/api/v1/locks/release", request_body = ReleaseRequest,
+    responses((status = 204, description = "Released")))]
+async fn release(caller: Caller, Payload(request): Payload<ReleaseRequest>) -> NoAnswer {
     caller.may(Permission::Lock)?;
-    let ReleaseRequest { resource, token } = asked;
-    let lock = LockName::Of(caller.tenant, resource.clone());
+    let ReleaseRequest { resource, token } = request;
+    let Caller { app, tenant, .. } = caller;
+    let lock = LockName::Of(tenant, resource.clone());
     let shared = app.clone();
-    // Also if its client has gone by then, as those do who clean up on their way out.
+    // Clients that release while they shut down may disconnect first.
     let release = async move {
-        let released = shared.locks.release(&lock, &token).await;
-        released.map_err(|error| refused(&shared, &resource, (FencedWrite::LockRelease, true), error))
+        let released = shared.stages.locks.release(&lock, &token).await;
+        checked(&shared, (FencedWrite::LockRelease, true), &resource, released)
     };
     app.to_the_end(release).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ends somebody's hold on an operator's word, which goes into the history with the reason.
-#[utoipa::path(post, path = "/api/v1/locks/force-release", tag = "locks", request_body = ForceReleaseRequest, responses(
-    (status = 204, description = "Released"), Refusals))]
-pub(crate) async fn force_release(
-    State(app): State<App>,
-    caller: Caller,
-    Payload(asked): Payload<ForceReleaseRequest>,
-) -> Result<StatusCode, Refusal> {
+/// Ends the lease of any owner. The history records who did it and why.
+#[utoipa::path(post, path = "/api/v1/locks/force-release", request_body = ForceReleaseRequest,
+    responses((status = 204, description = "Released")))]
+async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseRequest>) -> NoAnswer {
     caller.may(Permission::ForceRelease)?;
-    let ForceReleaseRequest { resource, expect_token, reason } = asked;
+    let ForceReleaseRequest { resource, expect_token, reason } = request;
     bounded_text("reason", &reason, REASON_CHARS_MAX)?;
     if reason.trim().is_empty() {
-        return Err(Refusal::invalid("reason: say why; whoever reads the history wants to know"));
+        return Err(Refusal::invalid("reason is needed: the lock's history records why"));
     }
-    let Caller { tenant, name, .. } = caller;
+    let Caller { app, tenant, name, .. } = caller;
     let lock = LockName::Of(tenant, resource.clone());
     let forced = ForceReleaseLock { lock, expected: expect_token, by: name, reason };
     let shared = app.clone();
     let release = async move {
-        let released = shared.locks.force_release(&forced).await;
-        released.map_err(|error| refused(&shared, &resource, (FencedWrite::LockForceRelease, true), error))
+        let released = shared.stages.locks.force_release(&forced).await;
+        checked(&shared, (FencedWrite::LockForceRelease, true), &resource, released)
     };
     app.to_the_end(release).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The tenant's held locks, newest first; or the one whose resource is named, with the first of its line.
-#[utoipa::path(get, path = "/api/v1/locks", tag = "locks", params(LockQuery), responses(
-    (status = 200, body = LocksAnswer), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<LocksAnswer> {
+/// The tenant's held locks, newest first; or the lock of `resource`, with the first requests in its queue.
+#[utoipa::path(get, path = "/api/v1/locks", params(LockQuery), responses((status = 200, body = LocksAnswer)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
     caller.may(Permission::ReadRest)?;
+    let Caller { app, tenant, .. } = caller;
     let Some(resource) = resource(&parameters)? else {
-        let page = app
-            .store
-            .call(ListLocks { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
-            .await?;
-        return Ok(Json(LocksAnswer::Page(convert::locks::page(page))));
+        let found = app.store.call(ListLocks { tenant, page: parameters.page()? }).await?;
+        let Json(Page { items, next_cursor }) = page_of(found, view);
+        return Ok(Json(LocksAnswer::Page(Page::new(items.into_iter().flatten().collect(), next_cursor))));
     };
-    let found = app.store.call(ReadLock { lock: LockName::Of(caller.tenant, resource.clone()) }).await?;
-    let found = found.and_then(|detail| convert::locks::detail(detail, app.clock.now()));
+    let found = app.store.call(ReadLock { lock: LockName::Of(tenant, resource.clone()) }).await?;
+    let found = found.and_then(|lock| detail(lock, app.clock.now()));
     let found = found.ok_or_else(|| Refusal::not_found("held lock", resource.as_str()))?;
     Ok(Json(LocksAnswer::One(Box::new(found))))
 }
 
-/// Grants and ends of one lock, newest first, as far as they are remembered.
-#[utoipa::path(get, path = "/api/v1/locks/history", tag = "locks", params(LockHistoryQuery), responses(
-    (status = 200, body = Page<LockEventView>), Refusals))]
-pub(crate) async fn history(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<LockEventView>> {
+/// Grants and ends of one lock, newest first, as far as the store keeps them.
+#[utoipa::path(get, path = "/api/v1/locks/history", params(LockHistoryQuery),
+    responses((status = 200, body = Page<LockEventView>)))]
+async fn history(caller: Caller, parameters: Parameters) -> Answer<Page<LockEventView>> {
     caller.may(Permission::ReadRest)?;
     let resource = resource(&parameters)?;
     let resource = resource.ok_or_else(|| Refusal::invalid("resource is needed: whose history?"))?;
-    let request = parameters.page()?;
-    let page = app
-        .store
-        .call(ListLockHistory { lock: LockName::Of(caller.tenant, resource.clone()), page: request.clone() })
-        .await?;
-    if page.items.is_empty() && request.after.is_none() {
+    let page = parameters.page()?;
+    let is_first = page.after.is_none();
+    let lock = LockName::Of(caller.tenant, resource.clone());
+    let found = caller.app.store.call(ListLockHistory { lock, page }).await?;
+    if found.items.is_empty() && is_first {
         return Err(Refusal::not_found("lock", resource.as_str()));
     }
-    Ok(Json(convert::page(page, convert::locks::event)))
+    Ok(page_of(found, event_view))
 }
 
-/// Every lock that there is, the control plane's own included, with the numbers of this installation.
-#[utoipa::path(get, path = "/api/v1/locks/inventory", tag = "locks", responses(
-    (status = 200, body = Page<InventoryRow>), Refusals))]
-pub(crate) async fn inventory(State(app): State<App>, caller: Caller) -> Answer<Page<InventoryRow>> {
+/// Every lock, those of the control plane included, with the durations of this installation.
+#[utoipa::path(get, path = "/api/v1/locks/inventory", responses((status = 200, body = Page<InventoryRow>)))]
+async fn inventory(caller: Caller) -> Answer<Page<InventoryRow>> {
     caller.may(Permission::ReadRest)?;
-    let locks = &app.process.settings().locks;
-    Ok(Json(Page::new(interlock_api::locks::inventory(locks, &app.deployment.prefix), None)))
+    let (locks, prefix) = (&caller.app.stages.process.settings().locks, &caller.app.deployment.prefix);
+    Ok(Json(Page::new(interlock_api::locks::inventory(locks, prefix), None)))
 }
 
 fn ttl(milliseconds: u64) -> Result<Duration, Refusal> {
@@ -208,14 +171,146 @@ fn resource(parameters: &Parameters) -> Result<Option<Resource>, Refusal> {
     parameters.given("resource")?.map(read).transpose()
 }
 
-fn refused(
-    app: &Shared,
+/// The store's answer to a write, and whether the client can repeat it.
+fn checked<T>(
+    app: &App,
+    (write, is_repeatable): (FencedWrite, bool),
     resource: &Resource,
-    (write, has_name): (FencedWrite, bool),
-    error: StoreError,
-) -> Refusal {
-    if matches!(error, StoreError::Fenced { .. }) {
-        app.metrics.fence_rejected(write);
+    answer: Result<T, StoreError>,
+) -> Result<T, Refusal> {
+    app.metrics.fenced(write, answer).map_err(|error| Refusal::of_lock(error, resource, is_repeatable))
+}
+
+fn granted(resource: Resource, grant: Grant) -> LockGrant {
+    let Grant { owner, mode, token, fence, expires_at, .. } = grant;
+    LockGrant { resource, mode, owner, token, fence: fence.number(), expires_at: expires_at.into() }
+}
+
+/// None: it is not held.
+fn view(view: locks::LockView) -> Option<LockView> {
+    let locks::LockView { resource, holders, waiting } = view;
+    let Grant { owner, mode, token, fence, acquired_at, expires_at, .. } = holders.first()?.clone();
+    Some(LockView {
+        resource,
+        mode,
+        owner,
+        token,
+        fence: fence.number(),
+        acquired_at: acquired_at.into(),
+        expires_at: expires_at.into(),
+        holders: holders.into_iter().map(holder_view).collect(),
+        waiting,
+    })
+}
+
+fn holder_view(grant: Grant) -> HolderView {
+    let Grant { owner, token, fence, acquired_at, expires_at, .. } = grant;
+    HolderView {
+        owner,
+        token,
+        fence: fence.number(),
+        acquired_at: acquired_at.into(),
+        expires_at: expires_at.into(),
     }
-    Refusal::of_lock(error, resource, has_name)
+}
+
+fn detail(detail: locks::LockDetail, now: Timestamp) -> Option<LockDetail> {
+    let line = (1..).zip(detail.line).map(|(position, waiter)| {
+        let Waiter { owner, mode, since, .. } = waiter;
+        WaiterView { owner, mode, position, waiting_ms: millis(now.since(since)) }
+    });
+    Some(LockDetail { view: view(detail.view)?, line: line.collect() })
+}
+
+fn event_view(event: LockEvent) -> LockEventView {
+    let LockEvent { at, owner, mode, token, fence, end } = event;
+    let (cause, by, reason) = match end {
+        None => (LockCause::Acquired, None, None),
+        Some(LockEnd::Released) => (LockCause::Released, None, None),
+        Some(LockEnd::Expired) => (LockCause::Expired, None, None),
+        Some(LockEnd::ForceReleased { by, reason }) => (LockCause::ForceReleased, Some(by), Some(reason)),
+        Some(LockEnd::Withdrawn) => (LockCause::Withdrawn, None, None),
+    };
+    let kind = if cause == LockCause::Acquired { LockEventKind::Granted } else { LockEventKind::Ended };
+    LockEventView {
+        time: at.into(),
+        event: kind,
+        cause,
+        owner,
+        mode,
+        token,
+        fence: fence.number(),
+        by,
+        reason,
+    }
+}
+
+/// Another owner holds the lock, or another request comes first.
+fn held(resource: &Resource, busy: &Busy, wait_max: Duration) -> Refusal {
+    let Busy { holder, held_for, position, is_line_full, .. } = busy;
+    let state = why::lock(resource.as_str(), holder.as_ref().map(LockOwner::as_str), *held_for);
+    let line = why::queue_position(*position, *is_line_full);
+    let refusal = Refusal::new(Code::LockHeld, format!("{state}, and {line}"));
+    refusal.retry_after(retry_after(busy, wait_max)).with(|problem| {
+        problem.holder =
+            Some(holder.as_ref().map_or(RefusedBy::Unknown, |owner| RefusedBy::Owner(owner.to_string())));
+        problem.held_ms = Some(millis(*held_for));
+        problem.position = Some(u64::from(*position));
+    })
+}
+
+/// A lease that has lasted for a while may last as long again, and so may those of the requests before the caller's; but no
+/// longer than until the lease expires. Jittered, so that not all clients retry at once.
+fn retry_after(busy: &Busy, wait_max: Duration) -> Duration {
+    let guess = busy.held_for.saturating_mul(busy.position);
+    let known = busy.may_change_in.unwrap_or(wait_max);
+    let wait = guess.min(known).max(RETRY_AFTER_MIN);
+    wait.mul_f64(rand::random_range(1.0..=1.5)).min(wait_max)
+}
+
+fn over_quota(what: LockQuota, limit: u32, current: u32) -> Refusal {
+    let sentence = match what {
+        LockQuota::Held => format!("the tenant holds as many locks as it may: {limit}"),
+        LockQuota::Waiting => {
+            format!("as many requests of the tenant wait for locks as may: {limit}")
+        }
+    };
+    Refusal::new(Code::LockQuota, sentence).retry_after(spread()).with(|problem| {
+        problem.limit = Some(u64::from(limit));
+        problem.current = Some(u64::from(current));
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(held_for: u64, position: u32, may_change_in: Option<u64>) -> Busy {
+        Busy {
+            holder: None,
+            held_for: Duration::from_millis(held_for),
+            position,
+            may_change_in: may_change_in.map(Duration::from_millis),
+            is_line_full: false,
+        }
+    }
+
+    #[test]
+    fn the_retry_delay_follows_the_lease_and_the_queue_and_is_bounded() {
+        let most = Duration::from_mins(1);
+        let table = [
+            // It was acquired just now.
+            (busy(0, 1, Some(30_000)), 100..=150),
+            // It may last as long again; three such before the caller.
+            (busy(2_000, 3, None), 6_000..=9_000),
+            // It expires before that.
+            (busy(20_000, 1, Some(4_000)), 4_000..=6_000),
+            // The wait is bounded.
+            (busy(80_000_000, 2_000, None), 60_000..=60_000),
+        ];
+        for (busy, expected) in table {
+            let wait = millis(retry_after(&busy, most));
+            assert!(expected.contains(&wait), "{busy:?}: {wait}");
+        }
+    }
 }

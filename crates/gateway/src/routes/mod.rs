@@ -1,28 +1,98 @@
-//! The endpoints. One file for each noun; each names its paths on top.
+//! The handlers, one file per noun, each with the conversions between its wire types and the model.
 
-pub(crate) mod approvals;
-pub(crate) mod claims;
-pub(crate) mod dead_letters;
-pub(crate) mod dispatch_policy;
-pub(crate) mod doctor;
-pub(crate) mod events;
-pub(crate) mod history;
-pub(crate) mod jobs;
+mod admission;
+mod approvals;
+mod claims;
+mod dead_letters;
+mod dispatch_policy;
+mod doctor;
+mod events;
+mod history;
+mod jobs;
 pub(crate) mod keys;
-pub(crate) mod limits;
-pub(crate) mod locks;
-pub(crate) mod retry_policies;
-pub(crate) mod rollouts;
-pub(crate) mod runs;
-pub(crate) mod starts;
-pub(crate) mod status;
-pub(crate) mod why;
-pub(crate) mod workers;
-pub(crate) mod workflows;
+mod limits;
+mod locks;
+mod probes;
+mod retry_policies;
+mod rollouts;
+mod runs;
+mod starts;
+mod status;
+mod why;
+mod workers;
+mod workflows;
 
+use std::sync::LazyLock;
+
+// What most handlers use.
 use axum::Json;
+use http::StatusCode;
+use interlock_api::{Page, PageQuery};
 
+use crate::auth::{Caller, Permission};
+use crate::body::{OptionalPayload, Payload};
+use crate::bounds::{bounded, bounded_text};
+use crate::cursor;
 use crate::error::Refusal;
+use crate::path::{Named, found};
+use crate::query::Parameters;
+use crate::router::{Endpoint, Endpoints, endpoints};
+use crate::settings::Settings;
+use crate::state::{App, Shared};
 
-/// What most handlers give.
+/// Most handlers answer 200 with a body, or 204 without one.
 type Answer<T> = Result<Json<T>, Refusal>;
+type NoAnswer = Result<StatusCode, Refusal>;
+
+/// The probes come first: every process serves them, whatever its roles.
+static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
+    vec![
+        probes::endpoints(),
+        starts::endpoints(),
+        runs::endpoints(),
+        history::endpoints(),
+        events::endpoints(),
+        claims::endpoints(),
+        jobs::endpoints(),
+        workflows::endpoints(),
+        approvals::endpoints(),
+        dead_letters::endpoints(),
+        dispatch_policy::endpoints(),
+        doctor::endpoints(),
+        limits::endpoints(),
+        locks::endpoints(),
+        retry_policies::endpoints(),
+        rollouts::endpoints(),
+        workers::endpoints(),
+        keys::endpoints(),
+        status::endpoints(),
+        why::endpoints(),
+    ]
+});
+
+pub(crate) fn all() -> &'static [Endpoints] {
+    &ENDPOINTS
+}
+
+pub(crate) fn served(settings: &Settings) -> impl Iterator<Item = &'static Endpoint> {
+    let count = if settings.serves_api { ENDPOINTS.len() } else { 1 };
+    ENDPOINTS[..count].iter().flat_map(|endpoints| &endpoints.list)
+}
+
+/// A page of the store as the client sees it.
+fn page_of<T, U>(page: interlock_backend::Page<T>, view: impl FnMut(T) -> U) -> Json<Page<U>> {
+    let page = page.map(view);
+    Json(Page::new(page.items, page.next.as_deref().map(cursor::encode)))
+}
+
+/// The first items as a page. `place` is the cursor behind an item.
+fn first_page<T>(
+    mut items: Vec<T>,
+    limit: usize,
+    place: impl Fn(&T) -> String,
+) -> interlock_backend::Page<T> {
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(place);
+    interlock_backend::Page { items, next }
+}

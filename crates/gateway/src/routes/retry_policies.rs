@@ -1,98 +1,101 @@
-//! Retry policies: looked at, changed and taken back while the server runs.
+//! Retry policies: shown, changed and rolled back while the server runs.
 
-use axum::Json;
-use axum::extract::State;
-use interlock_api::Page;
-use interlock_api::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
+use interlock_api::retry_policies::{
+    PolicyVersion, RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest, TuningView,
+};
+use interlock_control::contention::InForceView;
 use interlock_control::rollouts::TuningChange;
-use interlock_model::contention::Scope;
+use interlock_model::contention::{Scope, Tuning, Version};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::{OptionalPayload, Payload};
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission, Refusal,
+    endpoints,
+};
 
 /// Characters of a reason.
 const REASON_CHARS_MAX: usize = 512;
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/retry-policies", list)
-        .get("/api/v1/retry-policies/{scope}", get)
-        .put("/api/v1/retry-policies/{scope}", set)
-        .post("/api/v1/retry-policies/{scope}/rollback", roll_back)
-}
+endpoints!("retry policies": list, get, set, roll_back);
 
-/// What is in force, in the store's words.
-#[utoipa::path(get, path = "/api/v1/retry-policies", tag = "retry policies", params(interlock_api::PageQuery), responses(
-    (status = 200, body = Page<RetryPolicyView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<RetryPolicyView>> {
+/// The policies in force, as the store has them.
+#[utoipa::path(get, path = "/api/v1/retry-policies", params(PageQuery),
+    responses((status = 200, body = Page<RetryPolicyView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RetryPolicyView>> {
     caller.may(Permission::ReadRest)?;
     // There are two, which fit on any page.
     parameters.page()?;
-    let book = app.rollouts.book().await?;
-    let view = |scope| convert::retry_policies::view(&app.rollouts.tuning_of(&book, scope));
-    Ok(Json(Page::new(Scope::ALL.map(view).to_vec(), None)))
+    let rollouts = &caller.app.stages.rollouts;
+    let book = rollouts.book().await?;
+    Ok(Json(Page::new(Scope::ALL.map(|scope| view(&rollouts.tuning_of(&book, scope))).to_vec(), None)))
 }
 
-/// What is in force for a scope, and the changes that led to it.
-#[utoipa::path(get, path = "/api/v1/retry-policies/{scope}", tag = "retry policies", params(("scope" = String, Path)),
-    responses((status = 200, body = RetryPolicyDetail), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Named(scope): Named<Scope>,
-) -> Answer<RetryPolicyDetail> {
+/// The policy in force for a scope, and the changes that led to it.
+#[utoipa::path(get, path = "/api/v1/retry-policies/{scope}", responses((status = 200, body = RetryPolicyDetail)))]
+async fn get(caller: Caller, Named(scope): Named<Scope>) -> Answer<RetryPolicyDetail> {
     caller.may(Permission::ReadRest)?;
-    let book = app.rollouts.book().await?;
-    let in_force = app.rollouts.tuning_of(&book, scope);
-    Ok(Json(convert::retry_policies::detail(&in_force, book.versions(scope))))
+    let rollouts = &caller.app.stages.rollouts;
+    let book = rollouts.book().await?;
+    let versions = book.versions(scope).newest_first().cloned().map(version_view).collect();
+    Ok(Json(RetryPolicyDetail { in_force: view(&rollouts.tuning_of(&book, scope)), versions }))
+}
+
+pub(super) fn view(in_force: &InForceView) -> RetryPolicyView {
+    let Tuning { policy, max_wait_ms, lock_ttl_ms } = in_force.tuning;
+    let version = in_force.version.as_ref();
+    RetryPolicyView {
+        scope: in_force.scope,
+        policy,
+        max_wait_ms,
+        lock_ttl_ms,
+        version: version.map_or(0, |version| version.number),
+        by: version.map(|version| version.by.clone()),
+        at: version.map(|version| version.at.into()),
+        reason: version.and_then(|version| version.reason.clone()),
+        restores: version.and_then(|version| version.restores),
+    }
+}
+
+fn version_view(version: Version) -> PolicyVersion {
+    let Version { number, tuning, by, at, reason, restores } = version;
+    let tuning = tuning.map(|Tuning { policy, max_wait_ms, lock_ttl_ms }| TuningView {
+        policy,
+        max_wait_ms,
+        lock_ttl_ms,
+    });
+    PolicyVersion { version: number, tuning, by, at: at.into(), reason, restores }
 }
 
 /// Puts a policy in force: here with the answer, on every other replica within a second.
-#[utoipa::path(put, path = "/api/v1/retry-policies/{scope}", tag = "retry policies", params(("scope" = String, Path)),
-    request_body = SetPolicyRequest, responses((status = 200, body = RetryPolicyView), Refusals))]
-pub(crate) async fn set(
-    State(app): State<App>,
+#[utoipa::path(put, path = "/api/v1/retry-policies/{scope}", request_body = SetPolicyRequest,
+    responses((status = 200, body = RetryPolicyView)))]
+async fn set(
     caller: Caller,
     Named(scope): Named<Scope>,
-    Payload(asked): Payload<SetPolicyRequest>,
+    Payload(request): Payload<SetPolicyRequest>,
 ) -> Answer<RetryPolicyView> {
     may_tune(&caller)?;
-    let SetPolicyRequest { policy, max_wait_ms, lock_ttl_ms, expected_version, reason } = asked;
+    let SetPolicyRequest { policy, max_wait_ms, lock_ttl_ms, expected_version, reason } = request;
     let change = TuningChange { scope, policy, max_wait_ms, lock_ttl_ms, expected: expected_version };
-    let set = app.rollouts.set_tuning(change, &caller.name, checked_reason(reason)?).await?;
-    Ok(Json(convert::retry_policies::view(&set)))
+    let reason = checked_reason(reason)?;
+    Ok(Json(view(&caller.app.stages.rollouts.set_tuning(change, &caller.name, reason).await?)))
 }
 
-/// Puts what was in force before back in force. Said again, it goes one further back.
-#[utoipa::path(post, path = "/api/v1/retry-policies/{scope}/rollback", tag = "retry policies",
-    params(("scope" = String, Path)), request_body = Option<RollbackRequest>, responses(
-    (status = 200, body = RetryPolicyView), Refusals))]
-pub(crate) async fn roll_back(
-    State(app): State<App>,
+/// Restores the policy that was in force before. Repeated, it goes one further back.
+#[utoipa::path(post, path = "/api/v1/retry-policies/{scope}/rollback", request_body = Option<RollbackRequest>,
+    responses((status = 200, body = RetryPolicyView)))]
+async fn roll_back(
     caller: Caller,
     Named(scope): Named<Scope>,
-    OptionalPayload(asked): OptionalPayload<RollbackRequest>,
+    OptionalPayload(request): OptionalPayload<RollbackRequest>,
 ) -> Answer<RetryPolicyView> {
     may_tune(&caller)?;
-    let RollbackRequest { expected_version, reason } = asked;
-    let reason = checked_reason(reason)?;
-    let restored = app.rollouts.roll_back_tuning(scope, expected_version, &caller.name, reason).await?;
-    Ok(Json(convert::retry_policies::view(&restored)))
+    let reason = checked_reason(request.reason)?;
+    let rollouts = &caller.app.stages.rollouts;
+    let restored = rollouts.roll_back_tuning(scope, request.expected_version, &caller.name, reason).await?;
+    Ok(Json(view(&restored)))
 }
 
-/// What holds for every tenant is changed only by those who may change it for every tenant.
+/// A policy holds for every tenant: the caller's key must cover all of them.
 pub(super) fn may_tune(caller: &Caller) -> Result<(), Refusal> {
     caller.may(Permission::Tune)?;
     caller.covers_all()

@@ -1,47 +1,32 @@
-//! Roll-outs of a policy for busy runs.
+//! Rollouts of a policy for busy runs.
 
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
-use interlock_api::Page;
-use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, RolloutView, StartRolloutRequest};
-use interlock_control::rollouts::StartRollout;
+use interlock_api::rollouts::{
+    ArmView, EndRolloutRequest, GuardLimits, RolloutEventView, RolloutView, StartRolloutRequest,
+};
+use interlock_api::status::RolloutStatus;
+use interlock_control::rollouts::{RolloutDetail, StartRollout};
 use interlock_model::RolloutId;
-use interlock_model::contention::{Guards, Rollout, Share};
+use interlock_model::contention::{Arm, ArmSummary, Guards, Rollout, RolloutEvent, Share};
 
-use super::Answer;
 use super::retry_policies::{checked_reason, may_tune};
-use crate::auth::{Caller, Permission};
-use crate::body::{OptionalPayload, Payload};
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission, Refusal,
+    StatusCode, endpoints, first_page, page_of,
+};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .post("/api/v1/rollouts", start)
-        .get("/api/v1/rollouts", list)
-        .get("/api/v1/rollouts/{id}", get)
-        .post("/api/v1/rollouts/{id}/promote", promote)
-        .post("/api/v1/rollouts/{id}/abort", abort)
-}
+endpoints!("rollouts": start, list, get, promote, abort);
 
-/// Begins one. Only one runs at a time.
-#[utoipa::path(post, path = "/api/v1/rollouts", tag = "rollouts", request_body = StartRolloutRequest, responses(
-    (status = 201, body = RolloutView), Refusals))]
-pub(crate) async fn start(
-    State(app): State<App>,
+/// Starts a rollout. Only one runs at a time.
+#[utoipa::path(post, path = "/api/v1/rollouts", request_body = StartRolloutRequest,
+    responses((status = 201, body = RolloutView)))]
+async fn start(
     caller: Caller,
-    Payload(asked): Payload<StartRolloutRequest>,
+    Payload(request): Payload<StartRolloutRequest>,
 ) -> Result<(StatusCode, Json<RolloutView>), Refusal> {
     may_tune(&caller)?;
-    let StartRolloutRequest { candidate, share_percent, duration_ms, guards, reason } = asked;
+    let StartRolloutRequest { candidate, share_percent, duration_ms, guards, reason } = request;
     let GuardLimits { ratio, min_samples, max_p99_lock_wait_ms } = guards;
     let start = StartRollout {
         candidate,
@@ -49,72 +34,118 @@ pub(crate) async fn start(
         duration: Duration::from_millis(duration_ms),
         guards: Guards { ratio, min_samples, max_p99_lock_wait_ms },
     };
-    let started = app.rollouts.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
-    Ok((StatusCode::CREATED, Json(convert::rollouts::view(started))))
+    let rollouts = &caller.app.stages.rollouts;
+    let started = rollouts.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
+    Ok((StatusCode::CREATED, Json(view(started))))
 }
 
-/// The one that runs and the last that have ended, newest first.
-#[utoipa::path(get, path = "/api/v1/rollouts", tag = "rollouts", params(interlock_api::PageQuery), responses(
-    (status = 200, body = Page<RolloutView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<RolloutView>> {
+/// The running rollout and the last ones that have ended, newest first.
+#[utoipa::path(get, path = "/api/v1/rollouts", params(PageQuery), responses((status = 200, body = Page<RolloutView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RolloutView>> {
     caller.may(Permission::ReadRest)?;
     let page = parameters.page()?;
-    let book = app.rollouts.book().await?;
+    let rollouts = &caller.app.stages.rollouts;
+    let book = rollouts.book().await?;
     // Their ids sort by the time of their start.
     let is_after =
         |rollout: &&Rollout| page.after.as_ref().is_none_or(|after| rollout.id.as_str() < after.as_str());
-    let mut wanted: Vec<Rollout> =
-        book.rollouts_newest_first().filter(is_after).take(page.limit.saturating_add(1)).cloned().collect();
-    let has_more = wanted.len() > page.limit;
-    wanted.truncate(page.limit);
-    let next = wanted.last().filter(|_| has_more).map(|rollout| rollout.id.to_string());
-    let mut items = Vec::with_capacity(wanted.len());
-    for rollout in wanted {
-        items.push(app.rollouts.with_figures(rollout).await?);
+    let newest: Vec<Rollout> = book.rollouts_newest_first().filter(is_after).cloned().collect();
+    let interlock_backend::Page { items, next } =
+        first_page(newest, page.limit, |rollout| rollout.id.to_string());
+    let mut details = Vec::with_capacity(items.len());
+    for rollout in items {
+        details.push(rollouts.with_figures(rollout).await?);
     }
-    Ok(Json(convert::page(interlock_backend::Page { items, next }, convert::rollouts::view)))
+    Ok(page_of(interlock_backend::Page { items: details, next }, view))
 }
 
-/// One, with its two arms side by side.
-#[utoipa::path(get, path = "/api/v1/rollouts/{id}", tag = "rollouts", params(("id" = String, Path)), responses(
-    (status = 200, body = RolloutView), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<RolloutId>,
-) -> Answer<RolloutView> {
+/// A rollout with its two arms side by side.
+#[utoipa::path(get, path = "/api/v1/rollouts/{id}", responses((status = 200, body = RolloutView)))]
+async fn get(caller: Caller, Named(id): Named<RolloutId>) -> Answer<RolloutView> {
     caller.may(Permission::ReadRest)?;
-    Ok(Json(convert::rollouts::view(app.rollouts.rollout(&id).await?)))
+    Ok(Json(view(caller.app.stages.rollouts.rollout(&id).await?)))
 }
 
-/// Ends it, and puts its candidate in force.
-#[utoipa::path(post, path = "/api/v1/rollouts/{id}/promote", tag = "rollouts", params(("id" = String, Path)),
-    request_body = Option<EndRolloutRequest>, responses((status = 200, body = RolloutView), Refusals))]
-pub(crate) async fn promote(
-    State(app): State<App>,
+/// Ends the rollout, and puts its candidate in force.
+#[utoipa::path(post, path = "/api/v1/rollouts/{id}/promote", request_body = Option<EndRolloutRequest>,
+    responses((status = 200, body = RolloutView)))]
+async fn promote(
     caller: Caller,
     Named(id): Named<RolloutId>,
-    OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
+    OptionalPayload(request): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.rollouts.promote_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
-    Ok(Json(convert::rollouts::view(ended)))
+    let reason = checked_reason(request.reason)?;
+    Ok(Json(view(caller.app.stages.rollouts.promote_rollout(&id, &caller.name, reason).await?)))
 }
 
-/// Ends it, and leaves the control in force.
-#[utoipa::path(post, path = "/api/v1/rollouts/{id}/abort", tag = "rollouts", params(("id" = String, Path)),
-    request_body = Option<EndRolloutRequest>, responses((status = 200, body = RolloutView), Refusals))]
-pub(crate) async fn abort(
-    State(app): State<App>,
+/// Ends the rollout, and leaves the control in force.
+#[utoipa::path(post, path = "/api/v1/rollouts/{id}/abort", request_body = Option<EndRolloutRequest>,
+    responses((status = 200, body = RolloutView)))]
+async fn abort(
     caller: Caller,
     Named(id): Named<RolloutId>,
-    OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
+    OptionalPayload(request): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.rollouts.abort_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
-    Ok(Json(convert::rollouts::view(ended)))
+    let reason = checked_reason(request.reason)?;
+    Ok(Json(view(caller.app.stages.rollouts.abort_rollout(&id, &caller.name, reason).await?)))
+}
+
+fn view(detail: RolloutDetail) -> RolloutView {
+    let RolloutDetail { rollout, control, candidate, verdict, note } = detail;
+    RolloutView {
+        state: rollout.state,
+        verdict,
+        note: note.map(str::to_owned),
+        share_percent: rollout.share.percent(),
+        control_version: rollout.control_version,
+        guards: rollout.guards.into(),
+        started_at: rollout.started_at.into(),
+        ends_at: rollout.ends_at.into(),
+        ended_at: rollout.ended_at.map(Into::into),
+        by: starter(&rollout),
+        arms: vec![
+            arm_view(&rollout, Arm::Control, &control),
+            arm_view(&rollout, Arm::Candidate, &candidate),
+        ],
+        id: rollout.id,
+        history: rollout.history.into_iter().map(event_view).collect(),
+    }
+}
+
+pub(super) fn status(rollout: &Rollout) -> RolloutStatus {
+    RolloutStatus {
+        id: rollout.id.to_string(),
+        share_percent: rollout.share.percent(),
+        candidate: rollout.candidate.policy.to_string(),
+        by: starter(rollout),
+        ends_at: rollout.ends_at.into(),
+    }
+}
+
+fn starter(rollout: &Rollout) -> String {
+    rollout.history.first().map(|event| event.by.clone()).unwrap_or_default()
+}
+
+fn arm_view(rollout: &Rollout, arm: Arm, summary: &ArmSummary) -> ArmView {
+    ArmView {
+        arm,
+        policy: rollout.tuning(arm).policy,
+        results: summary.results,
+        retries: summary.retries,
+        outstanding: summary.outstanding,
+        has_enough_samples: summary.has_enough,
+        retries_per_minute: summary.retries_per_minute,
+        retries_per_result: summary.retries_per_result,
+        lock_wait_p95_ms: summary.lock_wait_p95_ms,
+        lock_wait_p99_ms: summary.lock_wait_p99_ms,
+        result_latency_p95_ms: summary.result_latency_p95_ms,
+        first_retry_success: summary.first_retry_success,
+    }
+}
+
+fn event_view(event: RolloutEvent) -> RolloutEventView {
+    let RolloutEvent { kind, at, by, why } = event;
+    RolloutEventView { time: at.into(), event: kind, by, why }
 }

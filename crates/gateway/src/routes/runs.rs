@@ -1,132 +1,181 @@
-//! Runs: looked at, cancelled, deleted.
+//! Runs: listed, cancelled, deleted.
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
-use interlock_api::Page;
-use interlock_api::runs::{RunQuery, RunSummary, RunView};
-use interlock_backend::runs::RunFilter;
+use std::collections::BTreeMap;
+
+use interlock_api::runs::{FailureView, RunQuery, RunSummary, RunView, StepView};
+use interlock_backend::runs::{self, RunFilter};
 use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
-use interlock_model::run::RunStatus;
-use interlock_model::{RunId, WorkflowId};
+use interlock_backend::workflows::WorkflowVersion;
+use interlock_model::run::advance::scope;
+use interlock_model::run::{Run, RunStatus, StartedFrom};
+use interlock_model::step::{StepError, StepRun, StepStatus};
+use interlock_model::{RunId, StepId, StepKey, WorkflowId};
 use serde_json::Value;
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::OptionalPayload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, Parameters, Permission, Refusal,
+    StatusCode, endpoints, found, page_of,
+};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .get("/api/v1/workflow-runs", list)
-        .get("/api/v1/workflow-runs/{id}", get)
-        .delete("/api/v1/workflow-runs/{id}", delete)
-        .post("/api/v1/workflow-runs/{id}/cancel", cancel)
-        .post("/api/v1/workflows/{workflow}/runs/{id}/cancel", cancel_of_workflow)
-}
+endpoints!("runs": list, get, delete, cancel, cancel_of_workflow);
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/api/v1/workflow-runs", tag = "runs", params(RunQuery), responses(
-    (status = 200, body = Page<RunSummary>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<RunSummary>> {
+#[utoipa::path(get, path = "/api/v1/workflow-runs", params(RunQuery),
+    responses((status = 200, body = Page<RunSummary>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RunSummary>> {
     caller.may(Permission::ReadRuns)?;
-    let status = parameters.named("status", |name| {
-        RunStatus::named(name).ok_or_else(|| {
-            let names = RunStatus::ALL.map(RunStatus::name).join(", ");
-            format!("there is no such status; there are {names}")
-        })
-    })?;
-    let workflow = parameters
-        .named("workflow_id", |name| name.parse::<WorkflowId>().map_err(|error| error.to_string()))?;
-    let filter = RunFilter { status, workflow };
-    let page = app
-        .store
-        .call(ListRuns {
-            tenant: caller.tenant.clone(),
-            filter: filter.clone(),
-            page: parameters.page()?.clone(),
-        })
-        .await?;
-    Ok(Json(convert::page(page, convert::runs::summary)))
+    let status = parameters.one_of("status", &RunStatus::ALL, RunStatus::name)?;
+    let filter = RunFilter { status, workflow: parameters.parsed("workflow_id")? };
+    let page = parameters.page()?;
+    let found = caller.app.store.call(ListRuns { tenant: caller.tenant, filter, page }).await?;
+    Ok(page_of(found, summary))
 }
 
 /// A whole run, with its steps.
-#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
-    (status = 200, body = RunView), Refusals))]
-pub(crate) async fn get(State(app): State<App>, caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
+#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", responses((status = 200, body = RunView)))]
+async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     caller.may(Permission::ReadRuns)?;
-    let store = &app.store;
-    let run = store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
-    let run = run.ok_or_else(|| Refusal::not_found("run", &id.to_string()))?;
-    let start = &run.start;
-    let definition = store
-        .call(ReadWorkflowVersion {
-            tenant: caller.tenant.clone(),
-            id: start.workflow.clone(),
-            version: start.workflow_version,
-        })
-        .await?;
-    Ok(Json(convert::runs::view(run, definition.as_ref())))
+    let Caller { app, tenant, .. } = caller;
+    let run = found(app.store.call(ReadRun { tenant: tenant.clone(), run: id }).await?, &id)?;
+    let (workflow, version) = (run.start.workflow.clone(), run.start.workflow_version);
+    let definition = app.store.call(ReadWorkflowVersion { tenant, id: workflow, version }).await?;
+    Ok(Json(view(run, definition.as_ref())))
 }
 
-/// Deletes the run with everything of it but its idempotency key. A live one ends first.
-#[utoipa::path(delete, path = "/api/v1/workflow-runs/{id}", tag = "runs", params(("id" = String, Path)), responses(
-    (status = 204, description = "Deleted"), Refusals))]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<RunId>,
-) -> Result<StatusCode, Refusal> {
+/// Deletes the run with everything except its idempotency key. A live run is ended first.
+#[utoipa::path(delete, path = "/api/v1/workflow-runs/{id}", responses((status = 204, description = "Deleted")))]
+async fn delete(caller: Caller, Named(id): Named<RunId>) -> NoAnswer {
     caller.may(Permission::Administer)?;
-    let runs = app.runs.clone();
-    app.to_the_end(async move { Ok(runs.delete(&caller.tenant, id).await?) }).await?;
+    let runs = caller.app.stages.runs.clone();
+    caller.app.to_the_end(async move { runs.delete(&caller.tenant, id).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Cancels the run. Again, or for a run that has ended: the same answer.
-#[utoipa::path(post, path = "/api/v1/workflow-runs/{id}/cancel", tag = "runs", params(("id" = String, Path)),
-    responses((status = 204, description = "Cancelled, or ended before"), Refusals))]
-pub(crate) async fn cancel(
-    State(app): State<App>,
+/// Cancels the run. Repeated, or for a run that has ended, it gets the same answer.
+#[utoipa::path(post, path = "/api/v1/workflow-runs/{id}/cancel",
+    responses((status = 204, description = "Cancelled, or ended before")))]
+async fn cancel(
     caller: Caller,
     Named(id): Named<RunId>,
     OptionalPayload(_): OptionalPayload<Value>,
-) -> Result<StatusCode, Refusal> {
+) -> NoAnswer {
     caller.may(Permission::Cancel)?;
-    end(&app, caller, id).await
+    end(caller, id).await
 }
 
 /// Cancels the run of this workflow.
-#[utoipa::path(post, path = "/api/v1/workflows/{workflow}/runs/{id}/cancel", tag = "runs",
-    params(("workflow" = String, Path), ("id" = String, Path)),
-    responses((status = 204, description = "Cancelled, or ended before"), Refusals))]
-pub(crate) async fn cancel_of_workflow(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/workflows/{workflow}/runs/{id}/cancel",
+    responses((status = 204, description = "Cancelled, or ended before")))]
+async fn cancel_of_workflow(
     caller: Caller,
     Named((workflow, id)): Named<(WorkflowId, RunId)>,
     OptionalPayload(_): OptionalPayload<Value>,
-) -> Result<StatusCode, Refusal> {
+) -> NoAnswer {
     caller.may(Permission::Cancel)?;
-    let run = app.store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
+    let run = caller.app.store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
     if run.is_none_or(|run| run.start.workflow != workflow) {
         return Err(Refusal::not_found("run", &format!("{id} of workflow {workflow}")));
     }
-    end(&app, caller, id).await
+    end(caller, id).await
 }
 
-async fn end(app: &App, caller: Caller, id: RunId) -> Result<StatusCode, Refusal> {
-    let runs = app.runs.clone();
-    let Caller { tenant, name, .. } = caller;
-    app.to_the_end(async move { Ok(runs.cancel(&tenant, id, &name).await?) }).await?;
+async fn end(caller: Caller, id: RunId) -> NoAnswer {
+    let Caller { app, tenant, name, .. } = caller;
+    let runs = app.stages.runs.clone();
+    app.to_the_end(async move { runs.cancel(&tenant, id, &name).await }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A whole run. Its definition has the steps that the run has not reached yet.
+fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
+    let context = scope::context(&run);
+    let Run { start, head, steps } = run;
+    let mut views = steps_of(steps);
+    let unreached = if head.status.is_final() { StepStatus::Skipped } else { StepStatus::Pending };
+    for step in definition.into_iter().flat_map(|version| version.document.steps.keys()) {
+        if !views.contains_key(step) {
+            views.insert(step.clone(), step_view(StepRun { status: unreached, ..StepRun::default() }));
+        }
+    }
+    RunView {
+        id: start.run,
+        workflow_id: start.workflow,
+        workflow_version: start.workflow_version,
+        org_id: start.tenant,
+        status: head.status,
+        input: start.input,
+        context,
+        output: head.output,
+        error: head.error.map(failure),
+        steps: views,
+        created_at: start.created_at.into(),
+        started_at: head.started_at.map(Into::into),
+        completed_at: head.completed_at.map(Into::into),
+        updated_at: head.updated_at.into(),
+        idempotency_key: start.idempotency_key,
+        rerun_of: rerun_of(&start.origin),
+        fence: head.fence.number(),
+    }
+}
+
+fn summary(summary: runs::RunSummary) -> RunSummary {
+    let runs::RunSummary { start, head } = summary;
+    RunSummary {
+        id: start.run,
+        workflow_id: start.workflow,
+        workflow_version: start.workflow_version,
+        org_id: start.tenant,
+        status: head.status,
+        error: head.error.map(failure),
+        created_at: start.created_at.into(),
+        started_at: head.started_at.map(Into::into),
+        completed_at: head.completed_at.map(Into::into),
+        updated_at: head.updated_at.into(),
+        idempotency_key: start.idempotency_key,
+        rerun_of: rerun_of(&start.origin),
+        fence: head.fence.number(),
+    }
+}
+
+fn rerun_of(origin: &StartedFrom) -> Option<RunId> {
+    match origin {
+        StartedFrom::Request => None,
+        StartedFrom::Rerun { of, from_step: _ } => Some(*of),
+    }
+}
+
+/// Whole steps by name, the items of a fan-out inside theirs.
+fn steps_of(steps: BTreeMap<StepKey, StepRun>) -> BTreeMap<StepId, StepView> {
+    let mut views: BTreeMap<StepId, StepView> = BTreeMap::new();
+    // A step stands before its items: no number sorts before any.
+    for (key, step) in steps {
+        if key.item.is_none() {
+            views.insert(key.step, step_view(step));
+        } else {
+            let parent = views.entry(key.step.clone()).or_insert_with(|| step_view(StepRun::default()));
+            parent.children.get_or_insert_default().insert(key, step_view(step));
+        }
+    }
+    views
+}
+
+fn step_view(step: StepRun) -> StepView {
+    StepView {
+        status: step.status,
+        attempts: step.attempts,
+        job_id: step.job,
+        started_at: step.started_at.map(Into::into),
+        completed_at: step.completed_at.map(Into::into),
+        output: step.output,
+        error: step.error.map(failure),
+        children: step.fan_out.map(|_| BTreeMap::new()),
+    }
+}
+
+fn failure(error: StepError) -> FailureView {
+    FailureView {
+        code: error.code.name().to_owned(),
+        message: error.message,
+        step_id: error.step.map(|step| step.to_string()),
+    }
 }

@@ -1,32 +1,23 @@
-//! Why something waits.
+//! What something waits for.
 
-use axum::Json;
-use axum::extract::State;
-use interlock_api::why::{WhyQuery, WhyView};
+use interlock_api::why::{CauseHolder, CauseView, WhyQuery, WhyView};
 use interlock_backend::verbs::ReadWorkflow;
+use interlock_control::why::WhyAnswer;
 use interlock_model::lock::{LockName, StageLock};
-use interlock_model::{JobId, Resource, RunId, TenantId, WorkflowId};
+use interlock_model::time::millis;
+use interlock_model::why::{Cause, Holder};
+use interlock_model::{JobId, Resource, RunId, WorkflowId};
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
+use super::{Answer, Caller, Json, Parameters, Permission, Refusal, endpoints, found};
 use crate::path::named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::{App, Shared};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes.get("/api/v1/why", why)
-}
+endpoints!("why": why);
 
 const SUBJECTS: [&str; 4] = ["run_id", "job_id", "resource", "workflow_id"];
 
-/// What a run, a job, a lock or a start waits for: who has it, since when, the place in line, the expected wait.
-#[utoipa::path(get, path = "/api/v1/why", tag = "why", params(WhyQuery), responses(
-    (status = 200, body = WhyView), Refusals))]
-pub(crate) async fn why(State(app): State<App>, caller: Caller, parameters: Parameters) -> Answer<WhyView> {
+/// What a run, a job, a lock or a start waits for: who holds it, since when, the place in the queue, the expected wait.
+#[utoipa::path(get, path = "/api/v1/why", params(WhyQuery), responses((status = 200, body = WhyView)))]
+async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
     let mut given = Vec::new();
     for name in SUBJECTS {
         given.extend(parameters.text(name)?.map(|text| (name, text)));
@@ -34,44 +25,46 @@ pub(crate) async fn why(State(app): State<App>, caller: Caller, parameters: Para
     let [(name, text)] = given[..] else {
         return Err(Refusal::invalid(format!("name exactly one of {}", SUBJECTS.join(", "))));
     };
-    let found = match name {
+    let (why, tenant) = (&caller.app.stages.why, &caller.tenant);
+    let answer = match name {
         "run_id" => {
             caller.may(Permission::ReadRuns)?;
-            let run: RunId = named(text)?;
-            app.why.run(&caller.tenant, run).await?.ok_or_else(|| Refusal::not_found("run", text))?
+            why_run(&caller, text).await?
         }
         "job_id" => {
             caller.may(Permission::ReadJobs)?;
             let job: JobId = named(text)?;
-            app.why.job(&caller.tenant, &job).await?.ok_or_else(|| Refusal::not_found("job", text))?
+            found(why.job(tenant, &job).await?, &job)?
         }
         "resource" => {
             caller.may(Permission::ReadRest)?;
-            why_lock(&app, &caller.tenant, text).await?
+            why_lock(&caller, text).await?
         }
         _ => {
             caller.may(Permission::ReadRuns)?;
-            let workflow: WorkflowId = named(text)?;
-            let known =
-                app.store.call(ReadWorkflow { tenant: caller.tenant.clone(), id: workflow.clone() }).await?;
-            known.ok_or_else(|| Refusal::not_found("workflow", text))?;
-            app.why.start(&caller.tenant).await?
+            let id: WorkflowId = named(text)?;
+            let read = ReadWorkflow { tenant: tenant.clone(), id: id.clone() };
+            found(caller.app.store.call(read).await?, &id)?;
+            why.start(tenant).await?
         }
     };
-    Ok(Json(convert::why::view(text.to_owned(), found)))
+    let WhyAnswer { state, now, causes, more } = answer;
+    let causes = causes.into_iter().map(cause_view).collect();
+    Ok(Json(WhyView { subject: text.to_owned(), state, time: now.into(), causes, more: more as u64 }))
 }
 
-/// One of the tenant's locks; or, by its key, one of the control plane's own.
-async fn why_lock(
-    app: &Shared,
-    tenant: &TenantId,
-    text: &str,
-) -> Result<interlock_control::why::WhyAnswer, Refusal> {
+async fn why_run(caller: &Caller, text: &str) -> Result<WhyAnswer, Refusal> {
+    let run: RunId = named(text)?;
+    found(caller.app.stages.why.run(&caller.tenant, run).await?, &run)
+}
+
+/// A lock of the tenant; or, by its key, a lock of the control plane.
+async fn why_lock(caller: &Caller, text: &str) -> Result<WhyAnswer, Refusal> {
+    let Caller { app, tenant, .. } = caller;
     let resource: Resource = text.parse().map_err(|error| Refusal::invalid(format!("resource: {error}")))?;
     let name = text.strip_prefix(&format!("{}:", app.deployment.prefix)).unwrap_or(text);
     if let Some(run) = name.strip_prefix("wf:run:lock:") {
-        let found = app.why.run(tenant, named(run)?).await?;
-        return found.ok_or_else(|| Refusal::not_found("run", run));
+        return why_run(caller, run).await;
     }
     let stage = StageLock::ALL.into_iter().find(|stage| stage.key() == name);
     let lock = match (stage, name.strip_prefix("wf:run:admission:")) {
@@ -79,5 +72,26 @@ async fn why_lock(
         (None, Some(own)) if own == tenant.as_str() => LockName::Admission(tenant.clone()),
         (None, _) => LockName::Of(tenant.clone(), resource),
     };
-    Ok(app.why.lock(&lock).await?)
+    Ok(app.stages.why.lock(&lock).await?)
+}
+
+fn cause_view(cause: Cause) -> CauseView {
+    let Cause { code, sentence, step, job, since, until, holders, position, expected_wait } = cause;
+    CauseView {
+        code,
+        detail: sentence,
+        what_to_do: code.hint().to_owned(),
+        step_id: step.or_else(|| job.as_ref().map(|job| job.step.clone())),
+        job_id: job,
+        since: since.map(Into::into),
+        until: until.map(Into::into),
+        holders: holders.into_iter().map(holder_view).collect(),
+        position,
+        expected_wait_ms: expected_wait.map(millis),
+    }
+}
+
+fn holder_view(holder: Holder) -> CauseHolder {
+    let Holder { name, since, until } = holder;
+    CauseHolder { name, since: since.map(Into::into), until: until.map(Into::into) }
 }

@@ -1,86 +1,54 @@
-//! Workflows: saved, looked at, deleted.
+//! Workflows: saved, listed, deleted.
 
-use axum::Json;
-use axum::extract::State;
-use http::StatusCode;
+use interlock_api::schema;
 use interlock_api::workflows::{CreatedWorkflow, WorkflowView};
-use interlock_api::{Page, PageQuery, schema};
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_model::WorkflowId;
 use interlock_model::workflow::WorkflowDocument;
 
-use super::Answer;
-use crate::auth::{Caller, Permission};
-use crate::body::Payload;
-use crate::convert;
-use crate::error::Refusal;
-use crate::openapi::Refusals;
-use crate::path::Named;
-use crate::query::Parameters;
-use crate::router::Routes;
-use crate::state::App;
+use super::{
+    Answer, Caller, Json, Named, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
+    StatusCode, endpoints, found, page_of,
+};
 
-pub(crate) fn register(routes: Routes) -> Routes {
-    routes
-        .post("/api/v1/workflows", create)
-        .get("/api/v1/workflows", list)
-        .get("/api/v1/workflows/{id}", get)
-        .delete("/api/v1/workflows/{id}", delete)
-}
+endpoints!("workflows": create, list, get, delete);
 
 /// Checks the document and saves it as the next version of its workflow.
-#[utoipa::path(post, path = "/api/v1/workflows", tag = "workflows", request_body = schema::Workflow, responses(
-    (status = 201, body = CreatedWorkflow), Refusals))]
-pub(crate) async fn create(
-    State(app): State<App>,
+#[utoipa::path(post, path = "/api/v1/workflows", request_body = schema::Workflow,
+    responses((status = 201, body = CreatedWorkflow)))]
+async fn create(
     caller: Caller,
     Payload(document): Payload<WorkflowDocument>,
 ) -> Result<(StatusCode, Json<CreatedWorkflow>), Refusal> {
     caller.may(Permission::Administer)?;
-    let (id, version) = app.documents.save_workflow(&caller.tenant, document).await?;
+    let (id, version) = caller.app.stages.documents.save_workflow(&caller.tenant, document).await?;
     Ok((StatusCode::CREATED, Json(CreatedWorkflow { id, version })))
 }
 
 /// The current versions, newest first.
-#[utoipa::path(get, path = "/api/v1/workflows", tag = "workflows", params(PageQuery), responses(
-    (status = 200, body = Page<WorkflowView>), Refusals))]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    parameters: Parameters,
-) -> Answer<Page<WorkflowView>> {
+#[utoipa::path(get, path = "/api/v1/workflows", params(PageQuery),
+    responses((status = 200, body = Page<WorkflowView>)))]
+async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<WorkflowView>> {
     caller.may(Permission::ReadRuns)?;
-    let page = app
-        .store
-        .call(ListWorkflows { tenant: caller.tenant.clone(), page: parameters.page()?.clone() })
-        .await?;
-    Ok(Json(convert::page(page, view)))
+    let page = parameters.page()?;
+    let found = caller.app.store.call(ListWorkflows { tenant: caller.tenant, page }).await?;
+    Ok(page_of(found, view))
 }
 
 /// The current version.
-#[utoipa::path(get, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path)), responses(
-    (status = 200, body = WorkflowView), Refusals))]
-pub(crate) async fn get(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<WorkflowId>,
-) -> Answer<WorkflowView> {
+#[utoipa::path(get, path = "/api/v1/workflows/{id}", responses((status = 200, body = WorkflowView)))]
+async fn get(caller: Caller, Named(id): Named<WorkflowId>) -> Answer<WorkflowView> {
     caller.may(Permission::ReadRuns)?;
-    let found = app.store.call(ReadWorkflow { tenant: caller.tenant.clone(), id: id.clone() }).await?;
-    found.map(|version| Json(view(version))).ok_or_else(|| Refusal::not_found("workflow", id.as_str()))
+    let version = caller.app.store.call(ReadWorkflow { tenant: caller.tenant, id: id.clone() }).await?;
+    Ok(Json(view(found(version, &id)?)))
 }
 
-/// Refuses new starts. Runs that have begun go on with their version.
-#[utoipa::path(delete, path = "/api/v1/workflows/{id}", tag = "workflows", params(("id" = String, Path)), responses(
-    (status = 204, description = "Deleted"), Refusals))]
-pub(crate) async fn delete(
-    State(app): State<App>,
-    caller: Caller,
-    Named(id): Named<WorkflowId>,
-) -> Result<StatusCode, Refusal> {
+/// Rejects new starts from now on. Running runs continue with their version.
+#[utoipa::path(delete, path = "/api/v1/workflows/{id}", responses((status = 204, description = "Deleted")))]
+async fn delete(caller: Caller, Named(id): Named<WorkflowId>) -> NoAnswer {
     caller.may(Permission::Administer)?;
-    app.documents.delete_workflow(&caller.tenant, &id).await?;
+    caller.app.stages.documents.delete_workflow(&caller.tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -138,7 +138,7 @@ async fn a_closing_server_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn a_lock_that_nobody_holds_and_that_is_anothers_turn_has_no_holder() {
+async fn a_free_lock_that_waits_for_another_request_has_no_holder() {
     let server = Server::start().await;
     let held = take(&server, "db", "ada").await;
     let first = AcquireLock { stay: Some(LIMIT), ..of_silent(LockLimits::default()) };

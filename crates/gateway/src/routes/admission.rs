@@ -1,4 +1,4 @@
-//! Answers to a start. A refusal must cost little more than an empty answer, so these are written by hand.
+//! Answers to a start. They are written by hand, because a refusal must cost little more than an empty answer.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-pub(crate) fn outcome(started: &StartOutcome) -> AdmissionOutcome {
+pub(super) fn outcome(started: &StartOutcome) -> AdmissionOutcome {
     match started {
         StartOutcome::Admitted { .. } => AdmissionOutcome::Admitted,
         StartOutcome::Replayed { .. } => AdmissionOutcome::Replayed,
@@ -32,7 +32,7 @@ pub(crate) fn outcome(started: &StartOutcome) -> AdmissionOutcome {
     }
 }
 
-pub(crate) fn answer(started: &StartOutcome, retry_after: impl FnOnce(SlotFlow) -> Duration) -> Response {
+pub(super) fn answer(started: &StartOutcome, retry_after: impl FnOnce(SlotFlow) -> Duration) -> Response {
     let (mut response, usage) = match started {
         StartOutcome::Admitted { run, status, usage } => (run_answer(*run, status.name(), false), usage),
         StartOutcome::Replayed { run, status, usage } => {
@@ -51,8 +51,8 @@ pub(crate) fn answer(started: &StartOutcome, retry_after: impl FnOnce(SlotFlow) 
     response
 }
 
-/// What the tenant may use and what is left of it, as every answer to a start tells.
-pub(crate) fn add_usage(headers: &mut HeaderMap, usage: Usage) {
+/// The cap of the tenant and its free slots: every answer to a start has them.
+pub(super) fn add_usage(headers: &mut HeaderMap, usage: Usage) {
     let policy = format!("\"tenant-runs\";q={};qu=\"concurrent-requests\"", usage.runs_max);
     let left = format!("\"tenant-runs\";r={}", usage.free());
     for (name, text) in [(POLICY, policy), (LIMIT, left)] {
