@@ -1,14 +1,13 @@
-//! Who gets the next jobs: the least loaded, counting what was pushed since the worker last spoke.
+//! Which worker gets the next job: the least loaded, by share of its capacity.
 
 use interlock_model::WorkerId;
 
-/// What a worker carries and could carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) worker: WorkerId,
     pub(crate) jobs: u32,
     pub(crate) capacity: u32,
-    /// Decides between equals. Different in every replica, so that two of them do not both choose the first name.
+    /// Decides between equals. It differs between replicas, so that two of them do not choose the same worker.
     pub(crate) preference: u64,
 }
 
@@ -17,7 +16,7 @@ impl Load {
         self.capacity.saturating_sub(self.jobs)
     }
 
-    /// Whether this worker is to be chosen before the other: the fuller one waits, by share of its capacity.
+    /// Whether this worker is chosen before the other.
     fn goes_before(&self, other: &Self) -> bool {
         let mine = u64::from(self.jobs) * u64::from(other.capacity);
         let theirs = u64::from(other.jobs) * u64::from(self.capacity);
@@ -32,8 +31,8 @@ pub(crate) struct Share {
     pub(crate) jobs: usize,
 }
 
-/// Spreads up to `jobs` jobs, one by one, each to whoever is the least loaded then. Nobody gets more than fits; what
-/// fits nobody is left over.
+/// Spreads up to `jobs` jobs, one by one, each to the worker that is then the least loaded. No worker gets more than its
+/// capacity; the rest is left over.
 pub(crate) fn spread(mut loads: Vec<Load>, jobs: usize) -> Vec<Share> {
     let mut shares: Vec<Share> =
         loads.iter().map(|load| Share { worker: load.worker.clone(), jobs: 0 }).collect();
@@ -47,13 +46,8 @@ pub(crate) fn spread(mut loads: Vec<Load>, jobs: usize) -> Vec<Share> {
 }
 
 fn least_loaded(loads: &[Load]) -> Option<usize> {
-    let mut best: Option<usize> = None;
-    for (position, load) in loads.iter().enumerate().filter(|(_, load)| load.free() > 0) {
-        if best.is_none_or(|best| load.goes_before(&loads[best])) {
-            best = Some(position);
-        }
-    }
-    best
+    let free = (0..loads.len()).filter(|&position| loads[position].free() > 0);
+    free.reduce(|best, next| if loads[next].goes_before(&loads[best]) { next } else { best })
 }
 
 #[cfg(test)]
@@ -86,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_fits() {
+    fn no_worker_gets_more_than_its_capacity() {
         let loads = [load("a", 3, 4), load("b", 1, 2), load("over", 9, 4)];
         assert_eq!(shares(&loads, 100), named(&[("a", 1), ("b", 1)]));
         assert_eq!(shares(&[], 1), named(&[]));
