@@ -1,17 +1,17 @@
 //! Which worker gets the next job: the least loaded, by share of its capacity.
 
-use interlock_model::WorkerId;
+use interlock_backend::registry::RegisteredWorker;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Load {
-    pub(crate) worker: WorkerId,
+#[derive(Debug, Clone)]
+pub(crate) struct Load<'a> {
+    pub(crate) worker: &'a RegisteredWorker,
     pub(crate) jobs: u32,
     pub(crate) capacity: u32,
     /// Decides between equals. It differs between replicas, so that two of them do not choose the same worker.
     pub(crate) preference: u64,
 }
 
-impl Load {
+impl Load<'_> {
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.jobs)
     }
@@ -24,28 +24,20 @@ impl Load {
     }
 }
 
-/// Jobs for one worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) worker: WorkerId,
-    pub(crate) jobs: usize,
-}
-
 /// Spreads up to `jobs` jobs, one by one, each to the worker that is then the least loaded. No worker gets more than its
-/// capacity; the rest is left over.
-pub(crate) fn spread(mut loads: Vec<Load>, jobs: usize) -> Vec<Share> {
-    let mut shares: Vec<Share> =
-        loads.iter().map(|load| Share { worker: load.worker.clone(), jobs: 0 }).collect();
+/// capacity; the rest is left over. Returns the workers that get jobs, and how many.
+pub(crate) fn spread(mut loads: Vec<Load<'_>>, jobs: usize) -> Vec<(&RegisteredWorker, usize)> {
+    let mut shares: Vec<_> = loads.iter().map(|load| (load.worker, 0)).collect();
     for _ in 0..jobs {
         let Some(chosen) = least_loaded(&loads) else { break };
         loads[chosen].jobs += 1;
-        shares[chosen].jobs += 1;
+        shares[chosen].1 += 1;
     }
-    shares.retain(|share| share.jobs > 0);
+    shares.retain(|(_, jobs)| *jobs > 0);
     shares
 }
 
-fn least_loaded(loads: &[Load]) -> Option<usize> {
+fn least_loaded(loads: &[Load<'_>]) -> Option<usize> {
     let free = (0..loads.len()).filter(|&position| loads[position].free() > 0);
     free.reduce(|best, next| if loads[next].goes_before(&loads[best]) { next } else { best })
 }
@@ -53,13 +45,24 @@ fn least_loaded(loads: &[Load]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use interlock_model::Timestamp;
 
-    fn load(worker: &str, jobs: u32, capacity: u32) -> Load {
-        Load { worker: worker.parse().unwrap(), jobs, capacity, preference: 0 }
+    fn load(worker: &str, jobs: u32, capacity: u32) -> Load<'static> {
+        let worker = RegisteredWorker {
+            worker: worker.parse().unwrap(),
+            handshake: None,
+            beat: None,
+            last_seen_at: Timestamp::ZERO,
+            is_draining: false,
+        };
+        Load { worker: Box::leak(Box::new(worker)), jobs, capacity, preference: 0 }
     }
 
-    fn shares(loads: &[Load], jobs: usize) -> Vec<(String, usize)> {
-        spread(loads.to_vec(), jobs).into_iter().map(|share| (share.worker.to_string(), share.jobs)).collect()
+    fn shares(loads: &[Load<'_>], jobs: usize) -> Vec<(String, usize)> {
+        spread(loads.to_vec(), jobs)
+            .into_iter()
+            .map(|(known, jobs)| (known.worker.to_string(), jobs))
+            .collect()
     }
 
     fn named(shares: &[(&str, usize)]) -> Vec<(String, usize)> {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::PushBackoff;
-use crate::choose::{self, Share};
+use crate::choose;
 use crate::dispatch_queue::{Demand, QUANTUM, QueueEntry, Served};
 use crate::edge::Shared;
 use crate::lost_claims::{self, LostClaim};
@@ -21,7 +21,7 @@ use crate::orphans::OrphanDetector;
 use crate::push::{self, UnpushedJob};
 use crate::warnings::warn_limited;
 use crate::wire::{self, JobCancel, Payload};
-use crate::worker_view::{self, WorkerView};
+use crate::worker_view::{WorkerView, capabilities, topics};
 
 /// Tenants per scan.
 const TENANTS_A_SCAN: usize = 500;
@@ -150,8 +150,8 @@ impl Dispatcher {
     /// The workers, read again if the last view is too old.
     async fn current_view(&mut self) -> Result<Arc<WorkerView>, StoreError> {
         let settings = &self.shared.settings;
-        if let Some(view) = self.view.take_if(|view| view.age() <= settings.registry_age_max) {
-            return Ok(self.view.insert(view).clone());
+        if let Some(view) = self.view.as_ref().filter(|view| view.age() <= settings.registry_age_max) {
+            return Ok(view.clone());
         }
         let requested_at = Instant::now();
         let registry = self.shared.control.workers.registry().await?;
@@ -216,18 +216,17 @@ impl Dispatcher {
         let mut jobs = 0;
         while !able.is_empty() {
             let mut finished = None;
-            for share in self.spread(view, &able, jobs_max - jobs) {
-                let claimed = self.claim(view, tenant, &share, std::slice::from_ref(topic)).await?;
+            for (worker, share) in self.spread(view, &able, jobs_max - jobs) {
+                let claimed = self.claim(view, tenant, (worker, share), std::slice::from_ref(topic)).await?;
                 jobs += claimed.len();
-                if claimed.len() < share.jobs {
-                    finished = Some(share.worker);
+                if claimed.len() < share {
+                    finished = Some(worker);
                     break;
                 }
             }
             let Some(finished) = finished else { return Ok(Served { jobs, left: demand.after(jobs) }) };
             // No job is left for it, nor for a worker without further capabilities.
-            let capabilities = view.capabilities_of(&finished);
-            able.retain(|known| !is_within(worker_view::capabilities(known), capabilities));
+            able.retain(|known| !is_within(capabilities(known), capabilities(finished)));
         }
         Ok(Served { jobs, left: None })
     }
@@ -237,26 +236,30 @@ impl Dispatcher {
         let mut untried = view.of_tenant(tenant);
         let mut jobs = 0;
         while !untried.is_empty() && jobs < QUANTUM {
-            let Some(share) = self.spread(view, &untried, 1).into_iter().next() else { break };
-            let (topics, capabilities) = (view.topics_of(&share.worker), view.capabilities_of(&share.worker));
-            let claimed = self.claim(view, tenant, &share, topics).await?;
+            let Some((worker, _)) = self.spread(view, &untried, 1).pop() else { break };
+            let claimed = self.claim(view, tenant, (worker, 1), topics(worker)).await?;
             jobs += claimed.len();
-            for orphan in self.orphans.scanned(tenant, topics, &claimed) {
+            for orphan in self.orphans.scanned(tenant, topics(worker), &claimed) {
                 self.shared.control.results.found_unannounced(tenant, &orphan);
             }
-            for topic in topics.iter().filter(|_| !claimed.is_empty()) {
+            for topic in topics(worker).iter().filter(|_| !claimed.is_empty()) {
                 let entry = QueueEntry { tenant: tenant.clone(), topic: Some(topic.clone()) };
                 self.shared.queue.add(entry, Demand::AtLeast(1));
             }
             untried.retain(|known| {
-                !is_within(worker_view::topics(known), topics)
-                    || !is_within(worker_view::capabilities(known), capabilities)
+                !is_within(topics(known), topics(worker))
+                    || !is_within(capabilities(known), capabilities(worker))
             });
         }
         Ok(Served { jobs, left: (!untried.is_empty()).then_some(Demand::AtLeast(1)) })
     }
 
-    fn spread(&self, view: &WorkerView, workers: &[&RegisteredWorker], jobs: usize) -> Vec<Share> {
+    fn spread<'a>(
+        &self,
+        view: &WorkerView,
+        workers: &[&'a RegisteredWorker],
+        jobs: usize,
+    ) -> Vec<(&'a RegisteredWorker, usize)> {
         let loads = self.shared.pushed.loads(view.now(), workers, self.shared.settings.default_capacity);
         choose::spread(loads, jobs)
     }
@@ -266,15 +269,15 @@ impl Dispatcher {
         &mut self,
         view: &WorkerView,
         tenant: &TenantId,
-        share: &Share,
+        (known, jobs_max): (&RegisteredWorker, usize),
         topics: &[Topic],
     ) -> Result<Vec<Topic>, StoreError> {
         let claim = Claim {
             tenant: tenant.clone(),
-            worker: share.worker.clone(),
+            worker: known.worker.clone(),
             topics: topics.to_vec(),
-            capabilities: view.capabilities_of(&share.worker).to_vec(),
-            jobs_max: share.jobs,
+            capabilities: capabilities(known).to_vec(),
+            jobs_max,
             // Only until it is pushed: if this process dies before that, the job is soon dispatched again.
             term: LeaseTerm::For(self.shared.control.process.settings().locks.job().ttl),
             edge: Edge::Nats,
@@ -282,7 +285,7 @@ impl Dispatcher {
         let (from, claimed_at) = (view.now(), Instant::now());
         let claimed = self.shared.control.results.claim_now(claim).await.inspect_err(|error| {
             if matches!(error, StoreError::Unavailable { effect: Effect::Unknown, .. }) {
-                let (tenant, worker) = (tenant.clone(), share.worker.clone());
+                let (tenant, worker) = (tenant.clone(), known.worker.clone());
                 let lost = LostClaim { tenant, worker, from, until: view.now() };
                 lost_claims::remember(&mut self.lost_claims, lost);
             }

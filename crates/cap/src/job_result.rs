@@ -22,7 +22,9 @@ const ERROR_MAX: usize = 4_096;
 pub(crate) enum Ending {
     /// The output is at the result's pointer.
     Succeeded,
-    Failed { retryable: bool },
+    Failed {
+        retryable: bool,
+    },
 }
 
 /// Which delivery of a result this is, and how long ago the first was.

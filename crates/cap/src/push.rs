@@ -49,7 +49,8 @@ pub(crate) async fn push_all(
     claimed: Vec<Claimed>,
     claimed_at: Instant,
 ) -> bool {
-    let sent = join_all(claimed.iter().map(|claimed| send_guarded(shared, tenant, claimed, claimed_at))).await;
+    let sent =
+        join_all(claimed.iter().map(|claimed| send_guarded(shared, tenant, claimed, claimed_at))).await;
     let flushed = in_time(shared.client.flush()).await;
     let mut pushed = Vec::new();
     let mut all_were_pushed = true;

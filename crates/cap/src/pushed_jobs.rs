@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use interlock_backend::jobs::Claimed;
 use interlock_backend::registry::{REGISTRY_MAX, RegisteredWorker};
-use interlock_model::{Fence, JobId, Timestamp, WorkerId};
+use interlock_model::job::JobLease;
+use interlock_model::{JobId, Timestamp, WorkerId};
 
 use crate::choose::Load;
 
@@ -23,14 +24,6 @@ const ENDED_MAX: usize = 2 * REGISTRY_MAX;
 /// A heartbeat within this time after a push may not count the pushed job yet.
 const SETTLING: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PushedJob {
-    pub(crate) worker: WorkerId,
-    pub(crate) fence: Fence,
-    claimed_at: Timestamp,
-    expires_at: Timestamp,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct PushedJobs {
     memory: Mutex<PushMemory>,
@@ -40,7 +33,7 @@ pub(crate) struct PushedJobs {
 
 #[derive(Debug, Default)]
 struct PushMemory {
-    jobs: HashMap<JobId, PushedJob>,
+    jobs: HashMap<JobId, JobLease>,
     /// Jobs that ended since the worker's last heartbeat, which counted them.
     ended: HashMap<WorkerId, EndedJobs>,
 }
@@ -59,18 +52,11 @@ impl PushedJobs {
     pub(crate) fn remember(&self, claimed: &Claimed) {
         let mut memory = self.memory();
         if memory.jobs.len() < JOBS_MAX {
-            let lease = &claimed.lease;
-            let push = PushedJob {
-                worker: lease.worker.clone(),
-                fence: lease.fence,
-                claimed_at: lease.claimed_at,
-                expires_at: lease.expires_at,
-            };
-            memory.jobs.insert(claimed.job.id.clone(), push);
+            memory.jobs.insert(claimed.job.id.clone(), claimed.lease.clone());
         }
     }
 
-    pub(crate) fn find(&self, job: &JobId) -> Option<PushedJob> {
+    pub(crate) fn find(&self, job: &JobId) -> Option<JobLease> {
         self.memory().jobs.get(job).cloned()
     }
 
@@ -82,12 +68,12 @@ impl PushedJobs {
     /// Its worker has sent a result. Returns whether that makes room for another job.
     pub(crate) fn end(&self, job: &JobId, worker: &str) -> bool {
         let mut memory = self.memory();
-        if memory.jobs.get(job).is_none_or(|push| push.worker.as_str() != worker) {
+        if memory.jobs.get(job).is_none_or(|lease| lease.worker.as_str() != worker) {
             return false;
         }
-        let Some(push) = memory.jobs.remove(job) else { return false };
-        if let Some(ended) = memory.ended.get_mut(&push.worker)
-            && push.is_counted_at(ended.since)
+        let Some(lease) = memory.jobs.remove(job) else { return false };
+        if let Some(ended) = memory.ended.get_mut(&lease.worker)
+            && is_counted(&lease, ended.since)
         {
             ended.jobs += 1;
         }
@@ -95,31 +81,31 @@ impl PushedJobs {
     }
 
     /// The loads of these workers: their heartbeats, corrected by what was pushed and what has ended since.
-    pub(crate) fn loads(
+    pub(crate) fn loads<'a>(
         &self,
         now: Timestamp,
-        workers: &[&RegisteredWorker],
+        workers: &[&'a RegisteredWorker],
         default_capacity: u32,
-    ) -> Vec<Load> {
+    ) -> Vec<Load<'a>> {
         let mut memory = self.memory();
-        memory.jobs.retain(|_, push| push.expires_at > now);
-        let mut pushed: HashMap<&WorkerId, Vec<&PushedJob>> = HashMap::new();
-        for push in memory.jobs.values() {
-            pushed.entry(&push.worker).or_default().push(push);
+        memory.jobs.retain(|_, lease| lease.expires_at > now);
+        let mut pushed: HashMap<&WorkerId, Vec<&JobLease>> = HashMap::new();
+        for lease in memory.jobs.values() {
+            pushed.entry(&lease.worker).or_default().push(lease);
         }
         let mut loads = Vec::with_capacity(workers.len());
         let mut ended_since = HashMap::with_capacity(workers.len());
-        for known in workers {
+        for &known in workers {
             let beat = known.beat.clone().unwrap_or_default();
             // Before its first heartbeat, all that was pushed counts.
             let heard_at = known.beat.as_ref().map_or(Timestamp::ZERO, |_| known.last_seen_at);
             let since = pushed.get(&known.worker).into_iter().flatten();
-            let since = since.filter(|push| !push.is_counted_at(heard_at)).count();
+            let since = since.filter(|lease| !is_counted(lease, heard_at)).count();
             let ended = memory.ended.get(&known.worker).filter(|ended| ended.since == heard_at).copied();
             let ended = ended.unwrap_or(EndedJobs { since: heard_at, jobs: 0 });
             ended_since.insert(known.worker.clone(), ended);
             loads.push(Load {
-                worker: known.worker.clone(),
+                worker: known,
                 jobs: beat
                     .jobs_active
                     .saturating_sub(ended.jobs)
@@ -136,19 +122,17 @@ impl PushedJobs {
     }
 }
 
-impl PushedJob {
-    /// Whether a heartbeat that arrived then counted the job.
-    fn is_counted_at(&self, heard_at: Timestamp) -> bool {
-        self.claimed_at + SETTLING <= heard_at
-    }
+/// Whether a heartbeat that arrived then counted the job.
+fn is_counted(lease: &JobLease, heard_at: Timestamp) -> bool {
+    lease.claimed_at + SETTLING <= heard_at
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use interlock_backend::registry::Beat;
-    use interlock_model::RunId;
-    use interlock_model::job::{JobLease, NewJob};
+    use interlock_model::job::NewJob;
+    use interlock_model::{Fence, RunId};
     use serde_json::Value;
 
     fn at(seconds: u64) -> Timestamp {

@@ -48,7 +48,11 @@ async fn register(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> 
     workers.register(worker, handshake).await
 }
 
-pub(crate) async fn beat(shared: &Shared, sender: &str, heartbeat: &wire::Heartbeat) -> Result<(), Rejection> {
+pub(crate) async fn beat(
+    shared: &Shared,
+    sender: &str,
+    heartbeat: &wire::Heartbeat,
+) -> Result<(), Rejection> {
     let (worker, beat) = read_beat(sender, heartbeat)?;
     match shared.control.workers.beat(&worker, &beat).await {
         Ok(Some(before)) if !brings_more(&before, &beat) => {

@@ -206,27 +206,23 @@ fn agree(what: &str, difference: Option<Difference>) -> Result<(), PrepareError>
 
 fn explain(name: &str, error: &CreateStreamError) -> PrepareError {
     let what = format!("the stream {name}");
-    match error.kind() {
-        CreateStreamErrorKind::JetStreamUnavailable => PrepareError::NoJetStream,
-        CreateStreamErrorKind::JetStream(refusal) => match refusal.error_code() {
+    let kind = error.kind();
+    if let CreateStreamErrorKind::JetStream(refusal) = &kind {
+        let reason = refusal.to_string();
+        return match refusal.error_code() {
             ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
                 PrepareError::NoJetStream
             }
-            ErrorCode::STREAM_SUBJECT_OVERLAP => {
-                PrepareError::Overlap { stream: name.to_owned(), reason: refusal.to_string() }
-            }
-            _ => PrepareError::Refused { what, reason: refusal.to_string() },
-        },
-        CreateStreamErrorKind::TimedOut => PrepareError::no_answer(&what, error),
-        CreateStreamErrorKind::EmptyStreamName
-        | CreateStreamErrorKind::InvalidStreamName
-        | CreateStreamErrorKind::DomainAndExternalSet
-        | CreateStreamErrorKind::Response
-        | CreateStreamErrorKind::NotFound
-        | CreateStreamErrorKind::ResponseParse => {
-            let reason =
-                std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-            PrepareError::Refused { what, reason }
-        }
+            ErrorCode::STREAM_SUBJECT_OVERLAP => PrepareError::Overlap { stream: name.to_owned(), reason },
+            _ => PrepareError::Refused { what, reason },
+        };
     }
+    if matches!(kind, CreateStreamErrorKind::JetStreamUnavailable) {
+        return PrepareError::NoJetStream;
+    }
+    if matches!(kind, CreateStreamErrorKind::TimedOut) {
+        return PrepareError::no_answer(&what, error);
+    }
+    let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    PrepareError::Refused { what, reason }
 }

@@ -115,7 +115,7 @@ impl<'a> LabRunner<'a> {
         arm: &LabArm,
         limit: Duration,
     ) -> Result<ArmReport, LabError> {
-        self.show_progress(&format!("{scenario}: {}", arm.name()));
+        self.show_progress(&format!("{scenario}: {}", arm.name));
         let report = ArmReport::new(arm);
         if limit < SHORTEST.min(arm.limit) {
             return Ok(report.with_note("not measured: out of time"));
@@ -178,7 +178,7 @@ impl<'a> LabRunner<'a> {
 
     /// The server for this arm: that of the previous arm if it has the same flags.
     async fn server_for(&mut self, arm: &LabArm) -> Result<&CurrentServer, LabError> {
-        let flags = &arm.serving.flags;
+        let flags = &arm.server;
         if self.current.as_ref().is_none_or(|current| current.flags != *flags) {
             if let Some(current) = self.current.take() {
                 current.server.close().await;
@@ -243,7 +243,7 @@ mod tests {
             let available = time_limit(arm, left.saturating_sub(overhead), expected);
             let needed = takes(*scenario, arm);
             if available < needed {
-                cut.push(format!("{scenario}: {}: {available:?} of {needed:?}", arm.name()));
+                cut.push(format!("{scenario}: {}: {available:?} of {needed:?}", arm.name));
             }
             expected -= arm.expected;
             left = left.saturating_sub(OVERHEAD + available.min(needed));

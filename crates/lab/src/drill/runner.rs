@@ -156,7 +156,8 @@ impl<'a> DrillRunner<'a> {
         }
         for &(_, operation, expected) in phase {
             let answer = self.participant(actor).answer().await;
-            let ParticipantAnswer { observation, token } = answer.map_err(local("read from a participant"))?;
+            let ParticipantAnswer { observation, token } =
+                answer.map_err(local("read from a participant"))?;
             let (outcome, detail) = (observation.outcome, observation.detail.clone());
             self.observations.push((actor, observation));
             if operation == DrillOperation::LockAcquire {
@@ -173,7 +174,9 @@ impl<'a> DrillRunner<'a> {
     fn participant(&mut self, actor: DrillActor) -> &mut ParticipantProcess {
         let process = match actor {
             DrillActor::HolderLive | DrillActor::HolderLate => &mut self.holder,
-            DrillActor::ContenderEarly | DrillActor::Contender | DrillActor::Afterwards => &mut self.contender,
+            DrillActor::ContenderEarly | DrillActor::Contender | DrillActor::Afterwards => {
+                &mut self.contender
+            }
         };
         process.as_mut().expect("both participants were started")
     }

@@ -43,9 +43,7 @@ fn verdict(observed: &PlannedObservations) -> (DrillVerdict, Vec<(DrillActor, Dr
 #[test]
 fn no_check_is_in_the_plan_twice() {
     for (index, (actor, operation, _)) in CHECKS.iter().enumerate() {
-        let is_same = |(other, also, _): &DrillCheck| {
-            (other, also) == (actor, operation)
-        };
+        let is_same = |(other, also, _): &DrillCheck| (other, also) == (actor, operation);
         assert!(!CHECKS[..index].iter().any(is_same), "{actor}: {operation}");
     }
 }
