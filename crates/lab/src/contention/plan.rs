@@ -8,34 +8,20 @@ use std::time::Duration;
 use interlock_model::retry::{RetryPolicy, Seed};
 use serde::Serialize;
 
-/// A question that the lab answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LabScenario {
-    Admission,
-    RunLock,
-    Locks,
-    Fairness,
-    Idempotency,
-    Budget,
+interlock_model::named_enum! {
+    /// A question that the lab answers.
+    #[derive(PartialOrd, Ord)]
+    pub enum LabScenario {
+        Admission = "admission",
+        RunLock = "run-lock",
+        Locks = "locks",
+        Fairness = "fairness",
+        Idempotency = "idempotency",
+        Budget = "budget",
+    }
 }
 
 impl LabScenario {
-    pub const ALL: [Self; 6] =
-        [Self::Admission, Self::RunLock, Self::Locks, Self::Fairness, Self::Idempotency, Self::Budget];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admission => "admission",
-            Self::RunLock => "run-lock",
-            Self::Locks => "locks",
-            Self::Fairness => "fairness",
-            Self::Idempotency => "idempotency",
-            Self::Budget => "budget",
-        }
-    }
-
     /// The load, in one sentence.
     #[must_use]
     pub fn sentence(self) -> &'static str {

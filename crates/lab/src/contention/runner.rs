@@ -43,12 +43,12 @@ pub(super) struct LabRunner<'a> {
     lab_id: String,
     deadline: Instant,
     current: Option<CurrentServer>,
-    backend: Option<String>,
+    pub(super) backend: Option<String>,
     arms_done: usize,
     arms: usize,
     tenants: Vec<(Client, String)>,
-    scenarios: Vec<ScenarioReport>,
-    left_behind: Vec<String>,
+    pub(super) scenarios: Vec<ScenarioReport>,
+    pub(super) left_behind: Vec<String>,
 }
 
 impl<'a> LabRunner<'a> {
@@ -95,14 +95,13 @@ impl<'a> LabRunner<'a> {
         Ok(())
     }
 
-    /// Cleans up after an interrupted arm, stops the server, and returns the scenarios, the backend and what remains.
-    pub(super) async fn finish(mut self) -> (Vec<ScenarioReport>, Option<String>, Vec<String>) {
+    /// Cleans up after an interrupted arm and stops the server.
+    pub(super) async fn finish(&mut self) {
         self.clean_up().await;
         if let Some(current) = self.current.take() {
             current.server.close().await;
         }
         self.scenarios.sort_by_key(|report| report.scenario);
-        (self.scenarios, self.backend, self.left_behind)
     }
 
     fn show_progress(&self, activity: &str) {
