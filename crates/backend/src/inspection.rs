@@ -61,5 +61,5 @@ pub trait Probe: Send + Sync {
     async fn probe(&self) -> Vec<Probed>;
 
     /// Repairs one of its own findings. [`RepairOutcome::NothingToDo`] for another's.
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError>;
+    async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError>;
 }

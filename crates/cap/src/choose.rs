@@ -1,23 +1,22 @@
-//! Who gets the next jobs: the least loaded, counting what was pushed since the worker last spoke.
+//! Which worker gets the next job: the least loaded, by share of its capacity.
 
-use interlock_model::WorkerId;
+use interlock_backend::registry::RegisteredWorker;
 
-/// What a worker carries and could carry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Load {
-    pub(crate) worker: WorkerId,
+#[derive(Debug, Clone)]
+pub(crate) struct Load<'a> {
+    pub(crate) worker: &'a RegisteredWorker,
     pub(crate) jobs: u32,
     pub(crate) capacity: u32,
-    /// Decides between equals. Different in every replica, so that two of them do not both choose the first name.
+    /// Decides between equals. It differs between replicas, so that two of them do not choose the same worker.
     pub(crate) preference: u64,
 }
 
-impl Load {
+impl Load<'_> {
     pub(crate) fn free(&self) -> u32 {
         self.capacity.saturating_sub(self.jobs)
     }
 
-    /// Whether this worker is to be chosen before the other: the fuller one waits, by share of its capacity.
+    /// Whether this worker is chosen before the other.
     fn goes_before(&self, other: &Self) -> bool {
         let mine = u64::from(self.jobs) * u64::from(other.capacity);
         let theirs = u64::from(other.jobs) * u64::from(self.capacity);
@@ -25,47 +24,45 @@ impl Load {
     }
 }
 
-/// Jobs for one worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Share {
-    pub(crate) worker: WorkerId,
-    pub(crate) jobs: usize,
-}
-
-/// Spreads up to `jobs` jobs, one by one, each to whoever is the least loaded then. Nobody gets more than fits; what
-/// fits nobody is left over.
-pub(crate) fn spread(mut loads: Vec<Load>, jobs: usize) -> Vec<Share> {
-    let mut shares: Vec<Share> =
-        loads.iter().map(|load| Share { worker: load.worker.clone(), jobs: 0 }).collect();
+/// Spreads up to `jobs` jobs, one by one, each to the worker that is then the least loaded. No worker gets more than its
+/// capacity; the rest is left over. Returns the workers that get jobs, and how many.
+pub(crate) fn spread(mut loads: Vec<Load<'_>>, jobs: usize) -> Vec<(&RegisteredWorker, usize)> {
+    let mut shares: Vec<_> = loads.iter().map(|load| (load.worker, 0)).collect();
     for _ in 0..jobs {
         let Some(chosen) = least_loaded(&loads) else { break };
         loads[chosen].jobs += 1;
-        shares[chosen].jobs += 1;
+        shares[chosen].1 += 1;
     }
-    shares.retain(|share| share.jobs > 0);
+    shares.retain(|(_, jobs)| *jobs > 0);
     shares
 }
 
-fn least_loaded(loads: &[Load]) -> Option<usize> {
-    let mut best: Option<usize> = None;
-    for (position, load) in loads.iter().enumerate().filter(|(_, load)| load.free() > 0) {
-        if best.is_none_or(|best| load.goes_before(&loads[best])) {
-            best = Some(position);
-        }
-    }
-    best
+fn least_loaded(loads: &[Load<'_>]) -> Option<usize> {
+    let free = (0..loads.len()).filter(|&position| loads[position].free() > 0);
+    free.reduce(|best, next| if loads[next].goes_before(&loads[best]) { next } else { best })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use interlock_model::Timestamp;
 
-    fn load(worker: &str, jobs: u32, capacity: u32) -> Load {
-        Load { worker: worker.parse().unwrap(), jobs, capacity, preference: 0 }
+    fn load(worker: &str, jobs: u32, capacity: u32) -> Load<'static> {
+        let worker = RegisteredWorker {
+            worker: worker.parse().unwrap(),
+            handshake: None,
+            beat: None,
+            last_seen_at: Timestamp::ZERO,
+            is_draining: false,
+        };
+        Load { worker: Box::leak(Box::new(worker)), jobs, capacity, preference: 0 }
     }
 
-    fn shares(loads: &[Load], jobs: usize) -> Vec<(String, usize)> {
-        spread(loads.to_vec(), jobs).into_iter().map(|share| (share.worker.to_string(), share.jobs)).collect()
+    fn shares(loads: &[Load<'_>], jobs: usize) -> Vec<(String, usize)> {
+        spread(loads.to_vec(), jobs)
+            .into_iter()
+            .map(|(known, jobs)| (known.worker.to_string(), jobs))
+            .collect()
     }
 
     fn named(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
@@ -86,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_fits() {
+    fn no_worker_gets_more_than_its_capacity() {
         let loads = [load("a", 3, 4), load("b", 1, 2), load("over", 9, 4)];
         assert_eq!(shares(&loads, 100), named(&[("a", 1), ("b", 1)]));
         assert_eq!(shares(&[], 1), named(&[]));

@@ -1,10 +1,10 @@
-//! Jobs go out: claimed on a worker's behalf, as it would claim by itself over HTTP, and pushed to it.
+//! Dispatch: claims jobs on behalf of NATS workers, as they would claim over HTTP, and pushes them.
 
-use interlock_backend::verbs::ListTenants;
 use std::sync::Arc;
 
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::registry::RegisteredWorker;
+use interlock_backend::verbs::ListTenants;
 use interlock_backend::{Effect, PageRequest, StoreError, Wake};
 use interlock_model::scheduling::Edge;
 use interlock_model::{JobId, TenantId, Topic};
@@ -12,30 +12,31 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::choose::{self, Share};
+use crate::backoff::PushBackoff;
+use crate::choose;
+use crate::dispatch_queue::{Demand, QUANTUM, QueueEntry, Served};
 use crate::edge::Shared;
-use crate::line::{Place, Served, TURN_MAX, Wanted, Work};
-use crate::lost_claims::{LostClaim, LostClaims};
-use crate::push::{self, Returns};
-use crate::trouble::Trouble;
-use crate::unsaid::Unsaid;
-use crate::view::{self, View};
+use crate::lost_claims::{self, LostClaim};
+use crate::orphans::OrphanDetector;
+use crate::push::{self, UnpushedJob};
+use crate::warnings::warn_limited;
 use crate::wire::{self, JobCancel, Payload};
+use crate::worker_view::{WorkerView, capabilities, topics};
 
-/// Tenants that one look goes through.
-const TENANTS_A_LOOK: usize = 500;
+/// Tenants per scan.
+const TENANTS_A_SCAN: usize = 500;
 
-/// A result that is never there: reading it tells whether the mailbox answers.
+/// A result that never exists: reading it shows whether the mailbox answers.
 const PROBE: &str = "redis://res:probe";
 
-/// Hears what the bus says until `shutdown`.
+/// Receives wake-ups until `shutdown`.
 pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
     let mut wakes = shared.bus.subscribe();
-    while let Some(heard) = shutdown.run_until_cancelled(wakes.recv()).await {
-        match heard {
+    while let Some(received) = shutdown.run_until_cancelled(wakes.recv()).await {
+        match received {
             Ok(Wake::JobsReady { tenant, topic, jobs }) => {
-                let wanted = Wanted::Jobs(usize::try_from(jobs).unwrap_or(usize::MAX).max(1));
-                shared.line.ask(Place { tenant, work: Work::Topic(topic) }, wanted);
+                let demand = Demand::Jobs(usize::try_from(jobs).unwrap_or(usize::MAX).max(1));
+                shared.queue.request(QueueEntry { tenant, topic: Some(topic) }, demand);
             }
             Ok(Wake::JobsRevoked { jobs }) => cancel(&shared, &jobs).await,
             Ok(
@@ -48,13 +49,13 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
                 | Wake::KeysChanged
                 | Wake::TuningChanged,
             ) => {}
-            Ok(Wake::WorkersChanged) | Err(RecvError::Lagged(_)) => shared.line.look_at_all(),
+            Ok(Wake::WorkersChanged) | Err(RecvError::Lagged(_)) => shared.queue.scan_all(),
             Err(RecvError::Closed) => return,
         }
     }
 }
 
-/// Tells the workers of jobs that we pushed that they may stop. Whoever pushed tells, so it is told once.
+/// Sends a cancellation for each job that this replica pushed. The other replicas do the same for theirs.
 async fn cancel(shared: &Shared, jobs: &[JobId]) {
     for job in jobs {
         let Some(push) = shared.pushed.find(job) else { continue };
@@ -65,235 +66,238 @@ async fn cancel(shared: &Shared, jobs: &[JobId]) {
             dispatch: Some(push::dispatch(job, push.fence, push.worker.as_str())),
             ..JobCancel::default()
         };
-        let packet = wire::write(&job.run.to_string(), shared.process.now(), Payload::JobCancel(cancel));
+        let now = shared.control.process.now();
+        let packet = wire::write(&job.run.to_string(), now, Payload::JobCancel(cancel));
         if let Err(error) = shared.client.publish(wire::CANCEL, packet).await {
-            tracing::debug!(run = %job.run, %job, %error, "a cancellation was not told; the result will be refused");
+            tracing::debug!(run = %job.run, %job, %error, "a cancellation was not sent; the result will be refused");
         }
     }
 }
 
-/// Pushes what waits until `shutdown`.
+/// Pushes waiting jobs until `shutdown`.
 pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
-    let mut dispatcher = Dispatcher::new(shared.clone(), shutdown.clone());
     let mut poll = tokio::time::interval(shared.settings.poll);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut dispatcher = Dispatcher {
+        shared: shared.clone(),
+        shutdown: shutdown.clone(),
+        view: None,
+        unpushed: Vec::new(),
+        lost_claims: Vec::new(),
+        backoff: PushBackoff::default(),
+        scanned_to: None,
+        orphans: OrphanDetector::default(),
+    };
     loop {
         let is_poll = tokio::select! {
             () = shutdown.cancelled() => break,
             _ = poll.tick() => true,
-            () = shared.line.changed() => false,
+            () = shared.queue.changed() => false,
         };
         // Not cut short: between the claim of a job and its push lies a lease of many minutes.
-        if let Err(error) = dispatcher.turn(is_poll).await
-            && let Some(kept_back) = shared.quiet.may_warn()
-        {
-            tracing::warn!(%error, kept_back, "jobs could not be dispatched to workers on NATS; trying again");
+        if let Err(error) = dispatcher.dispatch(is_poll).await {
+            warn_limited!(shared.warnings, %error, "jobs could not be dispatched to NATS workers; retrying");
         }
     }
-    dispatcher.returns.release(&shared).await;
+    push::release(&shared, &mut dispatcher.unpushed).await;
 }
 
 struct Dispatcher {
     shared: Arc<Shared>,
-    view: Option<View>,
-    returns: Returns,
-    lost_claims: LostClaims,
-    trouble: Trouble,
     shutdown: CancellationToken,
-    /// The tenant at which the last look at all of them stopped.
-    after: Option<String>,
-    unsaid: Unsaid,
+    view: Option<Arc<WorkerView>>,
+    unpushed: Vec<UnpushedJob>,
+    lost_claims: Vec<LostClaim>,
+    backoff: PushBackoff,
+    /// The tenant at which the last scan stopped.
+    scanned_to: Option<String>,
+    orphans: OrphanDetector,
 }
 
 impl Dispatcher {
-    fn new(shared: Arc<Shared>, shutdown: CancellationToken) -> Self {
-        Self {
-            shared,
-            view: None,
-            returns: Returns::default(),
-            lost_claims: LostClaims::default(),
-            trouble: Trouble::default(),
-            shutdown,
-            after: None,
-            unsaid: Unsaid::default(),
-        }
-    }
-
-    async fn turn(&mut self, is_poll: bool) -> Result<(), StoreError> {
-        self.lost_claims.settle(&self.shared, &self.returns).await?;
-        self.returns.release(&self.shared).await;
-        if !self.may_claim() || self.trouble.is_there() && !self.seems_over().await {
+    async fn dispatch(&mut self, is_poll: bool) -> Result<(), StoreError> {
+        lost_claims::settle(&self.shared, &mut self.lost_claims, &mut self.unpushed).await?;
+        push::release(&self.shared, &mut self.unpushed).await;
+        if !self.may_claim() || self.backoff.is_failing() && !self.has_recovered().await {
             return Ok(());
         }
-        let looks_at_all = self.shared.line.take_look_at_all();
-        self.refresh(looks_at_all).await?;
-        if looks_at_all {
-            self.after = None;
+        let scans_all = self.shared.queue.take_scan_all();
+        if scans_all {
+            (self.view, self.scanned_to) = (None, None);
         }
-        if is_poll || looks_at_all {
-            self.look_at_tenants().await?;
+        let view = self.current_view().await?;
+        if is_poll || scans_all {
+            self.scan_tenants(&view).await?;
         }
-        self.serve_line().await
+        self.serve_queue().await
     }
 
-    /// Whether what is claimed now can be expected to go out.
+    /// Whether a job that is claimed now can be expected to be pushed.
     fn may_claim(&self) -> bool {
-        let can_push = self.shared.hearing.is_connected() && !self.trouble.is_to_be_waited_out();
-        can_push && self.returns.is_empty() && !self.shutdown.is_cancelled()
+        let can_push = self.shared.connectivity.is_connected() && !self.backoff.is_waiting();
+        can_push && self.unpushed.is_empty() && !self.shutdown.is_cancelled()
     }
 
-    /// After a push has failed: whether the mailbox answers again. NATS is looked at anyway.
-    async fn seems_over(&self) -> bool {
+    /// After a failed push: whether the mailbox answers again. The connection to NATS is checked in any case.
+    async fn has_recovered(&mut self) -> bool {
         let answers = self.shared.mailbox.result(PROBE).await.is_ok();
         if !answers {
-            self.trouble.failed(self.shared.settings.poll);
+            self.backoff.fail(self.shared.settings.poll);
         }
         answers
     }
 
-    async fn refresh(&mut self, now: bool) -> Result<(), StoreError> {
+    /// The workers, read again if the last view is too old.
+    async fn current_view(&mut self) -> Result<Arc<WorkerView>, StoreError> {
         let settings = &self.shared.settings;
-        if now || self.view.as_ref().is_none_or(|view| view.age() > settings.registry_age_max) {
-            let asked = Instant::now();
-            self.view = None;
-            let registry = self.shared.workers.registry().await?;
-            let connected = self.shared.hearing.reconnected_for();
-            self.view =
-                Some(View::new(registry, asked, connected, settings, &self.shared.process.settings().pools));
+        if let Some(view) = self.view.as_ref().filter(|view| view.age() <= settings.registry_age_max) {
+            return Ok(view.clone());
         }
-        Ok(())
+        let requested_at = Instant::now();
+        let registry = self.shared.control.workers.registry().await?;
+        let connected = self.shared.connectivity.reconnected_for();
+        let pools = &self.shared.control.process.settings().pools;
+        let view = Arc::new(WorkerView::new(registry, requested_at, connected, settings, pools));
+        Ok(self.view.insert(view).clone())
     }
 
-    /// Puts tenants into the line that may have jobs that nobody told of. With many tenants, a look goes through some.
-    async fn look_at_tenants(&mut self) -> Result<(), StoreError> {
-        if self.view.as_ref().is_none_or(View::is_empty) {
+    /// Adds tenants to the queue that may have jobs without a wake-up. With many tenants, each scan covers some of them.
+    async fn scan_tenants(&mut self, view: &WorkerView) -> Result<(), StoreError> {
+        if view.is_empty() {
             return Ok(());
         }
-        let page = PageRequest { limit: TENANTS_A_LOOK, after: self.after.take() };
-        let tenants = self.shared.store.call(ListTenants { page: page.clone() }).await?;
-        self.after = tenants.next;
+        let page = PageRequest { limit: TENANTS_A_SCAN, after: self.scanned_to.take() };
+        let tenants = self.shared.store.call(ListTenants { page }).await?;
+        self.scanned_to = tenants.next;
         for tenant in tenants.items {
-            self.shared.line.put(Place { tenant, work: Work::Anything }, Wanted::AtLeast(1));
+            self.shared.queue.add(QueueEntry { tenant, topic: None }, Demand::AtLeast(1));
         }
         Ok(())
     }
 
-    /// Everybody in the line has a turn; those whose jobs do not fit wait for room.
-    async fn serve_line(&mut self) -> Result<(), StoreError> {
-        let until = Instant::now() + self.shared.settings.poll;
-        self.shared.line.begin();
-        while !self.shared.line.is_to_look_at_all() && Instant::now() < until {
-            let Some((place, wanted)) = self.shared.line.next() else { return Ok(()) };
-            let served = self.serve(&place, wanted).await;
-            let kept = Served { jobs: 0, left: Some(wanted) };
-            self.shared.line.end_turn(&place, *served.as_ref().unwrap_or(&kept));
+    /// Serves every tenant in the queue; those whose jobs do not fit wait for room.
+    async fn serve_queue(&mut self) -> Result<(), StoreError> {
+        let shared = self.shared.clone();
+        let until = Instant::now() + shared.settings.poll;
+        shared.queue.begin_round();
+        while !shared.queue.must_scan_all() && Instant::now() < until {
+            let Some((entry, demand)) = shared.queue.next() else { return Ok(()) };
+            let served = self.serve(&entry, demand).await;
+            let unserved = Served { jobs: 0, left: Some(demand) };
+            shared.queue.finish(&entry, *served.as_ref().unwrap_or(&unserved));
             served?;
         }
-        // Others may wait of whom nobody has told, or the workers are not those that we know.
-        self.shared.line.try_again();
+        // There may be more entries, or other workers than those in the view.
+        shared.queue.wake();
         Ok(())
     }
 
-    async fn serve(&mut self, place: &Place, wanted: Wanted) -> Result<Served, StoreError> {
-        self.refresh(false).await?;
-        let Some(view) = self.view.as_ref().filter(|_| self.may_claim()) else {
-            return Ok(Served { jobs: 0, left: Some(wanted) });
-        };
-        match &place.work {
-            Work::Topic(topic) => self.serve_topic(view, (&place.tenant, topic), wanted).await,
-            Work::Anything => self.look_at(view, &place.tenant).await,
+    async fn serve(&mut self, entry: &QueueEntry, demand: Demand) -> Result<Served, StoreError> {
+        let view = self.current_view().await?;
+        if !self.may_claim() {
+            return Ok(Served { jobs: 0, left: Some(demand) });
+        }
+        match &entry.topic {
+            Some(topic) => self.serve_topic(&view, (&entry.tenant, topic), demand).await,
+            None => self.scan_tenant(&view, &entry.tenant).await,
         }
     }
 
-    /// A turn's worth of one topic, spread over all who serve it. Should nobody serve it here, whoever does claims by
-    /// itself.
+    /// Spreads a quantum of one topic over all NATS workers that serve it. If there are none, an HTTP worker may claim it.
     async fn serve_topic(
-        &self,
-        view: &View,
+        &mut self,
+        view: &WorkerView,
         (tenant, topic): (&TenantId, &Topic),
-        wanted: Wanted,
+        demand: Demand,
     ) -> Result<Served, StoreError> {
-        self.unsaid.told(tenant, topic);
-        let turn = if self.trouble.is_there() { 1 } else { wanted.jobs().min(TURN_MAX) };
+        self.orphans.announced(tenant, topic);
+        let jobs_max = if self.backoff.is_failing() { 1 } else { demand.jobs().min(QUANTUM) };
         let mut able = view.serving(tenant, topic);
         let mut jobs = 0;
         while !able.is_empty() {
             let mut finished = None;
-            for share in self.spread(view, &able, turn - jobs) {
-                let claimed = self.claim(view, tenant, &share, std::slice::from_ref(topic)).await?;
+            for (worker, share) in self.spread(view, &able, jobs_max - jobs) {
+                let claimed = self.claim(view, tenant, (worker, share), std::slice::from_ref(topic)).await?;
                 jobs += claimed.len();
-                if claimed.len() < share.jobs {
-                    finished = Some(share.worker);
+                if claimed.len() < share {
+                    finished = Some(worker);
                     break;
                 }
             }
-            let Some(finished) = finished else { return Ok(Served { jobs, left: wanted.after(jobs) }) };
-            // Nothing is left that it could do, nor anybody who is capable of no more than it is.
-            let capabilities = view.capabilities_of(&finished);
-            able.retain(|known| !is_within(view::capabilities(known), capabilities));
+            let Some(finished) = finished else { return Ok(Served { jobs, left: demand.after(jobs) }) };
+            // No job is left for it, nor for a worker without further capabilities.
+            able.retain(|known| !is_within(capabilities(known), capabilities(finished)));
         }
         Ok(Served { jobs, left: None })
     }
 
-    /// Tries one job for each kind of worker. Where there was one, there may be more.
-    async fn look_at(&self, view: &View, tenant: &TenantId) -> Result<Served, StoreError> {
+    /// Claims one job for each kind of worker. Where there was one, there may be more.
+    async fn scan_tenant(&mut self, view: &WorkerView, tenant: &TenantId) -> Result<Served, StoreError> {
         let mut untried = view.of_tenant(tenant);
         let mut jobs = 0;
-        while !untried.is_empty() && jobs < TURN_MAX {
-            let Some(share) = self.spread(view, &untried, 1).into_iter().next() else { break };
-            let (topics, capabilities) = (view.topics_of(&share.worker), view.capabilities_of(&share.worker));
-            let claimed = self.claim(view, tenant, &share, topics).await?;
+        while !untried.is_empty() && jobs < QUANTUM {
+            let Some((worker, _)) = self.spread(view, &untried, 1).pop() else { break };
+            let claimed = self.claim(view, tenant, (worker, 1), topics(worker)).await?;
             jobs += claimed.len();
-            for orphan in self.unsaid.looked_at(tenant, topics, &claimed) {
-                self.shared.results.found_unannounced(tenant, &orphan);
+            for orphan in self.orphans.scanned(tenant, topics(worker), &claimed) {
+                self.shared.control.results.found_unannounced(tenant, &orphan);
             }
-            for topic in topics.iter().filter(|_| !claimed.is_empty()) {
-                let place = Place { tenant: tenant.clone(), work: Work::Topic(topic.clone()) };
-                self.shared.line.put(place, Wanted::AtLeast(1));
+            for topic in topics(worker).iter().filter(|_| !claimed.is_empty()) {
+                let entry = QueueEntry { tenant: tenant.clone(), topic: Some(topic.clone()) };
+                self.shared.queue.add(entry, Demand::AtLeast(1));
             }
             untried.retain(|known| {
-                !is_within(view::topics(known), topics) || !is_within(view::capabilities(known), capabilities)
+                !is_within(topics(known), topics(worker))
+                    || !is_within(capabilities(known), capabilities(worker))
             });
         }
-        Ok(Served { jobs, left: (!untried.is_empty()).then_some(Wanted::AtLeast(1)) })
+        Ok(Served { jobs, left: (!untried.is_empty()).then_some(Demand::AtLeast(1)) })
     }
 
-    fn spread(&self, view: &View, workers: &[&RegisteredWorker], jobs: usize) -> Vec<Share> {
+    fn spread<'a>(
+        &self,
+        view: &WorkerView,
+        workers: &[&'a RegisteredWorker],
+        jobs: usize,
+    ) -> Vec<(&'a RegisteredWorker, usize)> {
         let loads = self.shared.pushed.loads(view.now(), workers, self.shared.settings.default_capacity);
         choose::spread(loads, jobs)
     }
 
-    /// Claims for the worker and pushes what it got. Returns the topic of each of these jobs.
+    /// Claims jobs for the worker and pushes them. Returns their topics.
     async fn claim(
-        &self,
-        view: &View,
+        &mut self,
+        view: &WorkerView,
         tenant: &TenantId,
-        share: &Share,
+        (known, jobs_max): (&RegisteredWorker, usize),
         topics: &[Topic],
     ) -> Result<Vec<Topic>, StoreError> {
         let claim = Claim {
             tenant: tenant.clone(),
-            worker: share.worker.clone(),
+            worker: known.worker.clone(),
             topics: topics.to_vec(),
-            capabilities: view.capabilities_of(&share.worker).to_vec(),
-            jobs_max: share.jobs,
-            // Only until it has gone out: should this process die before that, nobody else would know.
-            term: LeaseTerm::For(self.shared.process.settings().locks.job().ttl),
+            capabilities: capabilities(known).to_vec(),
+            jobs_max,
+            // Only until it is pushed: if this process dies before that, the job is soon dispatched again.
+            term: LeaseTerm::For(self.shared.control.process.settings().locks.job().ttl),
             edge: Edge::Nats,
         };
-        let (from, asked_at) = (view.now(), Instant::now());
-        let claimed = self.shared.results.claim_now(claim).await.inspect_err(|error| {
+        let (from, claimed_at) = (view.now(), Instant::now());
+        let claimed = self.shared.control.results.claim_now(claim).await.inspect_err(|error| {
             if matches!(error, StoreError::Unavailable { effect: Effect::Unknown, .. }) {
-                let (tenant, worker) = (tenant.clone(), share.worker.clone());
-                self.lost_claims.remember(LostClaim { tenant, worker, from, until: view.now() });
+                let (tenant, worker) = (tenant.clone(), known.worker.clone());
+                let lost = LostClaim { tenant, worker, from, until: view.now() };
+                lost_claims::remember(&mut self.lost_claims, lost);
             }
         })?;
-        let topics: Vec<Topic> = claimed.iter().map(|claimed| claimed.job.topic.clone()).collect();
-        if !topics.is_empty() && push::push_all(&self.shared, &self.returns, tenant, claimed, asked_at).await
-        {
-            self.trouble.over();
-        } else if !topics.is_empty() {
-            self.trouble.failed(self.shared.settings.poll);
+        if claimed.is_empty() {
+            return Ok(Vec::new());
+        }
+        let topics = claimed.iter().map(|claimed| claimed.job.topic.clone()).collect();
+        if push::push_all(&self.shared, &mut self.unpushed, tenant, claimed, claimed_at).await {
+            self.backoff = PushBackoff::default();
+        } else {
+            self.backoff.fail(self.shared.settings.poll);
         }
         Ok(topics)
     }

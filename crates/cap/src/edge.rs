@@ -1,5 +1,6 @@
-//! The edge as a whole: prepared once, then run until it is told to stop.
+//! Serves NATS workers: prepared once, then run until shutdown.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use async_nats::jetstream::consumer::PullConsumer;
@@ -7,150 +8,116 @@ use async_nats::{Client, Subscriber, jetstream};
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, StoreReader};
 use interlock_control::Control;
-use interlock_control::dead_letters::DeadLetters;
-use interlock_control::process::Process;
-use interlock_control::results::Results;
-use interlock_control::workers::Workers;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::hearing::Hearing;
-use crate::line::Line;
-use crate::pushed::Pushed;
-use crate::quiet::Quiet;
+use crate::connectivity::Connectivity;
+use crate::counts::NatsCounts;
+use crate::dispatch_queue::DispatchQueue;
+use crate::pushed_jobs::PushedJobs;
 use crate::settings::CapSettings;
 use crate::streams::{self, PrepareError};
-use crate::tally::Tally;
-use crate::{dispatch, progress, registry, results, silence, wire};
+use crate::warnings::{WarningLimit, warn_limited};
+use crate::{dispatch, packets, results, silence, wire};
 
-/// Of all replicas, one hears each message.
+/// One replica of a queue group receives each message.
 const QUEUE_GROUP: &str = "interlock";
 
-/// What the edge stands on.
+/// What NATS workers need of the server.
 pub struct Parts {
     pub control: Arc<Control>,
     pub bus: Arc<dyn Bus>,
     pub mailbox: Arc<dyn Mailbox>,
 }
 
-/// What all stages of the edge share.
+/// What all tasks for NATS workers share.
 pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) jetstream: jetstream::Context,
+    pub(crate) control: Arc<Control>,
     /// For reading. Only stages write.
     pub(crate) store: StoreReader,
-    pub(crate) process: Arc<Process>,
-    pub(crate) results: Arc<Results>,
-    pub(crate) workers: Arc<Workers>,
-    pub(crate) dead_letters: Arc<DeadLetters>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) settings: CapSettings,
-    pub(crate) pushed: Pushed,
-    pub(crate) line: Line,
-    pub(crate) hearing: Hearing,
-    pub(crate) tally: Arc<Tally>,
-    pub(crate) quiet: Quiet,
+    pub(crate) pushed: PushedJobs,
+    pub(crate) queue: DispatchQueue,
+    pub(crate) connectivity: Connectivity,
+    pub(crate) counts: Arc<NatsCounts>,
+    pub(crate) warnings: WarningLimit,
 }
 
-/// Workers on NATS, ready to be served.
+/// Ready to serve NATS workers.
 pub struct Edge {
     shared: Arc<Shared>,
     consumer: PullConsumer,
-    ears: Ears,
-}
-
-/// What is heard without a stream.
-struct Ears {
-    handshakes: Subscriber,
-    heartbeats: Subscriber,
-    progress: Subscriber,
-    /// Every replica hears every result, to know of the room it makes; one of them gets it from the stream.
+    /// Subscriptions to handshakes, heartbeats and progress.
+    packets: Vec<Subscriber>,
+    /// Every replica sees every result, to learn which worker has room; one of them gets it from the stream.
     results: Subscriber,
 }
 
 impl Edge {
-    /// Makes the streams and begins to listen. An error says in a sentence what the operator can do.
+    /// Creates the streams and subscribes. An error says what the operator can do.
     pub async fn prepare(client: Client, parts: Parts, settings: CapSettings) -> Result<Self, PrepareError> {
         let group = settings.shared_name(QUEUE_GROUP);
-        let ears = Ears {
-            handshakes: hear(&client, wire::HANDSHAKE, Some(&group)).await?,
-            heartbeats: hear(&client, wire::HEARTBEAT, Some(&group)).await?,
-            progress: hear(&client, wire::PROGRESS, Some(&group)).await?,
-            results: hear(&client, wire::RESULT, None).await?,
-        };
-        // After the ears: NATS answers in order, so with its answers here it listens for us.
+        let mut packets = Vec::new();
+        for subject in [wire::HANDSHAKE, wire::HEARTBEAT, wire::PROGRESS] {
+            let subscribed = client.queue_subscribe(subject, group.clone()).await;
+            packets.push(subscribed.map_err(|error| PrepareError::no_answer(subject, &error))?);
+        }
+        let results = client.subscribe(wire::RESULT).await;
+        let results = results.map_err(|error| PrepareError::no_answer(wire::RESULT, &error))?;
+        // After the subscriptions: NATS answers in order, so with its answers here it has them.
         let jetstream = jetstream::new(client.clone());
         let consumer = streams::prepare(&jetstream, &settings).await?;
         let Parts { control, bus, mailbox } = parts;
         let shared = Arc::new(Shared {
-            hearing: Hearing::new(client.clone()),
+            connectivity: Connectivity::new(client.clone()),
             client,
             jetstream,
             store: control.process.reader(),
-            process: control.process.clone(),
-            results: control.results.clone(),
-            workers: control.workers.clone(),
-            dead_letters: control.dead_letters.clone(),
+            control,
             bus,
             mailbox,
             settings,
-            pushed: Pushed::default(),
-            line: Line::default(),
-            tally: Arc::default(),
-            quiet: Quiet::default(),
+            pushed: PushedJobs::default(),
+            queue: DispatchQueue::default(),
+            counts: Arc::default(),
+            warnings: WarningLimit::default(),
         });
-        Ok(Self { shared, consumer, ears })
+        Ok(Self { shared, consumer, packets, results })
     }
 
-    /// What the edge has done, for metrics.
     #[must_use]
-    pub fn tally(&self) -> Arc<Tally> {
-        self.shared.tally.clone()
+    pub fn counts(&self) -> Arc<NatsCounts> {
+        self.shared.counts.clone()
     }
 
     /// Serves until `shutdown`, whatever happens to NATS meanwhile.
     pub async fn run(self, shutdown: CancellationToken) {
-        let Self { shared, consumer, ears } = self;
-        let mut stages = JoinSet::new();
-        stages.spawn(registry::introductions(shared.clone(), ears.handshakes, shutdown.clone()));
-        stages.spawn(registry::beats(shared.clone(), ears.heartbeats, shutdown.clone()));
-        stages.spawn(progress::run(shared.clone(), ears.progress, shutdown.clone()));
-        stages.spawn(results::watch(shared.clone(), ears.results, shutdown.clone()));
-        stages.spawn(results::run(shared.clone(), consumer, shutdown.clone()));
-        stages.spawn(dispatch::listen(shared.clone(), shutdown.clone()));
-        stages.spawn(dispatch::run(shared.clone(), shutdown.clone()));
-        stages.spawn(silence::run(shared, shutdown));
-        while let Some(ended) = stages.join_next().await {
+        let Self { shared, consumer, packets, results } = self;
+        let mut tasks = JoinSet::new();
+        for subscriber in packets {
+            tasks.spawn(packets::run(shared.clone(), subscriber, shutdown.clone()));
+        }
+        tasks.spawn(results::watch(shared.clone(), results, shutdown.clone()));
+        tasks.spawn(results::run(shared.clone(), consumer, shutdown.clone()));
+        tasks.spawn(dispatch::listen(shared.clone(), shutdown.clone()));
+        tasks.spawn(dispatch::run(shared.clone(), shutdown.clone()));
+        tasks.spawn(silence::run(shared, shutdown));
+        while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "NATS edge stage panicked");
+                tracing::error!(%error, "a task for NATS workers panicked");
             }
         }
     }
 }
 
 impl Shared {
-    /// Counts a packet that is passed over, and tells about one of many.
-    pub(crate) fn passed_over(&self, subject: &str, reason: &dyn std::fmt::Display) {
-        self.tally.packets_dropped.up();
-        if let Some(kept_back) = self.quiet.may_warn() {
-            tracing::warn!(subject, %reason, kept_back, "a packet from the bus was passed over");
-        }
+    /// Counts a packet that has no effect, and logs some of them.
+    pub(crate) fn drop_packet(&self, subject: &str, reason: &dyn Display) {
+        self.counts.packets_dropped.up();
+        warn_limited!(self.warnings, subject, %reason, "a packet was dropped");
     }
-}
-
-async fn hear(
-    client: &Client,
-    subject: &'static str,
-    group: Option<&str>,
-) -> Result<Subscriber, PrepareError> {
-    let heard = match group {
-        Some(group) => client.queue_subscribe(subject, group.to_owned()).await,
-        None => client.subscribe(subject).await,
-    };
-    heard.map_err(|error| no_answer(&format!("the subscription to {subject}"), &error))
-}
-
-fn no_answer(what: &str, error: &dyn std::error::Error) -> PrepareError {
-    PrepareError::NoAnswer { what: what.to_owned(), reason: error.to_string() }
 }

@@ -1,36 +1,35 @@
-//! The second edge for workers: the public CAP protocol on NATS.
+//! NATS workers: the public CAP protocol.
 //!
-//! Workers introduce themselves and say how they are; jobs are claimed on their behalf, from the same queue and by the
-//! same verb as over HTTP, and pushed to them; their results come from a stream and are acknowledged when the store has
-//! them. Everything that decides is in the store: a message that is lost, doubled or late costs time.
+//! Workers send a handshake and heartbeats. The dispatcher claims jobs on their behalf, from the same queues and by the
+//! same verb as over HTTP, and pushes them. Results arrive through a stream and are acknowledged when the store has them.
+//! The store decides everything: a message that is lost, duplicated or late costs time, never correctness.
 
+mod backoff;
 mod choose;
+mod connectivity;
+pub mod counts;
 mod dispatch;
+mod dispatch_queue;
 mod edge;
-mod hearing;
-mod holder;
-mod letters;
-mod line;
+mod job_result;
+mod lease_check;
 mod lost_claims;
+mod orphans;
+mod packets;
 pub mod probe;
-mod progress;
 mod push;
-mod pushed;
-mod quiet;
+mod pushed_jobs;
 mod registry;
 mod results;
 pub mod settings;
 mod silence;
 pub mod streams;
-pub mod tally;
-mod trouble;
-mod unsaid;
-mod verdict;
-mod view;
+mod warnings;
 pub mod wire;
+mod worker_view;
 
+pub use counts::NatsCounts;
 pub use edge::{Edge, Parts};
 pub use probe::StreamProbe;
 pub use settings::CapSettings;
 pub use streams::PrepareError;
-pub use tally::Tally;

@@ -1,28 +1,27 @@
-//! Claims without an answer: the store may have leased jobs that nobody will ever push.
+//! Claims without an answer: the store may have leased jobs that this process will never push.
 
-use interlock_backend::verbs::ListJobs;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_backend::jobs::JobView;
+use interlock_backend::verbs::ListJobs;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::job::JobState;
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use crate::edge::Shared;
-use crate::push::Returns;
+use crate::push::UnpushedJob;
 
-/// How far our idea of the store's clock may be off.
+/// How far the estimate of the store's clock may be off.
 const CLOCK_MARGIN: Duration = Duration::from_secs(1);
 
-/// Claims that are remembered; beyond that, the step's time-out has to do.
+/// Claims that are remembered; the lease of a further one must expire.
 const CLAIMS_MAX: usize = 1_000;
 
-/// Where the tenant's running jobs are looked through.
+/// How far the running jobs of a tenant are searched.
 const JOBS_A_PAGE: usize = 500;
 const PAGES_MAX: usize = 20;
 
-/// A claim that was asked for, and may have been granted between these two moments.
+/// A claim that may have been granted between these two moments.
 #[derive(Debug, Clone)]
 pub(crate) struct LostClaim {
     pub(crate) tenant: TenantId,
@@ -31,50 +30,37 @@ pub(crate) struct LostClaim {
     pub(crate) until: Timestamp,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct LostClaims {
-    waiting: Mutex<Vec<LostClaim>>,
+pub(crate) fn remember(claims: &mut Vec<LostClaim>, claim: LostClaim) {
+    if claims.len() < CLAIMS_MAX {
+        claims.push(claim);
+    }
 }
 
-impl LostClaims {
-    pub(crate) fn remember(&self, claim: LostClaim) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < CLAIMS_MAX {
-            waiting.push(claim);
-        }
-    }
-
-    fn take_one(&self) -> Option<LostClaim> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-
-    /// Has what these claims may have leased given back. A job that another replica pushed to the same worker in the
-    /// same moment may be among it; it is then done twice, and counts once.
-    pub(crate) async fn settle(&self, shared: &Shared, returns: &Returns) -> Result<(), StoreError> {
-        while let Some(claim) = self.take_one() {
-            let granted = granted(shared, &claim).await.inspect_err(|_| self.remember(claim.clone()))?;
-            for found in granted {
-                if let Some(lease) = &found.lease {
-                    returns.add(&claim.tenant, &found.job.new.id, lease.fence);
-                }
+/// Has the jobs released that these claims may have leased. A job that another replica pushed to the same worker at the
+/// same moment may be among them; it is then done twice and counted once.
+pub(crate) async fn settle(
+    shared: &Shared,
+    claims: &mut Vec<LostClaim>,
+    unpushed: &mut Vec<UnpushedJob>,
+) -> Result<(), StoreError> {
+    while let Some(claim) = claims.last() {
+        for granted in granted(shared, claim).await? {
+            if let Some(lease) = &granted.lease {
+                let (tenant, job) = (claim.tenant.clone(), granted.job.new.id.clone());
+                unpushed.push(UnpushedJob { tenant, job, fence: lease.fence });
             }
         }
-        Ok(())
+        claims.pop();
     }
+    Ok(())
 }
 
 async fn granted(shared: &Shared, claim: &LostClaim) -> Result<Vec<JobView>, StoreError> {
     let mut granted = Vec::new();
     let mut page = PageRequest { limit: JOBS_A_PAGE, after: None };
     for _ in 0..PAGES_MAX {
-        let running = shared
-            .store
-            .call(ListJobs {
-                tenant: claim.tenant.clone(),
-                state: Some(JobState::Running),
-                page: page.clone(),
-            })
-            .await?;
+        let (tenant, state) = (claim.tenant.clone(), Some(JobState::Running));
+        let running = shared.store.call(ListJobs { tenant, state, page: page.clone() }).await?;
         granted.extend(running.items.into_iter().filter(|found| claim.may_have_granted(found)));
         let Some(next) = running.next else { break };
         page.after = Some(next);

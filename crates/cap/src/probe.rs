@@ -1,4 +1,4 @@
-//! What can be seen of the stream that results come from.
+//! Checks the stream of results and its consumer.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::streams::{self, RESULTS_CONSUMER, SYSTEM_STREAM};
 /// How long NATS has to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Results that may wait on the stream: what replicas take within a few seconds.
+/// Results that may wait on the stream: what replicas handle within a few seconds.
 const LAG_MAX: u64 = 5_000;
 
-/// Looks at the stream of results and at its consumer. Needs no edge in the same process.
+/// Needs no [`Edge`](crate::Edge) in the same process.
 pub struct StreamProbe {
     client: Client,
     context: jetstream::Context,
@@ -39,7 +39,7 @@ impl StreamProbe {
         self.settings.shared_name(RESULTS_CONSUMER)
     }
 
-    /// How many results wait; none if there is no consumer that would take them.
+    /// How many results wait; none if the consumer is missing.
     async fn waiting(&self) -> Result<Option<u64>, String> {
         if self.client.connection_state() != State::Connected {
             return Err("there is no connection to NATS".to_owned());
@@ -48,8 +48,8 @@ impl StreamProbe {
             self.context.get_consumer_from_stream(self.consumer_name(), SYSTEM_STREAM).await;
         match found {
             Ok(consumer) => Ok(Some(consumer.cached_info().num_pending)),
-            Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(format!("NATS did not tell of the consumer: {error}")),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(format!("NATS did not describe the consumer: {error}")),
         }
     }
 
@@ -58,7 +58,7 @@ impl StreamProbe {
         Probed::Found(Finding { invariant, tenant: None, subject, detail, is_repairable })
     }
 
-    async fn make_consumer(&self) -> RepairOutcome {
+    async fn create_consumer(&self) -> RepairOutcome {
         match self.waiting().await {
             Err(reason) => RepairOutcome::Impossible { reason },
             Ok(Some(_)) => RepairOutcome::NothingToDo,
@@ -73,33 +73,33 @@ impl StreamProbe {
 #[async_trait]
 impl Probe for StreamProbe {
     async fn probe(&self) -> Vec<Probed> {
-        let (gone, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
+        let (missing, lag) = (Invariant::ConsumerGone, Invariant::StreamLag);
         match self.waiting().await {
             Err(reason) => {
-                [gone, lag].map(|invariant| Probed::Unseen { invariant, reason: reason.clone() }).into()
+                [missing, lag].map(|invariant| Probed::Unseen { invariant, reason: reason.clone() }).into()
             }
             Ok(None) => {
-                let reason = "the consumer that would count what waits is gone".to_owned();
-                let detail = format!("nobody would take results from the stream {SYSTEM_STREAM}");
-                vec![self.found(gone, detail, true), Probed::Unseen { invariant: lag, reason }]
+                let reason = "the consumer that counts waiting results is missing".to_owned();
+                let detail = format!("no consumer reads results from the stream {SYSTEM_STREAM}");
+                vec![self.found(missing, detail, true), Probed::Unseen { invariant: lag, reason }]
             }
             Ok(Some(waiting)) if waiting > LAG_MAX => {
                 let detail = format!("{waiting} results wait on the stream {SYSTEM_STREAM}");
-                vec![Probed::Sound(gone), self.found(lag, detail, false)]
+                vec![Probed::Sound(missing), self.found(lag, detail, false)]
             }
-            Ok(Some(_)) => vec![Probed::Sound(gone), Probed::Sound(lag)],
+            Ok(Some(_)) => vec![Probed::Sound(missing), Probed::Sound(lag)],
         }
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
+    async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         if invariant == Invariant::ConsumerGone && subject == self.consumer_name() {
-            return Ok(self.make_consumer().await);
+            return Ok(self.create_consumer().await);
         }
         Ok(RepairOutcome::NothingToDo)
     }
 }
 
-fn is_gone(error: &ConsumerError) -> bool {
-    let gone = [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND];
-    matches!(error.kind(), ConsumerErrorKind::JetStream(refusal) if gone.contains(&refusal.error_code()))
+fn is_missing(error: &ConsumerError) -> bool {
+    let missing = [ErrorCode::CONSUMER_NOT_FOUND, ErrorCode::STREAM_NOT_FOUND];
+    matches!(error.kind(), ConsumerErrorKind::JetStream(refusal) if missing.contains(&refusal.error_code()))
 }

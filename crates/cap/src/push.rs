@@ -1,7 +1,8 @@
-//! From a claimed job to a packet on its worker's subject.
+//! Pushes claimed jobs as packets on the subjects of their workers.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::fmt::Display;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -16,69 +17,94 @@ use tokio::time::{Instant, timeout};
 use crate::edge::Shared;
 use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobPriority, JobRequest, Payload};
 
-/// Why a claimed job did not go out.
+/// How long NATS may take to accept a packet.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why a claimed job was not pushed.
 #[derive(Debug, thiserror::Error)]
 enum NotPushed {
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("NATS did not take it: {0}")]
+    #[error("NATS did not accept it: {0}")]
     Nats(String),
     #[error(transparent)]
     Lost(#[from] Loss),
 }
 
-/// Jobs that were claimed, could not be pushed, and could not be given back yet.
-#[derive(Debug, Default)]
-pub(crate) struct Returns {
-    waiting: Mutex<Vec<(TenantId, JobId, Fence)>>,
+/// A job that was claimed, could not be pushed, and is not released yet.
+#[derive(Debug)]
+pub(crate) struct UnpushedJob {
+    pub(crate) tenant: TenantId,
+    pub(crate) job: JobId,
+    pub(crate) fence: Fence,
 }
 
-/// Pushes jobs that were claimed for their workers by a call made at `asked_at`. What does not go out is given back at
-/// once: its lease would keep it from everybody for as long as it lasts. Returns whether all went out.
+/// Pushes jobs that a call at `claimed_at` claimed for their workers. Releases those that could not be pushed at once,
+/// because their leases would keep them from all workers. Returns whether all were pushed.
 #[must_use]
 pub(crate) async fn push_all(
     shared: &Shared,
-    returns: &Returns,
+    unpushed: &mut Vec<UnpushedJob>,
     tenant: &TenantId,
     claimed: Vec<Claimed>,
-    asked_at: Instant,
+    claimed_at: Instant,
 ) -> bool {
-    let mut all_went_out = true;
-    let sent = join_all(claimed.iter().map(|claimed| send_held(shared, tenant, claimed, asked_at))).await;
-    let flushed = match timeout(shared.settings.publish_wait, shared.client.flush()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("it did not answer in time".to_owned()),
-    };
-    let mut gone_out = Vec::new();
+    let sent =
+        join_all(claimed.iter().map(|claimed| send_guarded(shared, tenant, claimed, claimed_at))).await;
+    let flushed = in_time(shared.client.flush()).await;
+    let mut pushed = Vec::new();
+    let mut all_were_pushed = true;
     for (claimed, sent) in claimed.iter().zip(sent) {
-        match sent.and_then(|()| flushed.clone().map_err(NotPushed::Nats)) {
+        match sent.and(flushed.clone().map_err(NotPushed::Nats)) {
             Ok(()) => {
-                shared.tally.jobs_pushed.up();
-                gone_out.push(hand_over(shared, tenant, claimed));
+                shared.counts.jobs_pushed.up();
+                pushed.push(hand_over(shared, tenant, claimed));
             }
             Err(error) => {
-                let (job, worker) = (&claimed.job.id, &claimed.lease.worker);
-                let fence = claimed.lease.fence.number();
+                let (job, lease) = (&claimed.job.id, &claimed.lease);
+                let (worker, fence) = (&lease.worker, lease.fence.number());
                 tracing::warn!(%tenant, run = %job.run, %job, fence, %worker, %error, "a job was not pushed");
-                shared.pushed.take_back(&claimed.job.id);
-                returns.add(tenant, &claimed.job.id, claimed.lease.fence);
-                all_went_out = false;
+                shared.pushed.forget(job);
+                let (tenant, job) = (tenant.clone(), job.clone());
+                unpushed.push(UnpushedJob { tenant, job, fence: lease.fence });
+                all_were_pushed = false;
             }
         }
     }
-    join_all(gone_out).await;
-    returns.release(shared).await;
-    all_went_out
+    join_all(pushed).await;
+    release(shared, unpushed).await;
+    all_were_pushed
 }
 
-/// Makes the lease the worker's. Should that fail, the job is dispatched again when the short lease ends, and the first
-/// worker's result is refused: work done twice, counted once.
+/// Releases jobs. Those about which the store does not answer are kept for the next call.
+pub(crate) async fn release(shared: &Shared, unpushed: &mut Vec<UnpushedJob>) {
+    for UnpushedJob { tenant, job, fence } in std::mem::take(unpushed) {
+        match shared.control.results.release(&tenant, &job, fence).await {
+            Ok(()) => shared.counts.jobs_released.up(),
+            Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
+                unpushed.push(UnpushedJob { tenant, job, fence });
+            }
+            // It has ended in another way.
+            Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+        }
+    }
+}
+
+/// The error of a NATS operation, or of its timeout.
+async fn in_time<E: Display>(operation: impl Future<Output = Result<(), E>>) -> Result<(), String> {
+    match timeout(PUBLISH_LIMIT, operation).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("it did not answer in time".to_owned()),
+    }
+}
+
+/// Extends the lease to the whole step. If that fails, the job is dispatched again when the short lease expires, and the
+/// first worker's result is refused: work done twice, counted once.
 async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
     let term = LeaseTerm::UntilDeadline { otherwise: shared.settings.lease };
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-    match shared.results.extend_lease(tenant, job, fence, Some(term)).await {
-        // A quick worker has reported already.
+    match shared.control.results.extend_lease(tenant, job, fence, Some(term)).await {
+        // A fast worker has already reported.
         Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
         Err(error) => {
             let fence = fence.number();
@@ -87,16 +113,16 @@ async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
     }
 }
 
-/// Sends under the lock on the job, which is renewed while that takes, and gives up before another can have the job.
-async fn send_held(
+/// Sends under the job's lease, renews it meanwhile, and gives up before another replica can claim the job.
+async fn send_guarded(
     shared: &Shared,
     tenant: &TenantId,
     claimed: &Claimed,
-    asked_at: Instant,
+    claimed_at: Instant,
 ) -> Result<(), NotPushed> {
-    let failures_max = shared.process.settings().locks.job().failures_max.unwrap_or(u32::MAX);
-    let term = Term { asked_at, ttl: claimed.lease.ttl, failures_max };
-    let lock = shared.results.guard_job(tenant, &claimed.job.id, claimed.lease.fence, term);
+    let failures_max = shared.control.process.settings().locks.job().failures_max.unwrap_or(u32::MAX);
+    let term = Term { asked_at: claimed_at, ttl: claimed.lease.ttl, failures_max };
+    let lock = shared.control.results.guard_job(tenant, &claimed.job.id, claimed.lease.fence, term);
     lock.guard(send(shared, tenant, claimed)).await?
 }
 
@@ -104,19 +130,14 @@ async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(
     let job = &claimed.job;
     shared.mailbox.point(job.id.run, tenant).await?;
     let pointer = shared.mailbox.put_input(&job.id, &job.input.to_string()).await?;
-    let (subject, packet) = request(shared.process.now(), tenant, claimed, pointer);
-    // Before it goes out: its result may be back before we are.
+    let (subject, packet) = request(shared.control.process.now(), tenant, claimed, pointer);
+    // Before it is published, because its result may arrive at once.
     shared.pushed.remember(claimed);
-    let published = timeout(shared.settings.publish_wait, shared.client.publish(subject, packet)).await;
-    match published {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(NotPushed::Nats(error.to_string())),
-        Err(_) => Err(NotPushed::Nats("it did not answer in time".to_owned())),
-    }
+    in_time(shared.client.publish(subject, packet)).await.map_err(NotPushed::Nats)
 }
 
-/// The packet for a claimed job, and where it goes: to its worker, or to whoever serves the topic if NATS cannot route
-/// to a worker of that name.
+/// The packet of a claimed job and its subject: that of its worker, or the topic if NATS cannot route to a worker of that
+/// name.
 fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: String) -> (String, Bytes) {
     let (job, lease) = (&claimed.job, &claimed.lease);
     let labels = [
@@ -125,6 +146,7 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         ("attempt", job.id.attempt.to_string()),
     ];
     let left = job.deadline_at.map(|deadline| millis(deadline.since(lease.claimed_at)).max(1));
+    let deadline_ms = left.map(|left| i64::try_from(left).unwrap_or(i64::MAX));
     let request = JobRequest {
         job_id: job.id.to_string(),
         topic: job.topic.to_string(),
@@ -134,8 +156,7 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         labels: labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         priority: priority(job.meta.priority).into(),
         meta: Some(metadata(tenant, &job.meta)),
-        budget: left
-            .map(|left| Budget { deadline_ms: i64::try_from(left).unwrap_or(i64::MAX), ..Budget::default() }),
+        budget: deadline_ms.map(|deadline_ms| Budget { deadline_ms, ..Budget::default() }),
         dispatch: Some(dispatch(&job.id, lease.fence, lease.worker.as_str())),
         ..JobRequest::default()
     };
@@ -162,39 +183,11 @@ fn metadata(tenant: &TenantId, meta: &JobMeta) -> JobMetadata {
     }
 }
 
-/// Which dispatch of the job is meant; the attempt of the protocol is our fence.
+/// Identifies a dispatch of the job. The attempt of the protocol is the fence.
 pub(crate) fn dispatch(job: &JobId, fence: Fence, worker: &str) -> DispatchIdentity {
     DispatchIdentity {
         dispatch_id: job.to_string(),
         attempt: fence.number(),
         assigned_worker_id: worker.to_owned(),
-    }
-}
-
-impl Returns {
-    pub(crate) fn add(&self, tenant: &TenantId, job: &JobId, fence: Fence) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push((tenant.clone(), job.clone(), fence));
-    }
-
-    /// Whether some jobs could not be given back yet: nothing more should be claimed.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    /// Gives back what waits for it. What the store does not answer about waits for the next time.
-    pub(crate) async fn release(&self, shared: &Shared) {
-        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
-        for (tenant, job, fence) in waiting {
-            match shared.results.release(&tenant, &job, fence).await {
-                Ok(()) => shared.tally.jobs_given_back.up(),
-                Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
-                    let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                    waiting.push((tenant, job, fence));
-                }
-                // It has ended otherwise.
-                Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
-            }
-        }
     }
 }

@@ -1,125 +1,97 @@
-//! Workers that introduce themselves, and workers that say how they are.
+//! Handshakes and heartbeats: which workers exist, what they serve and how loaded they are.
 
-use std::sync::Arc;
-
-use async_nats::{Message, Subscriber};
-use futures_util::StreamExt as _;
 use interlock_backend::StoreError;
 use interlock_backend::registry::{Beat, Handshake};
-use interlock_model::{InvalidId, Topic, WorkerId};
-use tokio_util::sync::CancellationToken;
+use interlock_model::{Topic, WorkerId};
 
 use crate::edge::Shared;
-use crate::wire::{self, BadPacket, ComponentRole, Payload};
+use crate::lease_check::Rejection;
+use crate::warnings::warn_limited;
+use crate::wire::{self, ComponentRole};
 
-/// Writes to the store at once.
-const AT_ONCE: usize = 32;
-
-/// What is kept of a worker's word about itself.
+/// What is kept of a worker's description of itself.
 const TOPICS_MAX: usize = 256;
 const CAPABILITIES_MAX: usize = 64;
 const TEXT_MAX: usize = 128;
 
-/// The label by which a worker says that it serves one tenant only.
+/// The label of a worker that serves one tenant only.
 const TENANT_LABEL: &str = "tenant";
 
-/// Why a word of a worker is passed over.
-#[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error(transparent)]
-    Packet(#[from] BadPacket),
-    #[error(transparent)]
-    Name(#[from] InvalidId),
-    #[error("it is not about a worker")]
-    NotAWorker,
-    #[error("the worker does not speak protocol version {}", wire::PROTOCOL_VERSION)]
-    OtherVersion,
-}
-
-pub(crate) async fn introductions(shared: Arc<Shared>, heard: Subscriber, shutdown: CancellationToken) {
-    let heard = heard.take_until(shutdown.cancelled_owned());
-    heard.for_each_concurrent(AT_ONCE, |message| introduce(&shared, message)).await;
-}
-
-pub(crate) async fn beats(shared: Arc<Shared>, heard: Subscriber, shutdown: CancellationToken) {
-    let heard = heard.take_until(shutdown.cancelled_owned());
-    heard.for_each_concurrent(AT_ONCE, |message| beat(&shared, message)).await;
-}
-
-async fn introduce(shared: &Shared, message: Message) {
-    let (worker, handshake, left_out) = match read_handshake(&message.payload) {
-        Ok(read) => read,
-        Err(reason) => return shared.passed_over(wire::HANDSHAKE, &reason),
-    };
-    match start_anew(shared, &worker, &handshake).await {
+pub(crate) async fn introduce(
+    shared: &Shared,
+    sender: &str,
+    handshake: &wire::Handshake,
+) -> Result<(), Rejection> {
+    let (worker, handshake, left_out) = read_handshake(sender, handshake)?;
+    match register(shared, &worker, &handshake).await {
         Ok(()) => {
-            tracing::info!(%worker, topics = handshake.topics.len(), left_out, "a worker on NATS introduced itself");
-            // Its jobs may wait already.
-            shared.line.look_at_all();
+            tracing::info!(%worker, topics = handshake.topics.len(), left_out, "NATS worker registered");
+            // Jobs may be waiting for it.
+            shared.queue.scan_all();
         }
-        Err(error) => unwritten(shared, &worker, &error),
+        Err(error) => not_recorded(shared, &worker, &error),
     }
+    Ok(())
 }
 
-/// Workers introduce themselves when they start: what one held before is with nobody any more.
-async fn start_anew(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
-    let registry = shared.workers.registry().await?;
-    let was_here = registry.workers.iter().any(|known| known.worker == *worker && known.handshake.is_some());
-    if was_here {
-        let lost = shared.workers.abandon(worker).await?;
+/// Workers send a handshake when they start: a worker that is already registered has restarted and lost its jobs.
+async fn register(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
+    let workers = &shared.control.workers;
+    let registry = workers.registry().await?;
+    if registry.workers.iter().any(|known| known.worker == *worker && known.handshake.is_some()) {
+        let lost = workers.abandon(worker).await?;
         if lost > 0 {
-            shared.tally.jobs_abandoned.add(lost);
-            tracing::warn!(%worker, lost, "a worker has started anew; the jobs of its former life go to others");
+            shared.counts.jobs_abandoned.add(lost);
+            tracing::warn!(%worker, lost, "NATS worker restarted; its jobs are dispatched again");
         }
     }
-    shared.workers.register(worker, handshake).await
+    workers.register(worker, handshake).await
 }
 
-async fn beat(shared: &Shared, message: Message) {
-    let (worker, beat) = match read_beat(&message.payload) {
-        Ok(read) => read,
-        Err(reason) => return shared.passed_over(wire::HEARTBEAT, &reason),
-    };
-    match shared.workers.beat(&worker, &beat).await {
-        Ok(before) => match before {
-            Some(before) if !brings_more(&before, &beat) => {
-                if beat.jobs_active < before.jobs_active {
-                    shared.line.try_again();
-                }
+pub(crate) async fn beat(
+    shared: &Shared,
+    sender: &str,
+    heartbeat: &wire::Heartbeat,
+) -> Result<(), Rejection> {
+    let (worker, beat) = read_beat(sender, heartbeat)?;
+    match shared.control.workers.beat(&worker, &beat).await {
+        Ok(Some(before)) if !brings_more(&before, &beat) => {
+            if beat.jobs_active < before.jobs_active {
+                shared.queue.wake();
             }
-            // Jobs may wait that only this worker can do.
-            _ => shared.line.look_at_all(),
-        },
-        Err(error) => unwritten(shared, &worker, &error),
+        }
+        // Jobs may be waiting that only this worker can do.
+        Ok(_) => shared.queue.scan_all(),
+        Err(error) => not_recorded(shared, &worker, &error),
     }
+    Ok(())
 }
 
-/// Whether the worker may now be given something that it could not be given before.
+/// Whether the worker may now get jobs that it could not get before.
 fn brings_more(before: &Beat, now: &Beat) -> bool {
     *before != Beat { jobs_active: before.jobs_active, ..now.clone() }
 }
 
-fn unwritten(shared: &Shared, worker: &WorkerId, error: &StoreError) {
-    shared.hearing.disturb();
-    if let Some(kept_back) = shared.quiet.may_warn() {
-        tracing::warn!(%worker, %error, kept_back, "what a worker said about itself was not written down");
-    }
+fn not_recorded(shared: &Shared, worker: &WorkerId, error: &StoreError) {
+    shared.connectivity.heartbeat_lost();
+    warn_limited!(shared.warnings, %worker, %error, "a handshake or heartbeat was not recorded");
 }
 
 /// The worker, what it serves, and how many of its topics were left out.
-fn read_handshake(bytes: &[u8]) -> Result<(WorkerId, Handshake, usize), Unusable> {
-    let received = wire::read(bytes)?;
-    let Payload::Handshake(handshake) = received.payload else { return Err(Unusable::NotAWorker) };
-    wire::same_name(&received.sender, &handshake.component_id)?;
+fn read_handshake(
+    sender: &str,
+    handshake: &wire::Handshake,
+) -> Result<(WorkerId, Handshake, usize), Rejection> {
+    wire::same_name(sender, &handshake.component_id)?;
     if handshake.role() != ComponentRole::Worker {
-        return Err(Unusable::NotAWorker);
+        return Err(Rejection::Unreadable("the sender is not a worker".to_owned()));
     }
-    let versions = &handshake.supported_versions;
-    if !versions.is_empty() && !versions.contains(&wire::PROTOCOL_VERSION) {
-        return Err(Unusable::OtherVersion);
+    let (versions, ours) = (&handshake.supported_versions, wire::PROTOCOL_VERSION);
+    if !versions.is_empty() && !versions.contains(&ours) {
+        return Err(Rejection::Unreadable(format!("the worker does not support protocol version {ours}")));
     }
     let worker: WorkerId = handshake.component_id.parse()?;
-    // No step can name a topic that is no name of ours, so nothing is lost with it.
+    // A step cannot name a topic that is not valid here, so nothing is lost with it.
     let topics = handshake.ready_topics.iter().filter_map(|topic| topic.parse().ok());
     let mut topics: Vec<Topic> = topics.take(TOPICS_MAX).collect();
     topics.sort();
@@ -128,12 +100,10 @@ fn read_handshake(bytes: &[u8]) -> Result<(WorkerId, Handshake, usize), Unusable
     Ok((worker, Handshake { topics }, left_out))
 }
 
-fn read_beat(bytes: &[u8]) -> Result<(WorkerId, Beat), Unusable> {
-    let received = wire::read(bytes)?;
-    let Payload::Heartbeat(heartbeat) = received.payload else { return Err(Unusable::NotAWorker) };
-    wire::same_name(&received.sender, &heartbeat.worker_id)?;
+fn read_beat(sender: &str, heartbeat: &wire::Heartbeat) -> Result<(WorkerId, Beat), Rejection> {
+    wire::same_name(sender, &heartbeat.worker_id)?;
     let worker = heartbeat.worker_id.parse()?;
-    // A label that names no tenant of ours must not open the worker to all of them.
+    // An invalid label must not open the worker to all tenants.
     let tenant = heartbeat.labels.get(TENANT_LABEL).map(|name| name.parse()).transpose()?;
     let capabilities = heartbeat.capabilities.iter().take(CAPABILITIES_MAX);
     let beat = Beat {
@@ -149,65 +119,56 @@ fn read_beat(bytes: &[u8]) -> Result<(WorkerId, Beat), Unusable> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::BusPacket;
-    use prost::Message as _;
 
-    fn packet(sender: &str, payload: Payload) -> Vec<u8> {
-        let packet = BusPacket {
-            sender_id: sender.to_owned(),
-            protocol_version: 1,
-            payload: Some(payload),
-            ..BusPacket::default()
-        };
-        packet.encode_to_vec()
-    }
-
-    fn handshake(role: ComponentRole, topics: &[&str]) -> Payload {
-        Payload::Handshake(wire::Handshake {
+    fn handshake(role: ComponentRole, topics: &[&str]) -> wire::Handshake {
+        wire::Handshake {
             component_id: "w".to_owned(),
             role: role.into(),
             supported_versions: vec![1],
             ready_topics: topics.iter().map(|&topic| topic.to_owned()).collect(),
             ..wire::Handshake::default()
-        })
+        }
     }
 
-    fn heartbeat(label: Option<&str>) -> Payload {
+    fn heartbeat(label: Option<&str>) -> wire::Heartbeat {
         let labels = label.map(|tenant| (TENANT_LABEL.to_owned(), tenant.to_owned()));
-        Payload::Heartbeat(wire::Heartbeat {
+        wire::Heartbeat {
             worker_id: "w".to_owned(),
             active_jobs: -1,
             max_parallel_jobs: 3,
             labels: labels.into_iter().collect(),
             ..wire::Heartbeat::default()
-        })
+        }
     }
 
     #[test]
     fn topics_that_no_job_can_have_are_left_out() {
-        let read =
-            read_handshake(&packet("w", handshake(ComponentRole::Worker, &["job.b", "no good", "job.a"])));
+        let read = read_handshake("w", &handshake(ComponentRole::Worker, &["job.b", "no good", "job.a"]));
         let (_, Handshake { topics }, left_out) = read.unwrap();
         assert_eq!(left_out, 1);
         assert_eq!(topics.iter().map(Topic::as_str).collect::<Vec<_>>(), ["job.a", "job.b"]);
     }
 
     #[test]
-    fn only_workers_that_speak_for_themselves_are_heard() {
+    fn only_workers_that_speak_for_themselves_are_registered() {
+        let refused = |handshake| read_handshake("w", &handshake).unwrap_err().to_string();
         let gateway = handshake(ComponentRole::Gateway, &["job.a"]);
-        assert!(matches!(read_handshake(&packet("w", gateway)), Err(Unusable::NotAWorker)));
-        let other = handshake(ComponentRole::Worker, &["job.a"]);
-        let refused = read_handshake(&packet("other", other));
-        assert!(matches!(refused, Err(Unusable::Packet(BadPacket::Impostor { .. }))));
-        assert!(matches!(read_beat(&packet("other", heartbeat(None))), Err(Unusable::Packet(_))));
+        assert_eq!(refused(gateway), "the sender is not a worker");
+        let worker = handshake(ComponentRole::Worker, &["job.a"]);
+        let other_version = wire::Handshake { supported_versions: vec![2], ..worker.clone() };
+        assert_eq!(refused(other_version), "the worker does not support protocol version 1");
+        let impostor = Rejection::from(wire::same_name("other", "w").unwrap_err());
+        assert_eq!(read_handshake("other", &worker).unwrap_err(), impostor);
+        assert_eq!(read_beat("other", &heartbeat(None)).unwrap_err(), impostor);
     }
 
     #[test]
     fn a_tenant_label_is_read_and_a_wrong_one_refused() {
-        let (worker, beat) = read_beat(&packet("w", heartbeat(Some("acme")))).unwrap();
+        let (worker, beat) = read_beat("w", &heartbeat(Some("acme"))).unwrap();
         assert_eq!((worker.as_str(), beat.jobs_active, beat.jobs_max), ("w", 0, 3));
         assert_eq!(beat.tenant.unwrap().as_str(), "acme");
-        assert!(matches!(read_beat(&packet("w", heartbeat(Some("no tenant")))), Err(Unusable::Name(_))));
-        assert_eq!(read_beat(&packet("w", heartbeat(None))).unwrap().1.tenant, None);
+        let refused = read_beat("w", &heartbeat(Some("no tenant"))).unwrap_err();
+        assert!(refused.to_string().contains("no tenant"), "{refused}");
+        assert_eq!(read_beat("w", &heartbeat(None)).unwrap().1.tenant, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Workers that fell silent lose their jobs.
+//! Silent workers lose their jobs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,39 +10,38 @@ use interlock_model::{Timestamp, WorkerId};
 use tokio_util::sync::CancellationToken;
 
 use crate::edge::Shared;
+use crate::warnings::warn_limited;
 
-/// Looks in one bound of silence.
-const LOOKS: u32 = 6;
+/// Scans per bound of silence.
+const SCANS: u32 = 6;
 
-/// Looks for silent workers until `shutdown`. Every replica does, and any number of them do no harm.
+/// Scans for silent workers until `shutdown`, in every replica.
 pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
-    let pause = (shared.settings.silence / LOOKS).clamp(Duration::from_millis(20), Duration::from_secs(5));
-    let mut watch = Watch { shared, finished: HashMap::new() };
+    let pause = (shared.settings.silence / SCANS).clamp(Duration::from_millis(20), Duration::from_secs(5));
+    let mut watch = SilenceWatch { shared, finished: HashMap::new() };
     while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
-        if let Some(Err(error)) = shutdown.run_until_cancelled(watch.look()).await {
-            watch.shared.hearing.disturb();
-            if let Some(kept_back) = watch.shared.quiet.may_warn() {
-                tracing::warn!(%error, kept_back, "cannot look for silent workers; trying again");
-            }
+        if let Some(Err(error)) = shutdown.run_until_cancelled(watch.scan()).await {
+            watch.shared.connectivity.heartbeat_lost();
+            warn_limited!(watch.shared.warnings, %error, "cannot scan for silent workers; retrying");
         }
     }
 }
 
-struct Watch {
+struct SilenceWatch {
     shared: Arc<Shared>,
-    /// Silent workers that have nothing any more, and when they last spoke.
+    /// Silent workers without jobs, and their last heartbeats.
     finished: HashMap<WorkerId, Timestamp>,
 }
 
-impl Watch {
-    async fn look(&mut self) -> Result<(), StoreError> {
+impl SilenceWatch {
+    async fn scan(&mut self) -> Result<(), StoreError> {
         let settings = &self.shared.settings;
-        // Without NATS, or without the store, every worker looks dead.
-        if self.shared.hearing.undisturbed_for() < settings.silence {
+        // Without NATS or the store, every worker looks silent.
+        if self.shared.connectivity.complete_for() < settings.silence {
             return Ok(());
         }
         let (silence, forget_after) = (settings.silence, settings.forget_after);
-        let registry = self.shared.workers.registry().await?;
+        let registry = self.shared.control.workers.registry().await?;
         self.finished.retain(|worker, _| registry.workers.iter().any(|known| known.worker == *worker));
         for known in &registry.workers {
             let silent = registry.now.since(known.last_seen_at);
@@ -51,23 +50,23 @@ impl Watch {
             }
             self.abandon(known, silent).await?;
             if silent > forget_after {
-                self.shared.workers.forget(&known.worker, known.last_seen_at).await?;
+                self.shared.control.workers.forget(&known.worker, known.last_seen_at).await?;
             }
         }
         Ok(())
     }
 
-    /// Takes the worker's jobs. Again for a while, because a replica that saw it alive a moment ago may just be giving
-    /// it another one.
+    /// Ends the leases of the worker's jobs. Repeated for a while, because a replica that saw it online a moment ago may
+    /// be pushing another job to it.
     async fn abandon(&mut self, known: &RegisteredWorker, silent: Duration) -> Result<(), StoreError> {
         let is_finished = self.finished.get(&known.worker) == Some(&known.last_seen_at);
         if is_finished {
             return Ok(());
         }
-        let lost = self.shared.workers.abandon(&known.worker).await?;
+        let lost = self.shared.control.workers.abandon(&known.worker).await?;
         if lost > 0 {
-            self.shared.tally.jobs_abandoned.add(lost);
-            tracing::warn!(worker = %known.worker, ?silent, lost, "a worker fell silent; its jobs go to others");
+            self.shared.counts.jobs_abandoned.add(lost);
+            tracing::warn!(worker = %known.worker, ?silent, lost, "NATS worker is silent; its jobs are dispatched again");
         }
         if silent > self.shared.settings.silence * 2 {
             self.finished.insert(known.worker.clone(), known.last_seen_at);

@@ -1,6 +1,6 @@
-//! The streams and the consumer that the edge needs, made if missing and compared with what was asked.
+//! The streams and the consumer of NATS workers, created if missing and compared with what was requested.
 //!
-//! Old servers drop in silence what they do not know, so nothing is taken as done that was not read back.
+//! Old servers silently drop what they do not know, so everything is read back.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -20,17 +20,24 @@ pub const RESULTS_CONSUMER: &str = "interlock-results";
 /// A message with an id that was published twice within this time is stored once.
 const DUPLICATE_WINDOW: Duration = Duration::from_mins(2);
 
-/// Why the edge cannot begin.
+/// How large and how old a stream may become; the oldest messages make room.
+const BYTES_MAX: i64 = 1 << 30;
+const AGE_MAX: Duration = Duration::from_hours(7 * 24);
+
+/// How long a result may be in progress without a sign of it before NATS delivers it to another replica.
+pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
+
+/// Why NATS workers cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
     #[error(
         "the NATS server has no JetStream, or not for this account: start nats-server with -js, and with -sd <folder> \
-         for where its streams are kept"
+         for the folder of its streams"
     )]
     NoJetStream,
     #[error(
         "the stream {stream} already stores {subjects}, as Cordum's does, and narrowing it would take messages from \
-         whoever relies on it: give Interlock a NATS account of its own, or remove the stream (nats stream rm {stream})"
+         its other consumers: give Interlock a NATS account of its own, or remove the stream (nats stream rm {stream})"
     )]
     Foreign { stream: String, subjects: String },
     #[error(
@@ -43,16 +50,22 @@ pub enum PrepareError {
     #[error("NATS did not answer while {what} was prepared: {reason}")]
     NoAnswer { what: String, reason: String },
     #[error(
-        "NATS has {what} with {field} {found}, though {asked} was asked for; is its server older than 2.9, or does \
+        "NATS has {what} with {field} {found}, though {requested} was requested; is its server older than 2.9, or does \
          something else change it?"
     )]
-    Differs { what: String, field: &'static str, asked: String, found: String },
+    Differs { what: String, field: &'static str, requested: String, found: String },
 }
 
-/// A field that is not as it should be.
+impl PrepareError {
+    pub(crate) fn no_answer(what: &str, error: &dyn std::error::Error) -> Self {
+        Self::NoAnswer { what: what.to_owned(), reason: error.to_string() }
+    }
+}
+
+/// A field, what was requested, and what NATS has.
 type Difference = (&'static str, String, String);
 
-/// Makes what is missing, changes what is different, and reads back what is there then.
+/// Creates what is missing, changes what is different, and reads back the result.
 pub(crate) async fn prepare(context: &Context, settings: &CapSettings) -> Result<PullConsumer, PrepareError> {
     prepare_stream(context, stream_config(settings, SYSTEM_STREAM, &["sys.job.*"])).await?;
     prepare_stream(context, stream_config(settings, JOBS_STREAM, &["job.>", "worker.*.jobs"])).await?;
@@ -66,13 +79,13 @@ fn stream_config(settings: &CapSettings, name: &str, subjects: &[&str]) -> strea
         storage: StorageType::File,
         retention: RetentionPolicy::Limits,
         discard: DiscardPolicy::Old,
-        max_age: settings.stream_age_max,
-        max_bytes: settings.stream_bytes_max,
+        max_age: AGE_MAX,
+        max_bytes: BYTES_MAX,
         max_messages: -1,
         max_messages_per_subject: -1,
         max_message_size: -1,
         max_consumers: -1,
-        duplicate_window: DUPLICATE_WINDOW.min(settings.stream_age_max),
+        duplicate_window: DUPLICATE_WINDOW,
         num_replicas: settings.stream_replicas,
         ..stream::Config::default()
     }
@@ -84,140 +97,132 @@ fn consumer_config(settings: &CapSettings) -> pull::Config {
         filter_subject: wire::RESULT.to_owned(),
         deliver_policy: DeliverPolicy::All,
         ack_policy: AckPolicy::Explicit,
-        ack_wait: settings.ack_wait,
+        ack_wait: ACK_WAIT,
         max_deliver: settings.max_deliver,
         max_ack_pending: settings.max_ack_pending,
         ..pull::Config::default()
     }
 }
 
-async fn prepare_stream(context: &Context, asked: stream::Config) -> Result<(), PrepareError> {
-    let name = asked.name.clone();
+async fn prepare_stream(context: &Context, requested: stream::Config) -> Result<(), PrepareError> {
+    let name = requested.name.clone();
     match context.get_stream(&name).await {
         Ok(found) => {
             let found = &found.cached_info().config;
-            refuse_foreign(&asked, found)?;
-            if !stream_differences(&asked, found).is_empty() {
-                context.update_stream(&asked).await.map_err(|error| explain(&name, &error))?;
+            refuse_foreign(&requested, found)?;
+            if stream_difference(&requested, found).is_some() {
+                context.update_stream(&requested).await.map_err(|error| explain(&name, &error))?;
             }
         }
-        // Not there, or no answer: the next call tells which.
+        // Missing, or no answer: the next call shows which.
         Err(_) => {
-            context.create_stream(&asked).await.map_err(|error| explain(&name, &error))?;
+            context.create_stream(&requested).await.map_err(|error| explain(&name, &error))?;
         }
     }
     let what = format!("the stream {name}");
-    let found = context.get_stream(&name).await.map_err(|error| no_answer(&what, &error))?;
-    agree(&what, stream_differences(&asked, &found.cached_info().config))
+    let found = context.get_stream(&name).await.map_err(|error| PrepareError::no_answer(&what, &error))?;
+    agree(&what, stream_difference(&requested, &found.cached_info().config))
 }
 
-/// A stream of this name that stores more than ours should is somebody else's.
-fn refuse_foreign(asked: &stream::Config, found: &stream::Config) -> Result<(), PrepareError> {
-    if found.subjects.iter().all(|subject| asked.subjects.contains(subject)) {
+/// A stream of this name that stores more subjects than requested belongs to another application.
+fn refuse_foreign(requested: &stream::Config, found: &stream::Config) -> Result<(), PrepareError> {
+    if found.subjects.iter().all(|subject| requested.subjects.contains(subject)) {
         return Ok(());
     }
-    Err(PrepareError::Foreign { stream: asked.name.clone(), subjects: found.subjects.join(", ") })
+    Err(PrepareError::Foreign { stream: requested.name.clone(), subjects: found.subjects.join(", ") })
 }
 
-async fn prepare_consumer(context: &Context, asked: &pull::Config) -> Result<PullConsumer, PrepareError> {
-    let name = asked.durable_name.as_deref().unwrap_or(RESULTS_CONSUMER);
+async fn prepare_consumer(context: &Context, requested: &pull::Config) -> Result<PullConsumer, PrepareError> {
+    let name = requested.durable_name.as_deref().unwrap_or(RESULTS_CONSUMER);
     let what = format!("the consumer {name} of {SYSTEM_STREAM}");
     let found: Result<PullConsumer, _> = context.get_consumer_from_stream(name, SYSTEM_STREAM).await;
-    let is_as_asked =
-        |found: &PullConsumer| consumer_differences(asked, &found.cached_info().config).is_empty();
-    if !found.as_ref().is_ok_and(is_as_asked) {
-        let made: Result<PullConsumer, _> =
-            context.create_consumer_on_stream(asked.clone(), SYSTEM_STREAM).await;
-        made.map_err(|error| PrepareError::Refused { what: what.clone(), reason: error.to_string() })?;
+    let is_as_requested =
+        |found: &PullConsumer| consumer_difference(requested, &found.cached_info().config).is_none();
+    if !found.as_ref().is_ok_and(is_as_requested) {
+        let created: Result<PullConsumer, _> =
+            context.create_consumer_on_stream(requested.clone(), SYSTEM_STREAM).await;
+        created.map_err(|error| PrepareError::Refused { what: what.clone(), reason: error.to_string() })?;
     }
     let found: PullConsumer = context
         .get_consumer_from_stream(name, SYSTEM_STREAM)
         .await
-        .map_err(|error| no_answer(&what, &error))?;
-    agree(&what, consumer_differences(asked, &found.cached_info().config))?;
+        .map_err(|error| PrepareError::no_answer(&what, &error))?;
+    agree(&what, consumer_difference(requested, &found.cached_info().config))?;
     Ok(found)
 }
 
-fn stream_differences(asked: &stream::Config, found: &stream::Config) -> Vec<Difference> {
+fn stream_difference(requested: &stream::Config, found: &stream::Config) -> Option<Difference> {
     let sorted = |config: &stream::Config| {
         let mut subjects = config.subjects.clone();
         subjects.sort();
         subjects
     };
     [
-        difference("subjects", &sorted(asked), &sorted(found)),
-        difference("storage", &asked.storage, &found.storage),
-        difference("retention", &asked.retention, &found.retention),
-        difference("discard", &asked.discard, &found.discard),
-        difference("max_age", &asked.max_age, &found.max_age),
-        difference("max_bytes", &asked.max_bytes, &found.max_bytes),
-        difference("max_msgs", &asked.max_messages, &found.max_messages),
-        difference("duplicate_window", &asked.duplicate_window, &found.duplicate_window),
-        difference("num_replicas", &asked.num_replicas, &found.num_replicas),
-        difference("no_ack", &asked.no_ack, &found.no_ack),
+        difference("subjects", &sorted(requested), &sorted(found)),
+        difference("storage", &requested.storage, &found.storage),
+        difference("retention", &requested.retention, &found.retention),
+        difference("discard", &requested.discard, &found.discard),
+        difference("max_age", &requested.max_age, &found.max_age),
+        difference("max_bytes", &requested.max_bytes, &found.max_bytes),
+        difference("max_msgs", &requested.max_messages, &found.max_messages),
+        difference("duplicate_window", &requested.duplicate_window, &found.duplicate_window),
+        difference("num_replicas", &requested.num_replicas, &found.num_replicas),
+        difference("no_ack", &requested.no_ack, &found.no_ack),
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .next()
 }
 
-fn consumer_differences(asked: &pull::Config, found: &consumer::Config) -> Vec<Difference> {
+fn consumer_difference(requested: &pull::Config, found: &consumer::Config) -> Option<Difference> {
     [
-        difference("durable_name", &asked.durable_name, &found.durable_name),
+        difference("durable_name", &requested.durable_name, &found.durable_name),
         difference("deliver_subject", &None, &found.deliver_subject),
-        difference("filter_subject", &asked.filter_subject, &found.filter_subject),
-        difference("deliver_policy", &asked.deliver_policy, &found.deliver_policy),
-        difference("ack_policy", &asked.ack_policy, &found.ack_policy),
-        difference("ack_wait", &asked.ack_wait, &found.ack_wait),
-        difference("max_deliver", &asked.max_deliver, &found.max_deliver),
-        difference("max_ack_pending", &asked.max_ack_pending, &found.max_ack_pending),
-        difference("backoff", &asked.backoff, &found.backoff),
+        difference("filter_subject", &requested.filter_subject, &found.filter_subject),
+        difference("deliver_policy", &requested.deliver_policy, &found.deliver_policy),
+        difference("ack_policy", &requested.ack_policy, &found.ack_policy),
+        difference("ack_wait", &requested.ack_wait, &found.ack_wait),
+        difference("max_deliver", &requested.max_deliver, &found.max_deliver),
+        difference("max_ack_pending", &requested.max_ack_pending, &found.max_ack_pending),
+        difference("backoff", &requested.backoff, &found.backoff),
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .next()
 }
 
-fn difference<T: Debug + PartialEq>(field: &'static str, asked: &T, found: &T) -> Option<Difference> {
-    (asked != found).then(|| (field, format!("{asked:?}"), format!("{found:?}")))
+fn difference<T: Debug + PartialEq>(field: &'static str, requested: &T, found: &T) -> Option<Difference> {
+    (requested != found).then(|| (field, format!("{requested:?}"), format!("{found:?}")))
 }
 
-fn agree(what: &str, differences: Vec<Difference>) -> Result<(), PrepareError> {
-    match differences.into_iter().next() {
+fn agree(what: &str, difference: Option<Difference>) -> Result<(), PrepareError> {
+    match difference {
         None => Ok(()),
-        Some((field, asked, found)) => {
-            Err(PrepareError::Differs { what: what.to_owned(), field, asked, found })
+        Some((field, requested, found)) => {
+            Err(PrepareError::Differs { what: what.to_owned(), field, requested, found })
         }
     }
-}
-
-fn no_answer(what: &str, error: &dyn std::error::Error) -> PrepareError {
-    PrepareError::NoAnswer { what: what.to_owned(), reason: error.to_string() }
 }
 
 fn explain(name: &str, error: &CreateStreamError) -> PrepareError {
     let what = format!("the stream {name}");
-    match error.kind() {
-        CreateStreamErrorKind::JetStreamUnavailable => PrepareError::NoJetStream,
-        CreateStreamErrorKind::JetStream(refusal) => match refusal.error_code() {
+    let kind = error.kind();
+    if let CreateStreamErrorKind::JetStream(refusal) = &kind {
+        let reason = refusal.to_string();
+        return match refusal.error_code() {
             ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT => {
                 PrepareError::NoJetStream
             }
-            ErrorCode::STREAM_SUBJECT_OVERLAP => {
-                PrepareError::Overlap { stream: name.to_owned(), reason: refusal.to_string() }
-            }
-            _ => PrepareError::Refused { what, reason: refusal.to_string() },
-        },
-        CreateStreamErrorKind::TimedOut => no_answer(&what, error),
-        CreateStreamErrorKind::EmptyStreamName
-        | CreateStreamErrorKind::InvalidStreamName
-        | CreateStreamErrorKind::DomainAndExternalSet
-        | CreateStreamErrorKind::Response
-        | CreateStreamErrorKind::NotFound
-        | CreateStreamErrorKind::ResponseParse => {
-            let reason =
-                std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-            PrepareError::Refused { what, reason }
-        }
+            ErrorCode::STREAM_SUBJECT_OVERLAP => PrepareError::Overlap { stream: name.to_owned(), reason },
+            _ => PrepareError::Refused { what, reason },
+        };
     }
+    if matches!(kind, CreateStreamErrorKind::JetStreamUnavailable) {
+        return PrepareError::NoJetStream;
+    }
+    if matches!(kind, CreateStreamErrorKind::TimedOut) {
+        return PrepareError::no_answer(&what, error);
+    }
+    let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    PrepareError::Refused { what, reason }
 }

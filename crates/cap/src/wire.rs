@@ -1,4 +1,4 @@
-//! The protocol: its messages, its subjects, and what every packet must be.
+//! The CAP protocol: its messages and subjects, and how packets are read and written.
 
 use bytes::Bytes;
 use interlock_model::Timestamp;
@@ -23,7 +23,7 @@ pub use generated::{
 
 pub const PROTOCOL_VERSION: i32 = 1;
 
-/// How this side signs its packets.
+/// The sender in the packets of this server.
 pub const SENDER: &str = "interlock";
 
 pub const HANDSHAKE: &str = "sys.handshake";
@@ -32,33 +32,32 @@ pub const RESULT: &str = "sys.job.result";
 pub const PROGRESS: &str = "sys.job.progress";
 pub const CANCEL: &str = "sys.job.cancel";
 
-/// Where one worker alone listens; none if NATS cannot route to a worker of this name.
+/// The subject of one worker; none if NATS cannot route to a worker of this name.
 #[must_use]
 pub fn direct_subject(worker: &str) -> Option<String> {
     worker.split('.').all(|token| !token.is_empty()).then(|| format!("worker.{worker}.jobs"))
 }
 
-/// Why a packet is none of ours to handle.
+/// Why a packet cannot be handled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPacket {
-    #[error("it is no packet of the protocol: {0}")]
+    #[error("not a packet of the protocol: {0}")]
     Undecodable(String),
-    #[error("it is of protocol version {0}, not {PROTOCOL_VERSION}")]
+    #[error("protocol version {0}, not {PROTOCOL_VERSION}")]
     Version(i32),
-    #[error("it carries nothing that is understood here")]
+    #[error("no known payload")]
     Empty,
-    #[error("its sender {sender:?} speaks for {named:?}")]
+    #[error("the sender {sender:?} speaks for {named:?}")]
     Impostor { sender: String, named: String },
 }
 
-/// A packet that was understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Received {
     pub sender: String,
     pub payload: Payload,
 }
 
-/// Reads a packet. Fields of later versions are passed over.
+/// Reads a packet. Fields of later versions are ignored.
 pub fn read(bytes: &[u8]) -> Result<Received, BadPacket> {
     let packet = BusPacket::decode(bytes).map_err(|error| BadPacket::Undecodable(error.to_string()))?;
     if packet.protocol_version != PROTOCOL_VERSION {
@@ -68,7 +67,7 @@ pub fn read(bytes: &[u8]) -> Result<Received, BadPacket> {
     Ok(Received { sender: packet.sender_id, payload })
 }
 
-/// Whoever speaks must speak for itself.
+/// A sender may only speak for itself.
 pub fn same_name(sender: &str, named: &str) -> Result<(), BadPacket> {
     if sender == named {
         Ok(())
@@ -77,7 +76,7 @@ pub fn same_name(sender: &str, named: &str) -> Result<(), BadPacket> {
     }
 }
 
-/// Writes a packet of ours.
+/// Writes a packet of this server.
 #[must_use]
 pub fn write(trace: &str, now: Timestamp, payload: Payload) -> Bytes {
     let millis = now.as_millis();
@@ -96,7 +95,7 @@ pub fn write(trace: &str, now: Timestamp, payload: Payload) -> Bytes {
     packet.encode_to_vec().into()
 }
 
-/// The first characters of a text that somebody else wrote.
+/// The first characters of a text from outside.
 #[must_use]
 pub fn shortened(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).collect()
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_later_versions_are_passed_over() {
+    fn fields_of_later_versions_are_ignored() {
         let mut bytes = write("trace", Timestamp::ZERO, heartbeat()).to_vec();
         // Field 99, two bytes long.
         bytes.extend([0x9a, 0x06, 0x02, 0x68, 0x69]);

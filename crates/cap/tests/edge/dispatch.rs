@@ -44,7 +44,7 @@ async fn a_burst_is_spread_over_the_workers(release: NatsRelease) {
         worker.next_job().await;
         worker.next_job().await;
     }
-    until("all jobs are pushed", async || fixture.tally.jobs_pushed.get() == 4).await;
+    until("all jobs are pushed", async || fixture.counts.jobs_pushed.get() == 4).await;
     assert_eq!((one.pushed_job().await, two.pushed_job().await), (None, None));
 }
 
@@ -84,9 +84,10 @@ async fn waiting_jobs_go_to_a_worker_that_joins(release: NatsRelease) {
 }
 
 async fn a_labelled_worker_serves_its_tenant_only(release: NatsRelease) {
-    let fixture = Fixture::open(release, CapSettings { push_before_beat: false, ..fast() }).await;
+    let fixture = Fixture::open(release, fast()).await;
     let options = WorkerOptions { tenant: Some("globex"), ..WorkerOptions::default() };
     let mut worker = Worker::join(&fixture, "w1", options).await;
+    until("its heartbeat has arrived", async || heard(&fixture).await == 1).await;
     let globex = "globex".parse().unwrap();
     for tenant in [&acme(), &globex] {
         fixture.save(tenant, json!({})).await;
@@ -142,7 +143,7 @@ async fn a_failed_push_is_repeated_and_uses_no_retry(release: NatsRelease) {
     worker.succeed(&fixture, &job, &json!("ok")).await;
     let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, run.steps[&"work".parse().unwrap()].failures), (RunStatus::Succeeded, 0));
-    assert_eq!(fixture.tally.jobs_given_back.get(), 2);
+    assert_eq!(fixture.counts.jobs_released.get(), 2);
 }
 
 async fn a_cancellation_is_sent_to_the_worker(release: NatsRelease) {
@@ -159,7 +160,7 @@ async fn a_cancellation_is_sent_to_the_worker(release: NatsRelease) {
     };
     assert_eq!((cancel.job_id, cancel.dispatch), (job.job_id.clone(), job.dispatch.clone()));
     worker.succeed(&fixture, &job, &json!("too late")).await;
-    until("the late result is refused", async || fixture.tally.results_refused.get() == 1).await;
+    until("the late result is refused", async || fixture.counts.results_refused.get() == 1).await;
 }
 
 async fn every_run_ends_while_the_store_loses_requests_and_replies(release: NatsRelease) {

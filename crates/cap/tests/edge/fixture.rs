@@ -1,4 +1,4 @@
-//! A control plane with its NATS edge on real servers.
+//! A control plane with NATS workers on real servers.
 
 use interlock_backend::verbs::ReadRun;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Effect, InProcessBus, Store, StoreError, memory};
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_backend_redis::mailbox::RedisMailbox;
-use interlock_cap::{CapSettings, Edge, Parts, Tally};
+use interlock_cap::{CapSettings, Edge, NatsCounts, Parts};
 use interlock_control::admission::StartRequest;
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
@@ -37,14 +37,14 @@ pub(crate) struct Fixture {
     pub(crate) redis: &'static Redis,
     pub(crate) control: Arc<Control>,
     pub(crate) client: Client,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counts: Arc<NatsCounts>,
     pub(crate) mailbox: Arc<WatchedMailbox>,
     pub(crate) store: Arc<FaultyStore>,
     /// Stops the control plane when the fixture is dropped.
     _shutdown: DropGuard,
 }
 
-/// How long the edge holds a job until it is pushed.
+/// The lease of a job until it is pushed.
 pub(crate) const JOB_LOCK: Duration = Duration::from_millis(1_500);
 
 /// Short times. Silence is long compared with the heartbeats of the test workers, so that a busy machine does not lose them.
@@ -99,9 +99,9 @@ impl Fixture {
         let client = async_nats::connect(nats.url()).await.unwrap();
         let parts = Parts { control: control.clone(), bus, mailbox: mailbox.clone() };
         let edge = Edge::prepare(client.clone(), parts, settings).await.unwrap();
-        let tally = edge.tally();
+        let counts = edge.counts();
         tokio::spawn(edge.run(shutdown.clone()));
-        Self { nats, redis, control, client, tally, mailbox, store, _shutdown: shutdown.drop_guard() }
+        Self { nats, redis, control, client, counts, mailbox, store, _shutdown: shutdown.drop_guard() }
     }
 
     /// Saves a workflow `flow` whose step `work` is as given and goes to [`TOPIC`].
@@ -184,7 +184,7 @@ impl Mailbox for WatchedMailbox {
         if self.inputs_to_refuse.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok() {
             let reason = "refused by the test".to_owned();
             return Err(StoreError::Unavailable {
-                action: "lay down an input",
+                action: "store an input",
                 effect: Effect::NotDone,
                 reason,
             });

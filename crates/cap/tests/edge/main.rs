@@ -1,4 +1,4 @@
-//! The NATS edge on real servers: every rule on the oldest supported NATS and on the newest.
+//! NATS workers on real servers: every rule on the oldest supported NATS and on the newest.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

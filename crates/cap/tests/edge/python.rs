@@ -85,8 +85,8 @@ async fn a_killed_python_workers_job_goes_to_another_and_its_late_result_is_refu
         worker_id: "first".to_owned(),
         ..JobResult::default()
     };
-    let refused = fixture.tally.results_refused.get();
+    let refused = fixture.counts.results_refused.get();
     publish(&fixture.client, wire::RESULT, "first", Payload::JobResult(late)).await;
-    until("the late result is refused", async || fixture.tally.results_refused.get() == refused + 1).await;
+    until("the late result is refused", async || fixture.counts.results_refused.get() == refused + 1).await;
     assert_eq!(output(&fixture.run(&acme(), run).await), output(&ended));
 }

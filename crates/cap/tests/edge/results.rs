@@ -50,7 +50,7 @@ async fn a_job_ends_with_its_output(release: NatsRelease) {
     let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!({"answer": 42})));
     until("the result is acknowledged", async || unacknowledged(&fixture).await == 0).await;
-    assert_eq!(fixture.tally.results_recorded.get(), 1);
+    assert_eq!(fixture.counts.results_recorded.get(), 1);
 }
 
 async fn a_job_without_an_output_ends_with_null(release: NatsRelease) {
@@ -102,7 +102,7 @@ async fn give_up(release: NatsRelease, settings: CapSettings) -> (DeadLetter, Ve
     assert_eq!(run.head.status, RunStatus::Failed);
     assert_eq!(letter.job.to_string(), job.job_id);
     until("the result is acknowledged", async || unacknowledged(&fixture).await == 0).await;
-    assert_eq!((letters(&fixture).await.len(), fixture.tally.results_buried.get()), (1, 1));
+    assert_eq!((letters(&fixture).await.len(), fixture.counts.results_buried.get()), (1, 1));
     let readings = fixture.mailbox.readings();
     (letter, readings.windows(2).map(|pair| pair[1] - pair[0]).collect())
 }
@@ -133,7 +133,7 @@ async fn a_result_that_arrives_before_its_output_waits_for_it(release: NatsRelea
     fixture.redis.command(&["SET", &key, "{half"]).await.unwrap();
     let result_ptr = format!("redis://{key}");
     worker.report(JobResult { result_ptr, ..worker.result(&job, JobStatus::Succeeded) }).await;
-    until("the result is deferred", async || fixture.tally.results_put_off.get() > 1).await;
+    until("the result is deferred", async || fixture.counts.results_deferred.get() > 1).await;
     fixture.redis.command(&["SET", &key, "[1]"]).await.unwrap();
     let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!([1])));
@@ -150,7 +150,7 @@ async fn a_result_of_an_older_attempt_is_refused(release: NatsRelease) {
     assert_eq!(second.job_id, format!("{run}:work@2"));
 
     worker.succeed(&fixture, &first, &json!("late")).await;
-    until("the late result is refused", async || fixture.tally.results_refused.get() == 1).await;
+    until("the late result is refused", async || fixture.counts.results_refused.get() == 1).await;
     assert!(!fixture.run(&acme(), run).await.head.status.is_final());
 
     worker.succeed(&fixture, &second, &json!("right")).await;
@@ -166,7 +166,7 @@ async fn a_result_of_another_worker_is_refused(release: NatsRelease) {
     let job = worker.next_job().await;
     let other = Worker::join(&fixture, "other", WorkerOptions::default()).await;
     other.succeed(&fixture, &job, &json!("stolen")).await;
-    until("the other's result is refused", async || fixture.tally.results_refused.get() == 1).await;
+    until("the other's result is refused", async || fixture.counts.results_refused.get() == 1).await;
 
     worker.succeed(&fixture, &job, &json!("mine")).await;
     let run = fixture.ended(&acme(), run).await;
@@ -185,7 +185,7 @@ async fn a_result_that_echoes_another_fence_is_refused(release: NatsRelease) {
     let stale = DispatchIdentity { attempt: dispatch.attempt - 1, ..dispatch.clone() };
     let result = worker.result(&job, JobStatus::Succeeded);
     worker.report(JobResult { dispatch: Some(stale), ..result.clone() }).await;
-    until("the stale echo is refused", async || fixture.tally.results_refused.get() == 1).await;
+    until("the stale echo is refused", async || fixture.counts.results_refused.get() == 1).await;
     assert!(!fixture.run(&acme(), run).await.head.status.is_final());
 
     worker.report(JobResult { dispatch: Some(dispatch), ..result }).await;
@@ -211,7 +211,7 @@ async fn an_unreadable_result_is_acknowledged_and_counted(release: NatsRelease) 
     let nameless =
         JobResult { worker_id: "w1".to_owned(), job_id: "no job".to_owned(), ..JobResult::default() };
     worker.report(JobResult { status: JobStatus::Succeeded.into(), ..nameless }).await;
-    until("both are dropped", async || fixture.tally.packets_dropped.get() == 2).await;
+    until("both are dropped", async || fixture.counts.packets_dropped.get() == 2).await;
     until("both are acknowledged", async || unacknowledged(&fixture).await == 0).await;
 }
 

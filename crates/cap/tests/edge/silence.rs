@@ -45,11 +45,11 @@ async fn a_silent_workers_job_goes_to_another_and_its_late_result_is_refused(rel
     assert!(job.dispatch.as_ref().unwrap().attempt > lost.dispatch.as_ref().unwrap().attempt);
 
     first.succeed(&fixture, &lost, &json!("late")).await;
-    until("the late result is refused", async || fixture.tally.results_refused.get() == 1).await;
+    until("the late result is refused", async || fixture.counts.results_refused.get() == 1).await;
     second.succeed(&fixture, &job, &json!("right")).await;
     let run = fixture.ended(&acme(), run).await;
     assert_eq!((run.head.status, output(&run)), (RunStatus::Succeeded, json!("right")));
-    assert_eq!((run.steps[&"work".parse().unwrap()].losses, fixture.tally.jobs_abandoned.get()), (1, 1));
+    assert_eq!((run.steps[&"work".parse().unwrap()].losses, fixture.counts.jobs_abandoned.get()), (1, 1));
 }
 
 async fn a_restarted_worker_loses_its_jobs(release: NatsRelease) {
@@ -174,7 +174,7 @@ async fn an_outage_of_nats_loses_no_job(release: NatsRelease) {
     worker.succeed(&fixture, &job, &json!("survived")).await;
     let run = fixture.ended(&acme(), run).await;
     assert_eq!((output(&run), run.steps[&"work".parse().unwrap()].attempts), (json!("survived"), 1));
-    assert_eq!(fixture.tally.jobs_abandoned.get(), 0);
+    assert_eq!(fixture.counts.jobs_abandoned.get(), 0);
     // The next job works as before.
     let next = fixture.start(&acme()).await;
     let job = worker.next_job().await;

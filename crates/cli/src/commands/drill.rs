@@ -1,12 +1,13 @@
 //! `interlock drill`: pauses a holder past its lease and checks that its late writes are refused.
 
-use std::io::{self, BufReader};
+use std::io;
 use std::time::Duration;
 
 use clap::Args;
 use interlock_lab::drill::{
     self, DrillPlan, DrillReport, DrillRow, DrillSettings, DrillVerdict, participant,
 };
+use tokio::io::BufReader;
 
 use super::meter::Meter;
 use super::own_server::{OwnServer, Standing, Way};
@@ -64,7 +65,7 @@ pub(super) async fn run(drill: Drill, way: Way, output: Output) -> Result<Exit> 
 }
 
 pub(super) async fn party(DrillParty { .. }: DrillParty) -> Result<Exit> {
-    let result = participant::run(BufReader::new(io::stdin()), tokio::io::stdout()).await;
+    let result = participant::run(BufReader::new(tokio::io::stdin()), tokio::io::stdout()).await;
     result.map_err(io::Error::other).map_err(Failure::local("take part in the drill"))?;
     Ok(Exit::Done)
 }

@@ -71,11 +71,12 @@ pub struct ArmFigures {
 
 impl ArmFigures {
     pub(super) fn of(trace: &LoadTrace) -> Self {
-        let count = |outcome| trace.attempts.iter().filter(|attempt| attempt.outcome == outcome).count();
+        let count = |outcome| trace.responses().filter(|response| response.1 == outcome).count();
         let all_served = trace.served.len() >= trace.contenders as usize;
-        let sent = trace.attempts.len() + trace.unanswered.len();
+        let sent = trace.attempts.len();
         let requests = sent as u64 + trace.background;
-        let retries: Vec<_> = trace.attempts.iter().filter(|attempt| attempt.number > 1).collect();
+        let retries: Vec<_> =
+            trace.attempts.iter().filter(|attempt| attempt.number > 1).map(|attempt| attempt.sent).collect();
         Self {
             contenders: trace.contenders,
             requests: sent,
@@ -86,7 +87,7 @@ impl ArmFigures {
             other: count(RequestOutcome::Other),
             retries: retries.len(),
             redeliveries: trace.redeliveries,
-            request_ms: quantiles(trace.attempts.iter().map(|attempt| attempt.took)),
+            request_ms: quantiles(trace.responses().map(|(took, _)| took)),
             served: trace.served.len(),
             served_ms: quantiles(trace.served.iter().copied()),
             all_served_ms: trace.served.iter().max().filter(|_| all_served).copied().map(rounded_ms),
@@ -98,7 +99,7 @@ impl ArmFigures {
                 .commands
                 .filter(|_| requests > 0)
                 .map(|all| rounded(ratio(all, requests))),
-            unanswered: trace.unanswered.len(),
+            unanswered: sent - trace.responses().count(),
             background: trace.background,
             elapsed_ms: rounded_ms(trace.elapsed),
             cut_short: trace.is_cut,
@@ -124,7 +125,7 @@ impl Series {
         Self {
             arrivals: arrivals(trace),
             served: served(trace),
-            request_ms: thinned(trace.attempts.iter().map(|attempt| attempt.took)),
+            request_ms: thinned(trace.responses().map(|(took, _)| took)),
             served_ms: thinned(trace.served.iter().copied()),
         }
     }
@@ -163,15 +164,16 @@ fn arrivals(trace: &LoadTrace) -> Vec<u32> {
     if trace.has_unseen_arrivals {
         return Vec::new();
     }
-    let unanswered = || trace.unanswered.iter().copied();
-    let answered = trace.attempts.iter().map(|attempt| attempt.sent + attempt.took);
-    let Some(end) = answered.chain(unanswered()).max() else { return Vec::new() };
-    let sent = trace.attempts.iter().map(|attempt| attempt.sent).chain(unanswered());
+    let took = |attempt: &RequestAttempt| attempt.response.map_or(Duration::ZERO, |(took, _)| took);
+    let Some(end) = trace.attempts.iter().map(|attempt| attempt.sent + took(attempt)).max() else {
+        return Vec::new();
+    };
+    let sent = trace.attempts.iter().map(|attempt| attempt.sent);
     histogram(sent, (Duration::ZERO, end), ARRIVALS_BUCKET)
 }
 
-fn retry_arrivals(retries: &[&RequestAttempt]) -> Vec<u32> {
-    let sent = || retries.iter().map(|attempt| attempt.sent);
+fn retry_arrivals(retries: &[Duration]) -> Vec<u32> {
+    let sent = || retries.iter().copied();
     let Some(range) = sent().min().zip(sent().max()) else { return Vec::new() };
     histogram(sent(), range, ARRIVALS_BUCKET)
 }

@@ -60,7 +60,8 @@ pub async fn run(
         }
         () = interrupted => Some("interrupted".to_owned()),
     };
-    let (scenarios, backend, left_behind) = runner.finish().await;
+    runner.finish().await;
+    let LabRunner { scenarios, backend, left_behind, .. } = runner;
     Ok(LabReport {
         seed: plan.seed,
         size: plan.size,

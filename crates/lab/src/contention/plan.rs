@@ -8,34 +8,20 @@ use std::time::Duration;
 use interlock_model::retry::{RetryPolicy, Seed};
 use serde::Serialize;
 
-/// A question that the lab answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LabScenario {
-    Admission,
-    RunLock,
-    Locks,
-    Fairness,
-    Idempotency,
-    Budget,
+interlock_model::named_enum! {
+    /// A question that the lab answers.
+    #[derive(PartialOrd, Ord)]
+    pub enum LabScenario {
+        Admission = "admission",
+        RunLock = "run-lock",
+        Locks = "locks",
+        Fairness = "fairness",
+        Idempotency = "idempotency",
+        Budget = "budget",
+    }
 }
 
 impl LabScenario {
-    pub const ALL: [Self; 6] =
-        [Self::Admission, Self::RunLock, Self::Locks, Self::Fairness, Self::Idempotency, Self::Budget];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admission => "admission",
-            Self::RunLock => "run-lock",
-            Self::Locks => "locks",
-            Self::Fairness => "fairness",
-            Self::Idempotency => "idempotency",
-            Self::Budget => "budget",
-        }
-    }
-
     /// The load, in one sentence.
     #[must_use]
     pub fn sentence(self) -> &'static str {
@@ -89,35 +75,27 @@ pub struct LabPlan {
     pub limit: Duration,
 }
 
-/// A server configuration under test.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ServerVariant {
-    /// The display name, such as `lock fixed:10ms`.
-    pub(super) name: String,
-    /// Flags of `interlock serve`.
-    pub(super) flags: Vec<String>,
-}
-
 /// One row of a scenario: a server and the load on it.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct LabArm {
-    pub(super) serving: ServerVariant,
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabArm {
+    /// Of the server and the clients.
+    pub name: String,
+    /// The flags of its server, defaults excluded.
+    pub server: Vec<String>,
+    /// The display name of its server, such as `lock fixed:10ms`.
+    pub serving: String,
     /// The display name of the clients' behaviour; empty if there is only one.
-    pub(super) clients: String,
-    pub(super) work: Workload,
+    #[serde(skip)]
+    pub clients: String,
+    pub work: Workload,
     /// The source of all randomness in this arm.
-    pub(super) seed: Seed,
+    pub seed: Seed,
     /// About how long it takes on an idle machine.
-    pub(super) expected: Duration,
+    #[serde(skip)]
+    pub expected: Duration,
     /// The arm is cut short after this time, unless its share of the time left is larger.
-    pub(super) limit: Duration,
-}
-
-impl LabArm {
-    pub(super) fn name(&self) -> String {
-        let parts = [self.serving.name.as_str(), self.clients.as_str()];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
-    }
+    #[serde(skip)]
+    pub limit: Duration,
 }
 
 /// The load of an arm.
@@ -162,14 +140,16 @@ impl LabPlan {
     pub(super) fn arms(&self, scenario: LabScenario, is_existing: bool) -> Vec<LabArm> {
         let mut arms = arms::of(scenario, self.size);
         if is_existing {
-            let first = arms.first().map(|arm| arm.serving.clone());
-            arms.retain(|arm| Some(&arm.serving) == first.as_ref());
-            for arm in &mut arms {
-                arm.serving = ServerVariant { name: "as configured".to_owned(), flags: Vec::new() };
-            }
+            let first = arms.first().map(|arm| arm.server.clone());
+            arms.retain(|arm| Some(&arm.server) == first.as_ref());
         }
         for arm in &mut arms {
-            arm.seed = Seed::of(&format!("lab\n{}\n{scenario}\n{}", self.seed, arm.name()));
+            if is_existing {
+                (arm.serving, arm.server) = ("as configured".to_owned(), Vec::new());
+            }
+            let parts = [arm.serving.as_str(), arm.clients.as_str()];
+            arm.name = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+            arm.seed = Seed::of(&format!("lab\n{}\n{scenario}\n{}", self.seed, arm.name));
         }
         arms
     }
@@ -202,7 +182,7 @@ mod tests {
             LabScenario::ALL.into_iter().flat_map(|one| [(one, true), (one, false)])
         {
             let arms = plan(1).arms(scenario, is_existing);
-            let names: BTreeSet<_> = arms.iter().map(LabArm::name).collect();
+            let names: BTreeSet<_> = arms.iter().map(|arm| arm.name.clone()).collect();
             assert_eq!(names.len(), arms.len(), "{scenario}: {names:?}");
             assert!(!arms.is_empty());
         }
@@ -212,12 +192,8 @@ mod tests {
     fn arms_on_an_existing_server_name_no_strategy() {
         for scenario in LabScenario::ALL {
             for arm in plan(1).arms(scenario, true) {
-                assert_eq!(arm.serving.flags, Vec::<String>::new());
-                assert!(
-                    !arm.name().contains("lock fixed") && !arm.name().contains("one step"),
-                    "{}",
-                    arm.name()
-                );
+                assert_eq!(arm.server, Vec::<String>::new());
+                assert!(!arm.name.contains("lock fixed") && !arm.name.contains("one step"), "{}", arm.name);
             }
         }
     }
@@ -225,7 +201,7 @@ mod tests {
     #[test]
     fn starts_are_compared_over_three_strategies_and_three_kinds_of_client() {
         let arms = plan(1).arms(LabScenario::Admission, false);
-        let strategies: BTreeSet<_> = arms.iter().map(|arm| arm.serving.name.clone()).collect();
+        let strategies: BTreeSet<_> = arms.iter().map(|arm| arm.serving.clone()).collect();
         let clients: BTreeSet<_> = arms.iter().map(|arm| arm.clients.clone()).collect();
         assert_eq!((strategies.len(), clients.len(), arms.len()), (3, 3, 9));
         let is_burst =

@@ -5,7 +5,7 @@ mod columns;
 use serde::Serialize;
 
 use super::figures::{ArmFigures, Series};
-use super::plan::{LabArm, LabScenario, LabSize, Workload};
+use super::plan::{LabArm, LabScenario, LabSize};
 pub use columns::TextTable;
 pub(super) use columns::{COLUMNS, Column};
 
@@ -44,13 +44,8 @@ pub struct ScenarioReport {
 
 #[derive(Debug, Clone, Serialize)]
 pub struct ArmReport {
-    pub name: String,
-    /// The flags of its server, defaults excluded.
-    pub server: Vec<String>,
-    /// The display name of its server.
-    pub serving: String,
-    pub work: Workload,
-    pub seed: u64,
+    #[serde(flatten)]
+    pub arm: LabArm,
     /// The tenant that owned its runs and locks; null if it was not measured.
     pub tenant: Option<String>,
     /// Null if it was not measured, or is a runbook.
@@ -66,11 +61,7 @@ impl ArmReport {
     /// The report of an arm before its measurement.
     pub(super) fn new(arm: &LabArm) -> Self {
         Self {
-            name: arm.name(),
-            server: arm.serving.flags.clone(),
-            serving: arm.serving.name.clone(),
-            work: arm.work.clone(),
-            seed: arm.seed.number(),
+            arm: arm.clone(),
             tenant: None,
             figures: None,
             series: Series::default(),

@@ -43,12 +43,12 @@ pub(super) struct LabRunner<'a> {
     lab_id: String,
     deadline: Instant,
     current: Option<CurrentServer>,
-    backend: Option<String>,
+    pub(super) backend: Option<String>,
     arms_done: usize,
     arms: usize,
     tenants: Vec<(Client, String)>,
-    scenarios: Vec<ScenarioReport>,
-    left_behind: Vec<String>,
+    pub(super) scenarios: Vec<ScenarioReport>,
+    pub(super) left_behind: Vec<String>,
 }
 
 impl<'a> LabRunner<'a> {
@@ -95,14 +95,13 @@ impl<'a> LabRunner<'a> {
         Ok(())
     }
 
-    /// Cleans up after an interrupted arm, stops the server, and returns the scenarios, the backend and what remains.
-    pub(super) async fn finish(mut self) -> (Vec<ScenarioReport>, Option<String>, Vec<String>) {
+    /// Cleans up after an interrupted arm and stops the server.
+    pub(super) async fn finish(&mut self) {
         self.clean_up().await;
         if let Some(current) = self.current.take() {
             current.server.close().await;
         }
         self.scenarios.sort_by_key(|report| report.scenario);
-        (self.scenarios, self.backend, self.left_behind)
     }
 
     fn show_progress(&self, activity: &str) {
@@ -115,7 +114,7 @@ impl<'a> LabRunner<'a> {
         arm: &LabArm,
         limit: Duration,
     ) -> Result<ArmReport, LabError> {
-        self.show_progress(&format!("{scenario}: {}", arm.name()));
+        self.show_progress(&format!("{scenario}: {}", arm.name));
         let report = ArmReport::new(arm);
         if limit < SHORTEST.min(arm.limit) {
             return Ok(report.with_note("not measured: out of time"));
@@ -178,7 +177,7 @@ impl<'a> LabRunner<'a> {
 
     /// The server for this arm: that of the previous arm if it has the same flags.
     async fn server_for(&mut self, arm: &LabArm) -> Result<&CurrentServer, LabError> {
-        let flags = &arm.serving.flags;
+        let flags = &arm.server;
         if self.current.as_ref().is_none_or(|current| current.flags != *flags) {
             if let Some(current) = self.current.take() {
                 current.server.close().await;
@@ -243,7 +242,7 @@ mod tests {
             let available = time_limit(arm, left.saturating_sub(overhead), expected);
             let needed = takes(*scenario, arm);
             if available < needed {
-                cut.push(format!("{scenario}: {}: {available:?} of {needed:?}", arm.name()));
+                cut.push(format!("{scenario}: {}: {available:?} of {needed:?}", arm.name));
             }
             expected -= arm.expected;
             left = left.saturating_sub(OVERHEAD + available.min(needed));

@@ -1,6 +1,5 @@
 //! The requests of an arm and their responses.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,12 +44,11 @@ impl RequestOutcome {
 /// One request. Times count from the first request, or from the common start of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestAttempt {
-    pub(super) contender: u32,
-    /// From 1.
+    /// Of its contender, from 1.
     pub(super) number: u32,
     pub(super) sent: Duration,
-    pub(super) took: Duration,
-    pub(super) outcome: RequestOutcome,
+    /// How long it took, and its outcome; none if it had no response at the time limit.
+    pub(super) response: Option<(Duration, RequestOutcome)>,
 }
 
 /// Everything that an arm observed.
@@ -63,8 +61,6 @@ pub(super) struct LoadTrace {
     pub(super) elapsed: Duration,
     /// The time limit ended the load before all contenders had finished.
     pub(super) is_cut: bool,
-    /// When the requests were sent that had no response at the time limit.
-    pub(super) unanswered: Vec<Duration>,
     /// Requests that only generate load and are not part of the figures.
     pub(super) background: u64,
     /// The attempts are not all arrivals: the server redelivers results itself, or another tenant sends requests.
@@ -76,19 +72,18 @@ pub(super) struct LoadTrace {
     pub(super) notes: Vec<String>,
 }
 
+impl LoadTrace {
+    /// The durations and outcomes of all requests with a response.
+    pub(super) fn responses(&self) -> impl Iterator<Item = (Duration, RequestOutcome)> {
+        self.attempts.iter().filter_map(|attempt| attempt.response)
+    }
+}
+
 /// Records a trace for many concurrent contenders.
 #[derive(Debug, Default)]
 pub(super) struct TraceRecorder {
     start: OnceLock<Instant>,
-    recorded: Mutex<RecordedTrace>,
-}
-
-#[derive(Debug, Default)]
-struct RecordedTrace {
-    /// When the requests without a response were sent, by contender and number.
-    open: BTreeMap<(u32, u32), Duration>,
-    attempts: Vec<RequestAttempt>,
-    served: Vec<Duration>,
+    trace: Mutex<LoadTrace>,
 }
 
 impl TraceRecorder {
@@ -101,26 +96,26 @@ impl TraceRecorder {
         self.start().elapsed()
     }
 
-    fn recorded(&self) -> MutexGuard<'_, RecordedTrace> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recorded(&self) -> MutexGuard<'_, LoadTrace> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request and records it.
     pub(super) async fn attempt<T>(
         &self,
-        contender: u32,
         number: u32,
         request: impl Future<Output = Result<T>>,
     ) -> std::result::Result<T, RequestOutcome> {
         let sent = self.now();
-        self.recorded().open.insert((contender, number), sent);
+        let index = {
+            let attempts = &mut self.recorded().attempts;
+            attempts.push(RequestAttempt { number, sent, response: None });
+            attempts.len() - 1
+        };
         let result = request.await;
         let outcome = RequestOutcome::of(&result);
         let took = self.now().saturating_sub(sent);
-        let mut recorded = self.recorded();
-        recorded.open.remove(&(contender, number));
-        recorded.attempts.push(RequestAttempt { contender, number, sent, took, outcome });
-        drop(recorded);
+        self.recorded().attempts[index].response = Some((took, outcome));
         result.map_err(|_| outcome)
     }
 
@@ -132,15 +127,6 @@ impl TraceRecorder {
 
     /// The trace up to now.
     pub(super) fn trace(&self, contenders: u32, is_cut: bool) -> LoadTrace {
-        let recorded = self.recorded();
-        LoadTrace {
-            contenders,
-            attempts: recorded.attempts.clone(),
-            served: recorded.served.clone(),
-            elapsed: self.now(),
-            is_cut,
-            unanswered: recorded.open.values().copied().collect(),
-            ..LoadTrace::default()
-        }
+        LoadTrace { contenders, elapsed: self.now(), is_cut, ..self.recorded().clone() }
     }
 }

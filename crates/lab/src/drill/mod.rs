@@ -26,7 +26,6 @@ use interlock_api::client::{Client, ClientSettings, Error};
 use interlock_model::time::millis;
 use serde::Serialize;
 
-use cleanup::DrillCleanup;
 pub use plan::DrillPlan;
 use runner::{DrillError, DrillRunner};
 pub use verdict::{DrillRow, DrillVerdict};
@@ -104,17 +103,17 @@ pub async fn run(
 ) -> Result<DrillReport, Error> {
     let started = Instant::now();
     let client = Client::new(settings.connection.clone())?;
-    let mut cleanup = DrillCleanup::default();
-    let mut runner = DrillRunner::new(plan, settings, &client, &mut cleanup);
+    let mut runner = DrillRunner::new(plan, settings, &client);
     let limit = OVERHEAD + plan.ttl * LEASES;
     let error = tokio::select! {
-        result = runner.run(progress) => result.err(),
+        result = runner.execute(progress) => result.err(),
         () = tokio::time::sleep(limit) => Some(DrillError::TimedOut(limit)),
         () = interrupted => Some(DrillError::Interrupted),
     };
-    let (observations, backend, paused) = runner.finish().await;
+    runner.kill_participants().await;
     progress("cleaning up");
-    let left_behind = cleanup.run(&client).await;
+    let left_behind = runner.clean_up().await;
+    let DrillRunner { observations, backend, paused, .. } = runner;
     let rows = verdict::evaluate(&observations, plan.ttl);
     let verdict = verdict::overall(&rows);
     Ok(DrillReport {

@@ -22,7 +22,7 @@ impl DrillPlan {
 }
 
 /// A participant in one phase of the drill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrillActor {
     /// Before the pause.
@@ -83,8 +83,12 @@ pub enum ExpectedOutcome {
     Kept,
 }
 
-/// All checks in the order of the table: phase by phase, and within a phase the lock before the job.
-pub(super) const CHECKS: [(DrillActor, DrillOperation, ExpectedOutcome); 25] = {
+/// An operation and what it must come to.
+pub(super) type DrillCheck = (DrillActor, DrillOperation, ExpectedOutcome);
+
+/// All operations in the order in which the participants perform them, and of the rows in the table. The job is acquired
+/// first: the server may detect its expired lease later than that of the lock, which is not renewed during the wait.
+pub(super) const CHECKS: [DrillCheck; 25] = {
     use DrillActor::{Afterwards, Contender, ContenderEarly, HolderLate, HolderLive};
     use DrillOperation::{
         JobClaim, JobComplete, JobFail, JobHeartbeat, JobProgress, LedgerOrder, LedgerWrite, LockAcquire,
@@ -92,20 +96,20 @@ pub(super) const CHECKS: [(DrillActor, DrillOperation, ExpectedOutcome); 25] = {
     };
     use ExpectedOutcome::{Accepted, Kept, LargerFence, NotGranted, Refused};
     [
-        (HolderLive, LockAcquire, Accepted),
-        (HolderLive, LockRenew, Accepted),
-        (HolderLive, LedgerWrite, Accepted),
         (HolderLive, JobClaim, Accepted),
+        (HolderLive, LockAcquire, Accepted),
+        (ContenderEarly, JobClaim, NotGranted),
+        (ContenderEarly, LockAcquire, NotGranted),
         (HolderLive, JobHeartbeat, Accepted),
         (HolderLive, JobProgress, Accepted),
-        (ContenderEarly, LockAcquire, NotGranted),
-        (ContenderEarly, JobClaim, NotGranted),
-        (Contender, LockAcquire, LargerFence),
-        (Contender, LockRenew, Accepted),
-        (Contender, LedgerWrite, Accepted),
+        (HolderLive, LockRenew, Accepted),
+        (HolderLive, LedgerWrite, Accepted),
         (Contender, JobClaim, LargerFence),
+        (Contender, LockAcquire, LargerFence),
         (Contender, JobHeartbeat, Accepted),
         (Contender, JobProgress, Accepted),
+        (Contender, LockRenew, Accepted),
+        (Contender, LedgerWrite, Accepted),
         (HolderLate, LockRenew, Refused),
         (HolderLate, LedgerWrite, Refused),
         (HolderLate, LockRelease, Refused),

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::DrillSettings;
-use super::protocol::{ParticipantCommand, ParticipantEvent, ParticipantRole, ParticipantSettings};
+use super::protocol::{ParticipantAnswer, ParticipantCommand, ParticipantRole, ParticipantSettings};
 
 /// How long a process may take to stop after `SIGSTOP`.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -47,19 +47,16 @@ impl ParticipantProcess {
         Ok(process)
     }
 
-    pub(super) fn role(&self) -> ParticipantRole {
-        self.role
-    }
-
     /// A paused participant reads the command after it resumes.
     pub(super) async fn send(&mut self, command: ParticipantCommand) -> io::Result<()> {
         self.write_line(&command).await
     }
 
-    /// The next event, or none at the end of the output. Cancel-safe.
-    pub(super) async fn next_event(&mut self) -> io::Result<Option<ParticipantEvent>> {
+    /// The answer to the oldest unanswered command.
+    pub(super) async fn answer(&mut self) -> io::Result<ParticipantAnswer> {
         let line = self.lines.next_line().await?;
-        Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+        let exited = || io::Error::other(format!("the {} process exited early", self.role));
+        Ok(serde_json::from_str(&line.ok_or_else(exited)?)?)
     }
 
     /// Pauses the process and waits until all its threads have stopped.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use interlock_model::{LockToken, Resource, Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use super::plan::DrillOperation;
+use super::plan::{DrillActor, DrillOperation};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,33 +30,19 @@ pub(super) struct ParticipantSettings {
     pub(super) guarded: bool,
 }
 
-/// Every further line to a participant. The participant exits when its input ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ParticipantCommand {
-    /// Request the job and the lock without waiting.
-    Try,
-    /// Acquire the job and the lock, wait for them if necessary, and work under them.
-    Acquire,
-    /// Write the result and exit.
-    Finish,
+/// Every further line to a participant, which exits when its input ends.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct ParticipantCommand {
+    pub(super) actor: DrillActor,
+    pub(super) operation: DrillOperation,
 }
 
-/// A line from a participant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum ParticipantEvent {
-    Observed {
-        /// The command that the participant was executing.
-        command: ParticipantCommand,
-        observation: Observation,
-        /// The token of a granted lock, so that the drill can release it for a dead participant.
-        token: Option<LockToken>,
-    },
-    /// The participant has repeated all its writes once more.
-    Round,
-    /// The participant has sent its last write.
-    Done,
+/// A participant's answer to a command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct ParticipantAnswer {
+    pub(super) observation: Observation,
+    /// The token of its lock, so that the drill can release the lock of a dead participant.
+    pub(super) token: Option<LockToken>,
 }
 
 /// An operation and its outcome.

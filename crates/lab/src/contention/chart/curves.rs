@@ -1,8 +1,8 @@
 //! Curves of cumulative shares: how long requests took, and when contenders were served.
 
-use super::axis::{Axis, time_label};
+use super::axis::Axis;
 use super::strokes::strokes;
-use super::svg::{Anchor, GRID_LINE, LABEL, Svg, TEXT, TextStyle};
+use super::svg::{NAME, Svg};
 use super::{LEFT, RIGHT, SINCE_START, TOP, WIDTH};
 use crate::contention::report::ArmReport;
 
@@ -40,7 +40,7 @@ pub(super) fn waves(title: &str, arms: &[&ArmReport]) -> String {
         time_label: SINCE_START,
         share_label: "contenders served",
         curves: arms.iter().map(curve).collect(),
-        names: arms.iter().map(|arm| arm.name.clone()).collect(),
+        names: arms.iter().map(|arm| arm.arm.name.clone()).collect(),
     }
     .draw(title, arms)
 }
@@ -54,9 +54,9 @@ fn answered(arm: &ArmReport) -> f64 {
 fn name_with_unanswered(arm: &ArmReport) -> String {
     match &arm.figures {
         Some(figures) if figures.unanswered > 0 => {
-            format!("{} ({} of {} unanswered)", arm.name, figures.unanswered, figures.requests)
+            format!("{} ({} of {} unanswered)", arm.arm.name, figures.unanswered, figures.requests)
         }
-        _ => arm.name.clone(),
+        _ => arm.arm.name.clone(),
     }
 }
 
@@ -99,7 +99,10 @@ impl Plot {
         let legend = rows as f64 * ENTRY_HEIGHT;
         let mut svg = Svg::new(WIDTH, bottom + BOTTOM + legend + MARGIN, title);
         let shares = Axis::linear(100.0, (bottom, TOP));
-        self.grid(&mut svg, &shares);
+        svg.frame(&self.time, (TOP, bottom), [self.time_label, self.share_label]);
+        for tick in shares.ticks() {
+            svg.level(shares.position(tick), &format!("{tick:.0} %"));
+        }
         let strokes = strokes(arms);
         for (curve, stroke) in self.curves.iter().zip(&strokes) {
             let point =
@@ -112,26 +115,8 @@ impl Plot {
             let x = LEFT + column * (WIDTH - LEFT - RIGHT) / 2.0;
             let y = bottom + BOTTOM + row * ENTRY_HEIGHT;
             svg.line(&[(x, y), (x + SAMPLE_WIDTH - 10.0, y)], *stroke);
-            let style = TextStyle { size: 12, colour: TEXT, anchor: Anchor::Start };
-            svg.text((x + SAMPLE_WIDTH, y + 4.0), style, name);
+            svg.text((x + SAMPLE_WIDTH, y + 4.0), NAME, name);
         }
         svg.finish()
-    }
-
-    fn grid(&self, svg: &mut Svg, shares: &Axis) {
-        let (bottom, end) = (TOP + HEIGHT, WIDTH - RIGHT);
-        for tick in self.time.ticks() {
-            let x = self.time.position(tick);
-            svg.line(&[(x, TOP), (x, bottom)], GRID_LINE);
-            svg.text((x, bottom + 18.0), LABEL, &time_label(tick));
-        }
-        for tick in shares.ticks() {
-            let y = shares.position(tick);
-            svg.line(&[(LEFT, y), (end, y)], GRID_LINE);
-            let style = TextStyle { anchor: Anchor::End, ..LABEL };
-            svg.text((LEFT - 8.0, y + 4.0), style, &format!("{tick:.0} %"));
-        }
-        svg.text((f64::midpoint(LEFT, end), bottom + 38.0), LABEL, self.time_label);
-        svg.vertical_text((20.0, f64::midpoint(TOP, bottom)), self.share_label);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::axis::{Axis, decimal, time_label};
+use super::axis::{Axis, decimal};
 use super::strokes::strokes;
-use super::svg::{Anchor, FAINT, GRID_LINE, LABEL, Svg, TEXT, TextStyle};
+use super::svg::{NAME, Svg};
 use super::{LEFT, RIGHT, SINCE_START, TOP, WIDTH};
 use crate::contention::figures::{ARRIVALS_BUCKET, SERVED_BUCKET};
 use crate::contention::report::ArmReport;
@@ -37,13 +37,7 @@ impl Panels {
         let longest = arms.iter().map(|arm| (self.counts)(arm).len()).max().unwrap_or(1);
         let time = Axis::linear(self.start_ms(longest), (LEFT, WIDTH - RIGHT));
         let bottom = height - BOTTOM;
-        for tick in time.ticks() {
-            let x = time.position(tick);
-            svg.line(&[(x, TOP - 8.0), (x, bottom)], GRID_LINE);
-            svg.text((x, bottom + 18.0), LABEL, &time_label(tick));
-        }
-        svg.text((f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 40.0), LABEL, SINCE_START);
-        svg.vertical_text((20.0, f64::midpoint(TOP, bottom)), self.label);
+        svg.frame(&time, (TOP, bottom), [SINCE_START, self.label]);
         let mut top = TOP;
         for (arm, stroke) in arms.iter().zip(strokes(arms)) {
             self.panel(&mut svg, arm, &time, (top + NAME_HEIGHT, stroke.colour));
@@ -58,16 +52,12 @@ impl Panels {
     }
 
     fn panel(&self, svg: &mut Svg, arm: &ArmReport, time: &Axis, (top, colour): (f64, &'static str)) {
-        let (bottom, end) = (top + PANEL_HEIGHT, WIDTH - RIGHT);
+        let bottom = top + PANEL_HEIGHT;
         let counts = (self.counts)(arm);
         let count_axis = Axis::linear(f64::from(counts.iter().copied().max().unwrap_or(1)), (bottom, top));
-        let name_style = TextStyle { size: 12, colour: TEXT, anchor: Anchor::Start };
-        svg.text((LEFT + 4.0, top - 6.0), name_style, &arm.name);
+        svg.text((LEFT + 4.0, top - 6.0), NAME, &arm.arm.name);
         for tick in [0.0, count_axis.high()] {
-            let y = count_axis.position(tick);
-            svg.line(&[(LEFT, y), (end, y)], GRID_LINE);
-            let style = TextStyle { size: 11, colour: FAINT, anchor: Anchor::End };
-            svg.text((LEFT - 6.0, y + 4.0), style, &decimal(tick));
+            svg.level(count_axis.position(tick), &decimal(tick));
         }
         for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
             let (from, to) = (time.position(self.start_ms(bucket)), time.position(self.start_ms(bucket + 1)));

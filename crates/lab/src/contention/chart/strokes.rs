@@ -13,8 +13,8 @@ pub(super) fn strokes(arms: &[&ArmReport]) -> Vec<Stroke> {
     let mut servers: Vec<&str> = Vec::new();
     let mut places = Vec::new();
     for arm in arms {
-        let server = servers.iter().position(|known| *known == arm.serving).unwrap_or_else(|| {
-            servers.push(&arm.serving);
+        let server = servers.iter().position(|known| *known == arm.arm.serving).unwrap_or_else(|| {
+            servers.push(&arm.arm.serving);
             servers.len() - 1
         });
         let client = places.iter().filter(|(known, _)| *known == server).count();

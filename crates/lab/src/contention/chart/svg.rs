@@ -2,28 +2,28 @@
 
 use std::fmt::Write as _;
 
+use super::axis::{Axis, time_label};
+use super::{LEFT, RIGHT, WIDTH};
+
 const FONT: &str = "system-ui, sans-serif";
 const BACKGROUND: &str = "#ffffff";
 const GRID: &str = "#dddddd";
-pub(super) const TEXT: &str = "#222222";
-pub(super) const FAINT: &str = "#666666";
-
-/// How a text is aligned to its point.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
+const TEXT: &str = "#222222";
+const FAINT: &str = "#666666";
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TextStyle {
-    pub(super) size: u32,
-    pub(super) colour: &'static str,
-    pub(super) anchor: Anchor,
+    size: u32,
+    colour: &'static str,
+    /// A `text-anchor`.
+    anchor: &'static str,
 }
 
-pub(super) const LABEL: TextStyle = TextStyle { size: 12, colour: FAINT, anchor: Anchor::Middle };
+const TITLE: TextStyle = TextStyle { size: 16, colour: TEXT, anchor: "start" };
+pub(super) const NAME: TextStyle = TextStyle { size: 12, ..TITLE };
+/// Below a horizontal axis, and beside a vertical one.
+const LABEL: TextStyle = TextStyle { size: 12, colour: FAINT, anchor: "middle" };
+const SIDE_LABEL: TextStyle = TextStyle { anchor: "end", ..LABEL };
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stroke {
@@ -33,7 +33,7 @@ pub(super) struct Stroke {
     pub(super) dash: &'static str,
 }
 
-pub(super) const GRID_LINE: Stroke = Stroke { colour: GRID, width: 1.0, dash: "" };
+const GRID_LINE: Stroke = Stroke { colour: GRID, width: 1.0, dash: "" };
 
 pub(super) struct Svg {
     width: f64,
@@ -46,7 +46,7 @@ impl Svg {
     pub(super) fn new(width: f64, height: f64, title: &str) -> Self {
         let mut svg = Self { width, height, body: String::new() };
         svg.rect((0.0, 0.0), (width, height), BACKGROUND);
-        svg.text((24.0, 32.0), TextStyle { size: 16, colour: TEXT, anchor: Anchor::Start }, title);
+        svg.text((24.0, 32.0), TITLE, title);
         svg
     }
 
@@ -70,18 +70,26 @@ impl Svg {
         self.styled_text(&format!("x=\"{x:.1}\" y=\"{y:.1}\""), style, text);
     }
 
-    /// The label of a vertical axis, which reads upwards.
-    pub(super) fn vertical_text(&mut self, (x, y): (f64, f64), text: &str) {
-        self.styled_text(&format!("transform=\"translate({x:.1} {y:.1}) rotate(-90)\""), LABEL, text);
+    /// The grid, ticks and label of a time axis below a plot, and the label of its vertical axis, which reads upwards.
+    pub(super) fn frame(&mut self, time: &Axis, (top, bottom): (f64, f64), [below, beside]: [&str; 2]) {
+        for tick in time.ticks() {
+            let x = time.position(tick);
+            self.line(&[(x, top), (x, bottom)], GRID_LINE);
+            self.text((x, bottom + 18.0), LABEL, &time_label(tick));
+        }
+        self.text((f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 38.0), LABEL, below);
+        let y = f64::midpoint(top, bottom);
+        self.styled_text(&format!("transform=\"translate(20 {y:.1}) rotate(-90)\""), LABEL, beside);
+    }
+
+    /// A horizontal grid line with its label.
+    pub(super) fn level(&mut self, y: f64, label: &str) {
+        self.line(&[(LEFT, y), (WIDTH - RIGHT, y)], GRID_LINE);
+        self.text((LEFT - 8.0, y + 4.0), SIDE_LABEL, label);
     }
 
     fn styled_text(&mut self, position: &str, style: TextStyle, text: &str) {
         let TextStyle { size, colour, anchor } = style;
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
         self.write(format_args!(
             "<text {position} font-size=\"{size}\" fill=\"{colour}\" text-anchor=\"{anchor}\">{}</text>\n",
             escaped(text)

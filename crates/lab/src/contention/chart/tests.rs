@@ -10,15 +10,14 @@ pub(crate) fn measured(scenario: LabScenario) -> ScenarioReport {
     let plan =
         LabPlan { seed: 1, size: LabSize::Small, scenarios: vec![scenario], limit: Duration::from_secs(1) };
     let measured = |(number, arm): (u64, LabArm)| {
+        let took = |contender: u32| Duration::from_micros(u64::from(contender + 1) * (number + 1) * 333);
         let attempt = |contender: u32| RequestAttempt {
-            contender,
             number: 1 + contender % 2,
             sent: Duration::from_millis(u64::from(contender) * number * 7),
-            took: Duration::from_micros(u64::from(contender + 1) * (number + 1) * 333),
-            outcome: RequestOutcome::Ok,
+            response: Some((took(contender), RequestOutcome::Ok)),
         };
         let attempts: Vec<_> = (0..20).map(attempt).collect();
-        let served = attempts.iter().map(|attempt| attempt.sent + attempt.took).collect();
+        let served = (0..20).map(|contender| attempt(contender).sent + took(contender)).collect();
         let elapsed = Duration::from_secs(2);
         let has_unseen_arrivals = matches!(scenario, LabScenario::RunLock | LabScenario::Fairness);
         let trace = LoadTrace {
@@ -53,7 +52,13 @@ fn every_chart_labels_its_axes_with_units_and_every_arm_once() {
     );
     for chart in &all {
         for arm in &scenario.arms {
-            assert_eq!(count(&chart.svg, &format!(">{}<", arm.name)), 1, "{}: {}", chart.name, arm.name);
+            assert_eq!(
+                count(&chart.svg, &format!(">{}<", arm.arm.name)),
+                1,
+                "{}: {}",
+                chart.name,
+                arm.arm.name
+            );
         }
         assert!(chart.svg.contains(" ms</text>") && chart.svg.contains(&chart.title), "{}", chart.name);
     }
@@ -105,7 +110,7 @@ fn a_latency_curve_ends_at_the_answered_share_and_the_legend_says_so() {
     (figures.requests, figures.unanswered) = (25, 5);
     let some = latency(&scenario);
     assert!((top_of_curve(&some) - 0.8).abs() < 0.001, "{some}");
-    assert!(some.contains(&format!(">{} (5 of 25 unanswered)<", scenario.arms[0].name)), "{some}");
+    assert!(some.contains(&format!(">{} (5 of 25 unanswered)<", scenario.arms[0].arm.name)), "{some}");
 }
 
 #[test]
@@ -115,7 +120,7 @@ fn every_arm_has_one_curve_with_a_stroke_of_its_own() {
         let arms: Vec<_> = scenario.arms.iter().collect();
         let strokes = strokes::strokes(&arms);
         for (number, stroke) in strokes.iter().enumerate() {
-            assert!(!strokes[..number].contains(stroke), "{}", arms[number].name);
+            assert!(!strokes[..number].contains(stroke), "{}", arms[number].arm.name);
         }
         for chart in &charts(&scenario)[1..] {
             // Once in the plot and once in the legend.

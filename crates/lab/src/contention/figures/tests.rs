@@ -4,8 +4,12 @@ fn ms(time: u64) -> Duration {
     Duration::from_millis(time)
 }
 
-fn attempt(contender: u32, number: u32, sent: u64, took: u64, outcome: RequestOutcome) -> RequestAttempt {
-    RequestAttempt { contender, number, sent: ms(sent), took: ms(took), outcome }
+fn attempt(number: u32, sent: u64, took: u64, outcome: RequestOutcome) -> RequestAttempt {
+    RequestAttempt { number, sent: ms(sent), response: Some((ms(took), outcome)) }
+}
+
+fn unanswered(sent: u64) -> RequestAttempt {
+    RequestAttempt { number: 1, sent: ms(sent), response: None }
 }
 
 fn close(one: f64, other: f64) -> bool {
@@ -46,16 +50,17 @@ fn every_request_is_counted_once_by_its_outcome() {
     let trace = LoadTrace {
         contenders: 3,
         attempts: vec![
-            attempt(0, 1, 0, 5, RequestOutcome::Ok),
-            attempt(1, 1, 0, 7, RequestOutcome::AtCapacity),
-            attempt(2, 1, 1, 9, RequestOutcome::Unavailable),
-            attempt(1, 2, 107, 4, RequestOutcome::Ok),
-            attempt(2, 2, 110, 90, RequestOutcome::Other),
+            attempt(1, 0, 5, RequestOutcome::Ok),
+            attempt(1, 0, 7, RequestOutcome::AtCapacity),
+            attempt(1, 1, 9, RequestOutcome::Unavailable),
+            attempt(2, 107, 4, RequestOutcome::Ok),
+            attempt(2, 110, 90, RequestOutcome::Other),
+            unanswered(107),
+            unanswered(199),
         ],
         served: vec![ms(5), ms(111)],
         elapsed: ms(200),
         is_cut: true,
-        unanswered: vec![ms(107), ms(199)],
         background: 3,
         commands: Some(25),
         ..LoadTrace::default()
@@ -75,7 +80,7 @@ fn every_request_is_counted_once_by_its_outcome() {
 fn all_served_is_the_time_of_the_last_success() {
     let trace = LoadTrace {
         contenders: 2,
-        attempts: vec![attempt(0, 1, 0, 5, RequestOutcome::Ok), attempt(1, 1, 0, 42, RequestOutcome::Ok)],
+        attempts: vec![attempt(1, 0, 5, RequestOutcome::Ok), attempt(1, 0, 42, RequestOutcome::Ok)],
         served: vec![ms(5), ms(42)],
         ..LoadTrace::default()
     };
@@ -88,7 +93,7 @@ fn all_served_is_the_time_of_the_last_success() {
 fn unseen_arrivals_give_no_wave_but_a_series_of_successes() {
     let trace = LoadTrace {
         contenders: 3,
-        attempts: vec![attempt(0, 1, 0, 5, RequestOutcome::Ok), attempt(1, 1, 0, 6, RequestOutcome::Ok)],
+        attempts: vec![attempt(1, 0, 5, RequestOutcome::Ok), attempt(1, 0, 6, RequestOutcome::Ok)],
         served: vec![ms(520), ms(7), ms(49)],
         has_unseen_arrivals: true,
         ..LoadTrace::default()

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::contention::plan::LabArm;
 use crate::contention::report::{ArmReport, ScenarioReport};
 
 /// One line per step, or one line per arm with every figure under its JSON name.
@@ -31,7 +32,8 @@ fn arms(scenario: &ScenarioReport) -> Vec<Vec<String>> {
         cells.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
     let row = |(arm, cells): (&ArmReport, &Vec<(String, String)>)| {
-        let own = [arm.name.clone(), arm.server.join(" "), arm.seed.to_string()];
+        let LabArm { name, server, seed, .. } = &arm.arm;
+        let own = [name.clone(), server.join(" "), seed.number().to_string()];
         let figures = names.iter().map(|name| value(cells, name));
         own.into_iter().chain(figures).chain([arm.notes.join("; ")]).collect()
     };

@@ -47,13 +47,12 @@ where
 /// Sends a request until it succeeds, fails permanently, or no delay is left.
 pub(super) async fn retry<T, F: Future<Output = Result<T>>>(
     recorder: &TraceRecorder,
-    contender: u32,
     mut delays: impl Iterator<Item = Duration>,
     mut request: impl FnMut() -> F,
 ) -> Option<T> {
     let mut number = 1;
     loop {
-        match recorder.attempt(contender, number, request()).await {
+        match recorder.attempt(number, request()).await {
             Ok(response) => return Some(response),
             Err(outcome) if outcome.is_retryable() => tokio::time::sleep(delays.next()?).await,
             Err(_) => return None,

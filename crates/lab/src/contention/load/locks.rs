@@ -35,7 +35,7 @@ impl LoadGenerator {
                 let delays = poll.iter().flat_map(|policy| policy.schedule(seed));
                 let wait_until = poll.is_none().then_some(until);
                 let acquire = || acquire(&client, contender, wait_until);
-                if let Some(grant) = retry(&recorder, contender, delays, acquire).await {
+                if let Some(grant) = retry(&recorder, delays, acquire).await {
                     recorder.served();
                     tokio::time::sleep(hold).await;
                     let release = ReleaseRequest { resource: grant.resource, token: grant.token };

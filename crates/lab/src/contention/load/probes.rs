@@ -42,10 +42,10 @@ impl LoadGenerator {
         }
         let recorder = TraceRecorder::default();
         let probing = async {
-            for contender in 0..probes {
+            for _ in 0..probes {
                 let input = json!({});
                 let request = client.start_run(WORKFLOW, &input, None);
-                if recorder.attempt(contender, 1, request).await.is_ok() {
+                if recorder.attempt(1, request).await.is_ok() {
                     recorder.served();
                 }
             }

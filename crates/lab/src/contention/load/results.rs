@@ -44,7 +44,7 @@ impl LoadGenerator {
             let job = jobs[contender as usize].clone();
             async move {
                 let result = CompleteRequest { fence: job.fence, output: json!(contender) };
-                let _recorded = recorder.attempt(contender, 1, client.complete(&job.job_id, &result)).await;
+                let _recorded = recorder.attempt(1, client.complete(&job.job_id, &result)).await;
             }
         };
         let (until, contenders) = (self.until(), u32::try_from(jobs.len()).unwrap_or(0));

@@ -43,7 +43,7 @@ impl LoadGenerator {
                 let delays = load.retry.iter().flat_map(|policy| policy.schedule(seed));
                 let delays = delays.take(load.tries_max.saturating_sub(1) as usize);
                 let start = || client.start_run(WORKFLOW, &input, Some(&key));
-                if retry(&recorder, contender, delays, start).await.is_some() {
+                if retry(&recorder, delays, start).await.is_some() {
                     recorder.served();
                 }
             }

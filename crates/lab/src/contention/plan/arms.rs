@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use interlock_model::retry::{RetryPolicy, Seed};
 
-use super::{LabArm, LabScenario, LabSize, ServerVariant, StartLoad, Workload};
+use super::{LabArm, LabScenario, LabSize, StartLoad, Workload};
 
 /// Delays between two tries of the admission lock.
 const ADMISSION_FIXED: RetryPolicy = RetryPolicy::Fixed { delay_ms: 10 };
@@ -33,9 +33,13 @@ pub(super) fn of(scenario: LabScenario, size: LabSize) -> Vec<LabArm> {
     }
 }
 
+/// The display name of a server and its flags.
+#[derive(Clone)]
+struct ServerVariant(String, Vec<String>);
+
 fn server(name: impl Into<String>, flags: &[(&str, &str)]) -> ServerVariant {
     let flags = flags.iter().flat_map(|(flag, value)| [format!("--{flag}"), (*value).to_owned()]);
-    ServerVariant { name: name.into(), flags: flags.collect() }
+    ServerVariant(name.into(), flags.collect())
 }
 
 /// The default: admission in one step of the store.
@@ -49,11 +53,17 @@ fn admission_lock(retry: RetryPolicy) -> ServerVariant {
     server(format!("lock {text}"), &[("admission-strategy", "lock"), ("admission-retry", &text)])
 }
 
-/// An arm that takes about `expected_ms`, and up to three times as long on a busy machine.
-fn arm(serving: ServerVariant, clients: &str, work: Workload, expected_ms: u64) -> LabArm {
+/// An arm that takes about `expected_ms`, and up to three times as long on a busy machine. The plan names it.
+fn arm(
+    ServerVariant(serving, server): ServerVariant,
+    clients: &str,
+    work: Workload,
+    expected_ms: u64,
+) -> LabArm {
     let expected = Duration::from_millis(expected_ms);
     let limit = (expected * 3).max(LIMIT_MIN);
-    LabArm { serving, clients: clients.to_owned(), work, seed: Seed::new(0), expected, limit }
+    let (name, clients, seed) = (String::new(), clients.to_owned(), Seed::new(0));
+    LabArm { name, server, serving, clients, work, seed, expected, limit }
 }
 
 fn admission(size: LabSize) -> Vec<LabArm> {
@@ -65,7 +75,7 @@ fn admission(size: LabSize) -> Vec<LabArm> {
     let mut arms = Vec::new();
     for &starts in bursts {
         for serving in [admission_lock(ADMISSION_FIXED), admission_lock(ADMISSION_JITTERED), one_step()] {
-            let is_locked = !serving.flags.is_empty();
+            let is_locked = !serving.1.is_empty();
             let (once_ms, again_ms) = if is_locked { (12, 15) } else { (3, 25) };
             for retry in [None, Some(CLIENT_FIXED), Some(CLIENT_JITTERED)] {
                 let (clients, tries_max, expected_ms) = match retry {
@@ -144,9 +154,9 @@ fn budget(size: LabSize) -> Vec<LabArm> {
     };
     let mut arms = Vec::new();
     for max_wait_ms in [100, 500, 2_000] {
-        let mut serving = admission_lock(ADMISSION_FIXED);
-        serving.name = format!("max wait {max_wait_ms} ms");
-        serving.flags.extend(["--admission-max-wait-ms".to_owned(), max_wait_ms.to_string()]);
+        let ServerVariant(_, mut flags) = admission_lock(ADMISSION_FIXED);
+        flags.extend(["--admission-max-wait-ms".to_owned(), max_wait_ms.to_string()]);
+        let serving = ServerVariant(format!("max wait {max_wait_ms} ms"), flags);
         for (tries_max, clients) in [(1, "1 try"), (2, "2 tries"), (4, "4 tries")] {
             let retry = (tries_max > 1).then_some(CLIENT_JITTERED);
             // The cap is never reached here: a refused start has waited too long for the lock.

@@ -107,7 +107,7 @@ impl ScenarioReport {
         let row = |(index, arm): (usize, &ArmReport)| {
             let cells = shown.iter().map(|(_, cells)| cells[index].clone().unwrap_or_else(|| "-".to_owned()));
             let notes = has_notes.then(|| arm.notes.join("; "));
-            [arm.name.clone()].into_iter().chain(cells).chain(notes).collect()
+            [arm.arm.name.clone()].into_iter().chain(cells).chain(notes).collect()
         };
         TextTable {
             titles: titles.chain(has_notes.then_some("NOTES")).collect(),

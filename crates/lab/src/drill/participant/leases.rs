@@ -5,7 +5,6 @@ use std::time::Duration;
 use interlock_api::client::Client;
 use interlock_api::jobs::{ClaimRequest, ClaimedJob, CompleteRequest, FailRequest, ProgressRequest};
 use interlock_api::locks::{AcquireRequest, LockGrant, ReleaseRequest, RenewRequest};
-use interlock_model::LockToken;
 use interlock_model::lock::LockMode;
 use interlock_model::time::millis;
 use serde_json::json;
@@ -13,8 +12,10 @@ use tokio::time::Instant;
 
 use super::call::{CallResult, with_retry};
 use crate::drill::ledger::DrillLedger;
-use crate::drill::plan::DrillOperation;
-use crate::drill::protocol::{DrillOutcome, Observation, ParticipantCommand, ParticipantSettings};
+use crate::drill::plan::{DrillActor, DrillOperation};
+use crate::drill::protocol::{
+    DrillOutcome, Observation, ParticipantAnswer, ParticipantCommand, ParticipantSettings,
+};
 
 /// How long an acquisition may wait. The drill itself ends earlier.
 const WAIT: Duration = Duration::from_mins(1);
@@ -34,18 +35,11 @@ impl<'a> ParticipantLeases<'a> {
         Self { client, settings, ledger, lock: None, job: None }
     }
 
-    pub(super) fn lock_token(&self) -> Option<LockToken> {
-        self.lock.as_ref().map(|(grant, _)| grant.token.clone())
-    }
-
-    pub(super) async fn perform(
-        &mut self,
-        operation: DrillOperation,
-        command: ParticipantCommand,
-    ) -> Observation {
-        let wait = if command == ParticipantCommand::Try { Duration::ZERO } else { WAIT };
+    pub(super) async fn perform(&mut self, command: ParticipantCommand) -> ParticipantAnswer {
+        let ParticipantCommand { actor, operation } = command;
+        let wait = if actor == DrillActor::ContenderEarly { Duration::ZERO } else { WAIT };
         let CallResult { outcome, detail } = if operation == DrillOperation::LockAcquire {
-            self.acquire_lock(command, wait).await
+            self.acquire_lock(actor, wait).await
         } else if operation == DrillOperation::JobClaim {
             self.claim_job(wait).await
         } else {
@@ -54,13 +48,17 @@ impl<'a> ParticipantLeases<'a> {
         let lock = self.lock.as_ref().map(|(grant, requested_at)| (grant.fence, requested_at));
         let job = self.job.as_ref().map(|(job, requested_at)| (job.fence, requested_at));
         let lease = if operation.is_of_job() { job } else { lock };
+        let fence = lease.map(|(fence, _)| fence);
         let lease_age_ms = lease.map_or(0, |(_, requested_at)| millis(requested_at.elapsed()));
-        Observation { operation, fence: lease.map(|(fence, _)| fence), outcome, detail, lease_age_ms }
+        ParticipantAnswer {
+            observation: Observation { operation, fence, outcome, detail, lease_age_ms },
+            token: self.lock.as_ref().map(|(grant, _)| grant.token.clone()),
+        }
     }
 
-    async fn acquire_lock(&mut self, command: ParticipantCommand, wait: Duration) -> CallResult {
-        // One id per command, so that a repeated call gets the same grant.
-        let request_id = format!("{}-{command:?}", self.settings.worker);
+    async fn acquire_lock(&mut self, actor: DrillActor, wait: Duration) -> CallResult {
+        // One id per phase, so that a repeated call gets the same grant.
+        let request_id = format!("{}-{actor:?}", self.settings.worker);
         let request = AcquireRequest {
             resource: self.settings.resource.clone(),
             owner: self.settings.worker.as_str().parse().expect("a worker id is a valid owner"),
@@ -113,7 +111,7 @@ impl<'a> ParticipantLeases<'a> {
                 let request = ReleaseRequest { resource, token };
                 CallResult::of(&with_retry(|| client.release_lock(&request)).await)
             }
-            DrillOperation::LedgerWrite => self.write_ledger(lock.fence).await,
+            DrillOperation::LedgerWrite => self.write_ledger(lock.fence),
             DrillOperation::JobHeartbeat => {
                 let extended = with_retry(|| client.heartbeat(&job.job_id, fence)).await;
                 if extended.is_ok() {
@@ -141,10 +139,8 @@ impl<'a> ParticipantLeases<'a> {
         }
     }
 
-    async fn write_ledger(&self, fence: u64) -> CallResult {
-        let (ledger, by) = (self.ledger.clone(), self.settings.role.to_string());
-        let written = tokio::task::spawn_blocking(move || ledger.write(&by, fence)).await;
-        match written.map_err(std::io::Error::other).flatten() {
+    fn write_ledger(&self, fence: u64) -> CallResult {
+        match self.ledger.write(&self.settings.role.to_string(), fence) {
             Ok(true) => CallResult::new(DrillOutcome::Accepted, "written"),
             Ok(false) => CallResult::new(DrillOutcome::Stale, "refused by the file"),
             Err(error) => CallResult::new(DrillOutcome::Unknown, error.to_string()),

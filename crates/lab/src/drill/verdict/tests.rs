@@ -1,4 +1,5 @@
 use super::*;
+use crate::drill::plan::DrillCheck;
 
 const TTL: Duration = Duration::from_secs(1);
 const TTL_MS: u64 = 1_000;
@@ -9,7 +10,7 @@ type PlannedObservations = Vec<(DrillActor, Observation)>;
 
 /// Observations that match the plan.
 fn as_planned() -> PlannedObservations {
-    let observed = |&(actor, operation, expected): &(DrillActor, DrillOperation, ExpectedOutcome)| {
+    let observed = |&(actor, operation, expected): &DrillCheck| {
         let fence = match actor {
             DrillActor::HolderLive | DrillActor::HolderLate => Some(HOLDER_FENCE),
             DrillActor::Contender => Some(CONTENDER_FENCE),
@@ -42,9 +43,7 @@ fn verdict(observed: &PlannedObservations) -> (DrillVerdict, Vec<(DrillActor, Dr
 #[test]
 fn no_check_is_in_the_plan_twice() {
     for (index, (actor, operation, _)) in CHECKS.iter().enumerate() {
-        let is_same = |(other, also, _): &(DrillActor, DrillOperation, ExpectedOutcome)| {
-            (other, also) == (actor, operation)
-        };
+        let is_same = |(other, also, _): &DrillCheck| (other, also) == (actor, operation);
         assert!(!CHECKS[..index].iter().any(is_same), "{actor}: {operation}");
     }
 }

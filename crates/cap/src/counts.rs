@@ -1,25 +1,25 @@
-//! What the edge has done, in numbers.
+//! What this process has done for NATS workers, in numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counted since the process began.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct NatsCounts {
     /// Jobs pushed to workers.
     pub jobs_pushed: Count,
-    /// Jobs given back because they could not be pushed.
-    pub jobs_given_back: Count,
-    /// Jobs taken from workers that fell silent.
+    /// Jobs released because they could not be pushed.
+    pub jobs_released: Count,
+    /// Jobs taken from silent or restarted workers.
     pub jobs_abandoned: Count,
     /// Results that the store has.
     pub results_recorded: Count,
-    /// Results that the store or the lease's holder ruled out: stale, unknown, of another worker.
+    /// Results that were rejected: stale, about an unknown job, or from a worker that does not hold the job.
     pub results_refused: Count,
-    /// Deliveries of results that were put off.
-    pub results_put_off: Count,
+    /// Deliveries of results that were deferred.
+    pub results_deferred: Count,
     /// Results that became dead letters.
     pub results_buried: Count,
-    /// Packets that could not be read, or were none of ours.
+    /// Packets that could not be read or were not acceptable.
     pub packets_dropped: Count,
 }
 

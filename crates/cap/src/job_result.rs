@@ -1,0 +1,199 @@
+//! One result: what it says, and whether it counts.
+
+use std::time::Duration;
+
+use interlock_control::results::{Delivered, Delivery};
+use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::job::{EndCause, JobOutcome};
+use serde_json::Value;
+
+use crate::edge::Shared;
+use crate::lease_check::{NamedJob, Rejection};
+use crate::wire::{self, JobResult, JobStatus, Payload};
+
+/// The deepest output, in levels of arrays and objects, as over HTTP.
+const NESTING_MAX: usize = 64;
+
+/// The longest error of a worker, in characters.
+const ERROR_MAX: usize = 4_096;
+
+/// How a result ends its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The output is at the result's pointer.
+    Succeeded,
+    Failed {
+        retryable: bool,
+    },
+}
+
+/// Which delivery of a result this is, and how long ago the first was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) attempt: u32,
+    pub(crate) waited: Duration,
+}
+
+/// Puts a result into the store, if it counts. NATS must not be acknowledged before this has returned.
+pub(crate) async fn record(shared: &Shared, result: &JobResult, arrival: Arrival) -> Result<(), Rejection> {
+    let Some(ending) = ending(result.status()) else {
+        // The job continues.
+        return Err(Rejection::Recorded);
+    };
+    let job = NamedJob::find(shared, &result.job_id).await?;
+    let cause = match ending {
+        Ending::Succeeded => EndCause::Completed,
+        Ending::Failed { .. } => EndCause::Failed,
+    };
+    if job.was_ended_by(&result.worker_id, cause) {
+        return Err(Rejection::Recorded);
+    }
+    let fence = job.fence_of(&result.worker_id, result.dispatch.as_ref())?;
+    let outcome = match ending {
+        Ending::Succeeded => JobOutcome::Completed { output: output(shared, &result.result_ptr).await? },
+        Ending::Failed { retryable } => JobOutcome::Failed { error: error_of(result), retryable },
+    };
+    let Arrival { attempt, waited } = arrival;
+    let delivery = Delivery { tenant: job.tenant, job: job.id, fence, outcome, attempt, waited };
+    match shared.control.results.deliver(&delivery).await? {
+        Delivered::Recorded | Delivered::AlreadyRecorded => Ok(()),
+        Delivered::Busy => Err(Rejection::Busy(delivery.job)),
+    }
+}
+
+/// Makes the result a dead letter and ends its job, after the last delivery. Must be retried after an error.
+pub(crate) async fn bury(
+    shared: &Shared,
+    result: &JobResult,
+    deliveries: u32,
+    reason: &str,
+) -> Result<(), Rejection> {
+    let job = NamedJob::find(shared, &result.job_id).await?;
+    let letter = DeadLetter {
+        job: job.id.clone(),
+        topic: Some(job.view.job.new.topic.clone()),
+        code: LetterCode::ResultUnhandled,
+        reason: format!("the result of worker {} could not be handled", result.worker_id),
+        attempts: deliveries,
+        last_error: Some(reason.to_owned()),
+        buried_at: shared.control.process.now(),
+        // It stays where the worker has put it.
+        result: None,
+    };
+    shared.control.dead_letters.add(&job.tenant, &letter).await?;
+    shared.counts.results_buried.up();
+    let NamedJob { tenant, id, .. } = &job;
+    tracing::warn!(%tenant, run = %id.run, job = %id, deliveries, reason, "a result became a dead letter");
+    // If the job has ended meanwhile, the dead letter is all that is left to do.
+    let Ok(fence) = job.fence_of(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
+    let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
+    let failed = JobOutcome::Failed { error, retryable: true };
+    match shared.control.results.report(tenant, id, fence, failed).await.map_err(Rejection::from) {
+        Ok(_) | Err(Rejection::Refused(_)) => Ok(()),
+        Err(unknown) => Err(unknown),
+    }
+}
+
+/// The result in a packet.
+pub(crate) fn read(payload: &[u8]) -> Result<JobResult, Rejection> {
+    let received = wire::read(payload)?;
+    let Payload::JobResult(result) = received.payload else {
+        return Err(Rejection::Unreadable("the packet is not a result".to_owned()));
+    };
+    wire::same_name(&received.sender, &result.worker_id)?;
+    Ok(result)
+}
+
+/// How a result with this status ends its job; none if it does not.
+pub(crate) fn ending(status: JobStatus) -> Option<Ending> {
+    match status {
+        JobStatus::Succeeded => Some(Ending::Succeeded),
+        JobStatus::Failed | JobStatus::Timeout | JobStatus::FailedRetryable => {
+            Some(Ending::Failed { retryable: true })
+        }
+        JobStatus::FailedFatal | JobStatus::Denied | JobStatus::Cancelled => {
+            Some(Ending::Failed { retryable: false })
+        }
+        JobStatus::Unspecified
+        | JobStatus::Pending
+        | JobStatus::Scheduled
+        | JobStatus::Dispatched
+        | JobStatus::Running => None,
+    }
+}
+
+fn error_of(result: &JobResult) -> String {
+    let parts = [result.error_code.as_str(), result.error_message.as_str()];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() {
+        return format!("the worker gave no reason ({})", result.status().as_str_name());
+    }
+    wire::shortened(&parts.join(": "), ERROR_MAX)
+}
+
+/// The output at the pointer. Whatever is wrong with it, the worker may still correct it.
+async fn output(shared: &Shared, pointer: &str) -> Result<Value, Rejection> {
+    if pointer.is_empty() {
+        return Ok(Value::Null);
+    }
+    let found = shared.mailbox.result(pointer).await;
+    let found = found.map_err(|error| Rejection::NotNow(error.to_string()))?;
+    let shown = wire::shortened(pointer, 256);
+    let bytes = found.ok_or_else(|| Rejection::NotNow(format!("there is nothing at {shown}")))?;
+    let output: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| Rejection::NotNow(format!("what is at {shown} is not JSON: {error}")))?;
+    if levels(&output) > NESTING_MAX {
+        let reason = format!("what is at {shown} is nested more than {NESTING_MAX} levels deep");
+        return Err(Rejection::NotNow(reason));
+    }
+    Ok(output)
+}
+
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(status: JobStatus, message: &str) -> JobResult {
+        JobResult { status: status.into(), error_message: message.to_owned(), ..JobResult::default() }
+    }
+
+    #[test]
+    fn every_status_ends_the_job_or_does_not() {
+        for status in [JobStatus::Failed, JobStatus::Timeout, JobStatus::FailedRetryable] {
+            assert_eq!(ending(status), Some(Ending::Failed { retryable: true }), "{status:?}");
+        }
+        for status in [JobStatus::FailedFatal, JobStatus::Denied, JobStatus::Cancelled] {
+            assert_eq!(ending(status), Some(Ending::Failed { retryable: false }), "{status:?}");
+        }
+        assert_eq!(ending(JobStatus::Succeeded), Some(Ending::Succeeded));
+        for status in [JobStatus::Unspecified, JobStatus::Pending, JobStatus::Running, JobStatus::Dispatched]
+        {
+            assert_eq!(ending(status), None, "{status:?}");
+        }
+        assert_eq!(ending(JobResult { status: 99, ..JobResult::default() }.status()), None);
+    }
+
+    #[test]
+    fn a_failure_without_a_reason_says_so() {
+        assert_eq!(
+            error_of(&result(JobStatus::Timeout, "")),
+            "the worker gave no reason (JOB_STATUS_TIMEOUT)"
+        );
+        assert_eq!(error_of(&result(JobStatus::Failed, "boom")), "boom");
+        assert_eq!(error_of(&result(JobStatus::Failed, &"x".repeat(9_000))).len(), ERROR_MAX);
+    }
+
+    #[test]
+    fn levels_are_counted() {
+        assert_eq!(levels(&serde_json::json!({"a": [1, {"b": []}]})), 4);
+        assert_eq!(levels(&Value::Null), 0);
+    }
+}
