@@ -21,7 +21,7 @@ const READER_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn writer(file: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    // Nobody else writes. If somebody does, that is worth an error at once.
+    // This is the only writer. If another process writes, fail at once.
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", synchronous.pragma())?;

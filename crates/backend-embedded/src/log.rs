@@ -29,7 +29,7 @@ impl Log {
     /// If the log is too long, waits for the reads of this moment, holds off new ones, and empties it.
     pub(crate) fn keep_short(&self, connection: &Connection) -> rusqlite::Result<()> {
         if pages(connection, "PRAGMA wal_checkpoint(NOOP)")? > self.pages_max {
-            let _nobody_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);
+            let _no_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);
             pages(connection, "PRAGMA wal_checkpoint(TRUNCATE)")?;
         }
         Ok(())

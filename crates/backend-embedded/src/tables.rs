@@ -34,7 +34,7 @@ pub struct EmbeddedTables {
     readers: mpsc::Sender<readers::Message>,
     cache: Arc<RowCache>,
     clock: Arc<dyn Clock>,
-    /// Last, because the threads end only when the queues above are gone.
+    /// Last, because the threads end only after the queues above are dropped.
     ending: Ending,
 }
 

@@ -59,7 +59,7 @@ impl Probe for RedisStore {
         probed
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
+    async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         if invariant == Invariant::MemoryPolicy {
             return self.keep_all(subject).await;
         }

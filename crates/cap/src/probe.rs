@@ -91,7 +91,7 @@ impl Probe for StreamProbe {
         }
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
+    async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         if invariant == Invariant::ConsumerGone && subject == self.consumer_name() {
             return Ok(self.make_consumer().await);
         }

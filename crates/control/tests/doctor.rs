@@ -215,7 +215,7 @@ impl Probe for Beneath {
         ]
     }
 
-    async fn mend(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
+    async fn repair(&self, invariant: Invariant, subject: &str) -> Result<RepairOutcome, StoreError> {
         let is_own = invariant == Invariant::ConsumerGone && subject == "results";
         Ok(if is_own { RepairOutcome::Repaired } else { RepairOutcome::NothingToDo })
     }

@@ -54,7 +54,7 @@ async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_
     assert_eq!((lock.view.holders[0].owner.as_str(), lock.line.len()), ("ann", 0));
     let released =
         store.call(ReleaseLock { lock: door.clone(), token: "call-of-ann".parse().unwrap() }).await.unwrap();
-    assert_eq!(released.next, None, "nobody is waited for");
+    assert_eq!(released.next, None, "waiters of former processes are dropped");
 }
 
 #[tokio::test]

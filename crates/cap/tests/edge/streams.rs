@@ -171,14 +171,14 @@ async fn a_missing_consumer_is_found_and_repaired(release: NatsRelease) {
         };
         assert_eq!((finding.invariant, finding.subject.as_str()), (gone, RESULTS_CONSUMER));
         assert!(finding.is_repairable && *invariant == lag, "{finding:?}");
-        assert_eq!(probe.mend(gone, "another").await, Ok(RepairOutcome::NothingToDo));
-        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
+        assert_eq!(probe.repair(gone, "another").await, Ok(RepairOutcome::NothingToDo));
+        assert_eq!(probe.repair(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
         assert_eq!(probe.probe().await, [Probed::Sound(gone), Probed::Sound(lag)]);
-        assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::NothingToDo));
+        assert_eq!(probe.repair(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::NothingToDo));
         let context = fixture.context().await;
         context.delete_consumer_from_stream(RESULTS_CONSUMER, SYSTEM_STREAM).await.unwrap();
     }
-    assert_eq!(probe.mend(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
+    assert_eq!(probe.repair(gone, RESULTS_CONSUMER).await, Ok(RepairOutcome::Repaired));
     publish_results(&fixture.context().await, 5_001).await;
     let probed = probe.probe().await;
     let [Probed::Sound(_), Probed::Found(finding)] = probed.as_slice() else { panic!("{probed:?}") };

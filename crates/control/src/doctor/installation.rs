@@ -100,7 +100,7 @@ pub(super) async fn repair(
         return workers::end(doctor, subject).await;
     }
     for probe in &doctor.probes {
-        let repaired = probe.mend(invariant, subject).await?;
+        let repaired = probe.repair(invariant, subject).await?;
         if repaired != RepairOutcome::NothingToDo {
             return Ok(repaired);
         }
