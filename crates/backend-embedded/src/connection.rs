@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::Synchronous;
-
 /// Pages of the log before the writer moves them into the file: 16 MiB. Fewer and longer stalls than the default,
 /// but the log stays small enough for readers to look things up in.
 pub(crate) const CHECKPOINT_PAGES: u32 = 4000;
@@ -18,13 +16,14 @@ const READER_CACHE: i32 = -4_000;
 /// A reader waits only while another connection recovers the log.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) fn writer(file: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
+pub(crate) fn writer(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    // Nobody else writes. If somebody does, that is worth an error at once.
+    // This is the only writer. If another process writes, fail at once.
     connection.busy_timeout(Duration::ZERO)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", synchronous.pragma())?;
+    // An answer outlives the loss of power. Under group commit this is nearly free.
+    connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     connection.pragma_update(None, "cache_size", WRITER_CACHE)?;

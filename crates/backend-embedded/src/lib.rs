@@ -12,7 +12,6 @@ mod log;
 mod readers;
 mod row_cache;
 mod schema;
-mod settings;
 mod statements;
 mod tables;
 mod threads;
@@ -20,5 +19,4 @@ mod write_request;
 mod writer;
 
 pub use error::OpenError;
-pub use settings::{Settings, Synchronous};
 pub use tables::{EmbeddedStore, EmbeddedTables, open};

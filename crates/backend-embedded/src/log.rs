@@ -29,7 +29,7 @@ impl Log {
     /// If the log is too long, waits for the reads of this moment, holds off new ones, and empties it.
     pub(crate) fn keep_short(&self, connection: &Connection) -> rusqlite::Result<()> {
         if pages(connection, "PRAGMA wal_checkpoint(NOOP)")? > self.pages_max {
-            let _nobody_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);
+            let _no_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);
             pages(connection, "PRAGMA wal_checkpoint(TRUNCATE)")?;
         }
         Ok(())
@@ -49,13 +49,13 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::{Synchronous, connection};
+    use crate::connection;
 
     #[test]
     fn the_log_is_emptied_as_soon_as_the_reads_of_the_moment_have_ended() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("log.db");
-        let writer = connection::writer(&file, Synchronous::Normal).unwrap();
+        let writer = connection::writer(&file).unwrap();
         writer.execute_batch("CREATE TABLE numbers (number INTEGER)").unwrap();
         let log = Log { pages_max: 10, ..Log::default() };
         let (holds, held) = mpsc::channel();
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_short_log_is_left_to_the_commits() {
         let folder = tempfile::tempdir().unwrap();
-        let writer = connection::writer(&folder.path().join("log.db"), Synchronous::Normal).unwrap();
+        let writer = connection::writer(&folder.path().join("log.db")).unwrap();
         writer.execute_batch("CREATE TABLE numbers (number INTEGER)").unwrap();
         let log = Log::default();
         let reading = log.reading();

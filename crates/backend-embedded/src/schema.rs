@@ -10,10 +10,79 @@ use crate::{OpenError, connection};
 const APPLICATION_ID: i32 = 0x494c_434b;
 
 /// One step from a version of the format to the next. Once released, a step never changes: files that took it exist.
-type Migration = fn(&Transaction<'_>) -> rusqlite::Result<()>;
+struct Migration {
+    /// Their names are written out, because the list of tables in the code keeps growing.
+    tables: &'static [&'static str],
+    /// What becomes of rows that exist.
+    update: &'static str,
+}
 
-const MIGRATIONS: &[Migration] =
-    &[create_tables, add_registry, add_locks, add_documents, add_put_off, count_letters, add_holds];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        tables: &[
+            "tenants",
+            "system",
+            "workflow_heads",
+            "workflow_listing",
+            "workflow_versions",
+            "idempotency_keys",
+            "starts",
+            "heads",
+            "steps",
+            "deleted_runs",
+            "active",
+            "ready",
+            "inbox",
+            "run_leases",
+            "timers",
+            "timeline",
+            "jobs",
+            "job_listing",
+            "queue",
+            "job_leases",
+            "job_expiries",
+            "approvals",
+            "open_approvals",
+            "dead_letters",
+            "workers",
+            "api_keys",
+        ],
+        update: "",
+    },
+    // A dead letter now has its kind, and how often its job was tried.
+    Migration {
+        tables: &["registry"],
+        update: "UPDATE dead_letters SET value = json_object(
+            'job', value ->> 'job', 'code', 'worker_lost', 'reason', value ->> 'reason',
+            'attempts', CAST(substr(value ->> 'job', instr(value ->> 'job', '@') + 1) AS INTEGER),
+            'buried_at', value -> 'at')",
+    },
+    Migration {
+        tables: &["locks", "lock_line", "lock_history", "lock_listing", "lock_sweeps", "lock_tallies"],
+        update: "",
+    },
+    Migration { tables: &["documents", "figures"], update: "" },
+    Migration { tables: &["put_off", "put_off_due"], update: "" },
+    // A tenant counts its dead letters. '0' is the character after '/'.
+    Migration {
+        tables: &[],
+        update: "UPDATE tenants SET value = json_set(value, '$.dead_letters', (
+            SELECT count(*) FROM dead_letters
+            WHERE dead_letters.key >= tenants.key || '/' AND dead_letters.key < tenants.key || '0'))",
+    },
+    Migration { tables: &["held", "held_due", "throttles"], update: "" },
+];
+
+impl Migration {
+    fn apply(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        for table in self.tables {
+            transaction.execute_batch(&format!(
+                "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
+            ))?;
+        }
+        transaction.execute_batch(self.update)
+    }
+}
 
 /// The version that the last migration leads to.
 pub(crate) fn latest() -> u32 {
@@ -40,17 +109,17 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let done: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > done) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        migration(&transaction)?;
+        migration.apply(&transaction)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", version)?;
         transaction.commit()?;
-        tracing::info!(version, "the database has a new format");
+        tracing::info!(version, "database migrated");
     }
     Ok(())
 }
 
-/// No other process is running, so no instance holds a run, and nothing waits for a lock. The fences keep growing: a
-/// former holder is still refused.
+/// No other process is running, so no instance holds a run, and nothing waits for a lock. The fences keep growing: the
+/// store still rejects a former holder.
 pub(crate) fn end_former_processes(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute("DELETE FROM run_leases", [])?;
     // The next verb on the lock removes waiters that are offline.
@@ -89,88 +158,6 @@ fn look(file: &Path) -> rusqlite::Result<Found> {
     })
 }
 
-/// Version 1. The names are written out, because the list of tables in the code goes on growing.
-fn create_tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    const TABLES: [&str; 26] = [
-        "tenants",
-        "system",
-        "workflow_heads",
-        "workflow_listing",
-        "workflow_versions",
-        "idempotency_keys",
-        "starts",
-        "heads",
-        "steps",
-        "deleted_runs",
-        "active",
-        "ready",
-        "inbox",
-        "run_leases",
-        "timers",
-        "timeline",
-        "jobs",
-        "job_listing",
-        "queue",
-        "job_leases",
-        "job_expiries",
-        "approvals",
-        "open_approvals",
-        "dead_letters",
-        "workers",
-        "api_keys",
-    ];
-    TABLES.iter().try_for_each(|table| create_table(transaction, table))
-}
-
-/// Version 2. A dead letter now tells what kind it is and how often its job was tried.
-fn add_registry(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    create_table(transaction, "registry")?;
-    transaction.execute_batch(
-        "UPDATE dead_letters SET value = json_object(
-            'job', value ->> 'job', 'code', 'worker_lost', 'reason', value ->> 'reason',
-            'attempts', CAST(substr(value ->> 'job', instr(value ->> 'job', '@') + 1) AS INTEGER),
-            'buried_at', value -> 'at')",
-    )
-}
-
-/// Version 3.
-fn add_locks(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    const TABLES: [&str; 6] =
-        ["locks", "lock_line", "lock_history", "lock_listing", "lock_sweeps", "lock_tallies"];
-    TABLES.iter().try_for_each(|table| create_table(transaction, table))
-}
-
-/// Version 4.
-fn add_documents(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    ["documents", "figures"].iter().try_for_each(|table| create_table(transaction, table))
-}
-
-/// Version 5.
-fn add_put_off(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    ["put_off", "put_off_due"].iter().try_for_each(|table| create_table(transaction, table))
-}
-
-/// Version 6. A tenant counts its dead letters.
-fn count_letters(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    // '0' is the character after '/'.
-    transaction.execute_batch(
-        "UPDATE tenants SET value = json_set(value, '$.dead_letters', (
-            SELECT count(*) FROM dead_letters
-            WHERE dead_letters.key >= tenants.key || '/' AND dead_letters.key < tenants.key || '0'))",
-    )
-}
-
-/// Version 7.
-fn add_holds(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    ["held", "held_due", "throttles"].iter().try_for_each(|table| create_table(transaction, table))
-}
-
-fn create_table(transaction: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
-    transaction.execute_batch(&format!(
-        "CREATE TABLE {table} (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use interlock_backend::local::Table;
@@ -192,12 +179,12 @@ mod tests {
     fn a_dead_letter_of_version_one_is_read_as_one_of_today() {
         let mut connection = Connection::open_in_memory().unwrap();
         let transaction = connection.transaction().unwrap();
-        create_tables(&transaction).unwrap();
+        MIGRATIONS[0].apply(&transaction).unwrap();
         let job = "01920000-0000-7000-8000-000000000000:work@10";
         let letter =
             format!(r#"{{"job":"{job}","reason":"10 dispatches lost their worker","at":1794700800000}}"#);
         transaction.execute("INSERT INTO dead_letters VALUES ('acme/j', ?1)", [letter]).unwrap();
-        add_registry(&transaction).unwrap();
+        MIGRATIONS[1].apply(&transaction).unwrap();
         let value: String =
             transaction.query_row("SELECT value FROM dead_letters", [], |row| row.get(0)).unwrap();
         let letter: interlock_model::dead_letter::DeadLetter = serde_json::from_str(&value).unwrap();
@@ -209,7 +196,7 @@ mod tests {
     fn dead_letters_of_an_older_file_are_counted() {
         let mut connection = Connection::open_in_memory().unwrap();
         let transaction = connection.transaction().unwrap();
-        create_tables(&transaction).unwrap();
+        MIGRATIONS[0].apply(&transaction).unwrap();
         let tenant = serde_json::to_string(&interlock_model::tenant::Tenant::default()).unwrap();
         for id in ["acme", "acme-2", "none"] {
             transaction.execute("INSERT INTO tenants VALUES (?1, ?2)", [id, &tenant]).unwrap();
@@ -217,7 +204,7 @@ mod tests {
         for key in ["acme/a", "acme/b", "acme-2/a"] {
             transaction.execute("INSERT INTO dead_letters VALUES (?1, '{}')", [key]).unwrap();
         }
-        count_letters(&transaction).unwrap();
+        MIGRATIONS[5].apply(&transaction).unwrap();
         let read = |id: &str| {
             let row = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
             let value = transaction.query_row("SELECT value FROM tenants WHERE key = ?1", [id], row).unwrap();

@@ -14,17 +14,22 @@ use crate::folder::Folder;
 use crate::log::Log;
 use crate::readers::{self, Reader};
 use crate::row_cache::RowCache;
-use crate::threads::{Ended, Ending, start};
+use crate::threads::{Ended, start};
 use crate::write_request::Typed;
 use crate::writer::{self, Writer};
-use crate::{OpenError, Settings, connection, schema};
+use crate::{OpenError, connection, schema};
+
+/// Threads that read.
+const READERS: usize = 2;
+/// The most requests that wait for the writer, and the most that wait for a reader. More wait for room.
+const QUEUE_MAX: usize = 1_024;
 
 /// A store in one file.
 pub type EmbeddedStore = LocalStore<EmbeddedTables>;
 
 /// Opens the store in `folder`, which it creates if it is missing. Blocks while it reads.
-pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<EmbeddedStore, OpenError> {
-    EmbeddedTables::open(folder, clock, settings).map(LocalStore::new)
+pub fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<EmbeddedStore, OpenError> {
+    EmbeddedTables::open(folder, clock).map(LocalStore::new)
 }
 
 /// Ordered tables in one file. Dropping them closes the file after what is queued.
@@ -34,61 +39,56 @@ pub struct EmbeddedTables {
     readers: mpsc::Sender<readers::Message>,
     cache: Arc<RowCache>,
     clock: Arc<dyn Clock>,
-    /// Last, because the threads end only when the queues above are gone.
-    ending: Ending,
+    /// Last, because the threads end only after the queues above are dropped.
+    ended: Ended,
 }
 
 impl EmbeddedTables {
-    pub fn open(folder: &Path, clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
+    pub fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let folder = Folder::claim(folder)?;
         let file = folder.database();
         schema::check(&file)?;
         let refused = |action| schema::refused(&file, action);
-        let mut connection =
-            connection::writer(&file, settings.synchronous).map_err(refused("open the database"))?;
+        let mut connection = connection::writer(&file).map_err(refused("open the database"))?;
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
         schema::end_former_processes(&connection)
             .map_err(refused("end the run leases of former processes"))?;
         let cache = Arc::new(RowCache::load(&connection).map_err(refused("load rows into memory"))?);
 
         let log = Arc::new(Log::default());
-        let (readers, queue) = mpsc::channel(settings.queue_max.max(1));
+        let (readers, queue) = mpsc::channel(QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
-        let (reading, readers_ended) = Ended::channel();
-        for _ in 0..settings.readers.max(1) {
+        let mut reader_threads = Vec::new();
+        for _ in 0..READERS {
             let connection = connection::reader(&file).map_err(refused("open the database to read"))?;
             let (clock, log, queue) = (Arc::clone(&clock), Arc::clone(&log), Arc::clone(&queue));
-            let running = reading.clone();
             let work = move || {
                 Reader::new(&connection, &*clock, &log).serve(&queue);
-                drop(connection);
-                drop(running);
             };
-            start("interlock-reader", work)?;
+            reader_threads.push(start("interlock-reader", work)?);
         }
-        drop(reading);
-        let (writer, queue) = mpsc::channel(settings.queue_max.max(1));
+        let (writer, queue) = mpsc::channel(QUEUE_MAX);
         let (writing, ended) = Ended::channel();
         let work = {
             let (cache, clock) = (Arc::clone(&cache), Arc::clone(&clock));
             move || {
-                Writer::new(&connection, &cache, &*clock).serve(queue, settings.batch_max.max(1), &log);
+                Writer::new(&connection, &cache, &*clock).serve(queue, &log);
                 // A snapshot that is still read from would keep the log from being emptied.
-                readers_ended.wait();
+                reader_threads.into_iter().for_each(|reader| drop(reader.join()));
                 close(connection);
                 drop(folder);
                 drop(writing);
             }
         };
         start("interlock-writer", work)?;
-        Ok(Self { writer, readers, cache, clock, ending: Ending::of(ended) })
+        Ok(Self { writer, readers, cache, clock, ended })
     }
 
     /// Answers what is queued, refuses later requests, and returns when the file is closed and the folder is free.
     pub async fn close(&self) {
         let _ = self.writer.send(writer::Message::Close).await;
         let _ = self.readers.send(readers::Message::Close).await;
-        let ended = self.ending.ended();
+        let ended = self.ended.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || ended.wait()).await {
             tracing::warn!(%error, "could not wait for the store to close");
         }

@@ -14,6 +14,9 @@ use crate::row_cache::{RowCache, Write};
 use crate::statements::Statements;
 use crate::write_request::{Failure, WriteRequest};
 
+/// The most decisions in one transaction.
+const BATCH_MAX: usize = 256;
+
 pub(crate) enum Message {
     Decide(Box<dyn WriteRequest>),
     /// Serve what is queued, and nothing after it.
@@ -33,9 +36,9 @@ impl<'c> Writer<'c> {
     }
 
     /// Serves until the queue is closed. It does not wait for more requests: a single one is a batch.
-    pub(crate) fn serve(&self, mut queue: mpsc::Receiver<Message>, batch_max: usize, log: &Log) {
-        let mut messages = Vec::with_capacity(batch_max);
-        while queue.blocking_recv_many(&mut messages, batch_max) > 0 {
+    pub(crate) fn serve(&self, mut queue: mpsc::Receiver<Message>, log: &Log) {
+        let mut messages = Vec::with_capacity(BATCH_MAX);
+        while queue.blocking_recv_many(&mut messages, BATCH_MAX) > 0 {
             let mut requests = Vec::with_capacity(messages.len());
             for message in messages.drain(..) {
                 match message {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use interlock_backend::conformance::inspection::LocalRows;
 use interlock_backend::conformance::{OnManualClock, versus_memory};
-use interlock_backend_embedded::{Settings, open};
+use interlock_backend_embedded::open;
 use interlock_model::Clock;
 
 interlock_backend::conformance_suite!(OnManualClock::new(in_temporary_folder()));
 
 fn in_temporary_folder() -> impl Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    move |clock| Arc::new(open(folder.path(), clock, Settings::default()).expect("the folder is free"))
+    move |clock| Arc::new(open(folder.path(), clock).expect("the folder is free"))
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use interlock_backend::inspection::{KEYS_JUDGED_FOR, LETTERS_TOLD_FROM};
+use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::verbs::{Inspect, Repair};
 use interlock_backend::{Page, PageRequest, StoreError, Verb};
 use interlock_model::TenantId;
@@ -73,7 +73,7 @@ impl RedisStore {
         let call = if theme == Theme::Locks { of_users(call) } else { call };
         call.with("invariant", question.invariant.name())
             .with("grace", question.grace)
-            .with("letters_told_from", LETTERS_TOLD_FROM)
+            .with("letters_told_from", DEAD_LETTERS_REPORTED_FROM)
             .with("keys_judged_for", KEYS_JUDGED_FOR)
             .with("gone_instances", self.client.known().gone_instances())
     }

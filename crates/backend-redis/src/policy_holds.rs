@@ -23,7 +23,7 @@ impl Scripted for AcquireHeldJobs {
     fn call(&self, _: &ScriptClient) -> Call {
         Call::to::<Self>(&self.tenant)
             .with("ahead", self.ahead)
-            .with("in_progress", self.in_hand)
+            .with("in_progress", self.in_progress)
             .with("limit", self.limit)
     }
 
@@ -60,12 +60,12 @@ impl Scripted for SettleHeldJob {
 
 fn with_settlement(call: Call, job: &JobId, settlement: &Settlement) -> Call {
     match settlement {
-        Settlement::Release { told } => {
-            call.with("decision", "release").with("released", released(job, told.as_deref()))
+        Settlement::Release { message } => {
+            call.with("decision", "release").with("released", released(job, message.as_deref()))
         }
-        Settlement::ReleaseWithin { rule, throttle, detail, told } => call
+        Settlement::ReleaseWithin { rule, throttle, detail, message } => call
             .with("decision", "release_within")
-            .with("released", released(job, told.as_deref()))
+            .with("released", released(job, message.as_deref()))
             .with("rule", rule)
             .with("dispatches", throttle.dispatches.get())
             .with("period", throttle.period)
@@ -91,11 +91,11 @@ fn with_settlement(call: Call, job: &JobId, settlement: &Settlement) -> Call {
     }
 }
 
-fn released(job: &JobId, told: Option<&str>) -> Option<Arguments> {
-    let event = |told: &str| {
-        encode::around_time(|at| Event::new(at, EventKind::StepReleased).of_job(job).saying(told))
+fn released(job: &JobId, message: Option<&str>) -> Option<Arguments> {
+    let event = |message: &str| {
+        encode::around_time(|at| Event::new(at, EventKind::StepReleased).of_job(job).saying(message))
     };
-    told.map(event)
+    message.map(event)
 }
 
 fn held(job: &JobId, reason: HoldReason, detail: &str) -> Arguments {

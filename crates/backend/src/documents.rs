@@ -1,6 +1,7 @@
 //! Documents about the installation itself, each with a version; and what processes count of a rollout.
 
 use interlock_model::{InstanceId, RolloutId};
+use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 use crate::verb::verb;
@@ -28,7 +29,7 @@ impl DocumentName {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Raised with every change; the first is 1.
     pub version: u64,

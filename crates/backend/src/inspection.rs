@@ -11,7 +11,7 @@ use crate::verb::verb;
 use crate::{Page, PageRequest, StoreError};
 
 /// From this number of dead letters on, a tenant's are reported as too many.
-pub const LETTERS_TOLD_FROM: usize = 1_000;
+pub const DEAD_LETTERS_REPORTED_FROM: usize = 1_000;
 
 /// Keys of runs that were made longer ago are not checked: such a run may have been deleted, and its mark removed since.
 pub const KEYS_JUDGED_FOR: Duration = Duration::from_hours(23);

@@ -18,7 +18,6 @@ pub mod keys;
 pub mod local;
 pub mod locks;
 pub mod mailbox;
-pub mod memory;
 pub mod page;
 pub mod policy_holds;
 pub mod reconcile;
@@ -41,6 +40,9 @@ pub mod workflows;
 pub mod conformance;
 #[cfg(feature = "testing")]
 pub mod faulty;
+
+#[cfg(feature = "testing")]
+pub use conformance::memory;
 
 pub use bus::{Bus, InProcessBus, Wake};
 pub use error::{Effect, StoreError};

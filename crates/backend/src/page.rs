@@ -1,6 +1,6 @@
 //! Lists come in pages.
 
-/// Which part of a list is asked for.
+/// Which part of a list to return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
     /// The most items.
@@ -9,7 +9,7 @@ pub struct PageRequest {
     pub after: Option<String>,
 }
 
-/// A part of a list. It may hold fewer items than asked for and still not be the last.
+/// A part of a list. It may hold fewer items than the limit and still not be the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,

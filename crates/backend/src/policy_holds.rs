@@ -16,7 +16,7 @@ pub struct AcquireHeldJobs {
     /// Jobs that are due within this time count as due.
     pub ahead: Duration,
     /// How long a job is left to the instance that acquired it.
-    pub in_hand: Duration,
+    pub in_progress: Duration,
     pub limit: usize,
 }
 
@@ -35,11 +35,11 @@ pub enum Settlement {
     /// It goes to its queue.
     Release {
         /// For the timeline.
-        told: Option<String>,
+        message: Option<String>,
     },
     /// It goes to its queue if its rule may release one more of the tenant's jobs in this period. Else it waits for a later
     /// one.
-    ReleaseWithin { rule: Tag, throttle: Throttle, detail: String, told: Option<String> },
+    ReleaseWithin { rule: Tag, throttle: Throttle, detail: String, message: Option<String> },
     /// It ends, with the reason in its run's inbox.
     Deny { reason: String },
     /// It is due again later. The timeline has it, if the reason is new.

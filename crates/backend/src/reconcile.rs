@@ -49,7 +49,7 @@ pub struct Retired {
     pub next: Option<String>,
 }
 
-/// Rows that one step reads where there is no index.
+/// Rows that one step reads where there is no index, and one page of a filtered list.
 pub const LOOKED_AT_MAX: usize = 5_000;
 
 /// The tenant's jobs whose lease has expired and that have not ended yet, oldest first.

@@ -36,7 +36,8 @@ impl Store {
     }
 
     pub async fn call<V: Verb>(&self, verb: V) -> Result<V::Answer, StoreError> {
-        call(&*self.backend, verb).await
+        let answer = self.backend.ask(verb.into_request()).await?;
+        Ok(V::unwrap(answer).expect("a backend answers the verb that was asked"))
     }
 
     /// See [`Backend::refusal`].
@@ -53,28 +54,23 @@ impl Store {
     /// A handle that cannot write.
     #[must_use]
     pub fn reader(&self) -> StoreReader {
-        StoreReader { backend: self.backend.clone() }
+        StoreReader { store: self.clone() }
     }
 }
 
 /// A store for looking only: verbs that write do not compile.
 #[derive(Clone)]
 pub struct StoreReader {
-    backend: Arc<dyn Backend>,
+    store: Store,
 }
 
 impl StoreReader {
     pub async fn call<V: ReadVerb>(&self, verb: V) -> Result<V::Answer, StoreError> {
-        call(&*self.backend, verb).await
+        self.store.call(verb).await
     }
 
     #[must_use]
     pub fn commands_sent(&self) -> u64 {
-        self.backend.commands_sent()
+        self.store.commands_sent()
     }
-}
-
-async fn call<V: Verb>(backend: &dyn Backend, verb: V) -> Result<V::Answer, StoreError> {
-    let answer = backend.ask(verb.into_request()).await?;
-    Ok(V::unwrap(answer).expect("a backend answers the verb that was asked"))
 }

@@ -2,6 +2,7 @@
 
 use interlock_model::TenantId;
 use interlock_model::limit::{EffectiveLimits, Limits};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
 use crate::{Page, PageRequest};
@@ -15,7 +16,7 @@ pub enum LimitScope {
 }
 
 /// Limits as written down, with the number of their last change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenLimits {
     pub limits: Limits,
     pub revision: u64,

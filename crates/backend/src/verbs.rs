@@ -1,8 +1,6 @@
 //! The one list of all verbs. What is written once over all of them (dispatch in the backends, fault injection, the
 //! simulation's checks, the comparison with memory) is generated from it, so that a verb left out does not compile.
 
-use std::fmt::Debug;
-
 pub use crate::approvals::{ListApprovals, ResolveApproval};
 pub use crate::dead_letters::{
     AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
@@ -99,17 +97,6 @@ macro_rules! erase {
                 match self {
                     $(Self::$read(_) => $read::WRITES,)*
                     $(Self::$write(_) => $write::WRITES,)*
-                }
-            }
-        }
-
-        impl Answer {
-            /// The answer alone, as it would be printed without its verb.
-            #[must_use]
-            pub fn value(&self) -> &dyn Debug {
-                match self {
-                    $(Self::$read(answer) => answer,)*
-                    $(Self::$write(answer) => answer,)*
                 }
             }
         }

@@ -15,7 +15,7 @@ pub(crate) struct Measured {
     pub(crate) p99_us: u64,
 }
 
-/// A client: told when to stop, it returns the microseconds of each of its requests.
+/// A client: given when to stop, it returns the microseconds of each of its requests.
 pub(crate) async fn run<F, C>(clients: usize, time: Duration, client: F) -> Result<Measured>
 where
     F: Fn(usize, Instant) -> C,
@@ -48,7 +48,7 @@ pub(crate) fn micros(began: Instant) -> u64 {
 }
 
 /// What was measured one by one, as a load of one client.
-pub(crate) async fn told(times: Vec<u64>, time: Duration) -> Result<Measured> {
+pub(crate) async fn sequential(times: Vec<u64>, time: Duration) -> Result<Measured> {
     let count = times.len();
     let measured = run(1, time, |_, _| {
         let times = times.clone();

@@ -55,8 +55,8 @@ pub(crate) async fn measure(arguments: &Arguments, binary: &Path) -> Result<Repo
     Ok(report)
 }
 
-/// How long it would take so many to hold the lock one after the other, if passing it on cost what taking and giving
-/// it back costs one who is alone.
+/// How long one turn with the lock would take if passing it on cost as much as acquiring and releasing it costs a single
+/// client.
 pub(crate) fn seconds_alone(pair_us: u64) -> f64 {
     HOLD.as_secs_f64() + std::time::Duration::from_micros(pair_us).as_secs_f64()
 }

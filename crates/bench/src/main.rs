@@ -36,7 +36,7 @@ struct Arguments {
     /// How long each measurement lasts.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
-    /// Rounds; the median of each figure is told.
+    /// Rounds; the median of each figure is reported.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Idle active runs for the memory figure; 0 leaves it out.

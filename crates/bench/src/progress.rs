@@ -1,4 +1,4 @@
-//! How far a long measurement is, for whoever watches it.
+//! Shows how far a long measurement is.
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -59,7 +59,7 @@ impl Replicas {
             let (_, text) = gateway.connect().await?.send(Method::GET, "/metrics", Bytes::new()).await?;
             let text = String::from_utf8_lossy(&text);
             let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            let value = values.next().with_context(|| format!("no {name} is told"))?;
+            let value = values.next().with_context(|| format!("the status has no {name}"))?;
             counted += value.parse::<u64>().with_context(|| format!("{name} is {value:?}"))?;
         }
         Ok(counted)

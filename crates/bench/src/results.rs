@@ -1,7 +1,7 @@
 //! Many results for one run beside as many results for a run each, over three replicas on a real Redis and a real NATS.
 //!
-//! Whoever holds the run takes all that has come, so that one run that everybody reports to costs hardly more time than
-//! as many that nobody shares.
+//! The holder of a run takes all results that have come, so that many results for one run cost hardly more time than as
+//! many results for a run each.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
-use crate::load::{Measured, micros, told};
+use crate::load::{Measured, micros, sequential};
 use crate::replicas::Replicas;
 use crate::report::{Counted, Report};
 use crate::{Arguments, progress};
@@ -171,7 +171,7 @@ impl Began {
             let page = looking.call(Method::GET, &running, &Value::Null).await?;
             if page["items"].as_array().is_some_and(Vec::is_empty) {
                 let took = began.elapsed();
-                return Ok((told(times, took).await?, took));
+                return Ok((sequential(times, took).await?, took));
             }
             if began.elapsed() > LIMIT {
                 bail!("the runs have not ended after {LIMIT:?}: {page}");

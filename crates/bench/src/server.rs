@@ -31,7 +31,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The binary on these servers, in all its roles. What it warns of is shown: nobody can look into it afterwards.
+    /// The binary on these servers, in all its roles. Its warnings are shown: the server cannot be inspected afterwards.
     pub(crate) async fn distributed(binary: &Path, redis: &str, nats: &str) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);

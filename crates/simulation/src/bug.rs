@@ -7,11 +7,11 @@ pub enum Bug {
     CapBeforeWrite,
     /// The idempotency key is reserved in one step and the run is written in another.
     KeyBeforeRun,
-    /// A result is taken from whoever brings it, however late.
+    /// A result is accepted under any fence, however late.
     FenceNotCompared,
-    /// The commit that ends a run gives its slot back twice.
+    /// The commit that ends a run releases its slot twice.
     SlotFreedTwice,
-    /// Wake-ups are lost and nobody looks by himself.
+    /// Wake-ups are lost and no stage polls.
     WakeupLostForEver,
     /// A tenant at its cap refuses even the retry of a start that worked.
     ReplayAfterCap,

@@ -42,7 +42,7 @@ enum Heard {
     Retry,
 }
 
-/// How often one start is asked for at most.
+/// The most tries of one start.
 const TRIES_MAX: u32 = 3;
 
 /// Few, so that they meet.
@@ -275,7 +275,7 @@ fn hear(
             | StartError::NotRerunnable(_)
             | StartError::UnknownStep(_),
         )) => {
-            checker.tell(name, "asked for something else");
+            checker.tell(name, "request was invalid");
             Heard::Done
         }
     })

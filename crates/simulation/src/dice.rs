@@ -54,7 +54,7 @@ impl Dice {
         Self { random: ChaCha8Rng::seed_from_u64(actor.seed(seed)) }
     }
 
-    /// Whether something happens that happens in so many cases of a hundred.
+    /// True with a chance of `chance` percent.
     pub(crate) fn percent(&mut self, chance: u32) -> bool {
         self.random.random_range(0..100) < chance
     }

@@ -26,7 +26,7 @@ pub enum Invariant {
     FencesGrow,
     /// Only the present holder's writes are accepted.
     NoStaleWrite,
-    /// The present holder's writes are not refused, and what one holds nobody else gets.
+    /// The present holder's writes are not refused, and no other gets what it holds.
     HolderIsLeftAlone,
     /// A job is reported at most once.
     ReportedOnce,
@@ -38,11 +38,11 @@ pub enum Invariant {
     TimelineHasNoGaps,
     /// An approval's first verdict counts.
     FirstVerdictCounts,
-    /// A client is told nothing that the store does not know.
+    /// Every answer agrees with the store.
     AnswersAreTrue,
-    /// Nobody gets a lock before who came first.
+    /// A lock goes to the first waiter.
     LineIsKept,
-    /// Who waits for a lock gets it, once faults have stopped.
+    /// A waiter gets its lock, once faults have stopped.
     LineMoves,
     /// Every run ends once faults have stopped.
     EveryRunEnds,

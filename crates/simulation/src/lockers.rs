@@ -25,8 +25,8 @@ const RESOURCES: usize = 2;
 /// How often a call that got no answer is made again at most.
 const TRIES_MAX: u32 = 3;
 
-/// Once nothing goes wrong any more, everybody has had a turn after this: leases and silences that must run out, and
-/// a few who are served before, fit in several times.
+/// Once faults have stopped, every waiter has had its turn after this: the leases and silences that must expire, and a few
+/// waiters that come first, fit in several times.
 const CALM_WAIT: Duration = Duration::from_mins(1);
 
 impl Locker {
@@ -109,7 +109,7 @@ impl Locker {
         }
     }
 
-    /// Says that it is released until somebody hears it.
+    /// Releases it, again until the store answers.
     async fn end(&mut self, lock: &LockName, token: LockToken) -> Option<Result<(), StoreError>> {
         for _ in 0..TRIES_MAX {
             let (lock, token) = (lock.clone(), token.clone());

@@ -1,4 +1,4 @@
-//! What happened, in order: always as a hash, and as lines for whoever wants to read it.
+//! What happened, in order: always as a hash, and as lines for a reader.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;

@@ -47,7 +47,7 @@ impl View for Lying<'_> {
         (self.lie)(self.view, table, key)
     }
 
-    /// A row that is nowhere when it is asked for is in no range either.
+    /// A row that `get` hides is in no range either.
     fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
         let mut rows = Vec::new();
         for row in self.view.scan(table, from, until, pick)? {
@@ -282,14 +282,14 @@ fn hide_holders(view: &dyn View, table: Table, key: &str) -> Found {
     Ok(found.map(|row| edit(Some(row), forget)))
 }
 
-/// Nobody is at any run.
+/// No run has a lease.
 fn hide_run_leases(view: &dyn View, table: Table, key: &str) -> Found {
     if table == Table::RunLeases { Ok(None) } else { view.get(table, key) }
 }
 
-/// Nobody stands in line.
+/// No lock has a queue.
 fn hide_line(view: &dyn View, table: Table, key: &str) -> Found {
-    if table == Table::LockLine { Ok(None) } else { view.get(table, key) }
+    if table == Table::LockQueue { Ok(None) } else { view.get(table, key) }
 }
 
 /// A job that was lost or revoked is open again; one that was reported is not.

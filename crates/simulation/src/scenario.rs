@@ -147,7 +147,7 @@ fn run_lease(faults: Faults) -> Duration {
     (faults.delay_max * 3).clamp(Duration::from_millis(100), Duration::from_secs(2))
 }
 
-/// What is chosen for results that find their run busy: now and then nobody waits, and few deliveries are allowed.
+/// What is chosen for results that find their run busy: now and then no call waits, and few deliveries are allowed.
 fn under_lock(seed: u64, settings: &Settings) -> Settings {
     let mut dice = Dice::of(Actor::RunStrategy, seed ^ 1);
     let policies = [
@@ -169,7 +169,7 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
     } else {
         (Duration::from_secs(1), Duration::from_secs(5))
     };
-    // A deaf world has nobody who looks by himself, on one replica or on all.
+    // In a deaf world no stage polls, on one replica or on all.
     let timings = Timings {
         reconcile_every: every,
         snapshot_every: every,

@@ -54,7 +54,7 @@ counted! {
     definitions_changed,
     /// Calls of clients and workers that got no answer.
     answers_lost,
-    /// Starts whose outcome the client was told to be unknown.
+    /// Starts that were answered with an unknown outcome.
     starts_unknown,
     crashes,
     stale_reports_refused,
@@ -84,7 +84,7 @@ counted! {
     locks_refused,
     /// Looks of those who stand in line.
     locks_waited_for,
-    /// Answers that told of a grant again.
+    /// Answers that repeated a grant.
     locks_asked_again,
     locks_withdrawn,
     stale_lock_calls_refused,
@@ -92,7 +92,7 @@ counted! {
     results_busy,
     results_put_off,
     results_delivered_again,
-    /// Leases that ran out while their job's result waited: the job ended by it.
+    /// Leases that expired while their job's result was deferred: the result ended the job.
     results_kept_from_expiry,
     /// Another word about a job whose result waits.
     contradictions_refused,

@@ -25,7 +25,7 @@ pub(crate) struct Worker {
 #[derive(Clone, Copy)]
 enum Manner {
     Prompt,
-    /// With heartbeats, and stopping when told.
+    /// With heartbeats, and stopping when an answer requests it.
     Steady,
     /// With heartbeats, and deaf to their answers.
     Stubborn,
@@ -34,7 +34,7 @@ enum Manner {
     },
     /// Never heard of again.
     Vanishing,
-    /// Goes on after its lease has ended.
+    /// Continues after its lease has expired.
     Pausing,
     /// Says two things about one job.
     Contradicting,
@@ -155,7 +155,7 @@ impl Worker {
         true
     }
 
-    /// Whether the worker is told to go on; nothing if it is told nothing.
+    /// Whether the answer lets the worker continue; none if there is no answer.
     async fn heartbeat(&mut self, job: &JobId, fence: Fence) -> Option<bool> {
         let instance = self.world.instance(&mut self.dice)?;
         let (control, tenant, job) = (instance.control.clone(), self.tenant.clone(), job.clone());

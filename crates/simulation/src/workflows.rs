@@ -98,7 +98,7 @@ fn crowd() -> Value {
     json!({"one": step, "two": step, "three": step, "four": step, "five": step, "six": step})
 }
 
-/// So many steps at once that the first turn is left to the engine.
+/// Too many steps at once for a first turn: the engine takes it.
 fn wide() -> Value {
     let mut steps = json!({"work": {"type": "worker", "topic": TOPIC}});
     for number in 0..40 {

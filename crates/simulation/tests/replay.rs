@@ -13,8 +13,8 @@ fn a_seed_replays_exactly() {
 #[test]
 fn watching_a_seed_does_not_change_it() {
     for seed in [3, 1_414] {
-        let (told, lines) = trace(seed, None);
-        assert_eq!(told.unwrap(), simulate(seed, None).unwrap(), "seed {seed} changes when it is watched");
+        let (summary, lines) = trace(seed, None);
+        assert_eq!(summary.unwrap(), simulate(seed, None).unwrap(), "seed {seed} changes when it is watched");
         assert!(lines.len() > 50, "seed {seed} tells only {} lines", lines.len());
     }
 }

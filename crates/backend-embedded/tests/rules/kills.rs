@@ -31,9 +31,9 @@ fn kill_again_and_again() {
     for round in 0..6 {
         let first = round * 1_000_000;
         let until = 20 + 137 * usize::try_from(round).unwrap();
-        let told = kill_after(until, start(folder.path(), first));
-        assert!(told.len() >= until, "the child ended by itself");
-        answered.extend(told);
+        let printed = kill_after(until, start(folder.path(), first));
+        assert!(printed.len() >= until, "the child ended by itself");
+        answered.extend(printed);
         let tables = open(folder.path()).expect("a dead process holds no lock");
         runtime.block_on(async {
             for number in &answered {
@@ -54,21 +54,21 @@ fn start(folder: &Path, first: u64) -> Child {
         .unwrap()
 }
 
-/// Kills the child once it told of `until` answers, and returns all of which it told before it died.
+/// Kills the child once it has printed `until` answers, and returns all that it printed before it died.
 fn kill_after(until: usize, mut child: Child) -> Vec<u64> {
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
         let Some(number) = line.strip_prefix("answered ").and_then(|rest| rest.strip_suffix('.')) else {
             continue;
         };
-        told.push(number.parse().unwrap());
-        if told.len() == until {
+        printed.push(number.parse().unwrap());
+        if printed.len() == until {
             child.kill().unwrap();
         }
     }
     child.wait().unwrap();
-    told
+    printed
 }
 
 fn write_until_killed(folder: &Path, first: u64) {

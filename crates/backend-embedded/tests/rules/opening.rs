@@ -7,7 +7,7 @@ use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Executor, Table};
 use interlock_backend::locks::{AcquireLock, ReadLock, ReleaseLock};
 use interlock_backend::{Effect, Store, StoreError};
-use interlock_backend_embedded::{OpenError, Settings};
+use interlock_backend_embedded::OpenError;
 use interlock_model::lock::{LockLimits, LockMode, LockName};
 use rusqlite::Connection;
 
@@ -28,8 +28,7 @@ async fn rows_survive_closing_and_opening_again() {
 async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_holds_stay() {
     let folder = tempfile::tempdir().unwrap();
     let open = || {
-        let opened =
-            interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock), Settings::default());
+        let opened = interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock));
         Store::new(Arc::new(opened.unwrap()))
     };
     let door = LockName::Of("acme".parse().unwrap(), "door".parse().unwrap());
@@ -54,7 +53,7 @@ async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_
     assert_eq!((lock.view.holders[0].owner.as_str(), lock.line.len()), ("ann", 0));
     let released =
         store.call(ReleaseLock { lock: door.clone(), token: "call-of-ann".parse().unwrap() }).await.unwrap();
-    assert_eq!(released.next, None, "nobody is waited for");
+    assert_eq!(released.next, None, "waiters of former processes are dropped");
 }
 
 #[tokio::test]

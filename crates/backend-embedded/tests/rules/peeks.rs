@@ -5,7 +5,6 @@ use interlock_backend::clock::SystemClock;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::verbs::{Admit, SaveWorkflow, SetLimits};
 use interlock_backend::{Store, StoreError};
-use interlock_backend_embedded::Settings;
 use interlock_model::admission::{IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::limit::Limits;
@@ -14,7 +13,7 @@ use interlock_model::{RunId, Timestamp};
 use serde_json::json;
 
 fn open(folder: &Path) -> Store {
-    let opened = interlock_backend_embedded::open(folder, Arc::new(SystemClock), Settings::default());
+    let opened = interlock_backend_embedded::open(folder, Arc::new(SystemClock));
     Store::new(Arc::new(opened.unwrap()))
 }
 

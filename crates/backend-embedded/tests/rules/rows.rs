@@ -6,10 +6,10 @@ use std::sync::Arc;
 use interlock_backend::StoreError;
 use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Changes, Decision, Executor, Table};
-use interlock_backend_embedded::{EmbeddedTables, OpenError, Settings};
+use interlock_backend_embedded::{EmbeddedTables, OpenError};
 
 pub(crate) fn open(folder: &Path) -> Result<EmbeddedTables, OpenError> {
-    EmbeddedTables::open(folder, Arc::new(SystemClock), Settings::default())
+    EmbeddedTables::open(folder, Arc::new(SystemClock))
 }
 
 /// Tables in a new folder, which must live as long as they do.

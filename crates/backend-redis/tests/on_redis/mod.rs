@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use interlock_backend::Store;
 use interlock_backend::clock::ManualClock;
-use interlock_backend::conformance::inspection::{Ground, Plant, Planted};
+use interlock_backend::conformance::inspection::{Fixture, Plant, Planted};
 use interlock_backend::conformance::{Subject, versus_memory};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
@@ -60,9 +60,9 @@ impl Subject for OnRedis {
 
 #[async_trait]
 impl Plant for OnRedis {
-    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted {
+    async fn plant(&mut self, fault: Invariant, fixture: &Fixture) -> Planted {
         let connection = Connection::open(self.settings.clone()).await.expect("the server is up");
-        Soil { connection, tag: format!("{{{}}}", ground.tenant) }.plant(fault, ground).await
+        Soil { connection, tag: format!("{{{}}}", fixture.tenant) }.plant(fault, fixture).await
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use interlock_backend::conformance::inspection::{Ground, Planted};
-use interlock_backend::inspection::LETTERS_TOLD_FROM;
+use interlock_backend::conformance::inspection::{Fixture, Planted};
+use interlock_backend::inspection::DEAD_LETTERS_REPORTED_FROM;
 use interlock_backend_redis::connect::Connection;
 use interlock_model::JobId;
 use interlock_model::doctor::Invariant;
@@ -55,14 +55,14 @@ impl Soil {
         self.run(&format!("ZADD {} {at} {run}", self.key("wf:timers")), "").await;
     }
 
-    pub(super) async fn plant(&self, fault: Invariant, ground: &Ground) -> Planted {
+    pub(super) async fn plant(&self, fault: Invariant, fixture: &Fixture) -> Planted {
         let subject = match fault {
             // It is counted where it is kept.
             Invariant::SlotCountDrift => return Planted::CannotBe,
             Invariant::SlotWithoutRun
             | Invariant::RunWithoutSlot
             | Invariant::KeyWithoutRun
-            | Invariant::ReservationLeftBehind => self.of_starts(fault, ground).await,
+            | Invariant::ReservationLeftBehind => self.of_starts(fault, fixture).await,
             Invariant::LeaseWithoutJob
             | Invariant::LeaseNotIndexed
             | Invariant::JobInNoIndex
@@ -70,59 +70,60 @@ impl Soil {
             | Invariant::JobNotListed
             | Invariant::JobOfEndedRun
             | Invariant::StepWithoutJob
-            | Invariant::KeptResultNotDue => self.of_jobs(fault, ground).await,
+            | Invariant::KeptResultNotDue => self.of_jobs(fault, fixture).await,
             Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => {
-                self.of_locks(fault, ground).await
+                self.of_locks(fault, fixture).await
             }
             Invariant::ApprovalOfEndedRun
             | Invariant::ApprovalNotListed
             | Invariant::RowDamaged
-            | Invariant::DeadLettersGrowing => self.of_others(fault, ground).await,
-            other => self.of_turns(other, ground).await,
+            | Invariant::DeadLettersGrowing => self.of_others(fault, fixture).await,
+            other => self.of_turns(other, fixture).await,
         };
         Planted::In(subject)
     }
 
-    async fn of_starts(&self, fault: Invariant, ground: &Ground) -> String {
-        let (delayed, nobody) = (ground.delayed.to_string(), ground.nobody.to_string());
+    async fn of_starts(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (delayed, missing) = (fixture.delayed.to_string(), fixture.missing.to_string());
         let active = self.key("wf:runs:active");
         match fault {
             Invariant::SlotWithoutRun => {
-                self.run(&format!("SADD {active} {nobody}"), "").await;
-                nobody
+                self.run(&format!("SADD {active} {missing}"), "").await;
+                missing
             }
             Invariant::RunWithoutSlot => {
                 self.run(&format!("SREM {active} {delayed}"), "").await;
                 delayed
             }
             Invariant::KeyWithoutRun => {
-                let name = self.row("wf:run:idempotency", &format!("{}:{}", ground.workflow, ground.key));
+                let name = self.row("wf:run:idempotency", &format!("{}:{}", fixture.workflow, fixture.key));
                 let record = self.run(&format!("GET {name}"), "").await;
-                let record = record.replace(&ground.ended.run.to_string(), &nobody);
+                let record = record.replace(&fixture.ended.run.to_string(), &missing);
                 self.run(&format!("SET {name}"), &record).await;
-                format!("{}/{}", ground.workflow, ground.key)
+                format!("{}/{}", fixture.workflow, fixture.key)
             }
             _ => {
                 let name =
-                    self.row("wf:run:idempotency", &format!("{}:{}", ground.workflow, ground.reserved));
+                    self.row("wf:run:idempotency", &format!("{}:{}", fixture.workflow, fixture.reserved));
                 let record = self.run(&format!("GET {name}"), "").await;
                 let (front, _) = record.split_once("\"until\":").expect("it is reserved");
-                let until = (ground.now - AN_HOUR).as_millis();
+                let until = (fixture.now - AN_HOUR).as_millis();
                 self.run(&format!("SET {name}"), &format!("{front}\"until\":{until}}}}}")).await;
-                format!("{}/{}", ground.workflow, ground.reserved)
+                format!("{}/{}", fixture.workflow, fixture.reserved)
             }
         }
     }
 
-    async fn of_jobs(&self, fault: Invariant, ground: &Ground) -> String {
-        let (queued, ended) = (ground.queued.to_string(), ground.ended.to_string());
+    async fn of_jobs(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (queued, ended) = (fixture.queued.to_string(), fixture.ended.to_string());
         let (queue, jobs) = (self.row("wf:queue", "queued"), self.key("wf:jobs"));
-        let queued_at = self.place(&ground.queued).await;
-        let enqueue = format!("ZADD {} 0 {}", self.row("wf:queue", "ended"), self.place(&ground.ended).await);
+        let queued_at = self.place(&fixture.queued).await;
+        let enqueue =
+            format!("ZADD {} 0 {}", self.row("wf:queue", "ended"), self.place(&fixture.ended).await);
         let ended_job = self.row("wf:job", &ended);
         match fault {
             Invariant::LeaseWithoutJob => {
-                let ends_at = (ground.now + AN_HOUR).as_millis();
+                let ends_at = (fixture.now + AN_HOUR).as_millis();
                 let lease = format!(
                     "fence 7 worker worker-1 ttl 1 expires_at {ends_at} claimed_at 1 request request-1"
                 );
@@ -131,8 +132,8 @@ impl Soil {
                 ended
             }
             Invariant::LeaseNotIndexed => {
-                self.run(&format!("ZREM {} {}", self.key("wf:leases"), ground.leased), "").await;
-                ground.leased.to_string()
+                self.run(&format!("ZREM {} {}", self.key("wf:leases"), fixture.leased), "").await;
+                fixture.leased.to_string()
             }
             Invariant::JobInNoIndex => {
                 self.run(&format!("ZREM {queue} {queued_at}"), "").await;
@@ -155,21 +156,21 @@ impl Soil {
             Invariant::StepWithoutJob => {
                 self.run(&format!("ZREM {queue} {queued_at}"), "").await;
                 self.run(&format!("ZREM {jobs} {queued_at}"), "").await;
-                let of_run = self.row("wf:run:jobs", &ground.queued.run.to_string());
+                let of_run = self.row("wf:run:jobs", &fixture.queued.run.to_string());
                 self.run(&format!("SREM {of_run} {queued}"), "").await;
                 self.run(&format!("DEL {}", self.row("wf:job", &queued)), "").await;
                 queued
             }
             _ => {
-                self.run(&format!("ZREM {} {}", self.key("wf:put_off"), ground.kept), "").await;
-                ground.kept.to_string()
+                self.run(&format!("ZREM {} {}", self.key("wf:put_off"), fixture.kept), "").await;
+                fixture.kept.to_string()
             }
         }
     }
 
-    async fn of_turns(&self, fault: Invariant, ground: &Ground) -> String {
-        let (delayed, nobody) = (ground.delayed.to_string(), ground.nobody.to_string());
-        let (ready, an_hour_ago) = (self.key("wf:ready"), (ground.now - AN_HOUR).as_millis());
+    async fn of_turns(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (delayed, missing) = (fixture.delayed.to_string(), fixture.missing.to_string());
+        let (ready, an_hour_ago) = (self.key("wf:ready"), (fixture.now - AN_HOUR).as_millis());
         match fault {
             Invariant::TimerOverdue => {
                 self.set_timer(an_hour_ago, &delayed).await;
@@ -181,36 +182,36 @@ impl Soil {
                 delayed
             }
             Invariant::TimerWithoutRun => {
-                self.set_timer((ground.now + AN_HOUR).as_millis(), &nobody).await;
-                nobody
+                self.set_timer((fixture.now + AN_HOUR).as_millis(), &missing).await;
+                missing
             }
             Invariant::InboxNotDrained => {
-                self.run(&format!("ZREM {ready} {}", ground.told), "").await;
-                ground.told.to_string()
+                self.run(&format!("ZREM {ready} {}", fixture.posted), "").await;
+                fixture.posted.to_string()
             }
             Invariant::ReadyWithoutRun => {
-                self.run(&format!("ZADD {ready} 0 {nobody}"), "").await;
-                nobody
+                self.run(&format!("ZADD {ready} 0 {missing}"), "").await;
+                missing
             }
             Invariant::RunHoldWithoutHolder => {
                 let tag = if self.connection.is_cluster() { format!("{}:", self.tag) } else { String::new() };
-                let name = format!("{}wf:run:lock:{tag}{}", self.connection.lock_prefix(), ground.held);
+                let name = format!("{}wf:run:lock:{tag}{}", self.connection.lock_prefix(), fixture.held);
                 let lock = self.run(&format!("GET {name}"), "").await;
                 let (front, _) = lock.split_once("\"expires_at\":").expect("somebody holds it");
                 self.run(&format!("SET {name}"), &format!("{front}\"expires_at\":{an_hour_ago}}}")).await;
-                ground.held.to_string()
+                fixture.held.to_string()
             }
             other => panic!("{other} is not about turns"),
         }
     }
 
-    async fn of_locks(&self, fault: Invariant, ground: &Ground) -> String {
-        let resource = ground.lock.resource().to_string();
+    async fn of_locks(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let resource = fixture.lock.resource().to_string();
         let id = resource.replace('%', "%25").replace('/', "%2F");
         let lock = self.row("wf:lock", &id);
         match fault {
             Invariant::LockDebt => {
-                let ended_at = (ground.now - AN_HOUR).as_millis();
+                let ended_at = (fixture.now - AN_HOUR).as_millis();
                 let ends = self.row("wf:lock:ends", &id);
                 // The only holder, by its name.
                 let token = "call-of-ann";
@@ -225,7 +226,7 @@ impl Soil {
             }
             Invariant::LockTallyDrift => {
                 self.run(&format!("HINCRBY {} ", self.key("wf:locks:waiting")), "40").await;
-                ground.tenant.to_string()
+                fixture.tenant.to_string()
             }
             _ => {
                 let since = self.run(&format!("HGET {lock} since"), "").await;
@@ -235,8 +236,8 @@ impl Soil {
         }
     }
 
-    async fn of_others(&self, fault: Invariant, ground: &Ground) -> String {
-        let (asking, orphan) = (ground.asking.to_string(), ground.orphan.to_string());
+    async fn of_others(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (asking, orphan) = (fixture.asking.to_string(), fixture.orphan.to_string());
         let open = self.key("wf:approvals:open");
         match fault {
             Invariant::ApprovalOfEndedRun => {
@@ -246,7 +247,7 @@ impl Soil {
                     self.run(&format!("HGET {} approval", self.row("wf:approval", &asking)), "").await;
                 self.run(&format!("HSET {orphaned} {state}"), &document.replace(&asking, &orphan)).await;
                 self.run(&format!("ZADD {open} 0 {orphan}"), "").await;
-                let of_run = self.row("wf:run:approvals", &ground.ended.run.to_string());
+                let of_run = self.row("wf:run:approvals", &fixture.ended.run.to_string());
                 self.run(&format!("SADD {of_run} {orphan}"), "").await;
                 orphan
             }
@@ -255,19 +256,19 @@ impl Soil {
                 asking
             }
             Invariant::RowDamaged => {
-                let steps = self.row("wf:steps", &ground.leased.run.to_string());
+                let steps = self.row("wf:steps", &fixture.leased.run.to_string());
                 self.run(&format!("HSET {steps} build"), "{\"status\": 7").await;
                 format!("{steps}/build")
             }
             _ => {
-                for number in 0..u32::try_from(LETTERS_TOLD_FROM).expect("it is small") {
-                    let letter = ground.letter(number);
+                for number in 0..u32::try_from(DEAD_LETTERS_REPORTED_FROM).expect("it is small") {
+                    let letter = fixture.letter(number);
                     let text = serde_json::to_string(&letter).expect("letters are plain data");
                     self.run(&format!("HSET {} {}", self.key("wf:dead_letters"), letter.job), &text).await;
                     self.run(&format!("ZADD {} 0 {}", self.key("wf:dead_letters:index"), letter.job), "")
                         .await;
                 }
-                ground.tenant.to_string()
+                fixture.tenant.to_string()
             }
         }
     }

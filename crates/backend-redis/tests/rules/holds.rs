@@ -48,7 +48,7 @@ async fn a_release_whose_reply_was_lost_has_happened_once_and_is_told_so() {
     let scene = Scene::new().await;
     let (run, jobs) = holding(&scene.store).await;
     scene.lose_reply_to("nobody answered");
-    let release = Settlement::Release { told: Some("nobody answered".to_owned()) };
+    let release = Settlement::Release { message: Some("nobody answered".to_owned()) };
     assert_eq!(
         scene
             .store
@@ -76,7 +76,7 @@ async fn a_throttled_release_whose_reply_was_lost_is_counted_once() {
         rule: name("slowly"),
         throttle,
         detail: detail.to_owned(),
-        told: None,
+        message: None,
     };
     scene.lose_reply_to("the first of them");
     let first = scene
@@ -122,8 +122,8 @@ async fn held_jobs_that_are_due_are_told_again_when_the_reply_was_lost() {
     let (_, jobs) = holding(&scene.store).await;
     // The first argument after the header that no other call has: how long they are in hand.
     scene.lose_reply_to("in_progress");
-    let in_hand = Duration::from_millis(54_321);
-    let take = AcquireHeldJobs { tenant: acme(), ahead: Duration::ZERO, in_hand, limit: 10 };
+    let in_progress = Duration::from_millis(54_321);
+    let take = AcquireHeldJobs { tenant: acme(), ahead: Duration::ZERO, in_progress, limit: 10 };
     let due = scene.store.call(take.clone()).await.unwrap();
     assert_eq!(due.iter().map(|due| due.job.id.clone()).collect::<Vec<_>>(), jobs);
     assert_eq!(scene.store.call(take.clone()).await, Ok(Vec::new()));

@@ -25,19 +25,19 @@ async fn a_server_that_would_throw_data_away_is_found_and_told_not_to() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].invariant == Invariant::MemoryPolicy && found[0].is_repairable, "{found:?}");
     assert_eq!(
-        Probe::mend(&store, Invariant::MemoryPolicy, "elsewhere:1").await,
+        Probe::repair(&store, Invariant::MemoryPolicy, "elsewhere:1").await,
         Ok(RepairOutcome::NothingToDo)
     );
     assert_eq!(
-        Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await,
+        Probe::repair(&store, Invariant::MemoryPolicy, &found[0].subject).await,
         Ok(RepairOutcome::Repaired)
     );
     assert_eq!(
-        Probe::mend(&store, Invariant::MemoryPolicy, &found[0].subject).await,
+        Probe::repair(&store, Invariant::MemoryPolicy, &found[0].subject).await,
         Ok(RepairOutcome::NothingToDo)
     );
     assert_eq!(findings(store.probe().await), []);
-    let others = Probe::mend(&store, Invariant::ConsumerGone, "x").await;
+    let others = Probe::repair(&store, Invariant::ConsumerGone, "x").await;
     assert_eq!(others, Ok(RepairOutcome::NothingToDo), "that is somebody else's");
 }
 

@@ -128,7 +128,7 @@ pub async fn a_key_is_kept_for_its_retention_and_not_longer(subject: &mut dyn Su
     assert!(matches!(scene.start(&globex(), Some("k")).await, StartOutcome::Replayed { .. }));
 }
 
-pub async fn a_replay_of_a_deleted_run_says_that_it_is_gone(subject: &mut dyn Subject) {
+pub async fn a_replay_of_a_deleted_run_has_no_status(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let StartOutcome::Admitted { run, .. } = scene.start(&acme(), Some("k")).await else {
         panic!("the first start is admitted")
@@ -138,7 +138,7 @@ pub async fn a_replay_of_a_deleted_run_says_that_it_is_gone(subject: &mut dyn Su
     assert_eq!(scene.start(&acme(), Some("k")).await, StartOutcome::Replayed { run, status: None, usage });
 }
 
-pub async fn a_start_with_an_old_definition_is_sent_back(subject: &mut dyn Subject) {
+pub async fn a_start_with_an_old_definition_is_rejected(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     assert_eq!(
         scene.store.call(SaveWorkflow { tenant: acme(), id: deploy(), document: document() }).await,
@@ -271,7 +271,7 @@ pub async fn a_run_that_ends_with_its_first_turn_leaves_no_slot_taken(subject: &
     assert!(matches!(refused, StartOutcome::AtCapacity { .. }), "{refused:?}");
 }
 
-pub async fn a_refusal_tells_how_fast_slots_come_free(subject: &mut dyn Subject) {
+pub async fn a_refusal_says_how_fast_slots_come_free(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     for _ in 0..3 {
         let run = scene.started(&acme()).await;

@@ -1,4 +1,4 @@
-//! What was given up on is kept until somebody has looked at it.
+//! Dead letters are kept until a person retries or deletes them.
 
 use crate::verbs::{
     AddDeadLetter, CountDeadLetters, DeleteDeadLetter, DeleteRun, ListDeadLetters, ReadDeadLetter, ReadJob,
@@ -38,7 +38,7 @@ async fn buried(scene: &Scene) -> DeadLetter {
 pub async fn a_buried_job_is_found_with_every_field(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let full = buried(&scene).await;
-    // As much as is known of a result that nobody asked for.
+    // A result that belongs to no run has only these fields.
     let bare = DeadLetter {
         job: JobId { run: scene.fresh_run(), step: StepKey::item(&name("build.x-y"), 12), attempt: 10 },
         topic: None,
@@ -71,7 +71,7 @@ pub async fn a_buried_job_is_found_with_every_field(subject: &mut dyn Subject) {
     assert_eq!((kept.items, kept.next), (vec![bare, full], None));
 }
 
-pub async fn one_job_has_one_letter_the_last(subject: &mut dyn Subject) {
+pub async fn one_job_has_one_dead_letter_the_last(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let first = buried(&scene).await;
     let last = DeadLetter { attempts: 11, topic: None, last_error: None, ..first.clone() };
@@ -103,7 +103,7 @@ pub async fn a_turn_that_buries_a_job_is_one_write(subject: &mut dyn Subject) {
     assert_eq!(letters(&scene, 10, None).await, (expected, None));
 }
 
-pub async fn letters_are_listed_newest_run_first_page_by_page(subject: &mut dyn Subject) {
+pub async fn dead_letters_are_listed_newest_run_first_page_by_page(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 6).await;
     let mut expected = Vec::new();
     for _ in 0..5 {
@@ -143,7 +143,7 @@ pub async fn letters_are_listed_newest_run_first_page_by_page(subject: &mut dyn 
     assert_eq!(letters(&scene, 5, None).await, (expected, None), "a full page that is the last says so");
 }
 
-pub async fn a_letter_is_deleted_once_and_only_by_its_tenant(subject: &mut dyn Subject) {
+pub async fn a_dead_letter_is_deleted_once_and_only_by_its_tenant(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let (first, second) = (buried(&scene).await, buried(&scene).await);
     let delete = async |tenant: TenantId, job: &JobId| {
@@ -162,27 +162,27 @@ pub async fn a_letter_is_deleted_once_and_only_by_its_tenant(subject: &mut dyn S
     );
 }
 
-pub async fn deleting_a_run_deletes_the_letters_of_its_jobs(subject: &mut dyn Subject) {
+pub async fn deleting_a_run_deletes_the_dead_letters_of_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let kept = buried(&scene).await;
-    let gone = buried(&scene).await;
+    let deleted = buried(&scene).await;
     let _ = scene
         .store
-        .call(RequestCancel { tenant: acme(), run: gone.job.run, by: "a test".to_owned() })
+        .call(RequestCancel { tenant: acme(), run: deleted.job.run, by: "a test".to_owned() })
         .await
         .unwrap();
-    let mut turn = idle(&scene.taken(&acme(), gone.job.run).await);
-    turn.dispatched = vec![new_job(gone.job.run, 2)];
+    let mut turn = idle(&scene.taken(&acme(), deleted.job.run).await);
+    turn.dispatched = vec![new_job(deleted.job.run, 2)];
     turn.buried = vec![letter(&turn.dispatched[0].id)];
     let _ = scene.commit(turn).await.unwrap();
-    scene.store.call(DeleteRun { tenant: acme(), run: gone.job.run }).await.unwrap();
+    scene.store.call(DeleteRun { tenant: acme(), run: deleted.job.run }).await.unwrap();
     assert_eq!(letters(&scene, 10, None).await, (vec![kept], None));
-    assert_eq!(scene.store.call(ReadDeadLetter { tenant: acme(), job: gone.job.clone() }).await, Ok(None));
-    let late = scene.store.call(DeleteDeadLetter { tenant: acme(), job: gone.job.clone() }).await;
+    assert_eq!(scene.store.call(ReadDeadLetter { tenant: acme(), job: deleted.job.clone() }).await, Ok(None));
+    let late = scene.store.call(DeleteDeadLetter { tenant: acme(), job: deleted.job.clone() }).await;
     assert!(matches!(late, Err(StoreError::NotFound { .. })), "{late:?}");
 }
 
-pub async fn a_letter_that_is_retried_goes_to_its_run_once(subject: &mut dyn Subject) {
+pub async fn a_retried_dead_letter_is_posted_to_its_run_once(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let letter = buried(&scene).await;
     let retry = async || {
@@ -197,7 +197,7 @@ pub async fn a_letter_that_is_retried_goes_to_its_run_once(subject: &mut dyn Sub
     };
     let foreign = scene
         .store
-        .call(RetryDeadLetter { tenant: globex(), job: letter.job.clone(), by: "somebody".to_owned() })
+        .call(RetryDeadLetter { tenant: globex(), job: letter.job.clone(), by: "an operator".to_owned() })
         .await;
     assert!(matches!(foreign, Err(StoreError::NotFound { .. })), "{foreign:?}");
     assert_eq!(scene.take(&acme(), letter.job.run).await, None);
@@ -230,7 +230,9 @@ pub async fn retries_at_once_reach_the_run_once(subject: &mut dyn Subject) {
     assert_eq!(scene.taken(&acme(), letter.job.run).await.inbox.len(), 1);
 }
 
-pub async fn a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays(subject: &mut dyn Subject) {
+pub async fn a_dead_letter_whose_run_has_ended_or_was_deleted_is_not_retried_and_stays(
+    subject: &mut dyn Subject,
+) {
     let scene = Scene::with_cap(subject, 1).await;
     let ended = buried(&scene).await;
     let _ = scene
@@ -240,24 +242,24 @@ pub async fn a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays(su
         .unwrap();
     let taken = scene.taken(&acme(), ended.job.run).await;
     let _ = scene.commit(ending(&taken, Ending::Cancelled)).await.unwrap();
-    let gone = letter(&new_job(scene.fresh_run(), 1).id);
+    let missing = letter(&new_job(scene.fresh_run(), 1).id);
     scene
         .store
-        .call(AddDeadLetter { tenant: acme(), dead_letter: gone.clone(), dead_letters_max: LETTERS_MAX })
+        .call(AddDeadLetter { tenant: acme(), dead_letter: missing.clone(), dead_letters_max: LETTERS_MAX })
         .await
         .unwrap();
-    for (letter, answer) in [(&ended, DeadLetterRetry::RunEnded), (&gone, DeadLetterRetry::RunGone)] {
+    for (letter, answer) in [(&ended, DeadLetterRetry::RunEnded), (&missing, DeadLetterRetry::RunGone)] {
         let retried = scene
             .store
             .call(RetryDeadLetter { tenant: acme(), job: letter.job.clone(), by: "an operator".to_owned() })
             .await;
         assert_eq!(retried, Ok(answer));
     }
-    assert_eq!(letters(&scene, 10, None).await, (vec![gone, ended.clone()], None));
+    assert_eq!(letters(&scene, 10, None).await, (vec![missing, ended.clone()], None));
     assert_eq!(scene.take(&acme(), ended.job.run).await, None, "nothing was posted");
 }
 
-pub async fn the_letters_of_the_oldest_runs_make_room_and_are_counted(subject: &mut dyn Subject) {
+pub async fn the_dead_letters_of_the_oldest_runs_make_room_and_are_counted(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 4).await;
     let mut jobs = Vec::new();
     for _ in 0..4 {
@@ -297,7 +299,7 @@ pub async fn the_letters_of_the_oldest_runs_make_room_and_are_counted(subject: &
     assert_eq!(scene.store.call(CountDeadLetters { tenant: globex() }).await, Ok(DeadLetterCount::default()));
 }
 
-pub async fn letters_are_counted_whatever_removes_them(subject: &mut dyn Subject) {
+pub async fn dead_letters_are_counted_whatever_removes_them(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let (retried, deleted, of_deleted_run) =
         (buried(&scene).await, buried(&scene).await, buried(&scene).await);

@@ -19,7 +19,7 @@ use crate::deliveries::{
 };
 use crate::jobs::{Claimed, Heartbeat, Report};
 
-pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(subject: &mut dyn Subject) {
+pub async fn a_deferred_result_is_due_once_and_not_before_its_time(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
     subject.elapse(Duration::from_millis(3)).await;
@@ -27,7 +27,7 @@ pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(su
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert_eq!((due.deferred, due.next_in), (vec![], Some(DELAY)));
     subject.elapse(ALMOST).await;
-    assert_eq!(scene.take_put_off(10).await, []);
+    assert_eq!(scene.acquire_deferred(10).await, []);
     subject.elapse(MOMENT).await;
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert_eq!(due.deferred, [acme()]);
@@ -38,12 +38,12 @@ pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(su
         deliveries: 1,
         waited: DELAY,
     };
-    assert_eq!(scene.take_put_off(10).await, std::slice::from_ref(&expected));
-    assert_eq!(scene.take_put_off(10).await, [], "it is in somebody's hands");
+    assert_eq!(scene.acquire_deferred(10).await, std::slice::from_ref(&expected));
+    assert_eq!(scene.acquire_deferred(10).await, [], "an instance is delivering it");
     assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().deferred, []);
     assert_eq!(scene.store.call(AcquireDeferredResults { tenant: globex(), limit: 10 }).await, Ok(vec![]));
 
-    // Whoever took it has died, and the worker says that it lives.
+    // The instance that acquired it has died, and the worker sends a heartbeat.
     for _ in 0..IN_PROGRESS.as_millis() / (LEASE.as_millis() / 2) {
         subject.elapse(LEASE / 2).await;
         let _ = scene
@@ -58,10 +58,10 @@ pub async fn a_result_that_was_put_off_comes_due_once_and_not_before_its_time(su
             .unwrap();
     }
     let again = DeferredResult { waited: DELAY + IN_PROGRESS, ..expected };
-    assert_eq!(scene.take_put_off(10).await, [again]);
+    assert_eq!(scene.acquire_deferred(10).await, [again]);
 }
 
-pub async fn due_results_are_taken_oldest_first_and_no_more_than_asked_for(subject: &mut dyn Subject) {
+pub async fn due_results_are_acquired_oldest_first_up_to_the_limit(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(3).await;
     for (place, late) in [(1, 30), (0, 20), (2, 10)] {
@@ -69,12 +69,13 @@ pub async fn due_results_are_taken_oldest_first_and_no_more_than_asked_for(subje
         scene.kept(&DeferResult { delay, ..deferred(&claimed[place], 1) }).await;
     }
     subject.elapse(Duration::from_millis(30)).await;
-    let jobs = async |limit| scene.take_put_off(limit).await.into_iter().map(|it| it.job).collect::<Vec<_>>();
+    let jobs =
+        async |limit| scene.acquire_deferred(limit).await.into_iter().map(|it| it.job).collect::<Vec<_>>();
     assert_eq!(jobs(2).await, [claimed[2].job.id.clone(), claimed[0].job.id.clone()]);
     assert_eq!(jobs(2).await, [claimed[1].job.id.clone()]);
 }
 
-pub async fn putting_off_again_goes_on_from_the_first_time_and_repeating_changes_nothing(
+pub async fn deferring_again_counts_from_the_first_time_and_repeating_changes_nothing(
     subject: &mut dyn Subject,
 ) {
     let scene = Scene::with_cap(subject, 1).await;
@@ -82,18 +83,18 @@ pub async fn putting_off_again_goes_on_from_the_first_time_and_repeating_changes
     let before = Duration::from_secs(3);
     scene.kept(&DeferResult { waited: before, ..deferred(&claimed, 1) }).await;
     subject.elapse(DELAY).await;
-    assert_eq!(scene.take_put_off(1).await.len(), 1);
+    assert_eq!(scene.acquire_deferred(1).await.len(), 1);
     scene.kept(&deferred(&claimed, 2)).await;
     subject.elapse(DELAY / 2).await;
     // The worker has not heard that its result was taken, and comes again.
     scene.kept(&deferred(&claimed, 1)).await;
     scene.kept(&deferred(&claimed, 2)).await;
     subject.elapse(DELAY / 2).await;
-    let due = scene.take_put_off(1).await.pop().expect("its second delay is over");
+    let due = scene.acquire_deferred(1).await.pop().expect("its second delay is over");
     assert_eq!((due.deliveries, due.waited), (2, before + DELAY * 2), "from when it came");
 }
 
-pub async fn the_workers_first_word_counts_while_it_is_put_off(subject: &mut dyn Subject) {
+pub async fn the_first_outcome_counts_while_a_result_is_deferred(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
     scene.kept(&deferred(&claimed, 1)).await;
@@ -108,7 +109,7 @@ pub async fn the_workers_first_word_counts_while_it_is_put_off(subject: &mut dyn
     assert_eq!(outcomes(&taken), [(claimed.job.id.clone(), completed())]);
 }
 
-pub async fn only_the_jobs_holder_may_put_its_result_off(subject: &mut dyn Subject) {
+pub async fn only_the_holder_of_a_job_may_defer_its_result(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(2).await;
     let guessed =
@@ -128,11 +129,11 @@ pub async fn only_the_jobs_holder_may_put_its_result_off(subject: &mut dyn Subje
     let contradiction = DeferResult { outcome: failed(), ..deferred(&claimed[0], 1) };
     assert!(is_fenced(&scene.store.call(contradiction.clone()).await));
     subject.elapse(LEASE).await;
-    assert!(is_fenced(&scene.store.call(deferred(&claimed[1], 1)).await), "its lease has run out");
+    assert!(is_fenced(&scene.store.call(deferred(&claimed[1], 1)).await), "its lease has expired");
     assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().deferred, []);
 }
 
-pub async fn a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay(subject: &mut dyn Subject) {
+pub async fn a_job_whose_result_is_deferred_keeps_its_lease_beyond_the_delay(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(2).await;
     let slow = DeferResult { delay: LEASE * 5, ..deferred(&claimed[0], 1) };
@@ -164,7 +165,7 @@ pub async fn a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay(subj
     );
 }
 
-pub async fn a_heartbeat_does_not_end_the_time_of_a_result_that_is_kept(subject: &mut dyn Subject) {
+pub async fn a_heartbeat_does_not_shorten_the_lease_of_a_deferred_result(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
     scene.kept(&DeferResult { delay: LEASE * 5, ..deferred(&claimed, 1) }).await;
@@ -178,10 +179,10 @@ pub async fn a_heartbeat_does_not_end_the_time_of_a_result_that_is_kept(subject:
     assert_eq!(expires_at.since(claimed.lease.expires_at), LEASE * 5);
     subject.elapse(LEASE * 5).await;
     assert_eq!(scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
-    assert_eq!(scene.take_put_off(1).await.len(), 1, "it is delivered at its time");
+    assert_eq!(scene.acquire_deferred(1).await.len(), 1, "it is delivered at its time");
 }
 
-pub async fn a_result_that_was_put_off_is_not_lost_with_its_lease(subject: &mut dyn Subject) {
+pub async fn a_deferred_result_is_not_lost_with_its_lease(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(3).await;
     scene.kept(&deferred(&claimed[0], 1)).await;
@@ -190,16 +191,16 @@ pub async fn a_result_that_was_put_off_is_not_lost_with_its_lease(subject: &mut 
     let mut ended = scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap();
     ended.sort();
     assert_eq!(ended, claimed.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
-    let mut told = outcomes(&scene.taken(&acme(), claimed[0].job.id.run).await);
-    told.sort_by_key(|(job, _)| job.attempt);
+    let mut posted = outcomes(&scene.taken(&acme(), claimed[0].job.id.run).await);
+    posted.sort_by_key(|(job, _)| job.attempt);
     let expected = [completed(), failed(), JobOutcome::Lost];
-    assert_eq!(told.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>(), expected);
-    assert_eq!(scene.take_put_off(10).await, []);
+    assert_eq!(posted.into_iter().map(|(_, outcome)| outcome).collect::<Vec<_>>(), expected);
+    assert_eq!(scene.acquire_deferred(10).await, []);
     let repeated = scene.store.call(report(&claimed[0], completed())).await;
     assert_eq!(repeated, Ok(DeliveryOutcome::AlreadyRecorded), "the worker hears that it was recorded");
 }
 
-pub async fn a_result_that_was_put_off_goes_with_its_job(subject: &mut dyn Subject) {
+pub async fn a_deferred_result_is_deleted_with_its_job(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 6).await;
     let mut waiting = Vec::new();
     for _ in 0..6 {
@@ -216,7 +217,7 @@ pub async fn a_result_that_was_put_off_goes_with_its_job(subject: &mut dyn Subje
             .await,
         Ok(Report::Recorded)
     );
-    // Whoever gives a result up ends its job otherwise.
+    // An instance that gives a result up ends its job in another way.
     let (job, fence) = (&failed_for_good.job.id, failed_for_good.lease.fence);
     assert_eq!(
         scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed() }).await,
@@ -233,10 +234,10 @@ pub async fn a_result_that_was_put_off_goes_with_its_job(subject: &mut dyn Subje
     scene.store.call(DeleteRun { tenant: acme(), run: deleted.job.id.run }).await.expect("the run is there");
     subject.elapse(DELAY * 2).await;
     assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().deferred, []);
-    assert_eq!(scene.take_put_off(10).await, []);
+    assert_eq!(scene.acquire_deferred(10).await, []);
 }
 
-pub async fn a_result_that_was_put_off_survives_a_reopening(subject: &mut dyn Subject) {
+pub async fn a_deferred_result_survives_a_reopening(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
     scene.kept(&deferred(&claimed, 3)).await;

@@ -1,4 +1,4 @@
-//! Results under the lock of their run: recorded with taking it, or put off and delivered again.
+//! Results under the lease of their run: recorded by acquiring it, or deferred and delivered again.
 
 use crate::verbs::{
     AcquireDeferredResults, ExtendJobLease, ReadJob, RecordResult, ReleaseRun, RequestCancel,
@@ -77,11 +77,11 @@ impl Scene {
         assert_eq!(self.store.call(put_off.clone()).await, Ok(DeferOutcome::Deferred));
     }
 
-    pub(super) async fn take_put_off(&self, limit: usize) -> Vec<DeferredResult> {
+    pub(super) async fn acquire_deferred(&self, limit: usize) -> Vec<DeferredResult> {
         self.store.call(AcquireDeferredResults { tenant: acme(), limit }).await.expect("the store is up")
     }
 
-    /// A run with so many claimed jobs.
+    /// A run with this many claimed jobs.
     pub(super) async fn working_at(&self, jobs: u32) -> Vec<Claimed> {
         let run = self.started(&acme()).await;
         let mut turn = running(&self.taken(&acme(), run).await);
@@ -90,7 +90,7 @@ impl Scene {
         self.claim(&acme(), jobs as usize).await
     }
 
-    /// Somebody else is at the run: it has been asked to end.
+    /// Another instance acquires the run: its cancellation was requested.
     pub(super) async fn hold(&self, job: &JobId) -> AcquiredRun {
         let _ = self
             .store
@@ -146,8 +146,8 @@ pub async fn a_result_comes_behind_what_waits_already(subject: &mut dyn Subject)
         assert_eq!(reported, Ok(Report::Recorded));
     }
     let taken = scene.delivered(&report(&claimed[2], completed())).await;
-    let told: Vec<JobId> = outcomes(&taken).into_iter().map(|(job, _)| job).collect();
-    assert_eq!(told, claimed.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
+    let posted: Vec<JobId> = outcomes(&taken).into_iter().map(|(job, _)| job).collect();
+    assert_eq!(posted, claimed.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
     let committed = scene.commit(idle(&taken)).await.expect("the run is ours");
     assert!(!committed.has_more && scene.take(&acme(), taken.start.run).await.is_none());
 }
@@ -167,7 +167,7 @@ pub async fn a_result_of_a_held_run_changes_nothing(subject: &mut dyn Subject) {
     assert_eq!(outcomes(&scene.delivered(&report(&claimed, completed())).await).len(), 1);
 }
 
-pub async fn a_hold_that_ran_out_keeps_no_result_waiting(subject: &mut dyn Subject) {
+pub async fn an_expired_run_lease_keeps_no_result_waiting(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
     let late = scene.hold(&claimed.job.id).await;
@@ -190,7 +190,9 @@ pub async fn a_hold_that_ran_out_keeps_no_result_waiting(subject: &mut dyn Subje
     assert!(is_fenced(&scene.commit(idle(&late)).await), "and its commit counts no more");
 }
 
-pub async fn a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not(subject: &mut dyn Subject) {
+pub async fn a_stale_result_is_rejected_and_a_repeated_one_confirmed_whether_the_run_is_held_or_not(
+    subject: &mut dyn Subject,
+) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(2).await;
     let first = report(&claimed[0], completed());
@@ -204,7 +206,7 @@ pub async fn a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_no
             let refused = scene.store.call(stale.clone()).await;
             let held = stale.fence;
             assert!(
-                matches!(refused, Err(StoreError::Fenced { held: told, .. }) if told == held),
+                matches!(refused, Err(StoreError::Fenced { held: fence, .. }) if fence == held),
                 "{refused:?}"
             );
         }
@@ -219,7 +221,7 @@ pub async fn a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_no
         }
     }
     subject.elapse(LEASE).await;
-    assert!(is_fenced(&scene.store.call(late.clone()).await), "its lease has run out");
+    assert!(is_fenced(&scene.store.call(late.clone()).await), "its lease has expired");
 }
 
 pub async fn results_at_once_get_the_run_one_at_a_time(subject: &mut dyn Subject) {

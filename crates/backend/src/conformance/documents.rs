@@ -48,7 +48,7 @@ pub async fn a_save_that_is_repeated_is_answered_the_same(subject: &mut dyn Subj
     assert_eq!(
         store.call(SaveDocument { name: NAME, expected: 0, text: "one".to_owned() }).await,
         Ok(false),
-        "somebody else has saved it since"
+        "another call has saved it since"
     );
     assert_eq!(store.call(ReadDocument { name: NAME }).await, Ok(Some(saved(2, "one"))));
 }
@@ -113,7 +113,7 @@ pub async fn saves_at_once_are_decided_for_one_of_them(subject: &mut dyn Subject
     );
 }
 
-pub async fn figures_are_kept_by_roll_out_and_instance(subject: &mut dyn Subject) {
+pub async fn figures_are_kept_by_rollout_and_instance(subject: &mut dyn Subject) {
     let store = subject.store();
     let save = async |rollout: &str, instance: &str, text: &str| {
         store
@@ -161,6 +161,6 @@ pub async fn figures_have_a_bound(subject: &mut dyn Subject) {
     store
         .call(SaveFigures { rollout: rollout.clone(), instance: name("i-0-0"), figures: "2".to_owned() })
         .await
-        .expect("a known one may go on");
+        .expect("a known process may save again");
     assert_eq!(store.call(ReadFigures { rollout: rollout.clone() }).await.unwrap().len(), MEMBERS_MAX);
 }

@@ -149,14 +149,14 @@ pub async fn fences_are_the_same_after_a_reopening(subject: &mut dyn Subject) {
                 outcome: completed(),
             })
             .await
-            .expect("the hold is kept");
+            .expect("the lease is live");
     }
     let taken = store
         .call(AcquireRun { tenant: acme(), run, holder: holder(), lease: LEASE })
         .await
         .unwrap()
         .expect("there are results");
-    assert!(taken.fence > claimed[JOBS as usize - 1].lease.fence, "fences go on above the old ones");
-    let told: Vec<_> = claimed.iter().map(|it| (it.job.id.clone(), completed())).collect();
-    assert_eq!(outcomes(&taken), told);
+    assert!(taken.fence > claimed[JOBS as usize - 1].lease.fence, "new fences are larger than the old ones");
+    let expected: Vec<_> = claimed.iter().map(|it| (it.job.id.clone(), completed())).collect();
+    assert_eq!(outcomes(&taken), expected);
 }

@@ -32,12 +32,12 @@ pub async fn a_heartbeat_extends_the_lease(subject: &mut dyn Subject) {
     }
 }
 
-pub async fn a_lease_that_ran_out_cannot_be_revived(subject: &mut dyn Subject) {
+pub async fn an_expired_lease_cannot_be_revived(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, claimed) = scene.working(&acme()).await;
     subject.elapse(LEASE * 2).await;
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-    // Nobody has noticed yet that the time is over; the store knows.
+    // No verb has ended the lease yet, and the store already rejects its fence.
     let beat = scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await;
     assert!(
         matches!(beat, Err(StoreError::Fenced { held, current }) if held == fence && current > fence),
@@ -51,7 +51,7 @@ pub async fn a_lease_that_ran_out_cannot_be_revived(subject: &mut dyn Subject) {
     ));
 }
 
-pub async fn a_lost_job_is_told_to_its_run(subject: &mut dyn Subject) {
+pub async fn a_lost_job_is_posted_to_its_run(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
@@ -116,13 +116,13 @@ pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject)
     assert_eq!(report, Ok(Report::Recorded));
 }
 
-pub async fn a_worker_that_is_gone_loses_its_jobs(subject: &mut dyn Subject) {
+pub async fn an_offline_worker_loses_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let mut turn = running(&scene.taken(&acme(), run).await);
     turn.dispatched = (1..=4).map(|attempt| new_job(run, attempt)).collect();
     let _ = scene.commit(turn).await.unwrap();
-    let gone = scene.claim(&acme(), 2).await;
+    let theirs = scene.claim(&acme(), 2).await;
     let other = Claim { worker: name("worker-2"), ..claim(&acme(), 1) };
     let other = scene.store.call(other).await.unwrap().pop().expect("a job waits");
     let (_, foreign) = scene.working(&globex()).await;
@@ -131,15 +131,15 @@ pub async fn a_worker_that_is_gone_loses_its_jobs(subject: &mut dyn Subject) {
         scene.store.call(AbandonWorker { tenant: acme(), worker: name("worker-1"), limit }).await.unwrap()
     };
     let mut lost = abandon(1).await;
-    assert_eq!(lost.len(), 1, "not more than asked for");
+    assert_eq!(lost.len(), 1, "not more than the limit");
     lost.extend(abandon(10).await);
     assert_eq!(abandon(10).await, []);
-    let told: Vec<_> = lost.iter().map(|job| (job.clone(), JobOutcome::Lost)).collect();
+    let expected: Vec<_> = lost.iter().map(|job| (job.clone(), JobOutcome::Lost)).collect();
     lost.sort();
-    assert_eq!(lost, gone.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
+    assert_eq!(lost, theirs.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>());
     assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().ready, [acme()]);
-    assert_eq!(outcomes(&scene.taken(&acme(), run).await), told);
-    for late in &gone {
+    assert_eq!(outcomes(&scene.taken(&acme(), run).await), expected);
+    for late in &theirs {
         let (job, fence) = (&late.job.id, late.lease.fence);
         let shown = scene
             .store
@@ -171,7 +171,7 @@ pub async fn a_worker_that_is_gone_loses_its_jobs(subject: &mut dyn Subject) {
             .await;
         assert!(matches!(beat, Ok(Heartbeat::Extended { .. })), "{beat:?}");
     }
-    assert_eq!(scene.claim(&acme(), 10).await.len(), 1, "what nobody held still waits");
+    assert_eq!(scene.claim(&acme(), 10).await.len(), 1, "a job without a lease still waits");
     subject.elapse(LEASE * 2).await;
     let expired = scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap();
     assert!(lost.iter().all(|job| !expired.contains(job)), "{expired:?}");
@@ -217,7 +217,7 @@ pub async fn a_lease_until_the_deadline_ends_with_the_step(subject: &mut dyn Sub
     assert_eq!(expired, [timed.job.id.clone(), late.job.id.clone()]);
 }
 
-pub async fn a_held_job_may_be_held_for_another_term(subject: &mut dyn Subject) {
+pub async fn a_lease_may_be_extended_to_another_term(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, held) = scene.working(&acme()).await;
     let (job, fence) = (&held.job.id, held.lease.fence);
@@ -245,8 +245,5 @@ pub async fn a_held_job_may_be_held_for_another_term(subject: &mut dyn Subject) 
     subject.elapse(LEASE * 2).await;
     let late =
         scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: Some(term) }).await;
-    assert!(
-        matches!(late, Err(StoreError::Fenced { .. })),
-        "what has run out cannot be held again: {late:?}"
-    );
+    assert!(matches!(late, Err(StoreError::Fenced { .. })), "an expired lease cannot be extended: {late:?}");
 }

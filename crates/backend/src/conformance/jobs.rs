@@ -139,7 +139,7 @@ pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
     assert_eq!(scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
 }
 
-pub async fn a_guessed_fence_is_refused(subject: &mut dyn Subject) {
+pub async fn a_guessed_fence_is_rejected(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let (_, claimed) = scene.working(&acme()).await;
     let run = scene.started(&acme()).await;
@@ -183,7 +183,7 @@ pub async fn a_guessed_fence_is_refused(subject: &mut dyn Subject) {
     ));
 }
 
-pub async fn a_cancelled_job_is_told_to_stop(subject: &mut dyn Subject) {
+pub async fn a_heartbeat_of_a_cancelled_job_asks_its_worker_to_stop(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
@@ -237,7 +237,7 @@ pub async fn another_tenants_job_is_not_there(subject: &mut dyn Subject) {
     assert!(scene.claim(&globex(), 10).await.is_empty());
 }
 
-pub async fn progress_stands_in_the_timeline(subject: &mut dyn Subject) {
+pub async fn progress_is_in_the_timeline(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
     let progress = Progress { percent: 40, message: Some("compiling".to_owned()) };
@@ -252,9 +252,9 @@ pub async fn progress_stands_in_the_timeline(subject: &mut dyn Subject) {
         .await
         .unwrap();
     let events = scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
-    let told = &events.last().expect("there are events").event;
-    assert_eq!((told.kind, told.message.as_deref()), (EventKind::StepProgress, Some("compiling")));
-    assert_eq!(told.data, Some(json!({"percent": 40})));
+    let last = &events.last().expect("there are events").event;
+    assert_eq!((last.kind, last.message.as_deref()), (EventKind::StepProgress, Some("compiling")));
+    assert_eq!(last.data, Some(json!({"percent": 40})));
 }
 
 pub async fn a_worker_that_claims_is_seen(subject: &mut dyn Subject) {

@@ -18,7 +18,7 @@ pub async fn a_limit_is_in_force_with_its_answer(subject: &mut dyn Subject) {
     assert!(matches!(scene.start(&acme(), None).await, StartOutcome::AtCapacity { .. }));
 }
 
-pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mut dyn Subject) {
+pub async fn a_limit_below_the_usage_admits_no_run_and_ends_none(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     for _ in 0..3 {
         scene.started(&acme()).await;
@@ -30,7 +30,7 @@ pub async fn a_limit_below_the_usage_admits_nobody_and_ends_nothing(subject: &mu
     assert_eq!((usage, usage.free()), (Usage { runs_active: 3, runs_max: 1 }, 0));
 }
 
-pub async fn the_systems_limit_holds_for_tenants_that_say_nothing(subject: &mut dyn Subject) {
+pub async fn the_systems_limit_applies_to_tenants_without_their_own(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let limit = |runs_max| Limits { runs_max, key_retention: None };
     let initech: TenantId = name("initech");

@@ -9,14 +9,14 @@ use interlock_model::lock::{LockEnd, LockEvent, LockMode, LockName, StageLock};
 use interlock_model::{Fence, LockToken};
 
 use super::Subject;
-use super::lock_scene::{
-    SILENCE, TTL, acquire, ask, door, granted, history, in_line, refused, shared, waiting, whose,
+use super::lock_requests::{
+    SILENCE, TTL, acquire, ask, door, granted, history, queued_request, refused, shared, waiting, whose,
 };
 use super::scene::{acme, globex, name};
 use crate::locks::{AcquireLock, Acquired, ForceReleaseLock, Turn};
 use crate::{PageRequest, StoreError};
 
-pub async fn a_free_lock_is_granted_and_nobody_else_gets_it(subject: &mut dyn Subject) {
+pub async fn a_free_lock_is_granted_to_one_owner(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &ask(&door(), "ann")).await;
     assert_eq!(ann.token, name::<LockToken>("call-of-ann"));
@@ -98,7 +98,7 @@ pub async fn a_renewal_extends_from_now_and_cannot_revive(subject: &mut dyn Subj
             .is_ok()
     );
     subject.elapse(Duration::from_millis(10)).await;
-    // Nobody else has it, and still it is gone: the holder may have been told so.
+    // No other owner has acquired it, and still the lease has ended: the former holder may already know.
     let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: TTL }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: held.fence }));
     let next = granted(&store, &ask(&door(), "bob")).await;
@@ -106,7 +106,7 @@ pub async fn a_renewal_extends_from_now_and_cannot_revive(subject: &mut dyn Subj
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: next.fence }));
 }
 
-pub async fn a_release_is_done_once_and_may_be_said_again(subject: &mut dyn Subject) {
+pub async fn a_release_may_be_repeated(subject: &mut dyn Subject) {
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
     let unknown = store.call(ReleaseLock { lock: door(), token: name("guessed") }).await;
@@ -124,19 +124,19 @@ pub async fn a_release_is_done_once_and_may_be_said_again(subject: &mut dyn Subj
     let next = granted(&store, &ask(&door(), "bob")).await;
     assert!(
         store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.is_ok(),
-        "it was released, whoever holds it now"
+        "it was released, even if another owner holds it now"
     );
     assert_eq!(refused(&store, &ask(&door(), "cid")).await.holder, Some(name("bob")));
     subject.elapse(TTL).await;
     let late = store.call(ReleaseLock { lock: door(), token: next.token.clone() }).await;
-    assert_eq!(late, Err(StoreError::Fenced { held: next.fence, current: next.fence }), "it ran out before");
+    assert_eq!(late, Err(StoreError::Fenced { held: next.fence, current: next.fence }), "it expired before");
 }
 
 pub async fn sharers_hold_together_and_exclude_the_others(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &shared(&door(), "ann")).await;
     let bob = granted(&store, &shared(&door(), "bob")).await;
-    assert!(bob.fence > ann.fence, "each hold has a fence of its own");
+    assert!(bob.fence > ann.fence, "each lease has a fence of its own");
     refused(&store, &ask(&door(), "cid")).await;
     let detail = store.call(ReadLock { lock: door() }).await.unwrap().unwrap();
     let owners: Vec<_> = detail.view.holders.iter().map(|grant| grant.owner.to_string()).collect();
@@ -148,7 +148,7 @@ pub async fn sharers_hold_together_and_exclude_the_others(subject: &mut dyn Subj
     refused(&store, &shared(&door(), "ann")).await;
 }
 
-pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut dyn Subject) {
+pub async fn an_operator_ends_the_lease_of_the_expected_token_and_no_other(subject: &mut dyn Subject) {
     let store = subject.store();
     let held = granted(&store, &ask(&door(), "ann")).await;
     let forced = |expected: &LockToken| ForceReleaseLock {
@@ -159,7 +159,7 @@ pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut 
     };
     let moved = store.call(forced(&name("guessed"))).await;
     assert!(matches!(moved, Err(StoreError::Fenced { .. })), "{moved:?}");
-    in_line(&store, &waiting(ask(&door(), "bob"))).await;
+    queued_request(&store, &waiting(ask(&door(), "bob"))).await;
     assert_eq!(store.call(forced(&held.token)).await.unwrap().next, Some(whose("bob")));
     assert!(store.call(forced(&held.token)).await.is_ok(), "the answer may have been lost");
     let other_words = ForceReleaseLock { reason: "again".to_owned(), ..forced(&held.token) };
@@ -179,7 +179,7 @@ pub async fn an_operator_ends_the_hold_that_is_meant_and_no_other(subject: &mut 
     assert_eq!(history(&store, &door()).await[1].end, Some(end));
 }
 
-pub async fn the_history_tells_every_hold_and_its_end(subject: &mut dyn Subject) {
+pub async fn the_history_has_every_lease_and_its_end(subject: &mut dyn Subject) {
     let store = subject.store();
     let odd = AcquireLock { owner: name("ann \"Ü\" \\ / 5"), ..ask(&door(), "ann") };
     let ann = granted(&store, &odd).await;
@@ -187,7 +187,7 @@ pub async fn the_history_tells_every_hold_and_its_end(subject: &mut dyn Subject)
     let _ = store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap();
     let bob = granted(&store, &ask(&door(), "bob")).await;
     subject.elapse(TTL * 2).await;
-    // Nobody has touched it since, and still it has ended.
+    // No call has touched it since, and still it has ended.
     let events = history(&store, &door()).await;
     let expected = [
         LockEvent::ended(&bob, LockEnd::Expired, bob.expires_at),
@@ -217,13 +217,13 @@ pub async fn held_locks_are_listed_newest_first_page_by_page(subject: &mut dyn S
         subject.elapse(Duration::from_millis(10)).await;
     }
     granted(&store, &ask(&LockName::Of(globex(), name("theirs")), "eve")).await;
-    in_line(&store, &waiting(ask(&locks[4].0, "bob"))).await;
+    queued_request(&store, &waiting(ask(&locks[4].0, "bob"))).await;
     let _ =
         store.call(ReleaseLock { lock: locks[2].0.clone(), token: locks[2].1.token.clone() }).await.unwrap();
     let mut page = PageRequest { limit: 3, after: None };
     let first = store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap();
-    let told: Vec<_> = first.items.iter().map(|view| (view.resource.as_str(), view.waiting)).collect();
-    assert_eq!(told, [("a/b4", 1), ("a/b3", 0), ("a/b1", 0)]);
+    let shown: Vec<_> = first.items.iter().map(|view| (view.resource.as_str(), view.waiting)).collect();
+    assert_eq!(shown, [("a/b4", 1), ("a/b3", 0), ("a/b1", 0)]);
     assert_eq!(first.items[0].holders, [locks[4].1.clone()]);
     page.after = first.next;
     let second = store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap();
@@ -234,24 +234,24 @@ pub async fn held_locks_are_listed_newest_first_page_by_page(subject: &mut dyn S
     assert_eq!(
         store.call(ListLocks { tenant: acme(), page: page.clone() }).await.unwrap().items,
         [],
-        "what ran out is not held"
+        "an expired lease is not held"
     );
     assert_eq!(store.call(ReadLock { lock: locks[0].0.clone() }).await.unwrap(), None);
 }
 
-pub async fn a_lock_is_shown_with_its_line(subject: &mut dyn Subject) {
+pub async fn a_lock_is_shown_with_its_queue(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &ask(&door(), "ann")).await;
     let bob = waiting(shared(&door(), "bob"));
-    in_line(&store, &bob).await;
+    queued_request(&store, &bob).await;
     subject.elapse(Duration::from_millis(5)).await;
-    in_line(&store, &waiting(ask(&door(), "cid"))).await;
+    queued_request(&store, &waiting(ask(&door(), "cid"))).await;
     let detail = store.call(ReadLock { lock: door() }).await.unwrap().unwrap();
     assert_eq!(detail.view.resource, name("deploy/prod:eu%1"));
     assert_eq!(detail.view.holders, std::slice::from_ref(&ann));
     assert_eq!(detail.view.waiting, 2);
-    let line: Vec<_> = detail.line.iter().map(|waiter| (waiter.owner.to_string(), waiter.mode)).collect();
-    assert_eq!(line, [("bob".to_owned(), LockMode::Shared), ("cid".to_owned(), LockMode::Exclusive)]);
+    let queue: Vec<_> = detail.line.iter().map(|waiter| (waiter.owner.to_string(), waiter.mode)).collect();
+    assert_eq!(queue, [("bob".to_owned(), LockMode::Shared), ("cid".to_owned(), LockMode::Exclusive)]);
     assert_eq!(detail.line[1].since, ann.acquired_at + Duration::from_millis(5));
     assert_eq!(detail.line[0].alive_until, ann.acquired_at + SILENCE);
 }
@@ -293,8 +293,8 @@ pub async fn only_the_live_snapshot_writer_writes_the_snapshot(subject: &mut dyn
     let store = subject.store();
     let lock = LockName::Stage(StageLock::SnapshotWriter);
     let none = Fence::NONE;
-    let nobody = store.call(SaveSnapshot { fence: none, snapshot: "{}".to_owned() }).await;
-    assert!(matches!(nobody, Err(StoreError::Fenced { .. })), "{nobody:?}");
+    let unlocked = store.call(SaveSnapshot { fence: none, snapshot: "{}".to_owned() }).await;
+    assert!(matches!(unlocked, Err(StoreError::Fenced { .. })), "{unlocked:?}");
     assert_eq!(store.call(ReadSnapshot).await, Ok(None));
     let first = granted(&store, &ask(&lock, "replica-1")).await;
     store.call(SaveSnapshot { fence: first.fence, snapshot: r#"{"workers":[]}"#.to_owned() }).await.unwrap();

@@ -4,21 +4,23 @@
 
 pub mod admission;
 pub mod approvals;
+pub(crate) mod clocks;
 pub mod dead_letters;
 pub mod deferred_results;
 pub mod deliveries;
 pub mod documents;
 pub mod fences;
-pub mod held_questions;
-pub mod holds;
+pub mod held_approvals;
 pub mod inspection;
 pub mod job_leases;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
-pub mod lines;
-mod lock_scene;
+pub mod lock_queues;
+mod lock_requests;
 pub mod locks;
+pub mod memory;
+pub mod policy_holds;
 pub mod queues;
 pub mod reconcile;
 pub mod registry;
@@ -107,15 +109,15 @@ macro_rules! conformance_suite {
                 a_refused_start_does_not_consume_its_key,
                 keys_are_scoped_by_tenant_and_workflow,
                 a_key_is_kept_for_its_retention_and_not_longer,
-                a_replay_of_a_deleted_run_says_that_it_is_gone,
-                a_start_with_an_old_definition_is_sent_back,
+                a_replay_of_a_deleted_run_has_no_status,
+                a_start_with_an_old_definition_is_rejected,
                 asking_again_with_the_same_run_id_starts_once,
                 another_start_with_the_id_of_a_run_is_a_conflict,
                 a_start_with_its_first_turn_is_one_write,
                 a_run_that_ends_with_its_first_turn_leaves_no_slot_taken,
                 a_repeat_is_answered_before_the_definition_and_the_cap,
                 a_repeat_does_not_bring_a_deleted_run_back,
-                a_refusal_tells_how_fast_slots_come_free,
+                a_refusal_says_how_fast_slots_come_free,
             }
             reservations::{
                 the_admission_lock_is_its_tenants_own_and_in_no_list_and_no_quota,
@@ -125,32 +127,32 @@ macro_rules! conformance_suite {
                 a_start_under_the_lock_needs_its_own_reservation,
                 a_start_under_the_lock_is_held_to_the_cap_and_the_definition,
                 a_later_holder_takes_over_a_reservation,
-                a_start_without_the_lock_passes_over_a_reservation,
+                a_start_without_the_lock_ignores_a_reservation,
                 a_repeat_is_answered_though_the_lock_is_lost,
-                reserving_a_key_that_started_a_run_tells_the_run,
+                reserving_a_key_that_started_a_run_returns_the_run,
                 only_a_reservation_of_the_same_run_is_released,
-                a_reservation_ends_by_itself,
-                counting_tells_usage_and_how_fast_slots_come_free,
+                a_reservation_expires,
+                a_count_has_usage_and_how_fast_slots_come_free,
                 what_is_reserved_survives_a_reopening,
             }
             limits::{
                 a_limit_is_in_force_with_its_answer,
-                a_limit_below_the_usage_admits_nobody_and_ends_nothing,
-                the_systems_limit_holds_for_tenants_that_say_nothing,
+                a_limit_below_the_usage_admits_no_run_and_ends_none,
+                the_systems_limit_applies_to_tenants_without_their_own,
                 every_tenant_that_was_used_is_listed,
             }
             runs::{
-                a_taken_run_is_nobody_elses_until_its_lease_ends,
-                who_holds_a_run_is_told_while_it_does,
+                an_acquired_run_has_one_holder_until_its_lease_ends,
+                the_holder_of_a_run_is_shown_while_its_lease_lasts,
                 the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs,
-                a_commit_under_an_old_fence_is_refused,
+                a_commit_under_a_stale_fence_is_rejected,
                 a_commit_is_accepted_once,
-                a_commit_at_an_old_version_is_refused,
-                a_run_that_ends_gives_its_slot_back_once,
+                a_commit_at_a_stale_version_is_rejected,
+                a_run_that_ends_releases_its_slot_once,
                 what_comes_during_a_turn_is_left_for_the_next,
-                letting_go_leaves_the_run_to_others,
-                a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept,
-                a_due_run_ripens_and_not_before_its_time,
+                a_released_run_can_be_acquired_by_others,
+                a_run_lease_can_be_extended_and_a_lost_one_cannot,
+                a_timer_fires_when_it_is_due_and_not_before,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
                 deleting_a_run_names_its_jobs,
@@ -162,12 +164,12 @@ macro_rules! conformance_suite {
             }
             job_leases::{
                 a_heartbeat_extends_the_lease,
-                a_lease_that_ran_out_cannot_be_revived,
-                a_lost_job_is_told_to_its_run,
+                an_expired_lease_cannot_be_revived,
+                a_lost_job_is_posted_to_its_run,
                 the_late_worker_is_refused_on_every_call,
-                a_worker_that_is_gone_loses_its_jobs,
+                an_offline_worker_loses_its_jobs,
                 a_lease_until_the_deadline_ends_with_the_step,
-                a_held_job_may_be_held_for_another_term,
+                a_lease_may_be_extended_to_another_term,
             }
             jobs::{
                 jobs_are_claimed_oldest_first_and_once,
@@ -175,11 +177,11 @@ macro_rules! conformance_suite {
                 claims_at_once_never_share_a_job,
                 fences_only_grow,
                 a_result_is_recorded_once,
-                a_guessed_fence_is_refused,
-                a_cancelled_job_is_told_to_stop,
+                a_guessed_fence_is_rejected,
+                a_heartbeat_of_a_cancelled_job_asks_its_worker_to_stop,
                 a_waiting_job_that_is_cancelled_cannot_be_claimed,
                 another_tenants_job_is_not_there,
-                progress_stands_in_the_timeline,
+                progress_is_in_the_timeline,
                 a_worker_that_claims_is_seen,
             }
             queues::{
@@ -193,47 +195,47 @@ macro_rules! conformance_suite {
                 a_waiting_job_knows_how_many_go_before_it,
             }
             deferred_results::{
-                a_result_that_was_put_off_comes_due_once_and_not_before_its_time,
-                due_results_are_taken_oldest_first_and_no_more_than_asked_for,
-                putting_off_again_goes_on_from_the_first_time_and_repeating_changes_nothing,
-                the_workers_first_word_counts_while_it_is_put_off,
-                only_the_jobs_holder_may_put_its_result_off,
-                a_job_whose_result_is_put_off_keeps_its_lease_beyond_the_delay,
-                a_heartbeat_does_not_end_the_time_of_a_result_that_is_kept,
-                a_result_that_was_put_off_is_not_lost_with_its_lease,
-                a_result_that_was_put_off_goes_with_its_job,
-                a_result_that_was_put_off_survives_a_reopening,
+                a_deferred_result_is_due_once_and_not_before_its_time,
+                due_results_are_acquired_oldest_first_up_to_the_limit,
+                deferring_again_counts_from_the_first_time_and_repeating_changes_nothing,
+                the_first_outcome_counts_while_a_result_is_deferred,
+                only_the_holder_of_a_job_may_defer_its_result,
+                a_job_whose_result_is_deferred_keeps_its_lease_beyond_the_delay,
+                a_heartbeat_does_not_shorten_the_lease_of_a_deferred_result,
+                a_deferred_result_is_not_lost_with_its_lease,
+                a_deferred_result_is_deleted_with_its_job,
+                a_deferred_result_survives_a_reopening,
             }
             deliveries::{
                 a_result_of_a_free_run_is_recorded_and_brings_the_run,
                 a_result_comes_behind_what_waits_already,
                 a_result_of_a_held_run_changes_nothing,
-                a_hold_that_ran_out_keeps_no_result_waiting,
-                a_stale_or_repeated_result_is_told_so_whether_the_run_is_held_or_not,
+                an_expired_run_lease_keeps_no_result_waiting,
+                a_stale_result_is_rejected_and_a_repeated_one_confirmed_whether_the_run_is_held_or_not,
                 results_at_once_get_the_run_one_at_a_time,
             }
-            holds::{
+            policy_holds::{
                 a_held_job_is_open_in_no_queue_and_shown_with_its_reason,
                 a_held_job_of_a_first_turn_is_one_write_with_the_start,
-                held_jobs_are_taken_when_they_are_due_and_by_one,
-                jobs_that_are_due_soon_are_taken_by_whoever_looks_ahead,
+                held_jobs_are_acquired_when_due_by_one_instance,
+                jobs_that_are_due_soon_are_acquired_by_looking_ahead,
                 a_released_job_is_claimed_once_in_the_place_of_its_age,
                 only_the_first_settlement_counts,
                 settlements_at_once_are_decided_for_one_of_them,
-                a_denied_job_has_ended_and_its_run_is_told,
-                a_waiting_job_is_told_once_for_each_reason_and_looked_at_again,
-                a_rule_lets_so_many_go_in_each_period,
+                a_denied_job_ends_and_posts_to_its_run,
+                a_waiting_job_is_in_the_timeline_once_per_reason_and_due_again,
+                a_throttled_rule_releases_at_most_its_dispatches_per_period,
                 a_throttle_counts_for_each_tenant_and_rule,
                 a_held_job_that_is_cancelled_is_not_held_any_more,
                 deleting_a_run_deletes_its_held_jobs,
                 another_tenants_held_job_is_not_there,
                 held_jobs_survive_a_reopening,
             }
-            held_questions::{
+            held_approvals::{
                 an_approved_job_goes_to_its_queue_with_the_verdict,
                 a_rejected_job_ends_with_the_verdict,
-                a_job_that_waits_for_a_person_is_not_settled_by_anybody_else,
-                a_held_job_that_ends_takes_its_question_with_it,
+                a_job_that_waits_for_an_approval_is_not_settled_by_the_policy,
+                a_held_job_that_ends_withdraws_its_approval,
             }
             fences::{
                 fences_above_two_to_the_fifty_are_not_rounded,
@@ -254,16 +256,16 @@ macro_rules! conformance_suite {
             }
             dead_letters::{
                 a_buried_job_is_found_with_every_field,
-                one_job_has_one_letter_the_last,
+                one_job_has_one_dead_letter_the_last,
                 a_turn_that_buries_a_job_is_one_write,
-                letters_are_listed_newest_run_first_page_by_page,
-                a_letter_is_deleted_once_and_only_by_its_tenant,
-                deleting_a_run_deletes_the_letters_of_its_jobs,
-                a_letter_that_is_retried_goes_to_its_run_once,
+                dead_letters_are_listed_newest_run_first_page_by_page,
+                a_dead_letter_is_deleted_once_and_only_by_its_tenant,
+                deleting_a_run_deletes_the_dead_letters_of_its_jobs,
+                a_retried_dead_letter_is_posted_to_its_run_once,
                 retries_at_once_reach_the_run_once,
-                a_letter_whose_run_has_ended_or_is_gone_is_not_retried_and_stays,
-                the_letters_of_the_oldest_runs_make_room_and_are_counted,
-                letters_are_counted_whatever_removes_them,
+                a_dead_letter_whose_run_has_ended_or_was_deleted_is_not_retried_and_stays,
+                the_dead_letters_of_the_oldest_runs_make_room_and_are_counted,
+                dead_letters_are_counted_whatever_removes_them,
             }
             documents::{
                 a_document_is_saved_only_over_the_version_that_was_read,
@@ -271,41 +273,41 @@ macro_rules! conformance_suite {
                 a_document_is_one_for_all_and_survives_a_reopening,
                 a_document_beyond_its_bound_is_refused,
                 saves_at_once_are_decided_for_one_of_them,
-                figures_are_kept_by_roll_out_and_instance,
+                figures_are_kept_by_rollout_and_instance,
                 figures_have_a_bound,
             }
             inspection::{
-                where_all_is_well_nothing_is_found_and_nothing_is_mended,
-                a_slot_without_a_run_is_given_back,
+                in_a_healthy_store_nothing_is_found_and_nothing_is_repaired,
+                a_slot_without_a_run_is_released,
                 a_run_without_a_slot_is_given_one,
-                a_number_of_slots_that_is_wrong_is_counted_anew,
-                a_key_of_a_run_that_never_was_is_freed,
-                a_reservation_that_was_left_behind_is_freed,
+                a_wrong_count_of_slots_is_corrected,
+                a_key_of_a_run_that_never_existed_is_deleted,
+                an_abandoned_reservation_is_released,
                 a_lease_on_a_job_that_has_ended_is_removed,
-                a_lease_that_nobody_would_see_running_out_is_indexed,
-                a_job_that_nobody_could_claim_is_queued_again,
+                a_lease_that_is_in_no_index_is_indexed,
+                an_open_job_in_no_queue_is_queued_again,
                 a_queue_entry_of_a_job_that_has_ended_is_removed,
                 a_job_that_is_not_listed_is_listed_again,
                 an_open_job_of_a_run_that_has_ended_is_ended,
-                a_step_that_waits_for_nothing_is_told_of_the_loss,
+                a_step_that_waits_for_a_missing_job_gets_a_loss,
                 a_run_that_was_due_long_ago_is_made_ready,
                 a_timer_that_is_missing_is_set,
-                a_timer_of_no_run_is_removed,
-                a_run_with_something_to_take_into_account_is_made_ready,
-                a_ready_mark_of_no_run_is_removed,
-                a_hold_of_a_run_that_nobody_has_any_more_is_ended,
+                a_timer_of_a_missing_run_is_removed,
+                a_run_with_events_in_its_inbox_is_made_ready,
+                a_ready_mark_of_a_missing_run_is_removed,
+                an_expired_run_lease_is_removed,
                 an_open_approval_of_a_run_that_has_ended_is_withdrawn,
                 an_open_approval_that_is_not_listed_is_listed_again,
-                a_kept_result_that_would_never_be_delivered_is_due,
-                a_hold_of_a_lock_that_ran_out_long_ago_is_ended,
-                a_number_of_locks_that_is_wrong_is_counted_anew,
+                a_deferred_result_without_a_due_time_is_made_due,
+                a_lock_lease_that_expired_long_ago_is_ended,
+                a_wrong_count_of_locks_is_corrected,
                 a_held_lock_that_is_not_listed_is_listed_again,
-                a_damaged_row_is_told_and_does_not_stop_the_look_at_others,
-                many_dead_letters_are_told_and_left_to_people,
+                a_damaged_row_is_reported_and_does_not_stop_other_checks,
+                many_dead_letters_are_reported_and_not_repaired,
             }
             reconcile::{
-                leases_that_ran_out_are_told_until_their_jobs_are_ended,
-                replaying_tells_what_waits_and_leaves_the_rest_alone,
+                expired_leases_are_listed_until_their_jobs_are_ended,
+                requeuing_lists_waiting_jobs_and_changes_no_others,
                 slots_that_agree_with_their_runs_are_left_alone,
                 workers_and_marks_of_deleted_runs_are_retired_after_their_time,
                 a_key_is_retired_only_when_its_time_is_over,
@@ -314,44 +316,44 @@ macro_rules! conformance_suite {
                 a_draining_worker_is_given_nothing_and_keeps_what_it_has,
                 draining_is_its_tenants_own_and_stays_through_claims_and_reopenings,
                 a_worker_that_was_not_seen_since_is_forgotten_with_its_draining,
-                a_claim_on_behalf_of_a_worker_on_the_bus_is_not_written_down,
+                a_claim_for_a_nats_worker_is_not_recorded,
             }
             registry::{
-                an_introduced_worker_is_listed_with_its_topics_and_the_stores_time,
-                a_beat_keeps_the_handshake_and_tells_when,
-                a_worker_that_only_beats_is_not_introduced,
-                introducing_again_keeps_the_last_beat,
-                a_worker_is_forgotten_unless_it_has_spoken_since,
-                workers_on_the_bus_are_known_after_a_reopening,
-                a_worker_on_the_bus_drains_until_it_is_forgotten,
+                a_registered_worker_is_listed_with_its_topics_and_the_stores_time,
+                a_heartbeat_keeps_the_handshake_and_records_its_time,
+                a_heartbeat_alone_does_not_register_a_worker,
+                registering_again_keeps_the_last_heartbeat,
+                a_worker_is_forgotten_unless_it_was_heard_since,
+                nats_workers_survive_a_reopening,
+                a_nats_worker_drains_until_it_is_forgotten,
             }
             locks::{
-                a_free_lock_is_granted_and_nobody_else_gets_it,
+                a_free_lock_is_granted_to_one_owner,
                 the_same_request_gives_the_same_grant_and_the_owners_name_does_not,
                 the_token_re_enters_under_the_same_fence_and_a_stale_one_does_not,
                 fences_of_a_lock_only_grow,
                 a_renewal_extends_from_now_and_cannot_revive,
-                a_release_is_done_once_and_may_be_said_again,
+                a_release_may_be_repeated,
                 sharers_hold_together_and_exclude_the_others,
-                an_operator_ends_the_hold_that_is_meant_and_no_other,
-                the_history_tells_every_hold_and_its_end,
+                an_operator_ends_the_lease_of_the_expected_token_and_no_other,
+                the_history_has_every_lease_and_its_end,
                 held_locks_are_listed_newest_first_page_by_page,
-                a_lock_is_shown_with_its_line,
+                a_lock_is_shown_with_its_queue,
                 requests_at_once_are_granted_one_at_a_time,
                 a_stages_lock_is_one_for_all_and_survives_a_reopening,
                 only_the_live_snapshot_writer_writes_the_snapshot,
             }
-            lines::{
-                the_line_is_served_first_come_first_served,
-                sharers_do_not_overtake_whoever_waits_alone,
-                a_waiter_that_is_gone_does_not_block_the_line,
-                a_hold_that_runs_out_makes_room_for_the_first_in_line,
-                withdrawing_leaves_the_line_and_ends_an_unheard_grant,
-                a_late_withdrawal_does_not_end_what_a_retry_was_told_of,
-                a_call_that_goes_leaves_the_place_to_another_of_the_same_request,
-                a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of,
-                who_becomes_first_is_told_of_a_hold_that_ends_before_it_would_look,
-                quotas_bound_what_a_tenant_has_of_locks,
+            lock_queues::{
+                the_queue_is_served_first_come_first_served,
+                sharers_do_not_overtake_an_exclusive_waiter,
+                an_offline_waiter_does_not_block_the_queue,
+                an_expired_lease_makes_room_for_the_first_waiter,
+                withdrawing_leaves_the_queue_and_ends_an_unanswered_grant,
+                a_late_withdrawal_does_not_end_a_grant_that_a_retry_received,
+                a_withdrawn_call_leaves_the_place_to_another_of_the_same_request,
+                a_withdrawn_repeat_does_not_end_the_lease_of_its_request,
+                a_new_first_waiter_is_woken_if_the_lease_expires_before_its_next_call,
+                quotas_bound_the_locks_of_a_tenant,
             }
             workflows::{
                 saving_again_makes_the_next_version_and_keeps_the_old,

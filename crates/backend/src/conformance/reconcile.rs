@@ -24,7 +24,7 @@ fn retire(limit: usize) -> Retire {
     Retire { tenant: acme(), unused_for: A_DAY, after: None, limit }
 }
 
-pub async fn leases_that_ran_out_are_told_until_their_jobs_are_ended(subject: &mut dyn Subject) {
+pub async fn expired_leases_are_listed_until_their_jobs_are_ended(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let (_, silent) = scene.working(&acme()).await;
     let (_, heard) = scene.working(&acme()).await;
@@ -42,8 +42,8 @@ pub async fn leases_that_ran_out_are_told_until_their_jobs_are_ended(subject: &m
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
     subject.elapse(LEASE * 2).await;
     let found = scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await.unwrap();
-    let told: Vec<_> = found.iter().map(|(job, lease)| (job.clone(), lease.stale_state())).collect();
-    assert_eq!(told, [(silent.job.id, StaleState::Dispatched), (heard.job.id, StaleState::Running)]);
+    let states: Vec<_> = found.iter().map(|(job, lease)| (job.clone(), lease.stale_state())).collect();
+    assert_eq!(states, [(silent.job.id, StaleState::Dispatched), (heard.job.id, StaleState::Running)]);
     assert_eq!(found[0].1, silent.lease);
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 1 }).await.unwrap().len(), 1);
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: globex(), limit: 10 }).await, Ok(Vec::new()));
@@ -51,7 +51,7 @@ pub async fn leases_that_ran_out_are_told_until_their_jobs_are_ended(subject: &m
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
 }
 
-pub async fn replaying_tells_what_waits_and_leaves_the_rest_alone(subject: &mut dyn Subject) {
+pub async fn requeuing_lists_waiting_jobs_and_changes_no_others(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 4).await;
     assert_eq!(
         scene.store.call(RequeueJobs { tenant: acme(), limit: 10 }).await,

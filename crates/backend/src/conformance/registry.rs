@@ -39,7 +39,7 @@ async fn names(store: &Store) -> Vec<String> {
     known(store).await.iter().map(|it| it.worker.to_string()).collect()
 }
 
-pub async fn an_introduced_worker_is_listed_with_its_topics_and_the_stores_time(subject: &mut dyn Subject) {
+pub async fn a_registered_worker_is_listed_with_its_topics_and_the_stores_time(subject: &mut dyn Subject) {
     let store = subject.store();
     assert_eq!(known(&store).await, []);
     let earliest = now(&store).await;
@@ -58,7 +58,7 @@ pub async fn an_introduced_worker_is_listed_with_its_topics_and_the_stores_time(
     }
 }
 
-pub async fn a_beat_keeps_the_handshake_and_tells_when(subject: &mut dyn Subject) {
+pub async fn a_heartbeat_keeps_the_handshake_and_records_its_time(subject: &mut dyn Subject) {
     let store = subject.store();
     let worker: WorkerId = name("cap-a");
     store
@@ -81,14 +81,14 @@ pub async fn a_beat_keeps_the_handshake_and_tells_when(subject: &mut dyn Subject
     }
 }
 
-pub async fn a_worker_that_only_beats_is_not_introduced(subject: &mut dyn Subject) {
+pub async fn a_heartbeat_alone_does_not_register_a_worker(subject: &mut dyn Subject) {
     let store = subject.store();
     store.call(RecordBeat { worker: name("cap-a"), beat: beat(1) }).await.unwrap();
     let found = known(&store).await;
     assert_eq!((found.len(), &found[0].handshake, &found[0].beat), (1, &None, &Some(beat(1))));
 }
 
-pub async fn introducing_again_keeps_the_last_beat(subject: &mut dyn Subject) {
+pub async fn registering_again_keeps_the_last_heartbeat(subject: &mut dyn Subject) {
     let store = subject.store();
     let worker: WorkerId = name("cap-a");
     store
@@ -105,7 +105,7 @@ pub async fn introducing_again_keeps_the_last_beat(subject: &mut dyn Subject) {
     assert!(found[0].last_seen_at > before.last_seen_at);
 }
 
-pub async fn a_worker_is_forgotten_unless_it_has_spoken_since(subject: &mut dyn Subject) {
+pub async fn a_worker_is_forgotten_unless_it_was_heard_since(subject: &mut dyn Subject) {
     let store = subject.store();
     for worker in ["cap-a", "cap-b"] {
         store
@@ -126,7 +126,7 @@ pub async fn a_worker_is_forgotten_unless_it_has_spoken_since(subject: &mut dyn 
     assert_eq!(known(&store).await, [], "a word at that very moment is not a later one");
 }
 
-pub async fn workers_on_the_bus_are_known_after_a_reopening(subject: &mut dyn Subject) {
+pub async fn nats_workers_survive_a_reopening(subject: &mut dyn Subject) {
     let store = subject.store();
     store.call(RegisterNatsWorker { worker: name("cap-a"), handshake: handshake(&["build"]) }).await.unwrap();
     store.call(RecordBeat { worker: name("cap-a"), beat: beat(2) }).await.unwrap();
@@ -138,7 +138,7 @@ pub async fn workers_on_the_bus_are_known_after_a_reopening(subject: &mut dyn Su
     assert_eq!(known(&subject.store()).await, before);
 }
 
-pub async fn a_worker_on_the_bus_drains_until_it_is_forgotten(subject: &mut dyn Subject) {
+pub async fn a_nats_worker_drains_until_it_is_forgotten(subject: &mut dyn Subject) {
     let store = subject.store();
     let worker: WorkerId = name("cap-a");
     assert!(matches!(

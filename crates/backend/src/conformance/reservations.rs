@@ -13,7 +13,7 @@ use interlock_model::run::{Ending, RunStatus};
 use serde_json::json;
 
 use super::Subject;
-use super::lock_scene::{TTL, ask, granted, refused};
+use super::lock_requests::{TTL, ask, granted, refused};
 use super::scene::{LEASE, Scene, acme, deploy, ending, globex, name, with_request, with_version};
 use crate::reservations::{Count, ReserveIdempotencyKey, Reserved};
 use crate::tenants::LimitScope;
@@ -33,7 +33,7 @@ impl Scene {
             .store
             .call(ReleaseLock { lock: gate(), token: grant.token.clone() })
             .await
-            .expect("the hold is there");
+            .expect("the lease is live");
     }
 
     async fn reserve(&self, start: &Admit, fence: Fence) -> Result<Reserved, StoreError> {
@@ -119,7 +119,11 @@ pub async fn a_key_is_reserved_only_under_the_live_lock(subject: &mut dyn Subjec
     let second = scene.lock("b").await;
     subject.elapse(TTL).await;
     let late = scene.reserve(&start, second.fence).await;
-    assert_eq!(late, Err(StoreError::Fenced { held: second.fence, current: second.fence }), "it ran out");
+    assert_eq!(
+        late,
+        Err(StoreError::Fenced { held: second.fence, current: second.fence }),
+        "its lease expired"
+    );
 }
 
 pub async fn a_reservation_starts_nothing_and_the_create_commits_it(subject: &mut dyn Subject) {
@@ -148,7 +152,7 @@ pub async fn a_start_under_the_lock_needs_its_fence_to_be_live(subject: &mut dyn
     let start = Admit { admission_fence: Some(grant.fence), ..scene.request(&acme(), None, json!({})) };
     subject.elapse(TTL).await;
     let fenced = |current| Err(StoreError::Fenced { held: grant.fence, current });
-    assert_eq!(scene.store.call(start.clone()).await, fenced(grant.fence), "it ran out");
+    assert_eq!(scene.store.call(start.clone()).await, fenced(grant.fence), "its lease expired");
     let next = scene.lock("b").await;
     assert_eq!(scene.store.call(start.clone()).await, fenced(next.fence), "it is another's");
     assert_eq!(scene.active(&acme()).await, 0);
@@ -166,7 +170,7 @@ pub async fn a_start_under_the_lock_needs_its_own_reservation(subject: &mut dyn 
     let other = scene.reserved(grant.fence).await;
     assert_eq!(scene.store.call(start.clone()).await, fenced, "it is reserved for another run");
     assert!(scene.release(&other).await);
-    assert_eq!(scene.store.call(other.clone()).await, fenced, "its reservation is gone");
+    assert_eq!(scene.store.call(other.clone()).await, fenced, "its reservation was taken over");
     assert_eq!(scene.active(&acme()).await, 0);
 }
 
@@ -200,12 +204,12 @@ pub async fn a_later_holder_takes_over_a_reservation(subject: &mut dyn Subject) 
     assert!(matches!(answer, StartOutcome::Admitted { run, .. } if run == start.request.run), "{answer:?}");
 }
 
-pub async fn a_start_without_the_lock_passes_over_a_reservation(subject: &mut dyn Subject) {
+pub async fn a_start_without_the_lock_ignores_a_reservation(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 5).await;
     let grant = scene.lock("a").await;
     let locked = scene.reserved(grant.fence).await;
     let StartOutcome::Admitted { run, usage, .. } = scene.start(&acme(), Some("k")).await else {
-        panic!("a reservation is in nobody's way")
+        panic!("a reservation stops no start without the lock")
     };
     let status = Some(RunStatus::Pending);
     assert_eq!(scene.admit(locked.clone()).await, StartOutcome::Replayed { run, status, usage });
@@ -232,7 +236,7 @@ pub async fn a_repeat_is_answered_though_the_lock_is_lost(subject: &mut dyn Subj
     }
 }
 
-pub async fn reserving_a_key_that_started_a_run_tells_the_run(subject: &mut dyn Subject) {
+pub async fn reserving_a_key_that_started_a_run_returns_the_run(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let StartOutcome::Admitted { run, usage, .. } = scene.start(&acme(), Some("k")).await else {
         panic!("the first start is admitted")
@@ -246,8 +250,8 @@ pub async fn reserving_a_key_that_started_a_run_tells_the_run(subject: &mut dyn 
     assert_eq!(scene.reserve(&reused, grant.fence).await, Ok(Reserved::KeyReused { run, usage }));
     scene.store.call(DeleteRun { tenant: acme(), run }).await.unwrap();
     let usage = Usage { runs_active: 0, runs_max: 1 };
-    let gone = Ok(Reserved::Replayed { run, status: None, usage });
-    assert_eq!(scene.reserve(&again, grant.fence).await, gone);
+    let deleted = Ok(Reserved::Replayed { run, status: None, usage });
+    assert_eq!(scene.reserve(&again, grant.fence).await, deleted);
     // With its retention the key is free again.
     let limits = Limits { runs_max: Some(1), key_retention: Some(LEASE / 2) };
     scene.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
@@ -274,14 +278,14 @@ pub async fn only_a_reservation_of_the_same_run_is_released(subject: &mut dyn Su
         "of another workflow"
     );
     assert!(scene.release(&start).await);
-    assert!(!scene.release(&start).await, "it is gone");
+    assert!(!scene.release(&start).await, "it was released");
     let committed = scene.request(&acme(), Some("k"), json!({"n": 1}));
     let _ = scene.admit(committed.clone()).await;
     assert!(!scene.release(&committed).await, "it started a run");
     assert!(matches!(scene.start(&acme(), Some("k")).await, StartOutcome::Replayed { .. }));
 }
 
-pub async fn a_reservation_ends_by_itself(subject: &mut dyn Subject) {
+pub async fn a_reservation_expires(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 5).await;
     let mut asked = ask(&gate(), "a");
     asked.ttl = TTL * 5;
@@ -295,7 +299,7 @@ pub async fn a_reservation_ends_by_itself(subject: &mut dyn Subject) {
     assert!(matches!(scene.admit(other).await, StartOutcome::Admitted { .. }));
 }
 
-pub async fn counting_tells_usage_and_how_fast_slots_come_free(subject: &mut dyn Subject) {
+pub async fn a_count_has_usage_and_how_fast_slots_come_free(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let count = async || scene.store.call(CountRuns { tenant: acme() }).await.unwrap();
     let Count { usage, slot_flow } = count().await;

@@ -20,10 +20,10 @@ use crate::runs::{CancelOutcome, RunFilter, RunHolder};
 use crate::{PageRequest, StoreError};
 
 fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>, held: Fence) -> bool {
-    matches!(answer, Err(StoreError::Fenced { held: told, .. }) if *told == held)
+    matches!(answer, Err(StoreError::Fenced { held: fence, .. }) if *fence == held)
 }
 
-pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn Subject) {
+pub async fn an_acquired_run_has_one_holder_until_its_lease_ends(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let first = scene
@@ -46,7 +46,7 @@ pub async fn a_taken_run_is_nobody_elses_until_its_lease_ends(subject: &mut dyn 
     assert!(second.fence > first[0].fence);
 }
 
-pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
+pub async fn the_holder_of_a_run_is_shown_while_its_lease_lasts(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let standing = async || scene.store.call(ReadRunOwnership { tenant: acme(), run }).await.unwrap();
@@ -63,7 +63,7 @@ pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
     scene.taken(&acme(), run).await;
     subject.elapse(LEASE).await;
     let late = standing().await;
-    assert!(late.is_ready && late.holder.is_none(), "what has run out is nobody's: {late:?}");
+    assert!(late.is_ready && late.holder.is_none(), "an expired lease has no holder: {late:?}");
     let nothing =
         scene.store.call(ReadRunOwnership { tenant: acme(), run: scene.fresh_run() }).await.unwrap();
     assert!(!nothing.is_ready && nothing.holder.is_none());
@@ -71,19 +71,19 @@ pub async fn who_holds_a_run_is_told_while_it_does(subject: &mut dyn Subject) {
 
 pub async fn the_span_that_a_run_was_started_in_stays_with_it_and_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    let told = Some(TraceParent { trace: u128::MAX, span: 7, is_sampled: true });
-    let start = with_request(scene.request(&acme(), None, json!({})), |request| request.trace = told);
+    let parent = Some(TraceParent { trace: u128::MAX, span: 7, is_sampled: true });
+    let start = with_request(scene.request(&acme(), None, json!({})), |request| request.trace = parent);
     let run = start.request.run;
     let _ = scene.admit(start).await;
     let taken = scene.taken(&acme(), run).await;
-    assert_eq!(taken.start.trace, told);
+    assert_eq!(taken.start.trace, parent);
     let mut turn = running(&taken);
-    turn.dispatched[0].trace = told;
+    turn.dispatched[0].trace = parent;
     let _ = scene.commit(turn).await.expect("the turn is in time");
-    assert_eq!(scene.claim(&acme(), 1).await[0].job.trace, told);
+    assert_eq!(scene.claim(&acme(), 1).await[0].job.trace, parent);
 }
 
-pub async fn a_commit_under_an_old_fence_is_refused(subject: &mut dyn Subject) {
+pub async fn a_commit_under_a_stale_fence_is_rejected(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let stale = scene.taken(&acme(), run).await;
@@ -105,7 +105,7 @@ pub async fn a_commit_is_accepted_once(subject: &mut dyn Subject) {
     assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
 }
 
-pub async fn a_commit_at_an_old_version_is_refused(subject: &mut dyn Subject) {
+pub async fn a_commit_at_a_stale_version_is_rejected(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     scene.begin(&acme(), run).await;
@@ -115,7 +115,7 @@ pub async fn a_commit_at_an_old_version_is_refused(subject: &mut dyn Subject) {
     assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
 }
 
-pub async fn a_run_that_ends_gives_its_slot_back_once(subject: &mut dyn Subject) {
+pub async fn a_run_that_ends_releases_its_slot_once(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let (run, other) = (scene.started(&acme()).await, scene.started(&acme()).await);
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Failed);
@@ -140,7 +140,7 @@ pub async fn what_comes_during_a_turn_is_left_for_the_next(subject: &mut dyn Sub
     assert_eq!(scene.take(&acme(), run).await, None);
 }
 
-pub async fn a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept(subject: &mut dyn Subject) {
+pub async fn a_run_lease_can_be_extended_and_a_lost_one_cannot(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
@@ -167,7 +167,7 @@ pub async fn a_kept_run_stays_taken_and_a_lost_one_cannot_be_kept(subject: &mut 
     assert!(matches!(nowhere, Err(StoreError::NotFound { .. })), "{nowhere:?}");
 }
 
-pub async fn letting_go_leaves_the_run_to_others(subject: &mut dyn Subject) {
+pub async fn a_released_run_can_be_acquired_by_others(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;
@@ -180,7 +180,7 @@ pub async fn letting_go_leaves_the_run_to_others(subject: &mut dyn Subject) {
     assert!(is_fenced(&scene.commit(running(&taken)).await, taken.fence));
 }
 
-pub async fn a_due_run_ripens_and_not_before_its_time(subject: &mut dyn Subject) {
+pub async fn a_timer_fires_when_it_is_due_and_not_before(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let taken = scene.taken(&acme(), run).await;

@@ -203,16 +203,16 @@ pub(super) fn claim(tenant: &TenantId, jobs_max: usize) -> Claim {
     }
 }
 
-/// What a taken run is told about jobs, whenever the store heard of it.
+/// The outcomes of jobs in the inbox of an acquired run, without their times.
 pub(super) fn outcomes(taken: &AcquiredRun) -> Vec<(JobId, JobOutcome)> {
-    let told = |event: &InboxEvent| match event {
+    let outcome_of = |event: &InboxEvent| match event {
         InboxEvent::Job { at, job, outcome } => {
             assert!(*at <= taken.now && *at > Timestamp::ZERO, "{at} is not when the store heard of {job}");
             (job.clone(), outcome.clone())
         }
         other => panic!("expected only outcomes of jobs, got {other:?}"),
     };
-    taken.inbox.iter().map(told).collect()
+    taken.inbox.iter().map(outcome_of).collect()
 }
 
 pub(super) fn topic() -> Topic {
@@ -287,7 +287,7 @@ pub(super) fn letter(job: &JobId) -> DeadLetter {
         code: LetterCode::WorkerLost,
         reason: "10 dispatches lost their worker".to_owned(),
         attempts: 10,
-        last_error: Some("the lease ran out".to_owned()),
+        last_error: Some("the lease expired".to_owned()),
         buried_at: Timestamp::from_millis(1_794_700_800_123),
         result: Some(JobOutcome::Completed { output: json!({"kept": [1.50, {}]}) }),
     }

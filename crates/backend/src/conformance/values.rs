@@ -93,8 +93,8 @@ pub async fn values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let asked = store.call(ListApprovals { tenant: acme(), page: page.clone() }).await.unwrap().items;
     assert_same(&asked[0].input, &odd(), "an approval's input");
     let timeline = store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 10 }).await.unwrap();
-    let told = timeline.iter().find_map(|it| it.event.data.as_ref()).expect("the event is told");
-    assert_same(told, &odd(), "an event's data");
+    let data = timeline.iter().find_map(|it| it.event.data.as_ref()).expect("an event has data");
+    assert_same(data, &odd(), "an event's data");
 }
 
 pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
@@ -132,10 +132,10 @@ pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let inbox = scene.taken(&acme(), run).await.inbox;
     assert_eq!(inbox.len(), given.len());
     for (event, output) in inbox.iter().zip(&given) {
-        let InboxEvent::Job { outcome: JobOutcome::Completed { output: told }, .. } = event else {
+        let InboxEvent::Job { outcome: JobOutcome::Completed { output: posted }, .. } = event else {
             panic!("a job's result is in the inbox, not {event:?}")
         };
-        assert_same(told, output, "a job's output");
+        assert_same(posted, output, "a job's output");
     }
 }
 
@@ -196,12 +196,12 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
         vec![Event::new(taken.now, EventKind::StepFailed).of_job(&job).saying(&*odd).with_status(&*odd)];
     let buried = DeadLetter { reason: odd.clone(), last_error: Some(odd.clone()), ..letter(&job) };
     turn.buried = vec![buried.clone()];
-    let (asked, told) = (turn.approvals_opened[0].job.clone(), turn.events[0].clone());
+    let (asked, event) = (turn.approvals_opened[0].job.clone(), turn.events[0].clone());
     let _ = scene.commit(turn).await.unwrap();
     assert!(scene.store.call(ReadDeadLetter { tenant: acme(), job: job.clone() }).await == Ok(Some(buried)));
     let timeline =
         scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
-    assert!(timeline.last().is_some_and(|last| last.event == told));
+    assert!(timeline.last().is_some_and(|last| last.event == event));
     let decision = Decision { verdict: Verdict::Approved, by: odd.clone(), reason: Some(odd.clone()) };
     let _ = scene
         .store

@@ -116,7 +116,7 @@ pub async fn a_worker_that_was_not_seen_since_is_forgotten_with_its_draining(sub
     assert!(!again.is_draining && again.first_seen_at > first.first_seen_at);
 }
 
-pub async fn a_claim_on_behalf_of_a_worker_on_the_bus_is_not_written_down(subject: &mut dyn Subject) {
+pub async fn a_claim_for_a_nats_worker_is_not_recorded(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
     let run = scene.started(&acme()).await;
     let job = scene.begin(&acme(), run).await;

@@ -64,11 +64,11 @@ pub async fn a_deleted_workflow_admits_nothing_and_comes_back_with_the_next_vers
 
 pub async fn workflows_are_listed_newest_first_page_by_page(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    for id in ["zeta", "alpha", "gone", "deploy"] {
+    for id in ["zeta", "alpha", "removed", "deploy"] {
         subject.elapse(std::time::Duration::from_millis(5)).await;
         scene.store.call(SaveWorkflow { tenant: acme(), id: name(id), document: document() }).await.unwrap();
     }
-    scene.store.call(DeleteWorkflow { tenant: acme(), id: name("gone") }).await.unwrap();
+    scene.store.call(DeleteWorkflow { tenant: acme(), id: name("removed") }).await.unwrap();
     let mut listed = Vec::new();
     let mut after = None;
     loop {

@@ -2,7 +2,8 @@
 
 use interlock_model::Timestamp;
 
-use super::store::{Decide, Look};
+use super::store::Decide;
+use super::store::look;
 use super::tables::{Changes, Decided, Decision, Pick, Table, View, parse};
 use crate::StoreError;
 use crate::keys::{ApiKey, KEYS_MAX};
@@ -40,8 +41,4 @@ fn all(view: &dyn View) -> Result<Vec<ApiKey>, StoreError> {
     rows.iter().map(|row| parse(Table::ApiKeys, &row.key, &row.value)).collect()
 }
 
-impl Look for ListApiKeys {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Vec<ApiKey>, StoreError> {
-        all(view)
-    }
-}
+look!(ListApiKeys, |_verb, view| all(view));

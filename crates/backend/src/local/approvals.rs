@@ -1,16 +1,16 @@
 //! Approvals: opened and withdrawn by turns, resolved by people.
 
+use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState, Resolution, Verdict};
 use interlock_model::job::{EndCause, Job};
 use interlock_model::run::InboxEvent;
-use interlock_model::{JobId, Timestamp};
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::{Decide, Look};
-use super::tables::{Decided, Decision, Table, View, newest_page, read};
+use super::store::look;
+use super::tables::{Table, newest_page, read};
+use crate::StoreError;
 use crate::verbs::{ListApprovals, ResolveApproval};
-use crate::{Page, StoreError};
 
 impl Draft<'_> {
     pub(super) fn open_approval(&mut self, approval: &Approval) {
@@ -50,28 +50,22 @@ impl Draft<'_> {
     }
 }
 
-impl Decide for ResolveApproval {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Resolution> {
-        let (job, decision) = (&self.job, self.decision.clone());
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let approval: Option<Approval> = draft.read(Table::Approvals, &rows::job(&self.tenant, job))?;
-        let approval = approval.ok_or_else(|| StoreError::not_found("approval", job))?;
-        let resolution = approval.state.resolve(decision.verdict);
-        if resolution != Resolution::Recorded {
-            return Ok(Decision::unchanged(resolution));
-        }
-        draft.settle_dispatch(job, decision.verdict)?;
-        // Afterwards: the end of a dispatch withdraws the approval that it waits for.
-        draft.close_approval(&Approval { state: ApprovalState::Resolved(decision.clone()), ..approval });
-        draft.post(job.run, &[InboxEvent::Approval { job: job.clone(), decision }])?;
-        Ok(draft.answer(resolution))
+decide!(ResolveApproval, |verb, draft| {
+    let (job, decision) = (&verb.job, verb.decision.clone());
+    let key = rows::job(&verb.tenant, job);
+    let approval: Approval = draft.require(Table::Approvals, &key, ("approval", job))?;
+    let resolution = approval.state.resolve(decision.verdict);
+    if resolution != Resolution::Recorded {
+        return Ok(resolution);
     }
-}
+    draft.settle_dispatch(job, decision.verdict)?;
+    // Afterwards: the end of a dispatch withdraws the approval that it waits for.
+    draft.close_approval(&Approval { state: ApprovalState::Resolved(decision.clone()), ..approval });
+    draft.post(job.run, &[InboxEvent::Approval { job: job.clone(), decision }])?;
+    Ok(resolution)
+});
 
-impl Look for ListApprovals {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<Approval>, StoreError> {
-        newest_page(view, Table::OpenApprovals, &self.tenant, &self.page, |key| {
-            read(view, Table::Approvals, key)
-        })
-    }
-}
+look!(ListApprovals, |verb, view| {
+    let (page, rows_max) = ((&verb.tenant, &verb.page), verb.page.limit);
+    newest_page(view, Table::OpenApprovals, page, rows_max, |row| read(view, Table::Approvals, &row.key))
+});

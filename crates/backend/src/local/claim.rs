@@ -3,33 +3,29 @@
 use interlock_model::job::{Job, JobLease};
 use interlock_model::queue::{KINDS_MAX, Kind};
 use interlock_model::scheduling::Edge;
-use interlock_model::{JobId, Timestamp, Topic};
+use interlock_model::{JobId, Topic};
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::Decide;
-use super::tables::{Decided, Pick, Table, View, end_of, scan_prefix};
+use super::tables::{Pick, Table, View, end_of, scan_prefix};
 use crate::StoreError;
 use crate::jobs::Claimed;
 use crate::verbs::Claim;
 
-impl Decide for Claim {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<Claimed>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        if self.edge == Edge::Http && draft.see_worker(self)?.is_draining {
-            return Ok(draft.answer(Vec::new()));
-        }
-        let mut claimed = Vec::new();
-        for (queued_key, job) in oldest_first(view, self)? {
-            draft.delete(Table::Queue, queued_key);
-            // An entry of a job that is not available must neither be given out nor block the queue.
-            if let Some(open) = available(&draft, &job)? {
-                claimed.push(lease_out(&mut draft, open, self)?);
-            }
-        }
-        Ok(draft.answer(claimed))
+decide!(Claim, |verb, draft| {
+    if verb.edge == Edge::Http && draft.see_worker(verb)?.is_draining {
+        return Ok(Vec::new());
     }
-}
+    let mut claimed = Vec::new();
+    for (queued_key, job) in oldest_first(draft.view, verb)? {
+        draft.delete(Table::Queue, queued_key);
+        // An entry of a job that is not available must neither be given out nor block the queue.
+        if let Some(open) = available(draft, &job)? {
+            claimed.push(lease_out(draft, open, verb)?);
+        }
+    }
+    Ok(claimed)
+});
 
 /// The job, if it is open, with no worker, and held by no policy.
 fn available(draft: &Draft<'_>, job: &JobId) -> Result<Option<Job>, StoreError> {

@@ -1,55 +1,50 @@
 //! One turn of the engine, written in one step under its fence and version.
 
 use interlock_model::RunId;
-use interlock_model::Timestamp;
 use interlock_model::job::EndCause;
 use interlock_model::run::Head;
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows::{self, RunLease};
-use super::store::Decide;
-use super::tables::{Decided, Table, View, read};
+use super::tables::{Table, View, read};
 use crate::StoreError;
 use crate::runs::Committed;
 use crate::verbs::Commit;
 
-impl Decide for Commit {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Committed> {
-        let run = self.run;
-        let before = check(view, self)?;
-        let mut draft = Draft::new(view, now, &self.tenant);
-        for (key, step) in &self.steps {
-            draft.put(Table::Steps, rows::step(&self.tenant, run, key), step);
-        }
-        draft.append_events(run, &self.events)?;
-        for job in &self.dispatched {
-            draft.dispatch(job);
-        }
-        for held in &self.held {
-            draft.hold_job(held);
-        }
-        for job in &self.revoked {
-            draft.end_job(job, EndCause::Revoked)?;
-        }
-        for approval in &self.approvals_opened {
-            draft.open_approval(approval);
-        }
-        for job in &self.approvals_withdrawn {
-            draft.withdraw_approval(job)?;
-        }
-        draft.add_dead_letters(&self.buried, self.dead_letters_max)?;
-        move_timer(&mut draft, &before, &self.head, run);
-        if self.head.status.is_final() && !before.status.is_final() {
-            draft.release_slot(run)?;
-        }
-        let has_more = draft.drain(run, self.inbox_end)?;
-        let version = before.version + 1;
-        let head = Head { version, fence: self.fence, ..self.head.clone() };
-        draft.put(Table::Heads, rows::run(&self.tenant, run), &head);
-        draft.delete(Table::RunLeases, rows::run(&self.tenant, run));
-        Ok(draft.answer(Committed { has_more, version }))
+decide!(Commit, |verb, draft| {
+    let run = verb.run;
+    let before = check(draft.view, verb)?;
+    for (key, step) in &verb.steps {
+        draft.put(Table::Steps, rows::step(&verb.tenant, run, key), step);
     }
-}
+    draft.append_events(run, &verb.events)?;
+    for job in &verb.dispatched {
+        draft.dispatch(job);
+    }
+    for held in &verb.held {
+        draft.hold_job(held);
+    }
+    for job in &verb.revoked {
+        draft.end_job(job, EndCause::Revoked)?;
+    }
+    for approval in &verb.approvals_opened {
+        draft.open_approval(approval);
+    }
+    for job in &verb.approvals_withdrawn {
+        draft.withdraw_approval(job)?;
+    }
+    draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
+    move_timer(draft, &before, &verb.head, run);
+    if verb.head.status.is_final() && !before.status.is_final() {
+        draft.release_slot(run)?;
+    }
+    let has_more = draft.drain(run, verb.inbox_end)?;
+    let version = before.version + 1;
+    let head = Head { version, fence: verb.fence, ..verb.head.clone() };
+    draft.put(Table::Heads, rows::run(&verb.tenant, run), &head);
+    draft.delete(Table::RunLeases, rows::run(&verb.tenant, run));
+    Ok(Committed { has_more, version })
+});
 
 /// Refuses a commit that does not hold the run under its fence, or began with another version. Returns the head before.
 fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {

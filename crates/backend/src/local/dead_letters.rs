@@ -2,19 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use interlock_model::Timestamp;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::run::InboxEvent;
 
-use super::draft::Draft;
-use super::store::{Decide, Look};
-use super::tables::{Decided, Decision, Pick, Table, View, newest_page, read};
+use super::draft::{Draft, decide};
+use super::store::look;
+use super::tables::{Pick, Table, newest_page, read};
 use super::{inbox, rows, slots};
+use crate::StoreError;
 use crate::dead_letters::{DROPPED_AT_ONCE_MAX, DeadLetterCount, DeadLetterRetry};
 use crate::verbs::{
     AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
 };
-use crate::{Page, StoreError};
 
 impl Draft<'_> {
     /// Saves the dead letters. Of more than the tenant may have, those of the oldest runs make room.
@@ -53,59 +52,40 @@ impl Draft<'_> {
     }
 }
 
-impl Decide for AddDeadLetter {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        draft.add_dead_letters(std::slice::from_ref(&self.dead_letter), self.dead_letters_max)?;
-        Ok(draft.answer(()))
-    }
-}
+decide!(AddDeadLetter, |verb, draft| {
+    draft.add_dead_letters(std::slice::from_ref(&verb.dead_letter), verb.dead_letters_max)?;
+    Ok(())
+});
 
-impl Decide for RetryDeadLetter {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<DeadLetterRetry> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let key = rows::job(&self.tenant, &self.job);
-        let dead_letter: Option<DeadLetter> = draft.read(Table::DeadLetters, &key)?;
-        let dead_letter = dead_letter.ok_or_else(|| StoreError::not_found("dead letter", &self.job))?;
-        match inbox::status(view, &self.tenant, self.job.run)? {
-            None => return Ok(Decision::unchanged(DeadLetterRetry::RunGone)),
-            Some(status) if status.is_final() => return Ok(Decision::unchanged(DeadLetterRetry::RunEnded)),
-            Some(_) => {}
-        }
-        draft.remove_dead_letter(&key)?;
-        let event = InboxEvent::Retry { by: self.by.clone(), letter: Box::new(dead_letter) };
-        draft.post(self.job.run, &[event])?;
-        Ok(draft.answer(DeadLetterRetry::Posted))
+decide!(RetryDeadLetter, |verb, draft| {
+    let key = rows::job(&verb.tenant, &verb.job);
+    let dead_letter: DeadLetter = draft.require(Table::DeadLetters, &key, ("dead letter", &verb.job))?;
+    match inbox::status(draft.view, &verb.tenant, verb.job.run)? {
+        None => return Ok(DeadLetterRetry::RunGone),
+        Some(status) if status.is_final() => return Ok(DeadLetterRetry::RunEnded),
+        Some(_) => {}
     }
-}
+    draft.remove_dead_letter(&key)?;
+    let event = InboxEvent::Retry { by: verb.by.clone(), letter: Box::new(dead_letter) };
+    draft.post(verb.job.run, &[event])?;
+    Ok(DeadLetterRetry::Posted)
+});
 
-impl Decide for DeleteDeadLetter {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        if !draft.remove_dead_letter(&rows::job(&self.tenant, &self.job))? {
-            return Err(StoreError::not_found("dead letter", &self.job));
-        }
-        Ok(draft.answer(()))
+decide!(DeleteDeadLetter, |verb, draft| {
+    if !draft.remove_dead_letter(&rows::job(&verb.tenant, &verb.job))? {
+        return Err(StoreError::not_found("dead letter", &verb.job));
     }
-}
+    Ok(())
+});
 
-impl Look for ListDeadLetters {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<DeadLetter>, StoreError> {
-        newest_page(view, Table::DeadLetters, &self.tenant, &self.page, |key| {
-            read(view, Table::DeadLetters, key)
-        })
-    }
-}
+look!(ListDeadLetters, |verb, view| {
+    let (page, rows_max) = ((&verb.tenant, &verb.page), verb.page.limit);
+    newest_page(view, Table::DeadLetters, page, rows_max, |row| read(view, Table::DeadLetters, &row.key))
+});
 
-impl Look for CountDeadLetters {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<DeadLetterCount, StoreError> {
-        let tenant = slots::tenant(view, &self.tenant)?;
-        Ok(DeadLetterCount { kept: tenant.dead_letters, dropped: tenant.dead_letters_dropped })
-    }
-}
+look!(CountDeadLetters, |verb, view| {
+    let tenant = slots::tenant(view, &verb.tenant)?;
+    Ok(DeadLetterCount { kept: tenant.dead_letters, dropped: tenant.dead_letters_dropped })
+});
 
-impl Look for ReadDeadLetter {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<DeadLetter>, StoreError> {
-        read(view, Table::DeadLetters, &rows::job(&self.tenant, &self.job))
-    }
-}
+look!(ReadDeadLetter, |verb, view| read(view, Table::DeadLetters, &rows::job(&verb.tenant, &verb.job)));

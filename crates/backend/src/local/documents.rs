@@ -1,39 +1,27 @@
 //! Documents about the installation, and figures of rollouts.
 
-use interlock_model::{InstanceId, RolloutId, Timestamp};
-use serde::{Deserialize, Serialize};
+use interlock_model::{RolloutId, Timestamp};
 
 use super::rows;
-use super::store::{Decide, Look};
+use super::store::Decide;
+use super::store::look;
 use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, parse, read, scan_prefix};
 use crate::StoreError;
-use crate::documents::{Document, DocumentName, MEMBERS_MAX, too_many};
+use crate::documents::{Document, MEMBERS_MAX, too_many};
 use crate::verbs::{DeleteFigures, ReadDocument, ReadFigures, SaveDocument, SaveFigures};
-
-/// A document as a row.
-#[derive(Debug, Serialize, Deserialize)]
-struct Saved {
-    version: u64,
-    text: String,
-}
-
-fn saved(view: &dyn View, name: DocumentName) -> Result<Option<Document>, StoreError> {
-    let saved: Option<Saved> = read(view, Table::Documents, name.as_str())?;
-    Ok(saved.map(|Saved { version, text }| Document { version, text }))
-}
 
 impl Decide for SaveDocument {
     fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<bool> {
         let name = self.name.as_str();
         self.check()?;
-        let before = saved(view, self.name)?;
+        let before: Option<Document> = read(view, Table::Documents, name)?;
         let (current, next) = (before.as_ref().map_or(0, |document| document.version), self.expected + 1);
         if current != self.expected {
             let is_ours = before.is_some_and(|document| document.text == self.text) && current == next;
             return Ok(Decision::unchanged(is_ours));
         }
         let mut changes = Changes::default();
-        changes.put(Table::Documents, name, &Saved { version: next, text: self.text.clone() });
+        changes.put(Table::Documents, name, &Document { version: next, text: self.text.clone() });
         Ok(Decision { answer: true, changes })
     }
 }
@@ -56,16 +44,14 @@ fn members(view: &dyn View, rollout: &RolloutId) -> Result<Vec<Row>, StoreError>
     scan_prefix(view, Table::Figures, &rows::figures_of(rollout), Pick::First(MEMBERS_MAX))
 }
 
-impl Look for ReadFigures {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Vec<(InstanceId, String)>, StoreError> {
-        let mut found = Vec::new();
-        for row in members(view, &self.rollout)? {
-            let Ok(instance) = rows::last_part(&row.key).parse() else { continue };
-            found.push((instance, parse(Table::Figures, &row.key, &row.value)?));
-        }
-        Ok(found)
+look!(ReadFigures, |verb, view| {
+    let mut found = Vec::new();
+    for row in members(view, &verb.rollout)? {
+        let Ok(instance) = rows::last_part(&row.key).parse() else { continue };
+        found.push((instance, parse(Table::Figures, &row.key, &row.value)?));
     }
-}
+    Ok(found)
+});
 
 impl Decide for DeleteFigures {
     fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
@@ -77,8 +63,4 @@ impl Decide for DeleteFigures {
     }
 }
 
-impl Look for ReadDocument {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<Document>, StoreError> {
-        saved(view, self.name)
-    }
-}
+look!(ReadDocument, |verb, view| read(view, Table::Documents, verb.name.as_str()));

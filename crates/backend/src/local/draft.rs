@@ -1,5 +1,7 @@
 //! A decision about one tenant, in the making.
 
+use std::fmt::Display;
+
 use interlock_model::tenant::Tenant;
 use interlock_model::{Fence, TenantId, Timestamp};
 use serde::Serialize;
@@ -8,6 +10,30 @@ use serde::de::DeserializeOwned;
 use super::tables::{Changes, Decision, Pick, Row, Table, View, read, scan_prefix};
 use super::{rows, slots};
 use crate::StoreError;
+
+/// Decides a verb of one tenant on a draft: `decide!(FireTimers, |verb, draft| …)`.
+macro_rules! decide {
+    ($verb:ident, |$this:ident, $draft:ident| $answer:expr) => {
+        impl $crate::local::Decide for $verb {
+            fn decide(
+                &self,
+                view: &dyn $crate::local::View,
+                now: interlock_model::Timestamp,
+            ) -> $crate::local::Decided<Self::Answer> {
+                fn decide(
+                    $this: &$verb,
+                    $draft: &mut $crate::local::draft::Draft<'_>,
+                ) -> Result<<$verb as $crate::Verb>::Answer, $crate::StoreError> {
+                    $answer
+                }
+                let mut draft = $crate::local::draft::Draft::new(view, now, &self.tenant);
+                let answer = decide(self, &mut draft)?;
+                Ok(draft.answer(answer))
+            }
+        }
+    };
+}
+pub(super) use decide;
 
 /// What a decision reads, the time, and what it wants written so far. The files of the nouns add what can be done with
 /// theirs.
@@ -35,6 +61,16 @@ impl<'a> Draft<'a> {
 
     pub(super) fn read<T: DeserializeOwned>(&self, table: Table, key: &str) -> Result<Option<T>, StoreError> {
         read(self.view, table, key)
+    }
+
+    /// Reads a row that must exist, or names what is not found.
+    pub(super) fn require<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        key: &str,
+        (noun, id): (&'static str, &dyn Display),
+    ) -> Result<T, StoreError> {
+        self.read(table, key)?.ok_or_else(|| StoreError::not_found(noun, id))
     }
 
     pub(super) fn scan_tenant(&self, table: Table, pick: Pick) -> Result<Vec<Row>, StoreError> {

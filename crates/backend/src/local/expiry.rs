@@ -6,46 +6,40 @@ use interlock_model::job::{JobLease, JobOutcome};
 use interlock_model::run::InboxEvent;
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::{Decide, Look};
-use super::tables::{Decided, Pick, Table, View, end_of, parse};
+use super::store::Look;
+use super::tables::{Pick, Table, View, end_of, parse};
 use crate::StoreError;
 use crate::runs::Due;
 use crate::verbs::{AbandonWorker, ExpireLeases, FindDue, FireTimers};
 
-impl Decide for ExpireLeases {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<JobId>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut lost = Vec::new();
-        for row in draft.due(Table::JobExpiries, now, self.limit)? {
-            let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-            lost.push((job.clone(), draft.lose_job(&job)?));
-            draft.delete(Table::JobExpiries, row.key);
-        }
-        post_losses(draft, lost)
+decide!(ExpireLeases, |verb, draft| {
+    let mut lost = Vec::new();
+    for row in draft.due(Table::JobExpiries, draft.now, verb.limit)? {
+        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+        lost.push((job.clone(), draft.lose_job(&job)?));
+        draft.delete(Table::JobExpiries, row.key);
     }
-}
+    draft.post_losses(lost)
+});
 
-impl Decide for AbandonWorker {
-    /// The worker's leases are found by looking through the tenant's: workers on NATS seldom go offline, and an index would
-    /// cost every claim.
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<JobId>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut lost = Vec::new();
-        for row in draft.scan_tenant(Table::JobLeases, Pick::First(usize::MAX))? {
-            if lost.len() == self.limit {
-                break;
-            }
-            let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
-            let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-            if lease.worker == self.worker {
-                lost.push((job.clone(), draft.lose_job(&job)?));
-            }
+// The worker's leases are found by looking through the tenant's: workers on NATS seldom go offline, and an index would cost
+// every claim.
+decide!(AbandonWorker, |verb, draft| {
+    let mut lost = Vec::new();
+    for row in draft.scan_tenant(Table::JobLeases, Pick::First(usize::MAX))? {
+        if lost.len() == verb.limit {
+            break;
         }
-        post_losses(draft, lost)
+        let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
+        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+        if lease.worker == verb.worker {
+            lost.push((job.clone(), draft.lose_job(&job)?));
+        }
     }
-}
+    draft.post_losses(lost)
+});
 
 impl Draft<'_> {
     /// Ends a job whose worker is offline: by a deferred result, if the store has one.
@@ -54,36 +48,31 @@ impl Draft<'_> {
         self.end_job(job, outcome.cause())?;
         Ok(outcome)
     }
-}
-
-/// Posts the losses to the inboxes of their runs.
-fn post_losses(mut draft: Draft<'_>, lost: Vec<(JobId, JobOutcome)>) -> Decided<Vec<JobId>> {
-    let mut by_run: BTreeMap<RunId, Vec<InboxEvent>> = BTreeMap::new();
-    for (job, outcome) in &lost {
-        let event = InboxEvent::Job { at: draft.now, job: job.clone(), outcome: outcome.clone() };
-        by_run.entry(job.run).or_default().push(event);
-    }
-    for (run, events) in by_run {
-        draft.post(run, &events)?;
-    }
-    Ok(draft.answer(lost.into_iter().map(|(job, _)| job).collect()))
-}
-
-impl Decide for FireTimers {
-    /// Turns timers that are due into ready marks.
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<usize> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let due = draft.due(Table::Timers, now, self.limit)?;
-        let fired = due.len();
-        for row in due {
-            if let Ok(run) = rows::last_part(&row.key).parse::<RunId>() {
-                draft.mark(Table::Ready, rows::run(&self.tenant, run));
-            }
-            draft.delete(Table::Timers, row.key);
+    /// Posts the losses to the inboxes of their runs.
+    fn post_losses(&mut self, lost: Vec<(JobId, JobOutcome)>) -> Result<Vec<JobId>, StoreError> {
+        let mut by_run: BTreeMap<RunId, Vec<InboxEvent>> = BTreeMap::new();
+        for (job, outcome) in &lost {
+            let event = InboxEvent::Job { at: self.now, job: job.clone(), outcome: outcome.clone() };
+            by_run.entry(job.run).or_default().push(event);
         }
-        Ok(draft.answer(fired))
+        for (run, events) in by_run {
+            self.post(run, &events)?;
+        }
+        Ok(lost.into_iter().map(|(job, _)| job).collect())
     }
 }
+
+decide!(FireTimers, |verb, draft| {
+    let due = draft.due(Table::Timers, draft.now, verb.limit)?;
+    let fired = due.len();
+    for row in due {
+        if let Ok(run) = rows::last_part(&row.key).parse::<RunId>() {
+            draft.mark(Table::Ready, rows::run(&verb.tenant, run));
+        }
+        draft.delete(Table::Timers, row.key);
+    }
+    Ok(fired)
+});
 
 impl Look for FindDue {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Due, StoreError> {
@@ -98,7 +87,7 @@ impl Look for FindDue {
         let times = [
             (Table::Timers, &mut due.timers),
             (Table::JobExpiries, &mut due.leases),
-            (Table::PutOffDue, &mut due.deferred),
+            (Table::DeferredDue, &mut due.deferred),
             (Table::HeldDue, &mut due.held),
         ];
         // Tenants whose time has not come do not count: they must not hide one behind them whose time has.

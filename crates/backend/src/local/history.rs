@@ -1,12 +1,12 @@
 //! Timelines: the store gives each event its number.
 
+use interlock_model::RunId;
 use interlock_model::history::{Event, Recorded};
-use interlock_model::{RunId, Timestamp};
 
 use super::draft::Draft;
 use super::rows;
-use super::store::Look;
-use super::tables::{Pick, Table, View, end_of, last_number, parse};
+use super::store::look;
+use super::tables::{Pick, Table, end_of, last_number, parse};
 use crate::StoreError;
 use crate::verbs::ReadTimeline;
 
@@ -23,20 +23,18 @@ impl Draft<'_> {
     }
 }
 
-impl Look for ReadTimeline {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Vec<Recorded>, StoreError> {
-        let (tenant, run) = (&self.tenant, self.run);
-        if view.get(Table::Starts, &rows::run(tenant, run))?.is_none() {
-            return Err(StoreError::not_found("run", run));
-        }
-        let from = rows::numbered(tenant, run, self.after.saturating_add(1).min(9_999_999_999));
-        let until = end_of(&rows::of_run(tenant, run));
-        let rows = view.scan(Table::Timeline, &from, &until, Pick::First(self.limit))?;
-        rows.iter()
-            .map(|row| {
-                let sequence = rows::last_part(&row.key).parse().unwrap_or(0);
-                Ok(Recorded { sequence, event: parse(Table::Timeline, &row.key, &row.value)? })
-            })
-            .collect()
+look!(ReadTimeline, |verb, view| {
+    let (tenant, run) = (&verb.tenant, verb.run);
+    if view.get(Table::Starts, &rows::run(tenant, run))?.is_none() {
+        return Err(StoreError::not_found("run", run));
     }
-}
+    let from = rows::numbered(tenant, run, verb.after.saturating_add(1).min(9_999_999_999));
+    let until = end_of(&rows::of_run(tenant, run));
+    let rows = view.scan(Table::Timeline, &from, &until, Pick::First(verb.limit))?;
+    rows.iter()
+        .map(|row| {
+            let sequence = rows::last_part(&row.key).parse().unwrap_or(0);
+            Ok(Recorded { sequence, event: parse(Table::Timeline, &row.key, &row.value)? })
+        })
+        .collect()
+});

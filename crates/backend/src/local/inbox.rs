@@ -39,18 +39,14 @@ impl Draft<'_> {
         }
         Ok(has_more)
     }
-}
-
-/// What waits, in order, and the number of its last event.
-pub(super) fn read_all(
-    view: &dyn View,
-    tenant: &TenantId,
-    run: RunId,
-) -> Result<(Vec<InboxEvent>, u64), StoreError> {
-    let rows = scan_prefix(view, Table::Inbox, &rows::of_run(tenant, run), Pick::First(DRAIN_MAX))?;
-    let end = rows.last().and_then(|row| rows::last_part(&row.key).parse().ok()).unwrap_or(0);
-    let events = rows.iter().map(|row| parse(Table::Inbox, &row.key, &row.value));
-    Ok((events.collect::<Result<_, _>>()?, end))
+    /// What waits, in order, and the number of its last event.
+    pub(super) fn inbox(&self, run: RunId) -> Result<(Vec<InboxEvent>, u64), StoreError> {
+        let all = rows::of_run(self.id, run);
+        let rows = scan_prefix(self.view, Table::Inbox, &all, Pick::First(DRAIN_MAX))?;
+        let end = rows.last().and_then(|row| rows::last_part(&row.key).parse().ok()).unwrap_or(0);
+        let events = rows.iter().map(|row| parse(Table::Inbox, &row.key, &row.value));
+        Ok((events.collect::<Result<_, _>>()?, end))
+    }
 }
 
 /// The status of the run; none if there is no such run.

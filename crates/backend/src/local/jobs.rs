@@ -7,18 +7,16 @@ use interlock_model::run::InboxEvent;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
 use serde_json::json;
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::{Decide, Look};
-use super::tables::{Decided, Decision, Pick, Table, View, read, start_of_page};
+use super::store::look;
+use super::tables::{Pick, Table, View, newest_page, read};
+use crate::StoreError;
 use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, Report};
+use crate::reconcile::LOOKED_AT_MAX;
 use crate::verbs::{
     CancelJob, CountJobsBefore, ExtendJobLease, ListJobs, ReadJob, RecordProgress, RecordResult,
 };
-use crate::{Page, StoreError};
-
-/// Rows that one page of a filtered list may look at.
-const LOOKED_AT_MAX: usize = 5_000;
 
 /// What a call of a worker finds of its job.
 enum LeaseCheck {
@@ -28,76 +26,60 @@ enum LeaseCheck {
     Ended(JobEnd),
 }
 
-impl Decide for ExtendJobLease {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Heartbeat> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let lease = match draft.check_lease(&self.job, self.fence)? {
-            LeaseCheck::Leased(lease) => lease,
-            LeaseCheck::Ended(end) => match end.cause {
-                EndCause::Revoked | EndCause::Cancelled => {
-                    return Ok(Decision::unchanged(Heartbeat::CancelRequested));
-                }
-                EndCause::Completed | EndCause::Failed | EndCause::Lost | EndCause::Denied => {
-                    return stale(self.fence, end.fence);
-                }
-            },
-        };
-        let key = rows::job(&self.tenant, &self.job);
-        let ttl = match self.term {
-            None => lease.ttl,
-            Some(term) => {
-                let job: Option<Job> = draft.read(Table::Jobs, &key)?;
-                term.of(job.and_then(|job| job.new.deadline_at), now)
-            }
-        };
-        let mut expires_at = now + ttl;
-        if draft.has(Table::PutOff, &key)? {
-            // The result is deferred: a last heartbeat must not shorten the time that it was given.
-            expires_at = expires_at.max(lease.expires_at);
+decide!(ExtendJobLease, |verb, draft| {
+    let lease = match draft.check_lease(&verb.job, verb.fence)? {
+        LeaseCheck::Leased(lease) => lease,
+        LeaseCheck::Ended(JobEnd { cause: EndCause::Revoked | EndCause::Cancelled, .. }) => {
+            return Ok(Heartbeat::CancelRequested);
         }
-        draft.see_heartbeat(&lease.worker)?;
-        draft.move_lease(&self.job, JobLease { ttl, ..lease }, expires_at);
-        Ok(draft.answer(Heartbeat::Extended { lease: ttl, expires_at }))
+        LeaseCheck::Ended(end) => return stale(verb.fence, end.fence),
+    };
+    let key = rows::job(&verb.tenant, &verb.job);
+    let ttl = match verb.term {
+        None => lease.ttl,
+        Some(term) => {
+            let job: Option<Job> = draft.read(Table::Jobs, &key)?;
+            term.of(job.and_then(|job| job.new.deadline_at), draft.now)
+        }
+    };
+    let mut expires_at = draft.now + ttl;
+    if draft.has(Table::Deferred, &key)? {
+        // The result is deferred: a last heartbeat must not shorten the time that it was given.
+        expires_at = expires_at.max(lease.expires_at);
     }
-}
+    draft.see_heartbeat(&lease.worker)?;
+    draft.move_lease(&verb.job, JobLease { ttl, ..lease }, expires_at);
+    Ok(Heartbeat::Extended { lease: ttl, expires_at })
+});
 
-impl Decide for RecordProgress {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        if let LeaseCheck::Ended(end) = draft.check_lease(&self.job, self.fence)? {
-            return stale(self.fence, end.fence);
-        }
-        let event = Event::new(now, EventKind::StepProgress).of_job(&self.job);
-        let event = event.with_data(json!({"percent": self.progress.percent}));
-        let event = Event { message: self.progress.message.clone(), ..event };
-        draft.append_events(self.job.run, &[event])?;
-        Ok(draft.answer(()))
+decide!(RecordProgress, |verb, draft| {
+    if let LeaseCheck::Ended(end) = draft.check_lease(&verb.job, verb.fence)? {
+        return stale(verb.fence, end.fence);
     }
-}
+    let event = Event::new(draft.now, EventKind::StepProgress).of_job(&verb.job);
+    let event = event.with_data(json!({"percent": verb.progress.percent}));
+    let event = Event { message: verb.progress.message.clone(), ..event };
+    draft.append_events(verb.job.run, &[event])?;
+    Ok(())
+});
 
-impl Decide for RecordResult {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Report> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        if draft.lease_for_result(&self.job, self.fence, self.outcome.cause())?.is_none() {
-            return Ok(Decision::unchanged(Report::AlreadyRecorded));
-        }
-        draft.end_and_post(&self.job, self.outcome.clone())?;
-        Ok(draft.answer(Report::Recorded))
+decide!(RecordResult, |verb, draft| {
+    if draft.lease_for_result(&verb.job, verb.fence, verb.outcome.cause())?.is_none() {
+        return Ok(Report::AlreadyRecorded);
     }
-}
+    draft.end_and_post(&verb.job, verb.outcome.clone())?;
+    Ok(Report::Recorded)
+});
 
-impl Decide for CancelJob {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<JobState> {
-        let found = view_job(view, &self.tenant, &self.job)?;
-        let found = found.ok_or_else(|| StoreError::not_found("job", &self.job))?;
-        if found.job.end.is_some() {
-            return Ok(Decision::unchanged(found.state));
-        }
-        let mut draft = Draft::new(view, now, &self.tenant);
-        draft.end_and_post(&self.job, JobOutcome::Cancelled { by: self.by.clone() })?;
-        Ok(draft.answer(JobState::Cancelled))
+decide!(CancelJob, |verb, draft| {
+    let found = view_job(draft.view, &verb.tenant, &verb.job)?;
+    let found = found.ok_or_else(|| StoreError::not_found("job", &verb.job))?;
+    if found.job.end.is_some() {
+        return Ok(found.state);
     }
-}
+    draft.end_and_post(&verb.job, JobOutcome::Cancelled { by: verb.by.clone() })?;
+    Ok(JobState::Cancelled)
+});
 
 impl Draft<'_> {
     /// Puts a new job into the queue of its topic and kind.
@@ -122,8 +104,7 @@ impl Draft<'_> {
     /// Compares the caller's fence with the store's. Anything but the latest is refused.
     fn check_lease(&self, job: &JobId, fence: Fence) -> Result<LeaseCheck, StoreError> {
         let key = rows::job(self.id, job);
-        let found: Option<Job> = self.read(Table::Jobs, &key)?;
-        let found = found.ok_or_else(|| StoreError::not_found("job", job))?;
+        let found: Job = self.require(Table::Jobs, &key, ("job", job))?;
         if let Some(end) = found.end {
             return if end.held == fence && fence != Fence::NONE {
                 Ok(LeaseCheck::Ended(end))
@@ -214,45 +195,25 @@ fn view_job(view: &dyn View, id: &TenantId, job: &JobId) -> Result<Option<JobVie
     Ok(Some(JobView { job, lease, hold, state }))
 }
 
-impl Look for CountJobsBefore {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<usize>, StoreError> {
-        let id = &self.tenant;
-        let Some(Job { new, created_at, .. }) = read(view, Table::Jobs, &rows::job(id, &self.job))? else {
-            return Ok(None);
-        };
-        let place = rows::queued(id, &new, created_at);
-        if view.get(Table::Queue, &place)?.is_none() {
-            return Ok(None);
-        }
-        let first = rows::queue(id, &new.topic, &new.kind());
-        Ok(Some(view.scan(Table::Queue, &first, &place, Pick::First(JOBS_BEFORE_MAX))?.len()))
+look!(CountJobsBefore, |verb, view| {
+    let id = &verb.tenant;
+    let Some(Job { new, created_at, .. }) = read(view, Table::Jobs, &rows::job(id, &verb.job))? else {
+        return Ok(None);
+    };
+    let place = rows::queued(id, &new, created_at);
+    if view.get(Table::Queue, &place)?.is_none() {
+        return Ok(None);
     }
-}
+    let first = rows::queue(id, &new.topic, &new.kind());
+    Ok(Some(view.scan(Table::Queue, &first, &place, Pick::First(JOBS_BEFORE_MAX))?.len()))
+});
 
-impl Look for ListJobs {
-    /// Newest first. A page looks at a bounded number of rows, so that a rare state still ends.
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<JobView>, StoreError> {
-        let id = &self.tenant;
-        let until = start_of_page(id, &self.page);
-        let rows =
-            view.scan(Table::JobListing, &rows::of_tenant(id), &until, Pick::Last(LOOKED_AT_MAX + 1))?;
-        let mut items = Vec::new();
-        let mut last = None;
-        for (position, row) in rows.iter().enumerate() {
-            if items.len() == self.page.limit || position == LOOKED_AT_MAX {
-                return Ok(Page { items, next: last });
-            }
-            last = rows::after_tenant(&row.key).map(str::to_owned);
-            let Ok(job) = rows::last_part(&row.key).parse() else { continue };
-            let found = view_job(view, id, &job)?;
-            items.extend(found.filter(|found| self.state.is_none_or(|state| state == found.state)));
-        }
-        Ok(Page { items, next: None })
-    }
-}
+look!(ListJobs, |verb, view| {
+    let id = &verb.tenant;
+    newest_page(view, Table::JobListing, (id, &verb.page), LOOKED_AT_MAX, |row| {
+        let Ok(job) = rows::last_part(&row.key).parse() else { return Ok(None) };
+        Ok(view_job(view, id, &job)?.filter(|found| verb.state.is_none_or(|state| state == found.state)))
+    })
+});
 
-impl Look for ReadJob {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<JobView>, StoreError> {
-        view_job(view, &self.tenant, &self.job)
-    }
-}
+look!(ReadJob, |verb, view| view_job(view, &verb.tenant, &verb.job));

@@ -28,10 +28,12 @@ mod run_leases;
 mod runs;
 mod slots;
 mod store;
+mod table;
 mod tables;
 mod tenants;
 mod workers;
 mod workflows;
 
 pub use store::{Decide, LocalStore, Look};
-pub use tables::{Changes, Decided, Decision, Executor, Pick, Row, Table, View};
+pub use table::Table;
+pub use tables::{Changes, Decided, Decision, Executor, Pick, Row, View};

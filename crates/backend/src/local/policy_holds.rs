@@ -7,10 +7,9 @@ use interlock_model::run::InboxEvent;
 use interlock_model::{JobId, Tag, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::Decide;
-use super::tables::{Decided, Decision, Table, View};
+use super::tables::Table;
 use crate::StoreError;
 use crate::policy_holds::{HeldDue, Settled, Settlement};
 use crate::verbs::{AcquireHeldJobs, SettleHeldJob};
@@ -56,70 +55,64 @@ impl Draft<'_> {
     }
 }
 
-impl Decide for AcquireHeldJobs {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<HeldDue>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut acquired = Vec::new();
-        for row in draft.due(Table::HeldDue, now + self.ahead, self.limit)? {
-            let job = rows::last_part(&row.key).parse::<JobId>();
-            draft.delete(Table::HeldDue, row.key);
-            let Ok(job) = job else { continue };
-            let Some(hold) = draft.hold(&job)? else { continue };
-            let Some(found) = draft.read::<Job>(Table::Jobs, &rows::job(&self.tenant, &job))? else {
-                continue;
-            };
-            let hold = Hold { look_at: Some(now + self.in_hand), ..hold };
-            draft.write_hold(&job, &hold);
-            acquired.push(HeldDue { job: found.new, hold, now });
-        }
-        Ok(draft.answer(acquired))
+decide!(AcquireHeldJobs, |verb, draft| {
+    let mut acquired = Vec::new();
+    for row in draft.due(Table::HeldDue, draft.now + verb.ahead, verb.limit)? {
+        let job = rows::last_part(&row.key).parse::<JobId>();
+        draft.delete(Table::HeldDue, row.key);
+        let Ok(job) = job else { continue };
+        let Some(hold) = draft.hold(&job)? else { continue };
+        let Some(found) = draft.read::<Job>(Table::Jobs, &rows::job(&verb.tenant, &job))? else {
+            continue;
+        };
+        let hold = Hold { look_at: Some(draft.now + verb.in_progress), ..hold };
+        draft.write_hold(&job, &hold);
+        acquired.push(HeldDue { job: found.new, hold, now: draft.now });
     }
-}
+    Ok(acquired)
+});
 
-impl Decide for SettleHeldJob {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Settled> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let job = &self.job;
-        let hold = draft.hold(job)?.filter(|hold| hold.reason != HoldReason::Approval);
-        let open: Option<Job> = draft.read(Table::Jobs, &rows::job(&self.tenant, job))?;
-        let Some((hold, open)) = hold.zip(open) else { return Ok(Decision::unchanged(Settled::NotHeld)) };
-        draft.forget_hold(job)?;
-        let settled = match self.settlement.clone() {
-            Settlement::Release { told } => release(&mut draft, &open, told)?,
-            Settlement::ReleaseWithin { rule, throttle, detail, told } => {
-                match count_release(&mut draft, &rule, throttle)? {
-                    None => release(&mut draft, &open, told)?,
-                    Some(next) => {
-                        let wait = Some(next.since(now));
-                        let again = hold.clone().again(HoldReason::PolicyThrottled, detail, (now, wait));
-                        hold_again(&mut draft, job, &hold, &again)?
-                    }
+decide!(SettleHeldJob, |verb, draft| {
+    let job = &verb.job;
+    let hold = draft.hold(job)?.filter(|hold| hold.reason != HoldReason::Approval);
+    let open: Option<Job> = draft.read(Table::Jobs, &rows::job(&verb.tenant, job))?;
+    let Some((hold, open)) = hold.zip(open) else { return Ok(Settled::NotHeld) };
+    draft.forget_hold(job)?;
+    let settled = match verb.settlement.clone() {
+        Settlement::Release { message } => release(draft, &open, message)?,
+        Settlement::ReleaseWithin { rule, throttle, detail, message } => {
+            match count_release(draft, &rule, throttle)? {
+                None => release(draft, &open, message)?,
+                Some(next) => {
+                    let wait = Some(next.since(draft.now));
+                    let again = hold.clone().again(HoldReason::PolicyThrottled, detail, (draft.now, wait));
+                    hold_again(draft, job, &hold, &again)?
                 }
             }
-            Settlement::Deny { reason } => {
-                draft.end_and_post(job, JobOutcome::Denied { reason })?;
-                Settled::Denied
-            }
-            Settlement::Wait { reason, detail, wait } => {
-                let again = hold.clone().again(reason, detail, (now, Some(wait)));
-                hold_again(&mut draft, job, &hold, &again)?
-            }
-            Settlement::Ask { approval, detail } => {
-                draft.open_approval(&approval);
-                let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };
-                draft.write_hold(job, &hold.again(HoldReason::Approval, detail, (now, None)));
-                draft.post(job.run, &[event])?;
-                Settled::Asked
-            }
-        };
-        Ok(draft.answer(settled))
-    }
-}
+        }
+        Settlement::Deny { reason } => {
+            draft.end_and_post(job, JobOutcome::Denied { reason })?;
+            Settled::Denied
+        }
+        Settlement::Wait { reason, detail, wait } => {
+            let again = hold.clone().again(reason, detail, (draft.now, Some(wait)));
+            hold_again(draft, job, &hold, &again)?
+        }
+        Settlement::Ask { approval, detail } => {
+            draft.open_approval(&approval);
+            let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };
+            draft.write_hold(job, &hold.again(HoldReason::Approval, detail, (draft.now, None)));
+            draft.post(job.run, &[event])?;
+            Settled::Asked
+        }
+    };
+    Ok(settled)
+});
 
-fn release(draft: &mut Draft<'_>, open: &Job, told: Option<String>) -> Result<Settled, StoreError> {
+fn release(draft: &mut Draft<'_>, open: &Job, message: Option<String>) -> Result<Settled, StoreError> {
     draft.enqueue(open);
-    if let Some(told) = told {
-        let event = Event::new(draft.now, EventKind::StepReleased).of_job(&open.new.id).saying(told);
+    if let Some(message) = message {
+        let event = Event::new(draft.now, EventKind::StepReleased).of_job(&open.new.id).saying(message);
         draft.append_events(open.new.id.run, &[event])?;
     }
     Ok(Settled::Released)

@@ -5,10 +5,10 @@ use interlock_model::job::{Job, JobLease, OpenJob};
 use interlock_model::run::Head;
 use interlock_model::{JobId, RunId, Timestamp};
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::{Decide, Look};
-use super::tables::{Decided, Pick, Row, Table, View, end_of, parse};
+use super::store::Look;
+use super::tables::{Pick, Row, Table, View, end_of, parse};
 use crate::StoreError;
 use crate::reconcile::{LOOKED_AT_MAX, RequeuedJobs, Retired, SlotDrift};
 use crate::verbs::{ListExpiredLeases, RepairSlots, RequeueJobs, Retire};
@@ -28,63 +28,57 @@ impl Look for ListExpiredLeases {
     }
 }
 
-impl Decide for RequeueJobs {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<RequeuedJobs> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut requeued = RequeuedJobs::default();
-        for row in draft.scan_tenant(Table::JobListing, Pick::Last(self.limit))? {
-            let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-            let key = rows::job(&self.tenant, &job);
-            // One that cannot be read does not keep the others waiting.
-            let Ok(Some(found)) = draft.read::<Job>(Table::Jobs, &key) else { continue };
-            let Ok(lease) = draft.read::<JobLease>(Table::JobLeases, &key) else { continue };
-            if found.end.is_some() {
-                continue;
-            }
-            let open = OpenJob {
-                lease: lease.as_ref(),
-                is_in_queue: draft
-                    .has(Table::Queue, &rows::queued(&self.tenant, &found.new, found.created_at))?,
-                is_held: draft.has(Table::Held, &key)?,
-            };
-            if open.is_orphaned() {
-                draft.enqueue(&found);
-                requeued.put_back.push(job);
-            }
-            if open.is_queued() || open.is_orphaned() {
-                requeued.waiting.push(found.new.topic);
-            }
+decide!(RequeueJobs, |verb, draft| {
+    let mut requeued = RequeuedJobs::default();
+    for row in draft.scan_tenant(Table::JobListing, Pick::Last(verb.limit))? {
+        let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
+        let key = rows::job(&verb.tenant, &job);
+        // One that cannot be read does not keep the others waiting.
+        let Ok(Some(found)) = draft.read::<Job>(Table::Jobs, &key) else { continue };
+        let Ok(lease) = draft.read::<JobLease>(Table::JobLeases, &key) else { continue };
+        if found.end.is_some() {
+            continue;
         }
-        Ok(draft.answer(requeued))
+        let open = OpenJob {
+            lease: lease.as_ref(),
+            is_in_queue: draft
+                .has(Table::Queue, &rows::queued(&verb.tenant, &found.new, found.created_at))?,
+            is_held: draft.has(Table::Held, &key)?,
+        };
+        if open.is_orphaned() {
+            draft.enqueue(&found);
+            requeued.put_back.push(job);
+        }
+        if open.is_queued() || open.is_orphaned() {
+            requeued.waiting.push(found.new.topic);
+        }
     }
-}
+    Ok(requeued)
+});
 
-impl Decide for RepairSlots {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<SlotDrift> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut found = SlotDrift::default();
-        // Counted again at the beginning only: no later page sees all slots.
-        let counted = if self.after.is_none() { release_unused_slots(&mut draft, &mut found)? } else { None };
-        let all = rows::of_tenant(&self.tenant);
-        let until = self.after.map_or_else(|| end_of(&all), |run| rows::run(&self.tenant, run));
-        let runs = view.scan(Table::Heads, &all, &until, Pick::Last(self.limit.saturating_add(1)))?;
-        let given = give_missing_slots(&mut draft, &runs[..runs.len().min(self.limit)], &mut found)?;
-        if runs.len() > self.limit {
-            let last = runs.get(self.limit.saturating_sub(1));
-            found.next = last.and_then(|row| rows::last_part(&row.key).parse().ok());
-        }
-        let written = draft.tenant()?.runs_active;
-        let active = counted.unwrap_or(written) + given;
-        if active != written {
-            if found.found == 0 {
-                // Every run has its slot, and only their number was wrong.
-                (found.found, found.repaired) = (1, 1);
-            }
-            draft.tenant()?.runs_active = active;
-        }
-        Ok(draft.answer(found))
+decide!(RepairSlots, |verb, draft| {
+    let mut found = SlotDrift::default();
+    // Counted again at the beginning only: no later page sees all slots.
+    let counted = if verb.after.is_none() { release_unused_slots(draft, &mut found)? } else { None };
+    let all = rows::of_tenant(&verb.tenant);
+    let until = verb.after.map_or_else(|| end_of(&all), |run| rows::run(&verb.tenant, run));
+    let runs = draft.view.scan(Table::Heads, &all, &until, Pick::Last(verb.limit.saturating_add(1)))?;
+    let given = give_missing_slots(draft, &runs[..runs.len().min(verb.limit)], &mut found)?;
+    if runs.len() > verb.limit {
+        let last = runs.get(verb.limit.saturating_sub(1));
+        found.next = last.and_then(|row| rows::last_part(&row.key).parse().ok());
     }
-}
+    let written = draft.tenant()?.runs_active;
+    let active = counted.unwrap_or(written) + given;
+    if active != written {
+        if found.found == 0 {
+            // Every run has its slot, and only their number was wrong.
+            (found.found, found.repaired) = (1, 1);
+        }
+        draft.tenant()?.runs_active = active;
+    }
+    Ok(found)
+});
 
 /// Releases the slots of runs that have ended or are missing. Returns how many are left, if one step can count them.
 fn release_unused_slots(draft: &mut Draft<'_>, found: &mut SlotDrift) -> Result<Option<u32>, StoreError> {
@@ -125,29 +119,26 @@ fn give_missing_slots(draft: &mut Draft<'_>, runs: &[Row], found: &mut SlotDrift
     Ok(given)
 }
 
-impl Decide for Retire {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Retired> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let before = now - self.unused_for;
-        let mut retired = Retired::default();
-        for row in draft.scan_tenant(Table::Workers, Pick::First(LOOKED_AT_MAX))? {
-            let worker: Option<WorkerRecord> = parse(Table::Workers, &row.key, &row.value).ok();
-            let is_unused = worker.is_some_and(|worker| worker.last_seen_at < before);
-            if is_unused && retired.workers < self.limit {
-                draft.delete(Table::Workers, row.key);
-                retired.workers += 1;
-            }
+decide!(Retire, |verb, draft| {
+    let before = draft.now - verb.unused_for;
+    let mut retired = Retired::default();
+    for row in draft.scan_tenant(Table::Workers, Pick::First(LOOKED_AT_MAX))? {
+        let worker: Option<WorkerRecord> = parse(Table::Workers, &row.key, &row.value).ok();
+        let is_unused = worker.is_some_and(|worker| worker.last_seen_at < before);
+        if is_unused && retired.workers < verb.limit {
+            draft.delete(Table::Workers, row.key);
+            retired.workers += 1;
         }
-        // The ids of runs begin with when they were made.
-        let until = rows::run(&self.tenant, RunId::new(before, [0; 10]));
-        let all = rows::of_tenant(&self.tenant);
-        let marks = view.scan(Table::DeletedRuns, &all, &until, Pick::First(self.limit))?;
-        retired.deleted_runs = marks.len();
-        draft.delete_all(Table::DeletedRuns, marks.into_iter().map(|row| row.key));
-        retire_keys(&mut draft, self, &mut retired)?;
-        Ok(draft.answer(retired))
     }
-}
+    // The ids of runs begin with when they were made.
+    let until = rows::run(&verb.tenant, RunId::new(before, [0; 10]));
+    let all = rows::of_tenant(&verb.tenant);
+    let marks = draft.view.scan(Table::DeletedRuns, &all, &until, Pick::First(verb.limit))?;
+    retired.deleted_runs = marks.len();
+    draft.delete_all(Table::DeletedRuns, marks.into_iter().map(|row| row.key));
+    retire_keys(draft, verb, &mut retired)?;
+    Ok(retired)
+});
 
 fn retire_keys(draft: &mut Draft<'_>, retire: &Retire, retired: &mut Retired) -> Result<(), StoreError> {
     let all = rows::of_tenant(draft.id);

@@ -4,6 +4,7 @@ use interlock_model::lock::{LockName, StageLock};
 use interlock_model::{Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
+use super::store::look;
 use super::store::{Decide, Look};
 use super::tables::{Changes, Decided, Decision, Pick, Table, View, parse, read};
 use super::{locks, rows};
@@ -14,7 +15,7 @@ use crate::verbs::{
     SaveSnapshot,
 };
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     handshake: Option<Handshake>,
@@ -25,26 +26,18 @@ struct Entry {
     is_draining: bool,
 }
 
-impl Entry {
-    fn fresh(now: Timestamp) -> Self {
-        Self { handshake: None, beat: None, last_seen_at: now, is_draining: false }
-    }
-}
-
 impl Decide for RegisterNatsWorker {
     fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
         // The last beat stays until the next: above all it names the tenant that the worker serves.
-        let Decision { answer: _, changes } =
-            update(view, now, &self.worker, |known| known.handshake = Some(self.handshake.clone()))?;
-        Ok(Decision { answer: (), changes })
+        let before = update(view, now, &self.worker, |known| known.handshake = Some(self.handshake.clone()))?;
+        Ok(before.map(drop))
     }
 }
 
 impl Decide for RecordBeat {
     fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Option<Beat>> {
-        let Decision { answer, changes } =
-            update(view, now, &self.worker, |known| known.beat = Some(self.beat.clone()))?;
-        Ok(Decision { answer: answer.and_then(|before| before.beat), changes })
+        let before = update(view, now, &self.worker, |known| known.beat = Some(self.beat.clone()))?;
+        Ok(before.map(|before| before.and_then(|before| before.beat)))
     }
 }
 
@@ -54,12 +47,12 @@ fn update(
     now: Timestamp,
     worker: &WorkerId,
     change: impl FnOnce(&mut Entry),
-) -> Result<Decision<Option<Entry>>, StoreError> {
+) -> Decided<Option<Entry>> {
     let known: Option<Entry> = read(view, Table::Registry, worker.as_str())?;
     if known.is_none() && all(view)?.len() >= REGISTRY_MAX {
         return Err(StoreError::Conflict(format!("there are {REGISTRY_MAX} workers on the bus already")));
     }
-    let mut entry = Entry { last_seen_at: now, ..known.clone().unwrap_or_else(|| Entry::fresh(now)) };
+    let mut entry = Entry { last_seen_at: now, ..known.clone().unwrap_or_default() };
     change(&mut entry);
     let mut changes = Changes::default();
     changes.put(Table::Registry, worker.as_str(), &entry);
@@ -110,18 +103,11 @@ impl Decide for ForgetNatsWorker {
 impl Decide for SaveSnapshot {
     fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
         let writer = LockName::Stage(StageLock::SnapshotWriter);
-        let current = locks::fence_in_force(view, now, &writer)?;
-        if !current.is_live || current.fence != self.fence {
-            return Err(StoreError::Fenced { held: self.fence, current: current.fence });
-        }
+        locks::check_fence(view, now, &writer, self.fence)?;
         let mut changes = Changes::default();
         changes.put(Table::System, rows::WORKERS_SNAPSHOT, &self.snapshot);
         Ok(Decision { answer: (), changes })
     }
 }
 
-impl Look for ReadSnapshot {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<String>, StoreError> {
-        read(view, Table::System, rows::WORKERS_SNAPSHOT)
-    }
-}
+look!(ReadSnapshot, |_verb, view| read(view, Table::System, rows::WORKERS_SNAPSHOT));

@@ -4,9 +4,10 @@ use interlock_model::admission::{IdempotentIntent, KeyRecord, KeyVerdict, Reserv
 use interlock_model::lock::LockName;
 use interlock_model::{Fence, TenantId, Timestamp, WorkflowId};
 
+use super::draft::decide;
 use super::slots::LimitedTenant;
-use super::store::{Decide, Look};
-use super::tables::{Changes, Decided, Decision, Table, View, read};
+use super::store::look;
+use super::tables::{Table, View, read};
 use super::{inbox, locks, rows};
 use crate::StoreError;
 use crate::reservations::{Count, Reserved};
@@ -33,74 +34,54 @@ pub(super) fn check_admission_fence(
 ) -> Result<(), StoreError> {
     let Some(held) = admit.admission_fence else { return Ok(()) };
     let start = &*admit.request;
-    let current = check_lock(view, now, &start.tenant, held)?;
+    locks::check_fence(view, now, &LockName::Admission(start.tenant.clone()), held)?;
     let Some(intent) = &start.intent else { return Ok(()) };
     match verdict(view, now, (&start.tenant, &start.workflow), intent)? {
         KeyVerdict::Reserved(run, _) if run == start.run => Ok(()),
         KeyVerdict::Reserved(_, fence) => Err(StoreError::Fenced { held, current: fence }),
         KeyVerdict::Fresh | KeyVerdict::Replay(_) | KeyVerdict::Mismatch(_) => {
-            Err(StoreError::Fenced { held, current })
+            Err(StoreError::Fenced { held, current: held })
         }
     }
 }
 
-/// The fence of the tenant's admission lock, if it is held under this one now.
-fn check_lock(view: &dyn View, now: Timestamp, tenant: &TenantId, held: Fence) -> Result<Fence, StoreError> {
-    let lock = locks::fence_in_force(view, now, &LockName::Admission(tenant.clone()))?;
-    if lock.is_live && lock.fence == held {
-        Ok(lock.fence)
-    } else {
-        Err(StoreError::Fenced { held, current: lock.fence })
-    }
-}
-
-impl Decide for ReserveIdempotencyKey {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Reserved> {
-        let ReserveIdempotencyKey { tenant, workflow, intent, run, fence, lease } = self;
-        let usage = LimitedTenant::read(view, tenant)?.usage();
-        let taken_over = match verdict(view, now, (tenant, workflow), intent)? {
-            KeyVerdict::Fresh => Fence::NONE,
-            KeyVerdict::Reserved(_, fence) => fence,
-            KeyVerdict::Mismatch(run) => return Ok(Decision::unchanged(Reserved::KeyReused { run, usage })),
-            KeyVerdict::Replay(run) => {
-                let status = inbox::status(view, tenant, run)?;
-                return Ok(Decision::unchanged(Reserved::Replayed { run, status, usage }));
-            }
-        };
-        check_lock(view, now, tenant, *fence)?;
-        if taken_over > *fence {
-            return Err(StoreError::Fenced { held: *fence, current: taken_over });
+decide!(ReserveIdempotencyKey, |verb, draft| {
+    let ReserveIdempotencyKey { tenant, workflow, intent, run, fence, lease } = verb;
+    let (view, now) = (draft.view, draft.now);
+    let usage = LimitedTenant::read(view, tenant)?.usage();
+    let taken_over = match verdict(view, now, (tenant, workflow), intent)? {
+        KeyVerdict::Fresh => Fence::NONE,
+        KeyVerdict::Reserved(_, fence) => fence,
+        KeyVerdict::Mismatch(run) => return Ok(Reserved::KeyReused { run, usage }),
+        KeyVerdict::Replay(run) => {
+            let status = inbox::status(view, tenant, run)?;
+            return Ok(Reserved::Replayed { run, status, usage });
         }
-        let record = KeyRecord {
-            run: *run,
-            fingerprint: intent.fingerprint.clone(),
-            expires_at: None,
-            reservation: Some(Reservation { fence: *fence, until: now + *lease }),
-        };
-        let mut changes = Changes::default();
-        changes.put(Table::IdempotencyKeys, rows::idempotency(tenant, workflow, &intent.key), &record);
-        Ok(Decision { answer: Reserved::Granted, changes })
+    };
+    locks::check_fence(view, now, &LockName::Admission(tenant.clone()), *fence)?;
+    if taken_over > *fence {
+        return Err(StoreError::Fenced { held: *fence, current: taken_over });
     }
-}
+    let record = KeyRecord {
+        run: *run,
+        fingerprint: intent.fingerprint.clone(),
+        expires_at: None,
+        reservation: Some(Reservation { fence: *fence, until: now + *lease }),
+    };
+    draft.put(Table::IdempotencyKeys, rows::idempotency(tenant, workflow, &intent.key), &record);
+    Ok(Reserved::Granted)
+});
 
-impl Decide for ReleaseIdempotencyKey {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<bool> {
-        let key = rows::idempotency(&self.tenant, &self.workflow, &self.key);
-        let record: Option<KeyRecord> = read(view, Table::IdempotencyKeys, &key)?;
-        let mut changes = Changes::default();
-        let reservation =
-            record.filter(|record| record.run == self.run).and_then(|record| record.reservation);
-        if reservation.is_some() {
-            changes.delete(Table::IdempotencyKeys, key);
-        }
-        let answer = reservation.is_some_and(|reservation| now < reservation.until);
-        Ok(Decision { answer, changes })
-    }
-}
+decide!(ReleaseIdempotencyKey, |verb, draft| {
+    let key = rows::idempotency(&verb.tenant, &verb.workflow, &verb.key);
+    let record: Option<KeyRecord> = draft.read(Table::IdempotencyKeys, &key)?;
+    let record = record.filter(|record| record.run == verb.run);
+    let Some(reservation) = record.and_then(|record| record.reservation) else { return Ok(false) };
+    draft.delete(Table::IdempotencyKeys, key);
+    Ok(draft.now < reservation.until)
+});
 
-impl Look for CountRuns {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Count, StoreError> {
-        let limited = LimitedTenant::read(view, &self.tenant)?;
-        Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow })
-    }
-}
+look!(CountRuns, |verb, view| {
+    let limited = LimitedTenant::read(view, &verb.tenant)?;
+    Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow })
+});

@@ -9,18 +9,8 @@ use interlock_model::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The row of [`System`](super::Table::System) with the limits.
-pub(super) const SYSTEM_LIMITS: &str = "limits";
-
 /// The row of [`System`](super::Table::System) with the snapshot of the online workers.
 pub(super) const WORKERS_SNAPSHOT: &str = "workers_snapshot";
-
-/// The system's limits as a row.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(super) struct SystemRow {
-    pub limits: interlock_model::limit::Limits,
-    pub revision: u64,
-}
 
 /// The current version of a workflow.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]

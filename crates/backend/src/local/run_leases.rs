@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use interlock_model::run::{Head, Start};
-use interlock_model::{Fence, InstanceId, RunId, TenantId, Timestamp};
+use interlock_model::{Fence, InstanceId, RunId, Timestamp};
 
-use super::draft::Draft;
-use super::inbox;
+use super::draft::{Draft, decide};
 use super::rows::{self, RunLease};
-use super::store::{Decide, Look};
-use super::tables::{Decided, Decision, Pick, Table, View, read};
+use super::store::Look;
+use super::tables::{Pick, Table, View, read};
 use crate::StoreError;
 use crate::runs::{AcquiredRun, RunHolder, RunOwnership};
 use crate::verbs::{AcquireReadyRuns, AcquireRun, ExtendRunLease, ReadRunOwnership, ReleaseRun};
@@ -17,35 +16,26 @@ use crate::verbs::{AcquireReadyRuns, AcquireRun, ExtendRunLease, ReadRunOwnershi
 /// Ready runs that one call looks at. Those that other instances hold are passed over.
 const LOOKED_AT_MAX: usize = 512;
 
-impl Decide for AcquireReadyRuns {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Vec<AcquiredRun>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let mut acquired = Vec::new();
-        for row in draft.scan_tenant(Table::Ready, Pick::First(LOOKED_AT_MAX))? {
-            if acquired.len() == self.limit {
-                break;
-            }
-            let Ok(run) = rows::last_part(&row.key).parse::<RunId>() else { continue };
-            let Some(free) = free_run(view, now, &self.tenant, run)? else { continue };
-            acquired.push(draft.lease_run(free, &self.holder, self.lease)?);
+decide!(AcquireReadyRuns, |verb, draft| {
+    let mut acquired = Vec::new();
+    for row in draft.scan_tenant(Table::Ready, Pick::First(LOOKED_AT_MAX))? {
+        if acquired.len() == verb.limit {
+            break;
         }
-        Ok(draft.answer(acquired))
+        let Ok(run) = rows::last_part(&row.key).parse::<RunId>() else { continue };
+        let Some(free) = draft.free_run(run)? else { continue };
+        acquired.push(draft.lease_run(free, &verb.holder, verb.lease)?);
     }
-}
+    Ok(acquired)
+});
 
-impl Decide for AcquireRun {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<Option<AcquiredRun>> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        if !draft.has(Table::Ready, &rows::run(&self.tenant, self.run))? {
-            return Ok(Decision::unchanged(None));
-        }
-        let Some(free) = free_run(view, now, &self.tenant, self.run)? else {
-            return Ok(Decision::unchanged(None));
-        };
-        let acquired = draft.lease_run(free, &self.holder, self.lease)?;
-        Ok(draft.answer(Some(acquired)))
+decide!(AcquireRun, |verb, draft| {
+    if !draft.has(Table::Ready, &rows::run(&verb.tenant, verb.run))? {
+        return Ok(None);
     }
-}
+    let Some(free) = draft.free_run(verb.run)? else { return Ok(None) };
+    draft.lease_run(free, &verb.holder, verb.lease).map(Some)
+});
 
 impl Draft<'_> {
     pub(super) fn lease_run(
@@ -59,25 +49,18 @@ impl Draft<'_> {
         self.put(Table::RunLeases, rows::run(self.id, free.start.run), &lease);
         Ok(AcquiredRun { fence, ..free })
     }
-}
-
-/// The run with its inbox, unless an instance holds it. It has no fence yet.
-pub(super) fn free_run(
-    view: &dyn View,
-    now: Timestamp,
-    tenant: &TenantId,
-    run: RunId,
-) -> Result<Option<AcquiredRun>, StoreError> {
-    let key = rows::run(tenant, run);
-    let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
-    if lease.is_some_and(|lease| now < lease.expires_at) {
-        return Ok(None);
+    /// The run with its inbox, unless an instance holds it. It has no fence yet.
+    pub(super) fn free_run(&self, run: RunId) -> Result<Option<AcquiredRun>, StoreError> {
+        let (key, now) = (rows::run(self.id, run), self.now);
+        let lease: Option<RunLease> = self.read(Table::RunLeases, &key)?;
+        if lease.is_some_and(|lease| now < lease.expires_at) {
+            return Ok(None);
+        }
+        let start: Option<Start> = self.read(Table::Starts, &key)?;
+        let Some((start, head)) = start.zip(self.read(Table::Heads, &key)?) else { return Ok(None) };
+        let (inbox, inbox_end) = self.inbox(run)?;
+        Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence: Fence::NONE, now }))
     }
-    let (start, head): (Option<Start>, Option<Head>) =
-        (read(view, Table::Starts, &key)?, read(view, Table::Heads, &key)?);
-    let (Some(start), Some(head)) = (start, head) else { return Ok(None) };
-    let (inbox, inbox_end) = inbox::read_all(view, tenant, run)?;
-    Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence: Fence::NONE, now }))
 }
 
 impl Look for ReadRunOwnership {
@@ -94,31 +77,24 @@ impl Look for ReadRunOwnership {
     }
 }
 
-impl Decide for ExtendRunLease {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let key = rows::run(&self.tenant, self.run);
-        let head: Option<Head> = draft.read(Table::Heads, &key)?;
-        let head = head.ok_or_else(|| StoreError::not_found("run", self.run))?;
-        let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
-        let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
-        let Some(lease) = lease.filter(|lease| lease.fence == self.fence && now < lease.expires_at) else {
-            return Err(StoreError::Fenced { held: self.fence, current });
-        };
-        draft.put(Table::RunLeases, key, &RunLease { expires_at: now + self.lease, ..lease });
-        Ok(draft.answer(()))
-    }
-}
+decide!(ExtendRunLease, |verb, draft| {
+    let key = rows::run(&verb.tenant, verb.run);
+    let head: Head = draft.require(Table::Heads, &key, ("run", &verb.run))?;
+    let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
+    let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
+    let Some(lease) = lease.filter(|lease| lease.fence == verb.fence && draft.now < lease.expires_at) else {
+        return Err(StoreError::Fenced { held: verb.fence, current });
+    };
+    draft.put(Table::RunLeases, key, &RunLease { expires_at: draft.now + verb.lease, ..lease });
+    Ok(())
+});
 
-impl Decide for ReleaseRun {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<()> {
-        let mut draft = Draft::new(view, now, &self.tenant);
-        let key = rows::run(&self.tenant, self.run);
-        let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
-        // Another instance's lease is not the caller's to end; a run that was released before stays released.
-        if lease.is_some_and(|lease| lease.fence == self.fence) {
-            draft.delete(Table::RunLeases, key);
-        }
-        Ok(draft.answer(()))
+decide!(ReleaseRun, |verb, draft| {
+    let key = rows::run(&verb.tenant, verb.run);
+    let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
+    // Another instance's lease is not the caller's to end; a run that was released before stays released.
+    if lease.is_some_and(|lease| lease.fence == verb.fence) {
+        draft.delete(Table::RunLeases, key);
     }
-}
+    Ok(())
+});

@@ -6,9 +6,10 @@ use interlock_model::tenant::Tenant;
 use interlock_model::{RunId, TenantId};
 
 use super::draft::Draft;
-use super::rows::{self, SYSTEM_LIMITS, SystemRow};
 use super::tables::{Table, View, read};
+use super::{rows, tenants};
 use crate::StoreError;
+use crate::tenants::LimitScope;
 
 /// A tenant with the limits that apply to it, read in the same step that uses them.
 pub(super) struct LimitedTenant {
@@ -19,7 +20,7 @@ pub(super) struct LimitedTenant {
 impl LimitedTenant {
     pub(super) fn read(view: &dyn View, id: &TenantId) -> Result<Self, StoreError> {
         let tenant = tenant(view, id)?;
-        let system: SystemRow = read(view, Table::System, SYSTEM_LIMITS)?.unwrap_or_default();
+        let system = tenants::written(view, &LimitScope::System)?;
         Ok(Self { limits: tenant.limits.under(system.limits), tenant })
     }
 

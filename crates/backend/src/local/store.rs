@@ -21,6 +21,23 @@ pub trait Look: ReadVerb {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Self::Answer, StoreError>;
 }
 
+/// A verb that looks at a view and nothing else: `look!(ReadWorker, |verb, view| read(…))`.
+macro_rules! look {
+    ($verb:ident, |$this:ident, $view:ident| $answer:expr) => {
+        impl $crate::local::Look for $verb {
+            fn look(
+                &self,
+                $view: &dyn $crate::local::View,
+                _: interlock_model::Timestamp,
+            ) -> Result<Self::Answer, $crate::StoreError> {
+                let $this = self;
+                $answer
+            }
+        }
+    };
+}
+pub(super) use look;
+
 /// A store whose verbs are decisions over the tables of `E`.
 #[derive(Debug)]
 pub struct LocalStore<E> {

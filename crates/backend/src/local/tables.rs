@@ -1,4 +1,4 @@
-//! Ordered tables of text, and how a decision reads and changes them.
+//! How a decision reads and changes tables of text.
 
 use std::future::Future;
 
@@ -8,111 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::rows;
 use super::store::Decide;
+pub(super) use super::table::Table;
 use crate::{Page, PageRequest, StoreError};
-
-macro_rules! tables {
-    ($($(#[$doc:meta])* $table:ident = $name:literal,)*) => {
-        /// A table: keys in byte order, values in JSON.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Table {
-            $($(#[$doc])* $table,)*
-        }
-
-        impl Table {
-            pub const ALL: &[Self] = &[$(Self::$table),*];
-
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$table => $name,)*
-                }
-            }
-        }
-    };
-}
-
-tables! {
-    /// `tenant` → limits, live runs, last fence.
-    Tenants = "tenants",
-    /// `limits` → the system's limits.
-    System = "system",
-    /// `tenant/workflow` → its current version, or that it is deleted.
-    WorkflowHeads = "workflow_heads",
-    /// `tenant/time/workflow` for each workflow that is not deleted, by when it was last saved.
-    WorkflowListing = "workflow_listing",
-    /// `tenant/workflow/version` → the document.
-    WorkflowVersions = "workflow_versions",
-    /// `tenant/workflow/key` → the run that an idempotency key started.
-    IdempotencyKeys = "idempotency_keys",
-    /// `tenant/run` → what was asked.
-    Starts = "starts",
-    /// `tenant/run` → the state of the run.
-    Heads = "heads",
-    /// `tenant/run/step` → the state of the step.
-    Steps = "steps",
-    /// `tenant/run` for each run that was deleted: a start whose reply was lost must not bring it back.
-    DeletedRuns = "deleted_runs",
-    /// `tenant/run` for each run that holds a slot.
-    Active = "active",
-    /// `tenant/run` for each run that has something to take into account.
-    Ready = "ready",
-    /// `tenant/run/number` → what a run must take into account.
-    Inbox = "inbox",
-    /// `tenant/run` → who advances the run now.
-    RunLeases = "run_leases",
-    /// `tenant/time/run` for each run to which something happens by itself.
-    Timers = "timers",
-    /// `tenant/run/number` → what happened.
-    Timeline = "timeline",
-    /// `tenant/job` → the job.
-    Jobs = "jobs",
-    /// `tenant/time/job` for each job, by when it was dispatched.
-    JobListing = "job_listing",
-    /// `tenant/topic/time/job`, or `tenant/topic+kind/time/job`, for each job that waits for a worker.
-    Queue = "queue",
-    /// `tenant/job` → the worker's lease.
-    JobLeases = "job_leases",
-    /// `tenant/time/job` for each lease, by when it expires.
-    JobExpiries = "job_expiries",
-    /// `tenant/job` → a deferred result.
-    PutOff = "put_off",
-    /// `tenant/time/job` for each of them, by when it is due.
-    PutOffDue = "put_off_due",
-    /// `tenant/job` → why a policy holds the job.
-    Held = "held",
-    /// `tenant/time/job` for each of them that does not wait for an approval, by when it is due.
-    HeldDue = "held_due",
-    /// `tenant/rule` → how many jobs a rule of the dispatch policy has released in its period.
-    Throttles = "throttles",
-    /// `tenant/job` → the approval.
-    Approvals = "approvals",
-    /// `tenant/job` for each approval that is open.
-    OpenApprovals = "open_approvals",
-    /// `tenant/job` → the dead letter.
-    DeadLetters = "dead_letters",
-    /// `tenant/worker` → when and how it was last seen.
-    Workers = "workers",
-    /// `key` → the API key.
-    ApiKeys = "api_keys",
-    /// `worker` → a worker on NATS, as it was last heard.
-    Registry = "registry",
-    /// `home/lock` → its holders. A home is a tenant; a lock of the control plane itself has one of its own.
-    Locks = "locks",
-    /// `home/lock/place` → a waiter.
-    LockLine = "lock_line",
-    /// `home/lock/number` → what happened to it.
-    LockHistory = "lock_history",
-    /// `home/time/lock` for each lock that is held, by since when.
-    LockListing = "lock_listing",
-    /// `home/time/lock` for each lock, by when all of its leases and waiters have expired, or it can be forgotten.
-    LockSweeps = "lock_sweeps",
-    /// `home` → how many locks it holds and waits for.
-    LockTallies = "lock_tallies",
-    /// `name` → a document about the installation, with its version.
-    Documents = "documents",
-    /// `rollout/instance` → what a process has counted of a rollout.
-    Figures = "figures",
-}
 
 /// Which rows of a range, and from which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,28 +158,25 @@ pub(super) fn last_number(view: &dyn View, table: Table, prefix: &str) -> Result
     Ok(last.first().and_then(|row| rows::last_part(&row.key).parse().ok()).unwrap_or(0))
 }
 
-/// Where a page of a list that goes backwards, newest first, begins: before the last item of the page before.
-pub(super) fn start_of_page(tenant: &TenantId, page: &PageRequest) -> String {
-    match &page.after {
-        Some(after) => format!("{tenant}/{after}"),
-        None => end_of(&rows::of_tenant(tenant)),
-    }
-}
-
-/// A page of the items that the keys of the tenant's rows name, from the last to the first.
+/// A page of the items of a tenant's rows, from the last row to the first. It ends after `rows_max` rows, however few
+/// items they have.
 pub(super) fn newest_page<T>(
     view: &dyn View,
     table: Table,
-    tenant: &TenantId,
-    page: &PageRequest,
-    item: impl Fn(&str) -> Result<Option<T>, StoreError>,
+    (tenant, page): (&TenantId, &PageRequest),
+    rows_max: usize,
+    item: impl Fn(&Row) -> Result<Option<T>, StoreError>,
 ) -> Result<Page<T>, StoreError> {
-    let (from, until) = (rows::of_tenant(tenant), start_of_page(tenant, page));
-    let mut rows = view.scan(table, &from, &until, Pick::Last(page.limit.saturating_add(1)))?;
-    let has_more = rows.len() > page.limit;
-    rows.truncate(page.limit);
-    let next =
-        rows.last().filter(|_| has_more).and_then(|row| rows::after_tenant(&row.key)).map(str::to_owned);
-    let items = rows.iter().filter_map(|row| item(&row.key).transpose()).collect::<Result<_, _>>()?;
-    Ok(Page { items, next })
+    let from = rows::of_tenant(tenant);
+    let until = page.after.as_ref().map_or_else(|| end_of(&from), |after| format!("{from}{after}"));
+    let rows = view.scan(table, &from, &until, Pick::Last(rows_max.saturating_add(1)))?;
+    let (mut items, mut next) = (Vec::new(), None);
+    for (position, row) in rows.iter().enumerate() {
+        if items.len() == page.limit || position == rows_max {
+            return Ok(Page { items, next });
+        }
+        next = rows::after_tenant(&row.key).map(str::to_owned);
+        items.extend(item(row)?);
+    }
+    Ok(Page { items, next: None })
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use interlock_model::{Timestamp, WorkerId};
+use interlock_model::WorkerId;
 
-use super::draft::Draft;
+use super::draft::{Draft, decide};
 use super::rows;
-use super::store::{Decide, Look};
-use super::tables::{Changes, Decided, Decision, Table, View, newest_page, read};
+use super::store::look;
+use super::tables::{Table, newest_page, read};
+use crate::StoreError;
 use crate::jobs::Claim;
 use crate::verbs::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
 use crate::workers::WorkerRecord;
-use crate::{Page, StoreError};
 
 /// A worker that claims ten times a second is written once in this time.
 const FRESH: Duration = Duration::from_secs(1);
@@ -52,39 +52,27 @@ impl Draft<'_> {
     }
 }
 
-impl Decide for DrainWorker {
-    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
-        let key = rows::worker(&self.tenant, &self.worker);
-        let known: Option<WorkerRecord> = read(view, Table::Workers, &key)?;
-        let known = known.ok_or_else(|| StoreError::not_found("worker", &self.worker))?;
-        let mut changes = Changes::default();
-        if known.is_draining != self.is_draining {
-            changes.put(Table::Workers, key, &WorkerRecord { is_draining: self.is_draining, ..known });
-        }
-        Ok(Decision { answer: (), changes })
+decide!(DrainWorker, |verb, draft| {
+    let key = rows::worker(&verb.tenant, &verb.worker);
+    let known: WorkerRecord = draft.require(Table::Workers, &key, ("worker", &verb.worker))?;
+    if known.is_draining != verb.is_draining {
+        draft.put(Table::Workers, key, &WorkerRecord { is_draining: verb.is_draining, ..known });
     }
-}
+    Ok(())
+});
 
-impl Decide for ForgetWorker {
-    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
-        let key = rows::worker(&self.tenant, &self.worker);
-        let known: Option<WorkerRecord> = read(view, Table::Workers, &key)?;
-        let mut changes = Changes::default();
-        if known.is_some_and(|known| known.last_seen_at <= self.unless_after) {
-            changes.delete(Table::Workers, key);
-        }
-        Ok(Decision { answer: (), changes })
+decide!(ForgetWorker, |verb, draft| {
+    let key = rows::worker(&verb.tenant, &verb.worker);
+    let known: Option<WorkerRecord> = draft.read(Table::Workers, &key)?;
+    if known.is_some_and(|known| known.last_seen_at <= verb.unless_after) {
+        draft.delete(Table::Workers, key);
     }
-}
+    Ok(())
+});
 
-impl Look for ListWorkers {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<WorkerRecord>, StoreError> {
-        newest_page(view, Table::Workers, &self.tenant, &self.page, |key| read(view, Table::Workers, key))
-    }
-}
+look!(ListWorkers, |verb, view| {
+    let (page, rows_max) = ((&verb.tenant, &verb.page), verb.page.limit);
+    newest_page(view, Table::Workers, page, rows_max, |row| read(view, Table::Workers, &row.key))
+});
 
-impl Look for ReadWorker {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<WorkerRecord>, StoreError> {
-        read(view, Table::Workers, &rows::worker(&self.tenant, &self.worker))
-    }
-}
+look!(ReadWorker, |verb, view| read(view, Table::Workers, &rows::worker(&verb.tenant, &verb.worker)));

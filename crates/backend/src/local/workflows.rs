@@ -1,33 +1,30 @@
 //! Workflow documents: versions are added, never changed.
 
-use interlock_model::{TenantId, Timestamp, WorkflowId};
+use interlock_model::{TenantId, WorkflowId};
 
+use super::draft::decide;
 use super::rows::{self, WorkflowHead};
-use super::store::{Decide, Look};
-use super::tables::{Changes, Decided, Decision, Table, View, newest_page, read};
+use super::store::look;
+use super::tables::{Table, View, newest_page, read};
+use crate::StoreError;
 use crate::verbs::{DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow};
 use crate::workflows::WorkflowVersion;
-use crate::{Page, StoreError};
 
-impl Decide for SaveWorkflow {
-    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<u32> {
-        let (tenant, id) = (&self.tenant, &self.id);
-        let before: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &rows::workflow(tenant, id))?;
-        // A workflow that is saved again after its deletion continues to count: old runs keep their version.
-        let version = before.map_or(1, |head| head.version + 1);
-        let mut changes = Changes::default();
-        let kept =
-            WorkflowVersion { id: id.clone(), version, document: self.document.clone(), created_at: now };
-        changes.put(Table::WorkflowVersions, rows::workflow_version(tenant, id, version), &kept);
-        if let Some(before) = before {
-            changes.delete(Table::WorkflowListing, rows::timed(tenant, before.saved_at, id));
-        }
-        changes.mark(Table::WorkflowListing, rows::timed(tenant, now, id));
-        let head = WorkflowHead { version, is_deleted: false, saved_at: now };
-        changes.put(Table::WorkflowHeads, rows::workflow(tenant, id), &head);
-        Ok(Decision { answer: version, changes })
+decide!(SaveWorkflow, |verb, draft| {
+    let (tenant, id, now) = (&verb.tenant, &verb.id, draft.now);
+    let before: Option<WorkflowHead> = draft.read(Table::WorkflowHeads, &rows::workflow(tenant, id))?;
+    // A workflow that is saved again after its deletion continues to count: old runs keep their version.
+    let version = before.map_or(1, |head| head.version + 1);
+    let saved = WorkflowVersion { id: id.clone(), version, document: verb.document.clone(), created_at: now };
+    draft.put(Table::WorkflowVersions, rows::workflow_version(tenant, id, version), &saved);
+    if let Some(before) = before {
+        draft.delete(Table::WorkflowListing, rows::timed(tenant, before.saved_at, id));
     }
-}
+    draft.mark(Table::WorkflowListing, rows::timed(tenant, now, id));
+    let head = WorkflowHead { version, is_deleted: false, saved_at: now };
+    draft.put(Table::WorkflowHeads, rows::workflow(tenant, id), &head);
+    Ok(version)
+});
 
 fn version(
     view: &dyn View,
@@ -49,38 +46,24 @@ fn current(
     }
 }
 
-impl Decide for DeleteWorkflow {
-    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<()> {
-        let id = &self.id;
-        let key = rows::workflow(&self.tenant, id);
-        let head: Option<WorkflowHead> = read(view, Table::WorkflowHeads, &key)?;
-        let Some(head) = head.filter(|head| !head.is_deleted) else {
-            return Err(StoreError::not_found("workflow", id));
-        };
-        let mut changes = Changes::default();
-        changes.delete(Table::WorkflowListing, rows::timed(&self.tenant, head.saved_at, id));
-        changes.put(Table::WorkflowHeads, key, &WorkflowHead { is_deleted: true, ..head });
-        Ok(Decision { answer: (), changes })
-    }
-}
+decide!(DeleteWorkflow, |verb, draft| {
+    let key = rows::workflow(&verb.tenant, &verb.id);
+    let head: Option<WorkflowHead> = draft.read(Table::WorkflowHeads, &key)?;
+    let Some(head) = head.filter(|head| !head.is_deleted) else {
+        return Err(StoreError::not_found("workflow", &verb.id));
+    };
+    draft.delete(Table::WorkflowListing, rows::timed(&verb.tenant, head.saved_at, &verb.id));
+    draft.put(Table::WorkflowHeads, key, &WorkflowHead { is_deleted: true, ..head });
+    Ok(())
+});
 
-impl Look for ListWorkflows {
-    /// The current versions, newest first.
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Page<WorkflowVersion>, StoreError> {
-        newest_page(view, Table::WorkflowListing, &self.tenant, &self.page, |key| {
-            rows::last_part(key).parse().map_or(Ok(None), |id| current(view, &self.tenant, &id))
-        })
-    }
-}
+look!(ListWorkflows, |verb, view| {
+    let (page, rows_max) = ((&verb.tenant, &verb.page), verb.page.limit);
+    newest_page(view, Table::WorkflowListing, page, rows_max, |row| {
+        rows::last_part(&row.key).parse().map_or(Ok(None), |id| current(view, &verb.tenant, &id))
+    })
+});
 
-impl Look for ReadWorkflow {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<WorkflowVersion>, StoreError> {
-        current(view, &self.tenant, &self.id)
-    }
-}
+look!(ReadWorkflow, |verb, view| current(view, &verb.tenant, &verb.id));
 
-impl Look for ReadWorkflowVersion {
-    fn look(&self, view: &dyn View, _: Timestamp) -> Result<Option<WorkflowVersion>, StoreError> {
-        version(view, (&self.tenant, &self.id), self.version)
-    }
-}
+look!(ReadWorkflowVersion, |verb, view| version(view, (&verb.tenant, &verb.id), verb.version));

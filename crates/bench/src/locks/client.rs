@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::connection::Connection;
-use crate::load::{Measured, micros, told};
+use crate::load::{Measured, micros, sequential};
 use crate::replicas::Replicas;
 
 pub(super) struct LockClient {
@@ -16,7 +16,7 @@ pub(super) struct LockClient {
     owner: String,
 }
 
-/// Longer than any measurement: nothing here is about holds that run out.
+/// Longer than any measurement: no lease expires here.
 const TTL_MS: u64 = 60_000;
 const WAIT_MS: u64 = 60_000;
 
@@ -59,7 +59,7 @@ impl LockClient {
     }
 }
 
-/// One client and a lock that nobody else wants: how long it takes to get it, and to get it and give it back.
+/// One client and a lock without other contenders: how long it takes to acquire it, and to acquire and release it.
 pub(super) async fn uncontended(replicas: &Replicas, time: Duration) -> Result<(Measured, Measured)> {
     let mut client = LockClient::connect(replicas, 0).await?;
     let (mut acquires, mut pairs) = (Vec::new(), Vec::new());
@@ -71,5 +71,5 @@ pub(super) async fn uncontended(replicas: &Replicas, time: Duration) -> Result<(
         client.release("alone", &token).await?;
         pairs.push(micros(began));
     }
-    Ok((told(acquires, time).await?, told(pairs, time).await?))
+    Ok((sequential(acquires, time).await?, sequential(pairs, time).await?))
 }

@@ -1,4 +1,4 @@
-//! So many who want one lock at once, each for a moment.
+//! Many contenders for one lock at once, each for a moment.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::HOLD;
 use super::client::LockClient;
-use crate::load::{Measured, micros, told};
+use crate::load::{Measured, micros, sequential};
 use crate::replicas::Replicas;
 
 /// How often those ask again who do not stand in line.
@@ -53,7 +53,7 @@ async fn contend(
     let sent = replicas.commands_sent().await? - before;
     #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
     let per_grant = sent as f64 / count as f64;
-    Ok((told(waits, total).await?, per_grant))
+    Ok((sequential(waits, total).await?, per_grant))
 }
 
 /// Returns how long it waited.

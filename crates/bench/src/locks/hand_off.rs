@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::client::LockClient;
 use crate::connection::Connection;
-use crate::load::{Measured, told};
+use crate::load::{Measured, sequential};
 use crate::replicas::Replicas;
 
 const RESOURCE: &str = "passed-on";
@@ -34,7 +34,7 @@ pub(super) async fn measure(replicas: &Replicas, time: Duration) -> Result<Measu
         (next, holder, token) = (holder, client, granted?);
     }
     holder.release(RESOURCE, &token).await?;
-    told(times, time).await
+    sequential(times, time).await
 }
 
 async fn until_somebody_waits(connection: &mut Connection) -> Result<()> {

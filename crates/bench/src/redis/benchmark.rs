@@ -16,7 +16,7 @@ use crate::load::Measured;
 
 /// What `redis-benchmark -r` replaces by twelve digits, at each place by others.
 pub(crate) const RANDOM: &[u8; 12] = b"__rand_int__";
-/// Of them there are so many different ones. It takes no more than an `int` here.
+/// The number of different values. `redis-benchmark` takes no more than an `int` here.
 const RANDOM_VALUES: &str = "1000000000";
 
 /// Enough for a guess at the rate, and over in a moment.
@@ -63,7 +63,7 @@ pub(crate) async fn measure(
     send(machines, creating, Sending { requests, ..sending }).await
 }
 
-/// Sends it so many times, and makes sure that so many things came of it.
+/// Sends it `requests` times, and checks that each request created one thing.
 pub(crate) async fn send(machines: &Machines, creating: &Creating, sending: Sending) -> Result<Measured> {
     let count: Vec<&str> = creating.counted_by.iter().map(String::as_str).collect();
     let before = machines.count(&count).await?;

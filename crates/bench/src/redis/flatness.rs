@@ -28,7 +28,7 @@ enum Thing {
     IdempotencyKeys,
 }
 
-/// A tenant, called as the measurement is, that has so many of something.
+/// A tenant with the name of the measurement, and the number of things that it has.
 #[derive(Debug, Clone, Copy)]
 struct Tenant {
     name: &'static str,
@@ -75,7 +75,7 @@ pub(crate) async fn measure(arguments: &Arguments, binary: &Path, report: &mut R
     Ok(())
 }
 
-/// Few and many of each thing that is asked for.
+/// Few and many of each thing that the arguments name.
 fn pairs(arguments: &Arguments) -> Vec<Pair> {
     let pair = |few, many, thing, things| Pair {
         few: Tenant { name: few, thing, things: FEW },

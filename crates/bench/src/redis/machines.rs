@@ -25,8 +25,8 @@ impl Machines {
         let redis = Redis::start(RedisOptions {
             append_only: AppendOnly::EverySecond,
             password: None,
-            // A rewrite of the file takes a processor for a while, at a moment that nobody chooses: in one round and
-            // not in the next.
+            // A rewrite of the file takes a processor for a while, at an arbitrary moment: in one round and not
+            // in the next.
             arguments: ["--auto-aof-rewrite-percentage", "0"].map(str::to_owned).to_vec(),
         })
         .await?;
@@ -39,7 +39,7 @@ impl Machines {
         self.redis.port()
     }
 
-    /// Gives the tenant the workflow and so many slots.
+    /// Gives the tenant the workflow and this many slots.
     pub(crate) async fn prepare(&self, tenant: &'static str, runs_max: u32) -> Result<()> {
         let mut connection = self.gateway.connect().await?.of_tenant(tenant);
         prepare(&mut connection, tenant, runs_max).await
@@ -84,9 +84,9 @@ impl Machines {
 
     /// As Redis tells it to people, such as `1.21G`.
     pub(crate) async fn memory_used(&self) -> Result<String> {
-        let told = self.command(&["INFO", "memory"]).await?;
-        let used = told.lines().find_map(|line| line.strip_prefix("used_memory_human:"));
-        Ok(used.with_context(|| format!("Redis does not tell its memory: {told}"))?.trim().to_owned())
+        let info = self.command(&["INFO", "memory"]).await?;
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory_human:"));
+        Ok(used.with_context(|| format!("Redis does not report its memory: {info}"))?.trim().to_owned())
     }
 
     /// Returns when all that was written is on the disk: the next measurement should not pay for it.

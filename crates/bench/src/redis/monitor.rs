@@ -1,4 +1,4 @@
-//! What Redis is told to do, as `MONITOR` shows it.
+//! The commands that Redis receives, as `MONITOR` shows them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Monitor {
         let mut line = Vec::new();
         self.lines.read_until(b'\n', &mut line).await?;
         if !line.ends_with(b"\r\n") {
-            bail!("MONITOR ended, or told more than {BYTES_MAX} bytes");
+            bail!("MONITOR ended, or printed more than {BYTES_MAX} bytes");
         }
         line.truncate(line.len() - 2);
         Ok(line)

@@ -44,9 +44,7 @@ pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
 
 async fn open(folder: &Path) -> Result<EmbeddedStore> {
     let folder = folder.to_owned();
-    let settings = interlock_backend_embedded::Settings::default();
-    let opening = tokio::task::spawn_blocking(move || {
-        interlock_backend_embedded::open(&folder, Arc::new(SystemClock), settings)
-    });
+    let opening =
+        tokio::task::spawn_blocking(move || interlock_backend_embedded::open(&folder, Arc::new(SystemClock)));
     opening.await.map_err(refused)?.map_err(refused)
 }

@@ -75,8 +75,7 @@ async fn a_workflow_is_created_started_approved_and_deleted() {
 /// Writes a dead letter of acme into the folder.
 async fn bury(data: &std::path::Path, job: &str) {
     let clock = std::sync::Arc::new(interlock_backend::clock::SystemClock);
-    let store =
-        interlock_backend_embedded::open(data, clock, interlock_backend_embedded::Settings::default());
+    let store = interlock_backend_embedded::open(data, clock);
     let letter = interlock_model::dead_letter::DeadLetter {
         job: job.parse().unwrap(),
         topic: Some("build".parse().unwrap()),

@@ -87,24 +87,24 @@ impl Judgement {
         let words = self.words();
         // A job that had to wait, and one that nobody judged, is worth a word.
         let has_waited = due.hold.reason != HoldReason::PolicyPending;
-        let told = (has_waited || self.is_fail_open()).then(|| words.clone());
+        let message = (has_waited || self.is_fail_open()).then(|| words.clone());
         match self {
-            Self::Default | Self::Away(FailureMode::Open, _) => Settlement::Release { told },
+            Self::Default | Self::Away(FailureMode::Open, _) => Settlement::Release { message },
             Self::Away(FailureMode::Closed, _) => Settlement::Wait {
                 reason: HoldReason::PolicyUnavailable,
                 detail: words,
                 wait: away_wait(due),
             },
             Self::Rule(rule) => match rule.action {
-                Action::Allow => Settlement::Release { told },
+                Action::Allow => Settlement::Release { message },
                 Action::Deny => Settlement::Deny { reason: words },
                 Action::RequireApproval => ask(due, words),
                 Action::Throttle(throttle) => {
-                    Settlement::ReleaseWithin { rule: rule.name.clone(), throttle, detail: words, told }
+                    Settlement::ReleaseWithin { rule: rule.name.clone(), throttle, detail: words, message }
                 }
             },
             Self::Service(answer) => match answer.decision {
-                AnsweredDecision::Allow => Settlement::Release { told },
+                AnsweredDecision::Allow => Settlement::Release { message },
                 AnsweredDecision::Deny => Settlement::Deny { reason: words },
                 AnsweredDecision::RequireApproval => ask(due, words),
                 AnsweredDecision::Throttle => {

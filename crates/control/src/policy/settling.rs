@@ -122,8 +122,8 @@ async fn settle(
     (ahead, limit): (Duration, usize),
     report: &mut SettlingReport,
 ) -> usize {
-    let in_hand = in_hand(policy);
-    let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_hand, limit };
+    let in_progress = in_progress(policy);
+    let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_progress, limit };
     let due = match policy.process.store.call(take).await {
         Ok(due) => due,
         Err(error) => {
@@ -140,7 +140,7 @@ async fn settle(
 }
 
 /// How long acquired jobs stay with this replica: long enough to ask about the whole batch.
-fn in_hand(policy: &Policy) -> Duration {
+fn in_progress(policy: &Policy) -> Duration {
     const AT_LEAST: Duration = Duration::from_secs(3);
     let rounds = u32::try_from(JOBS_MAX / AT_ONCE).unwrap_or(u32::MAX);
     let service = policy.configured().service.as_ref();

@@ -131,8 +131,7 @@ async fn the_same_on_the_embedded_store() {
     let deaths = die_everywhere(|clock| {
         let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = folders.path().join(number.to_string());
-        let settings = interlock_backend_embedded::Settings::default();
-        Arc::new(interlock_backend_embedded::open(&folder, clock, settings).unwrap())
+        Arc::new(interlock_backend_embedded::open(&folder, clock).unwrap())
     })
     .await;
     assert_eq!(deaths, DEATHS);

@@ -51,7 +51,7 @@ async fn findings_are_listed_with_their_plans_for_every_tenant_or_one() {
         report["findings"][0],
         json!({
             "invariant": "ready_without_run", "tenant": "default", "subject": MISSING_RUN,
-            "detail": "the engine is told to look at a run that is not there", "plan": "remove the mark",
+            "detail": "a run is marked as ready that does not exist", "plan": "remove the mark",
             "repairable": true
         })
     );

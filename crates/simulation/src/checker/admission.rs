@@ -40,7 +40,7 @@ impl Checker {
             }
             StartOutcome::Replayed { run, .. } => {
                 self.counts.replays += 1;
-                // A start whose reply was lost, and whose run was deleted before it was asked again, is told so.
+                // A repeated start whose run was deleted in the meantime is answered without a status.
                 let is_own = asked.is_repeat && *run == asked.request.run;
                 let was_deleted = is_own && self.runs.get(run).is_some_and(|run| run.is_deleted);
                 let is_true = by_key == ByKey::Replay(*run) || was_deleted;
@@ -113,7 +113,10 @@ impl Checker {
         self.counts.admissions_repeated += 1;
         let is_known = run == asked.request.run && self.runs.contains_key(&run);
         self.require(is_known, Invariant::AnswersAreTrue, || {
-            format!("tenant {} was told that run {run} is admitted, which never was", asked.request.tenant)
+            format!(
+                "tenant {} got the answer that run {run} is admitted, which it never was",
+                asked.request.tenant
+            )
         });
     }
 
@@ -175,11 +178,11 @@ impl Checker {
         });
     }
 
-    /// A client was told that `run` is its own.
+    /// A client got the answer that `run` is its own.
     pub(crate) fn acknowledged(&mut self, tenant: &TenantId, run: RunId) {
         let is_known = self.runs.get(&run).is_some_and(|known| known.tenant == *tenant);
         self.require(is_known, Invariant::AnswersAreTrue, || {
-            format!("a client of tenant {tenant} was told of run {run}, which was never admitted")
+            format!("a client of tenant {tenant} got run {run} as its answer, which was never admitted")
         });
     }
 }

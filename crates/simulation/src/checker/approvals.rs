@@ -54,7 +54,7 @@ impl Checker {
         });
     }
 
-    /// Approvals that were ever asked for and belong to a run that is there.
+    /// Approvals that were ever opened and belong to a run that exists.
     pub(crate) fn known_approvals(&self, only_open: bool) -> Vec<(interlock_model::TenantId, JobId)> {
         let known = self.approvals.iter().filter(|(_, state)| !only_open || **state == Approval::Open);
         known.filter_map(|(job, _)| Some((self.runs.get(&job.run)?.tenant.clone(), job.clone()))).collect()

@@ -1,4 +1,4 @@
-//! Results under the lock of their run: refused only while somebody holds it, and never forgotten once they were taken.
+//! Results under the lease of their run: refused only while an instance holds it, and never lost once accepted.
 
 use interlock_backend::StoreError;
 use interlock_backend::deliveries::{
@@ -28,7 +28,7 @@ impl Checker {
                 self.judge_write(("delivery", job, fence), true);
                 let is_held = self.is_held(job.run);
                 self.require(is_held, Invariant::AnswersAreTrue, || {
-                    format!("run {} is called busy, and nobody holds it", job.run)
+                    format!("run {} is reported as busy, and no instance holds it", job.run)
                 });
             }
             Ok(DeliveryOutcome::AlreadyRecorded) => {
@@ -81,7 +81,7 @@ impl Checker {
                     == (result.fence, result.outcome.cause(), result.deliveries)
             });
             self.require(is_known, Invariant::AnswersAreTrue, || {
-                format!("a result of {} is due that nobody has put off so", result.job)
+                format!("a result of {} is due that no call has deferred like this", result.job)
             });
         }
     }

@@ -16,8 +16,8 @@ pub(crate) const OPEN: [Table; 11] = [
     Table::JobLeases,
     Table::JobExpiries,
     Table::OpenApprovals,
-    Table::PutOff,
-    Table::PutOffDue,
+    Table::Deferred,
+    Table::DeferredDue,
 ];
 
 impl Checker {
@@ -26,7 +26,7 @@ impl Checker {
         self.tenants.values().all(|tenant| tenant.live.is_empty())
     }
 
-    /// Time is up: whoever has not ended never will.
+    /// Time is up: a run that has not ended never will.
     pub(crate) fn give_up_waiting(&mut self) {
         let live: Vec<String> = self
             .tenants

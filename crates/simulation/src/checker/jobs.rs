@@ -114,7 +114,7 @@ impl Checker {
         }
     }
 
-    /// Jobs whose leases are said to have run out.
+    /// Jobs whose leases the store reports as expired.
     pub(crate) fn expired(&mut self, lost: &[JobId]) {
         let now = self.clock.now();
         for job in lost {
@@ -147,7 +147,7 @@ impl Checker {
         }
     }
 
-    /// Jobs that are open, for whoever looks for one to cancel.
+    /// Open jobs, for a client that cancels one.
     pub(crate) fn open_jobs(&self) -> Vec<(TenantId, JobId)> {
         let open = self.jobs.iter().filter(|(_, job)| !matches!(job, Job::Ended { .. }));
         open.filter_map(|(id, _)| Some((self.runs.get(&id.run)?.tenant.clone(), id.clone()))).collect()

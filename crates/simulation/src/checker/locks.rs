@@ -46,7 +46,7 @@ impl Lock {
 }
 
 impl Checker {
-    /// The lock without what has run out.
+    /// The lock without expired leases.
     fn lock(&mut self, name: &LockName) -> &mut Lock {
         let now = self.clock.now();
         let lock = self.locks.0.entry(name.clone()).or_default();
@@ -55,7 +55,7 @@ impl Checker {
         lock
     }
 
-    /// Whether somebody holds it under this fence now.
+    /// Whether it is held under this fence now.
     pub(super) fn is_held_under(&mut self, name: &LockName, fence: Fence) -> bool {
         self.lock(name).holders.iter().any(|grant| grant.fence == fence)
     }
@@ -74,7 +74,7 @@ impl Checker {
                 });
                 self.counts.locks_asked_again += 1;
                 self.require(is_same, Invariant::FencesGrow, || {
-                    format!("{:?} was told another fence for one hold: {grant:?}", asked.request)
+                    format!("{:?} was answered another fence for the same lease: {grant:?}", asked.request)
                 });
             }
             Acquired::Granted(grant) => self.lock_granted(asked, grant),

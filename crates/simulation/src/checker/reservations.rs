@@ -33,7 +33,7 @@ impl Checker {
         });
     }
 
-    /// A run was created, or not, by somebody who says that it holds the lock.
+    /// A start that presented a fence of the admission lock created a run, or did not.
     pub(super) fn created_under_lock(&mut self, asked: &Admit, error: Option<&StoreError>) {
         let Some(fence) = asked.admission_fence else { return };
         match error {

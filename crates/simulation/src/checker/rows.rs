@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::Checker;
 use crate::Invariant;
 
-/// One written row: table, key, and the value or none if the row is gone.
+/// One written row: table, key, and the value, or none if the row was deleted.
 pub(crate) type Write = (Table, String, Option<String>);
 
 #[derive(Default)]
@@ -175,7 +175,7 @@ impl Checker {
         });
     }
 
-    /// Only a reservation may be given back, and a key may go when its time is over.
+    /// Only a reservation may be released, and a key may be deleted when its retention is over.
     fn key_removed(&mut self, action: &str, key: &str) {
         let now = self.clock.now();
         let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();

@@ -1,4 +1,4 @@
-//! Runs: taken by one at a time, written by whoever holds them, ended once.
+//! Runs: acquired by one instance at a time, written by their holder, ended once.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(super) struct Turn {
     revoked: Vec<JobId>,
     opened: Vec<JobId>,
     withdrawn: Vec<JobId>,
-    told: Vec<EventKind>,
+    events: Vec<EventKind>,
 }
 
 impl Turn {
@@ -54,7 +54,7 @@ impl Turn {
             revoked: Vec::new(),
             opened: turn.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: Vec::new(),
-            told: turn.events.iter().map(|event| event.kind).collect(),
+            events: turn.events.iter().map(|event| event.kind).collect(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Turn {
             revoked: commit.revoked.clone(),
             opened: commit.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: commit.approvals_withdrawn.clone(),
-            told: commit.events.iter().map(|event| event.kind).collect(),
+            events: commit.events.iter().map(|event| event.kind).collect(),
         }
     }
 }
@@ -174,7 +174,7 @@ impl Checker {
         for job in &turn.withdrawn {
             self.approval_withdrawn(job);
         }
-        for kind in &turn.told {
+        for kind in &turn.events {
             self.count_event(*kind);
         }
     }
@@ -199,7 +199,7 @@ impl Checker {
         });
     }
 
-    /// Runs that are there, for whoever looks for one to do something to.
+    /// Runs that exist, for a client that acts on one.
     pub(crate) fn known_runs(&self) -> Vec<(TenantId, RunId)> {
         let there = self.runs.iter().filter(|(_, run)| !run.is_deleted);
         there.map(|(id, run)| (run.tenant.clone(), *id)).collect()
@@ -216,7 +216,7 @@ impl Checker {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are told and not counted")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "most events are not counted")]
     fn count_event(&mut self, kind: EventKind) {
         match kind {
             EventKind::StepRetryScheduled => self.counts.retries += 1,

@@ -11,9 +11,9 @@ use interlock_model::{Clock, JobId, RunId};
 use serde_json::{Value, json};
 
 use super::super::OnManualClock;
-use super::{Ground, Plant, Planted};
+use super::{Fixture, Plant, Planted};
 use crate::Backend;
-use crate::inspection::LETTERS_TOLD_FROM;
+use crate::inspection::DEAD_LETTERS_REPORTED_FROM;
 use crate::local::{Changes, Decision, Executor, LocalStore, Pick, Row, Table, View};
 
 const AN_HOUR: Duration = Duration::from_hours(1);
@@ -97,14 +97,14 @@ impl Soil {
 
 #[async_trait]
 impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManualClock<F> {
-    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted {
+    async fn plant(&mut self, fault: Invariant, fixture: &Fixture) -> Planted {
         let soil = Soil(self.local_rows());
         let subject = match fault {
             Invariant::SlotWithoutRun
             | Invariant::RunWithoutSlot
             | Invariant::SlotCountDrift
             | Invariant::KeyWithoutRun
-            | Invariant::ReservationLeftBehind => of_starts(&soil, fault, ground).await,
+            | Invariant::ReservationLeftBehind => of_starts(&soil, fault, fixture).await,
             Invariant::LeaseWithoutJob
             | Invariant::LeaseNotIndexed
             | Invariant::JobInNoIndex
@@ -112,26 +112,26 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::JobNotListed
             | Invariant::JobOfEndedRun
             | Invariant::StepWithoutJob
-            | Invariant::KeptResultNotDue => of_jobs(&soil, fault, ground).await,
+            | Invariant::KeptResultNotDue => of_jobs(&soil, fault, fixture).await,
             Invariant::TimerOverdue
             | Invariant::TimerMissing
             | Invariant::TimerWithoutRun
             | Invariant::InboxNotDrained
             | Invariant::ReadyWithoutRun
-            | Invariant::RunHoldWithoutHolder => of_turns(&soil, fault, ground).await,
-            other => of_others(&soil, other, ground).await,
+            | Invariant::RunHoldWithoutHolder => of_turns(&soil, fault, fixture).await,
+            other => of_others(&soil, other, fixture).await,
         };
         Planted::In(subject)
     }
 }
 
-async fn of_starts(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
-    let (delayed, nobody) = (ground.delayed.to_string(), ground.nobody.to_string());
+async fn of_starts(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    let (delayed, missing) = (fixture.delayed.to_string(), fixture.missing.to_string());
     match fault {
         Invariant::SlotWithoutRun => {
-            soil.copy(Table::Active, (&delayed, &nobody), &[]).await;
+            soil.copy(Table::Active, (&delayed, &missing), &[]).await;
             soil.count_slots(1).await;
-            nobody
+            missing
         }
         Invariant::RunWithoutSlot => {
             soil.remove(Table::Active, &delayed).await;
@@ -140,25 +140,25 @@ async fn of_starts(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
         }
         Invariant::SlotCountDrift => {
             soil.count_slots(3).await;
-            ground.tenant.to_string()
+            fixture.tenant.to_string()
         }
         Invariant::KeyWithoutRun => {
-            soil.edit(Table::IdempotencyKeys, ground.key.as_str(), |key| key["run"] = json!(nobody)).await;
-            format!("{}/{}", ground.workflow, ground.key)
+            soil.edit(Table::IdempotencyKeys, fixture.key.as_str(), |key| key["run"] = json!(missing)).await;
+            format!("{}/{}", fixture.workflow, fixture.key)
         }
         Invariant::ReservationLeftBehind => {
-            let until = ground.now - AN_HOUR;
+            let until = fixture.now - AN_HOUR;
             let edit = |key: &mut Value| key["reservation"]["until"] = json!(until);
-            soil.edit(Table::IdempotencyKeys, ground.reserved.as_str(), edit).await;
-            format!("{}/{}", ground.workflow, ground.reserved)
+            soil.edit(Table::IdempotencyKeys, fixture.reserved.as_str(), edit).await;
+            format!("{}/{}", fixture.workflow, fixture.reserved)
         }
         other => panic!("{other} is not about starts"),
     }
 }
 
-async fn of_jobs(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+async fn of_jobs(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
     let text = |job: &JobId| job.to_string();
-    let (queued, leased, ended) = (text(&ground.queued), text(&ground.leased), text(&ground.ended));
+    let (queued, leased, ended) = (text(&fixture.queued), text(&fixture.leased), text(&fixture.ended));
     let to_its_queue = [("/queued/", "/ended/")];
     match fault {
         Invariant::LeaseWithoutJob => {
@@ -194,20 +194,20 @@ async fn of_jobs(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
             queued
         }
         Invariant::KeptResultNotDue => {
-            soil.remove(Table::PutOffDue, &text(&ground.kept)).await;
-            text(&ground.kept)
+            soil.remove(Table::DeferredDue, &text(&fixture.kept)).await;
+            text(&fixture.kept)
         }
         other => panic!("{other} is not about jobs"),
     }
 }
 
-async fn of_turns(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
+async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
     let text = |run: RunId| run.to_string();
-    let (delayed, nobody, told) = (text(ground.delayed), text(ground.nobody), text(ground.told));
+    let (delayed, missing, posted) = (text(fixture.delayed), text(fixture.missing), text(fixture.posted));
     match fault {
         Invariant::TimerOverdue => {
             let row = soil.row(Table::Timers, &delayed).await;
-            let due_at = ground.now - AN_HOUR;
+            let due_at = fixture.now - AN_HOUR;
             let place = format!("/{:015}/", due_at.as_millis());
             let time = row.key.split('/').nth(1).expect("it has a time").to_owned();
             soil.put(Table::Timers, &row.key.replace(&format!("/{time}/"), &place), row.value).await;
@@ -220,30 +220,30 @@ async fn of_turns(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
             delayed
         }
         Invariant::TimerWithoutRun => {
-            soil.copy(Table::Timers, (&delayed, &nobody), &[]).await;
-            nobody
+            soil.copy(Table::Timers, (&delayed, &missing), &[]).await;
+            missing
         }
         Invariant::InboxNotDrained => {
-            soil.remove(Table::Ready, &told).await;
-            told
+            soil.remove(Table::Ready, &posted).await;
+            posted
         }
         Invariant::ReadyWithoutRun => {
-            soil.copy(Table::Ready, (&told, &nobody), &[]).await;
-            nobody
+            soil.copy(Table::Ready, (&posted, &missing), &[]).await;
+            missing
         }
         Invariant::RunHoldWithoutHolder => {
-            let ended_at = ground.now - AN_HOUR;
-            let held = text(ground.held);
-            soil.edit(Table::RunLeases, &held, |hold| hold["expires_at"] = json!(ended_at)).await;
+            let ended_at = fixture.now - AN_HOUR;
+            let held = text(fixture.held);
+            soil.edit(Table::RunLeases, &held, |lease| lease["expires_at"] = json!(ended_at)).await;
             held
         }
         other => panic!("{other} is not about turns"),
     }
 }
 
-async fn of_others(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
-    let (asking, orphan) = (ground.asking.to_string(), ground.orphan.to_string());
-    let resource = ground.lock.resource().to_string();
+async fn of_others(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    let (asking, orphan) = (fixture.asking.to_string(), fixture.orphan.to_string());
+    let resource = fixture.lock.resource().to_string();
     let row = resource.replace('%', "%25").replace('/', "%2F");
     match fault {
         Invariant::ApprovalOfEndedRun => {
@@ -257,32 +257,32 @@ async fn of_others(soil: &Soil, fault: Invariant, ground: &Ground) -> String {
             asking
         }
         Invariant::LockDebt => {
-            let ended_at = ground.now - AN_HOUR;
+            let ended_at = fixture.now - AN_HOUR;
             soil.edit(Table::Locks, &row, |lock| lock["holders"][0]["expires_at"] = json!(ended_at)).await;
             resource
         }
         Invariant::LockTallyDrift => {
             soil.edit(Table::LockTallies, "acme", |tally| tally["held"] = json!(40)).await;
-            ground.tenant.to_string()
+            fixture.tenant.to_string()
         }
         Invariant::LockNotListed => {
             soil.remove(Table::LockListing, &row).await;
             resource
         }
         Invariant::RowDamaged => {
-            let row = soil.row(Table::Steps, &ground.leased.run.to_string()).await;
+            let row = soil.row(Table::Steps, &fixture.leased.run.to_string()).await;
             soil.put(Table::Steps, &row.key, "{\"status\": 7".to_owned()).await;
             format!("{}/{}", Table::Steps.name(), row.key)
         }
         Invariant::DeadLettersGrowing => {
-            let count = u32::try_from(LETTERS_TOLD_FROM).expect("it is small");
-            let letters = (0..count).map(|number| ground.letter(number));
+            let count = u32::try_from(DEAD_LETTERS_REPORTED_FROM).expect("it is small");
+            let letters = (0..count).map(|number| fixture.letter(number));
             let rows = letters.map(|letter| {
                 let value = serde_json::to_string(&letter).expect("letters are plain data");
-                (format!("{}/{}", ground.tenant, letter.job), Some(value))
+                (format!("{}/{}", fixture.tenant, letter.job), Some(value))
             });
             soil.0.overwrite(Table::DeadLetters, rows.collect()).await;
-            ground.tenant.to_string()
+            fixture.tenant.to_string()
         }
         other => panic!("{other} is about the installation"),
     }

@@ -1,9 +1,9 @@
-//! Looking for what must not be: each invariant is broken in the rows of a scene that is whole, found, and mended.
+//! Checks and repairs: each rule breaks one invariant among healthy rows, finds the violation and repairs it.
 //!
-//! What was mended must serve: afterwards every run of the scene is brought to its end.
+//! Repaired rows must work: afterwards every run of the fixture is completed.
 
-mod going_on;
-mod ground;
+mod completion;
+mod fixture;
 mod local;
 
 use crate::verbs::DeleteDeadLetter;
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 
-pub use ground::Ground;
+pub use fixture::Fixture;
 pub use local::LocalRows;
 
 use super::Subject;
@@ -40,37 +40,37 @@ pub enum Planted {
 /// How a backend's rows are spoilt behind its back.
 #[async_trait]
 pub trait Plant: Subject {
-    /// Breaks this invariant in the rows of `ground`, and nothing else.
+    /// Breaks this invariant in the rows of `fixture`, and nothing else.
     ///
     /// | fault | what is done |
     /// |---|---|
-    /// | `slot_without_run` | a slot for `nobody`; what counts slots counts it, too |
-    /// | `run_without_slot` | the slot of `delayed` is gone, and from the count, too |
+    /// | `slot_without_run` | a slot for `missing`, which the count of slots includes |
+    /// | `run_without_slot` | the slot of `delayed` is deleted, and the count excludes it |
     /// | `slot_count_drift` | the count says more than there are; subject: the tenant |
-    /// | `key_without_run` | `key` names `nobody`; subject: `<workflow>/<key>` |
+    /// | `key_without_run` | `key` names `missing`; subject: `<workflow>/<key>` |
     /// | `reservation_left_behind` | the reservation of `reserved` ended an hour ago; subject: `<workflow>/<key>` |
     /// | `lease_without_job` | a lease, with its place in the index, on the job of `ended` |
     /// | `lease_not_indexed` | the lease of `leased` is in no index by its end |
-    /// | `job_in_no_index` | `queued` is gone from its queue |
+    /// | `job_in_no_index` | `queued` is deleted from its queue |
     /// | `queue_entry_without_job` | the job of `ended` stands in its queue |
-    /// | `job_not_listed` | `queued` is gone from the list of jobs |
+    /// | `job_not_listed` | `queued` is deleted from the list of jobs |
     /// | `job_of_ended_run` | the job of `ended` is open again, and in its queue |
-    /// | `step_without_job` | all rows of `queued` are gone, but not what its step says |
+    /// | `step_without_job` | all rows of `queued` are deleted, and its step still names it |
     /// | `timer_overdue` | `delayed` was due an hour ago, by its timer and by its head |
-    /// | `timer_missing` | the timer of `delayed` is gone |
-    /// | `timer_without_run` | a timer of `nobody`, in an hour |
-    /// | `inbox_not_drained` | the ready mark of `told` is gone |
-    /// | `ready_without_run` | a ready mark of `nobody` |
-    /// | `run_hold_without_holder` | the hold on `held` ended an hour ago, and nobody has noticed |
+    /// | `timer_missing` | the timer of `delayed` is deleted |
+    /// | `timer_without_run` | a timer of `missing`, in an hour |
+    /// | `inbox_not_drained` | the ready mark of `posted` is deleted |
+    /// | `ready_without_run` | a ready mark of `missing` |
+    /// | `run_hold_without_holder` | the lease on `held` expired an hour ago, and its row still exists |
     /// | `approval_of_ended_run` | an open and listed approval `orphan`, of the run of `ended` |
-    /// | `approval_not_listed` | `asking` is gone from the list of open approvals |
+    /// | `approval_not_listed` | `asking` is deleted from the list of open approvals |
     /// | `kept_result_not_due` | the result of `kept` has no time of its next delivery |
-    /// | `lock_debt` | the hold on `lock` ended an hour ago, and nobody has noticed; subject: the resource |
+    /// | `lock_debt` | the lease on `lock` expired an hour ago, and its row still exists; subject: the resource |
     /// | `lock_tally_drift` | the numbers of locks are others than there are; subject: the tenant |
-    /// | `lock_not_listed` | `lock` is gone from the list of locks; subject: the resource |
+    /// | `lock_not_listed` | `lock` is deleted from the list of locks; subject: the resource |
     /// | `row_damaged` | what stands for the step of `leased` is no step; subject: the backend's own |
-    /// | `dead_letters_growing` | as many letters as there may be before somebody is told; subject: the tenant |
-    async fn plant(&mut self, fault: Invariant, ground: &Ground) -> Planted;
+    /// | `dead_letters_growing` | as many dead letters as the check reports; subject: the tenant |
+    async fn plant(&mut self, fault: Invariant, fixture: &Fixture) -> Planted;
 }
 
 fn of_tenants() -> impl Iterator<Item = Invariant> {
@@ -88,7 +88,7 @@ async fn look(store: &Store, tenant: &TenantId) -> Vec<Finding> {
             let page = store.call(inspection.clone()).await.expect("a look never fails for what it finds");
             for finding in &page.items {
                 assert_eq!((finding.invariant, finding.tenant.as_ref()), (invariant, Some(tenant)));
-                assert!(finding.detail.len() > 10, "{finding:?} tells people nothing");
+                assert!(finding.detail.len() > 10, "{finding:?} has no detail");
             }
             found.extend(page.items);
             inspection.page.after = page.next;
@@ -104,99 +104,99 @@ fn names(found: &[Finding]) -> Vec<(Invariant, &str)> {
     found.iter().map(|finding| (finding.invariant, finding.subject.as_str())).collect()
 }
 
-async fn mend(store: &Store, invariant: Invariant, subject: &str) -> RepairOutcome {
+async fn repair(store: &Store, invariant: Invariant, subject: &str) -> RepairOutcome {
     let subject = subject.to_owned();
     let repair = Repair { tenant: acme(), invariant, subject, grace: GRACE };
     store.call(repair.clone()).await.expect("the store is up")
 }
 
 /// Breaks the invariant and looks: it is the only one that is found, in its subject alone. None if it cannot be broken.
-async fn spoilt(subject: &mut dyn Plant, fault: Invariant) -> Option<(Ground, Finding)> {
-    let ground = Ground::make(subject).await;
-    let Planted::In(spoilt) = subject.plant(fault, &ground).await else { return None };
+async fn spoilt(subject: &mut dyn Plant, fault: Invariant) -> Option<(Fixture, Finding)> {
+    let fixture = Fixture::make(subject).await;
+    let Planted::In(spoilt) = subject.plant(fault, &fixture).await else { return None };
     let store = subject.store();
     let mut found = look(&store, &acme()).await;
     assert_eq!(names(&found), [(fault, spoilt.as_str())]);
     assert_eq!(look(&store, &globex()).await, [], "another tenant's rows are as they were");
-    Some((ground, found.remove(0)))
+    Some((fixture, found.remove(0)))
 }
 
-/// Breaks the invariant, has it mended, and brings everything to its end.
-async fn is_found_and_mended(subject: &mut dyn Plant, fault: Invariant) {
-    let Some((ground, finding)) = spoilt(subject, fault).await else { return };
+/// Breaks the invariant, repairs it, and completes every run.
+async fn is_found_and_repaired(subject: &mut dyn Plant, fault: Invariant) {
+    let Some((fixture, finding)) = spoilt(subject, fault).await else { return };
     assert!(finding.is_repairable, "{finding:?}");
     let store = subject.store();
-    assert_eq!(mend(&store, fault, &finding.subject).await, RepairOutcome::Repaired);
+    assert_eq!(repair(&store, fault, &finding.subject).await, RepairOutcome::Repaired);
     assert_eq!(look(&store, &acme()).await, [], "the second look is clean");
-    assert_eq!(mend(&store, fault, &finding.subject).await, RepairOutcome::NothingToDo);
-    ground.goes_on(subject).await;
+    assert_eq!(repair(&store, fault, &finding.subject).await, RepairOutcome::NothingToDo);
+    fixture.complete_all(subject).await;
 }
 
-/// Those that only people can mend.
+/// Those that only people can repair.
 const UNMENDABLE: [Invariant; 2] = [Invariant::RowDamaged, Invariant::DeadLettersGrowing];
 
 macro_rules! faults {
     ($($rule:ident: $fault:ident,)*) => {
         $(pub async fn $rule(subject: &mut dyn Plant) {
-            is_found_and_mended(subject, Invariant::$fault).await;
+            is_found_and_repaired(subject, Invariant::$fault).await;
         })*
 
-        /// Those that a store can mend.
+        /// Those that a store can repair.
         const MENDABLE: &[Invariant] = &[$(Invariant::$fault,)*];
     };
 }
 
 faults! {
-    a_slot_without_a_run_is_given_back: SlotWithoutRun,
+    a_slot_without_a_run_is_released: SlotWithoutRun,
     a_run_without_a_slot_is_given_one: RunWithoutSlot,
-    a_number_of_slots_that_is_wrong_is_counted_anew: SlotCountDrift,
-    a_key_of_a_run_that_never_was_is_freed: KeyWithoutRun,
-    a_reservation_that_was_left_behind_is_freed: ReservationLeftBehind,
+    a_wrong_count_of_slots_is_corrected: SlotCountDrift,
+    a_key_of_a_run_that_never_existed_is_deleted: KeyWithoutRun,
+    an_abandoned_reservation_is_released: ReservationLeftBehind,
     a_lease_on_a_job_that_has_ended_is_removed: LeaseWithoutJob,
-    a_lease_that_nobody_would_see_running_out_is_indexed: LeaseNotIndexed,
-    a_job_that_nobody_could_claim_is_queued_again: JobInNoIndex,
+    a_lease_that_is_in_no_index_is_indexed: LeaseNotIndexed,
+    an_open_job_in_no_queue_is_queued_again: JobInNoIndex,
     a_queue_entry_of_a_job_that_has_ended_is_removed: QueueEntryWithoutJob,
     a_job_that_is_not_listed_is_listed_again: JobNotListed,
     an_open_job_of_a_run_that_has_ended_is_ended: JobOfEndedRun,
-    a_step_that_waits_for_nothing_is_told_of_the_loss: StepWithoutJob,
+    a_step_that_waits_for_a_missing_job_gets_a_loss: StepWithoutJob,
     a_run_that_was_due_long_ago_is_made_ready: TimerOverdue,
     a_timer_that_is_missing_is_set: TimerMissing,
-    a_timer_of_no_run_is_removed: TimerWithoutRun,
-    a_run_with_something_to_take_into_account_is_made_ready: InboxNotDrained,
-    a_ready_mark_of_no_run_is_removed: ReadyWithoutRun,
-    a_hold_of_a_run_that_nobody_has_any_more_is_ended: RunHoldWithoutHolder,
+    a_timer_of_a_missing_run_is_removed: TimerWithoutRun,
+    a_run_with_events_in_its_inbox_is_made_ready: InboxNotDrained,
+    a_ready_mark_of_a_missing_run_is_removed: ReadyWithoutRun,
+    an_expired_run_lease_is_removed: RunHoldWithoutHolder,
     an_open_approval_of_a_run_that_has_ended_is_withdrawn: ApprovalOfEndedRun,
     an_open_approval_that_is_not_listed_is_listed_again: ApprovalNotListed,
-    a_kept_result_that_would_never_be_delivered_is_due: KeptResultNotDue,
-    a_hold_of_a_lock_that_ran_out_long_ago_is_ended: LockDebt,
-    a_number_of_locks_that_is_wrong_is_counted_anew: LockTallyDrift,
+    a_deferred_result_without_a_due_time_is_made_due: KeptResultNotDue,
+    a_lock_lease_that_expired_long_ago_is_ended: LockDebt,
+    a_wrong_count_of_locks_is_corrected: LockTallyDrift,
     a_held_lock_that_is_not_listed_is_listed_again: LockNotListed,
 }
 
-pub async fn where_all_is_well_nothing_is_found_and_nothing_is_mended(subject: &mut dyn Plant) {
+pub async fn in_a_healthy_store_nothing_is_found_and_nothing_is_repaired(subject: &mut dyn Plant) {
     let planted = MENDABLE.iter().chain(&UNMENDABLE).copied();
     assert!(planted.eq(of_tenants()), "every invariant of a tenant is broken by a rule");
-    let ground = Ground::make(subject).await;
+    let fixture = Fixture::make(subject).await;
     let store = subject.store();
     for tenant in [acme(), globex()] {
         assert_eq!(look(&store, &tenant).await, []);
     }
     for invariant in of_tenants() {
-        for named in ground.subjects() {
-            let mending = mend(&store, invariant, &named).await;
-            assert_eq!(mending, RepairOutcome::NothingToDo, "{invariant} of {named}");
+        for named in fixture.subjects() {
+            let repaired = repair(&store, invariant, &named).await;
+            assert_eq!(repaired, RepairOutcome::NothingToDo, "{invariant} of {named}");
         }
     }
     assert_eq!(look(&store, &acme()).await, []);
-    ground.goes_on(subject).await;
+    fixture.complete_all(subject).await;
 }
 
-pub async fn a_damaged_row_is_told_and_does_not_stop_the_look_at_others(subject: &mut dyn Plant) {
-    let Some((ground, damaged)) = spoilt(subject, Invariant::RowDamaged).await else { return };
+pub async fn a_damaged_row_is_reported_and_does_not_stop_other_checks(subject: &mut dyn Plant) {
+    let Some((fixture, damaged)) = spoilt(subject, Invariant::RowDamaged).await else { return };
     assert!(!damaged.is_repairable, "{damaged:?}");
     let mut planted = BTreeMap::from([(Invariant::RowDamaged, damaged.subject.clone())]);
     for fault in [Invariant::SlotWithoutRun, Invariant::JobInNoIndex, Invariant::LockNotListed] {
-        if let Planted::In(spoilt) = subject.plant(fault, &ground).await {
+        if let Planted::In(spoilt) = subject.plant(fault, &fixture).await {
             planted.insert(fault, spoilt);
         }
     }
@@ -205,27 +205,27 @@ pub async fn a_damaged_row_is_told_and_does_not_stop_the_look_at_others(subject:
     let expected: Vec<_> = planted.iter().map(|(fault, spoilt)| (*fault, spoilt.as_str())).collect();
     assert_eq!(names(&found), expected);
     for finding in &found {
-        let mending = mend(&store, finding.invariant, &finding.subject).await;
+        let repaired = repair(&store, finding.invariant, &finding.subject).await;
         match finding.invariant {
             Invariant::RowDamaged => {
-                assert!(matches!(mending, RepairOutcome::Impossible { .. }), "{mending:?}");
+                assert!(matches!(repaired, RepairOutcome::Impossible { .. }), "{repaired:?}");
             }
-            other => assert_eq!(mending, RepairOutcome::Repaired, "{other}"),
+            other => assert_eq!(repaired, RepairOutcome::Repaired, "{other}"),
         }
     }
     let left = look(&store, &acme()).await;
     assert_eq!(names(&left), [(Invariant::RowDamaged, damaged.subject.as_str())]);
 }
 
-pub async fn many_dead_letters_are_told_and_left_to_people(subject: &mut dyn Plant) {
+pub async fn many_dead_letters_are_reported_and_not_repaired(subject: &mut dyn Plant) {
     let fault = Invariant::DeadLettersGrowing;
-    let Some((ground, finding)) = spoilt(subject, fault).await else { return };
+    let Some((fixture, finding)) = spoilt(subject, fault).await else { return };
     assert!(!finding.is_repairable, "{finding:?}");
     let store = subject.store();
-    let mending = mend(&store, fault, &finding.subject).await;
-    assert!(matches!(mending, RepairOutcome::Impossible { .. }), "{mending:?}");
+    let repaired = repair(&store, fault, &finding.subject).await;
+    assert!(matches!(repaired, RepairOutcome::Impossible { .. }), "{repaired:?}");
     store
-        .call(DeleteDeadLetter { tenant: acme(), job: ground.letter(0).job.clone() })
+        .call(DeleteDeadLetter { tenant: acme(), job: fixture.letter(0).job.clone() })
         .await
         .expect("the letter is there");
     assert_eq!(look(&store, &acme()).await, [], "one less is tolerated");

@@ -9,7 +9,7 @@ use interlock_model::{
 };
 use rand::RngExt as _;
 
-use super::super::inspection::Ground;
+use super::super::inspection::Fixture;
 use super::super::scene::{acme, globex, name};
 use super::Walk;
 use crate::runs::AcquiredRun;
@@ -39,12 +39,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn learn_ground(&mut self, ground: &Ground) {
-        let tenant = &ground.tenant;
-        let jobs = [&ground.queued, &ground.leased, &ground.ended, &ground.kept];
+    pub(super) fn learn_fixture(&mut self, fixture: &Fixture) {
+        let tenant = &fixture.tenant;
+        let jobs = [&fixture.queued, &fixture.leased, &fixture.ended, &fixture.kept];
         self.jobs.extend(jobs.map(|job| (tenant.clone(), job.clone(), Fence::new(1))));
-        self.approvals.extend([&ground.asking, &ground.orphan].map(|job| (tenant.clone(), job.clone())));
-        let runs = [ground.delayed, ground.told, ground.held, ground.nobody];
+        self.approvals.extend([&fixture.asking, &fixture.orphan].map(|job| (tenant.clone(), job.clone())));
+        let runs = [fixture.delayed, fixture.posted, fixture.held, fixture.missing];
         let runs = runs.into_iter().chain(jobs.map(|job| job.run));
         self.runs.extend(runs.map(|run| (tenant.clone(), run)));
     }

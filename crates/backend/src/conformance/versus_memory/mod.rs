@@ -1,6 +1,6 @@
 //! Random requests: every answer of a backend equals the in-memory reference's.
 //!
-//! The walk picks verbs from the list of all verbs, so that a verb that nobody samples does not compile.
+//! The walk picks verbs from the list of all verbs, so that a verb without a sample does not compile.
 
 mod approvals;
 mod coverage;
@@ -37,7 +37,7 @@ use rand::{RngExt, SeedableRng};
 pub use coverage::Coverage;
 use known::Known;
 
-use super::inspection::{Ground, LocalRows, Plant, Planted};
+use super::inspection::{Fixture, LocalRows, Plant, Planted};
 use super::scene::{acme, globex};
 use super::{OnManualClock, Subject as _};
 use crate::clock::ManualClock;
@@ -168,13 +168,13 @@ async fn walk(
     };
     // Every other walk begins with rows of every kind, some of them broken: repairs need something to repair.
     if seed % 2 == 1 {
-        let ground = Ground::make(subject).await;
-        walk.known.learn_ground(&Ground::make(&reference).await);
+        let fixture = Fixture::make(subject).await;
+        walk.known.learn_fixture(&Fixture::make(&reference).await);
         for fault in inspection::PLANTED {
             if walk.flip(0.5)
-                && let Planted::In(_) = subject.plant(*fault, &ground).await
+                && let Planted::In(_) = subject.plant(*fault, &fixture).await
             {
-                let _ = reference.plant(*fault, &ground).await;
+                let _ = reference.plant(*fault, &fixture).await;
             }
         }
     }

@@ -15,8 +15,8 @@ use crate::policy_holds::{Settled, Settlement};
 use crate::verbs::{AcquireHeldJobs, SettleHeldJob};
 
 sampled!(AcquireHeldJobs, 3, |walk| {
-    let (ahead, in_hand) = (walk.millis(0..300), walk.millis(0..900));
-    Some(AcquireHeldJobs { tenant: walk.tenant(), ahead, in_hand, limit: walk.limit() })
+    let (ahead, in_progress) = (walk.millis(0..300), walk.millis(0..900));
+    Some(AcquireHeldJobs { tenant: walk.tenant(), ahead, in_progress, limit: walk.limit() })
 });
 
 sampled!(
@@ -36,10 +36,10 @@ sampled!(
 
 impl Walk {
     fn settlement(&mut self, job: &JobId) -> Settlement {
-        let told = self.flip(0.5).then(|| "it may".to_owned());
+        let message = self.flip(0.5).then(|| "it may".to_owned());
         let detail = format!("because {}", self.random.random_range(0..3));
         match self.random.random_range(0..7) {
-            0 => Settlement::Release { told },
+            0 => Settlement::Release { message },
             1 => Settlement::Deny { reason: detail },
             2 | 3 => {
                 let reason = self.one_of(&[HoldReason::PolicyUnavailable, HoldReason::PolicyThrottled]);
@@ -48,7 +48,7 @@ impl Walk {
             4 | 5 => {
                 let dispatches = NonZeroU32::new(self.random.random_range(1..3)).expect("it is not zero");
                 let throttle = Throttle { dispatches, period: Duration::from_millis(500) };
-                Settlement::ReleaseWithin { rule: name(self.one_of(&["r", "s"])), throttle, detail, told }
+                Settlement::ReleaseWithin { rule: name(self.one_of(&["r", "s"])), throttle, detail, message }
             }
             _ => {
                 let (requested_at, state) = (self.now(), ApprovalState::Open);

@@ -1,12 +1,13 @@
-//! Open approvals.
+//! Open approvals, and dead letters: what waits for people.
 
 use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState};
 
 use super::super::rows;
 use super::super::tables::Table;
-use super::{Checked, Inspection, Known, RunState};
+use super::{Checked, Fault, Inspection, Known, Remedy, RunState};
 use crate::StoreError;
+use crate::inspection::DEAD_LETTERS_REPORTED_FROM;
 
 pub(super) fn open(look: &Inspection<'_>, key: &str) -> Result<Option<Approval>, StoreError> {
     Ok(match look.read::<Approval>(Table::Approvals, key)? {
@@ -20,7 +21,7 @@ pub(super) fn of_ended_run(look: &Inspection<'_>, job: &JobId) -> Checked {
     let Some(approval) = open(look, &key)? else { return Ok(None) };
     let state = look.run_state(job.run)?;
     let Some(why) = state.why_over() else { return Ok(None) };
-    look.fault(format!("somebody is asked for an approval, and {why}"), |draft| {
+    look.fault(format!("the approval is open, and {why}"), |draft| {
         draft.delete(Table::OpenApprovals, key.clone());
         if state == RunState::Missing {
             draft.delete(Table::Approvals, key);
@@ -32,11 +33,17 @@ pub(super) fn of_ended_run(look: &Inspection<'_>, job: &JobId) -> Checked {
 
 pub(super) fn not_listed(look: &Inspection<'_>, job: &JobId) -> Checked {
     let key = rows::job(look.tenant, job);
-    let is_over = look.run_state(job.run)?.why_over().is_some();
-    if is_over || open(look, &key)?.is_none() || look.is_there(Table::OpenApprovals, &key)? {
+    if look.run_state(job.run)?.why_over().is_some() || open(look, &key)?.is_none() {
         return Ok(None);
     }
-    look.fault("the run waits for an approval that nobody is shown", |draft| {
-        draft.mark(Table::OpenApprovals, key);
-    })
+    look.missing(Table::OpenApprovals, key, "the run waits for an approval that is in no list".to_owned())
+}
+
+pub(super) fn dead_letters_growing(look: &Inspection<'_>) -> Checked {
+    let count = look.count(Table::DeadLetters)?;
+    if (count as usize) < DEAD_LETTERS_REPORTED_FROM {
+        return Ok(None);
+    }
+    let remedy = Remedy::ByHand("only a person can decide which of them to retry");
+    Ok(Some(Fault { detail: format!("{count} dead letters wait to be retried or deleted"), remedy }))
 }

@@ -32,11 +32,11 @@ pub(super) fn without_run(look: &Inspection<'_>, subject: &str) -> Checked {
     }
     let run = rows::run(look.tenant, record.run);
     for table in [Table::Starts, Table::Heads, Table::DeletedRuns] {
-        if look.is_there(table, &run)? {
+        if look.has(table, &run)? {
             return Ok(None);
         }
     }
-    let detail = format!("the key names run {}, which is not there and was not deleted", record.run);
+    let detail = format!("the key names run {}, which does not exist and was not deleted", record.run);
     free(look, key, detail)
 }
 
@@ -44,5 +44,9 @@ pub(super) fn left_behind(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((key, record)) = record(look, subject)? else { return Ok(None) };
     let late = record.reservation.filter(|reservation| look.is_past_grace(reservation.until));
     let Some(late) = late else { return Ok(None) };
-    free(look, key, format!("the start that reserved the key should have been done by {}", late.until))
+    free(
+        look,
+        key,
+        format!("the reservation of the key expired at {}, and the start has not released it", late.until),
+    )
 }

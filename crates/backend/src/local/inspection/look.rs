@@ -57,7 +57,7 @@ impl RunState {
         match self {
             Self::Live | Self::Unreadable => None,
             Self::Ended => Some("the run has ended"),
-            Self::Missing => Some("the run is not there"),
+            Self::Missing => Some("the run does not exist"),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Inspection<'_> {
         })
     }
 
-    pub(in super::super) fn is_there(&self, table: Table, key: &str) -> Result<bool, StoreError> {
+    pub(in super::super) fn has(&self, table: Table, key: &str) -> Result<bool, StoreError> {
         Ok(self.view.get(table, key)?.is_some())
     }
 
@@ -124,6 +124,11 @@ impl Inspection<'_> {
         Ok(Some(Fault { detail: detail.into(), remedy: Remedy::Write(draft.into_changes()) }))
     }
 
+    /// A fault if an index has no mark at `key`, and the mark that repairs it.
+    pub(in super::super) fn missing(&self, index: Table, key: String, detail: String) -> Checked {
+        if self.has(index, &key)? { Ok(None) } else { self.fault(detail, |draft| draft.mark(index, key)) }
+    }
+
     pub(super) fn job(&self, job: &JobId) -> Result<Known<Job>, StoreError> {
         self.read(Table::Jobs, &rows::job(self.tenant, job))
     }
@@ -136,10 +141,6 @@ impl Inspection<'_> {
         })
     }
 
-    pub(super) fn is_tenant_readable(&self) -> Result<bool, StoreError> {
-        Ok(self.tenant_row()?.is_some())
-    }
-
     /// The tenant's own row, if it can be read.
     pub(super) fn tenant_row(&self) -> Result<Option<Tenant>, StoreError> {
         Ok(match self.read(Table::Tenants, self.tenant.as_str())? {
@@ -149,7 +150,7 @@ impl Inspection<'_> {
         })
     }
 
-    pub(super) fn is_past_grace(&self, at: Timestamp) -> bool {
+    pub(in super::super) fn is_past_grace(&self, at: Timestamp) -> bool {
         at + self.grace <= self.now
     }
 
@@ -198,17 +199,5 @@ impl Inspection<'_> {
             }
         })?;
         Ok(keys)
-    }
-
-    pub(super) fn of_run(&self, subject: &str, check: fn(&Self, RunId) -> Checked) -> Checked {
-        subject.parse().map_or(Ok(None), |run| check(self, run))
-    }
-
-    pub(super) fn of_job(&self, subject: &str, check: fn(&Self, &JobId) -> Checked) -> Checked {
-        subject.parse().map_or(Ok(None), |job| check(self, &job))
-    }
-
-    pub(super) fn of_tenant(&self, subject: &str, check: fn(&Self) -> Checked) -> Checked {
-        if subject == self.tenant.as_str() { check(self) } else { Ok(None) }
     }
 }

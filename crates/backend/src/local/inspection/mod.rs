@@ -4,21 +4,15 @@
 //! the same step in which it checked.
 
 mod approvals;
-mod damage;
-mod dead_letters;
+pub(super) mod damage;
 mod jobs;
 mod keys;
-mod leases;
 mod look;
-mod queues;
-mod results;
-mod slots;
+mod runs;
 mod steps;
-mod timers;
-mod turns;
 
-use interlock_model::Timestamp;
-use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
+use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
+use interlock_model::{JobId, RunId, Timestamp};
 
 use super::store::{Decide, Look};
 use super::tables::{Decided, Decision, Pick, Row, Table, View};
@@ -27,34 +21,46 @@ use crate::verbs::{Inspect, Repair};
 use crate::{Page, StoreError};
 pub(super) use look::{Checked, Fault, Inspection, Known, Remedy, RunState};
 
-/// What is looked at for an invariant.
-enum Scope {
-    /// Each row of these tables.
-    Rows(&'static [Table]),
+/// How one subject of an invariant is checked.
+enum Rule {
     /// The tenant as a whole.
-    Whole,
+    Tenant(fn(&Inspection<'_>) -> Checked),
+    /// For each row of these tables, what the row is about.
+    Run(&'static [Table], fn(&Inspection<'_>, RunId) -> Checked),
+    Job(&'static [Table], fn(&Inspection<'_>, &JobId) -> Checked),
+    Text(&'static [Table], fn(&Inspection<'_>, &str) -> Checked),
 }
 
-fn scope(invariant: Invariant) -> Scope {
+/// The rule of an invariant of tenants. None: it is checked elsewhere.
+fn rule(invariant: Invariant) -> Option<Rule> {
     use Invariant as I;
-    match invariant {
-        I::SlotWithoutRun => Scope::Rows(&[Table::Active]),
-        I::RunWithoutSlot | I::TimerMissing => Scope::Rows(&[Table::Heads]),
-        I::SlotCountDrift | I::LockTallyDrift | I::DeadLettersGrowing => Scope::Whole,
-        I::KeyWithoutRun | I::ReservationLeftBehind => Scope::Rows(&[Table::IdempotencyKeys]),
-        I::LeaseWithoutJob => Scope::Rows(&[Table::JobLeases, Table::JobExpiries]),
-        I::LeaseNotIndexed => Scope::Rows(&[Table::JobLeases]),
-        I::JobInNoIndex | I::JobNotListed | I::JobOfEndedRun => Scope::Rows(&[Table::Jobs]),
-        I::QueueEntryWithoutJob => Scope::Rows(&[Table::Queue]),
-        I::StepWithoutJob => Scope::Rows(&[Table::Steps]),
-        I::TimerOverdue | I::TimerWithoutRun => Scope::Rows(&[Table::Timers]),
-        I::InboxNotDrained => Scope::Rows(&[Table::Inbox, Table::Heads]),
-        I::ReadyWithoutRun => Scope::Rows(&[Table::Ready]),
-        I::RunHoldWithoutHolder => Scope::Rows(&[Table::RunLeases]),
-        I::ApprovalOfEndedRun | I::ApprovalNotListed => Scope::Rows(&[Table::Approvals]),
-        I::KeptResultNotDue => Scope::Rows(&[Table::PutOff]),
-        I::LockDebt | I::LockNotListed => Scope::Rows(&[Table::Locks]),
-        I::RowDamaged => Scope::Rows(damage::TABLES),
+    Some(match invariant {
+        I::SlotWithoutRun => Rule::Run(&[Table::Active], runs::slot_without_run),
+        I::RunWithoutSlot => Rule::Run(&[Table::Heads], runs::without_slot),
+        I::SlotCountDrift => Rule::Tenant(runs::slot_count_drift),
+        I::KeyWithoutRun => Rule::Text(&[Table::IdempotencyKeys], keys::without_run),
+        I::ReservationLeftBehind => Rule::Text(&[Table::IdempotencyKeys], keys::left_behind),
+        I::LeaseWithoutJob => Rule::Job(&[Table::JobLeases, Table::JobExpiries], jobs::lease_without_job),
+        I::LeaseNotIndexed => Rule::Job(&[Table::JobLeases], jobs::lease_not_indexed),
+        I::JobInNoIndex => Rule::Job(&[Table::Jobs], jobs::in_no_index),
+        I::QueueEntryWithoutJob => Rule::Job(&[Table::Queue], jobs::queued_without_job),
+        I::JobNotListed => Rule::Job(&[Table::Jobs], jobs::not_listed),
+        I::JobOfEndedRun => Rule::Job(&[Table::Jobs], jobs::of_ended_run),
+        I::StepWithoutJob => Rule::Job(&[Table::Steps], steps::without_job),
+        I::TimerOverdue => Rule::Run(&[Table::Timers], runs::timer_overdue),
+        I::TimerMissing => Rule::Run(&[Table::Heads], runs::timer_missing),
+        I::TimerWithoutRun => Rule::Run(&[Table::Timers], runs::timer_without_run),
+        I::InboxNotDrained => Rule::Run(&[Table::Inbox, Table::Heads], runs::inbox_not_drained),
+        I::ReadyWithoutRun => Rule::Run(&[Table::Ready], runs::ready_without_run),
+        I::RunHoldWithoutHolder => Rule::Run(&[Table::RunLeases], runs::lease_without_holder),
+        I::ApprovalOfEndedRun => Rule::Job(&[Table::Approvals], approvals::of_ended_run),
+        I::ApprovalNotListed => Rule::Job(&[Table::Approvals], approvals::not_listed),
+        I::KeptResultNotDue => Rule::Job(&[Table::Deferred], jobs::result_not_due),
+        I::LockDebt => Rule::Text(&[Table::Locks], locks::debt),
+        I::LockTallyDrift => Rule::Tenant(locks::drift),
+        I::LockNotListed => Rule::Text(&[Table::Locks], locks::not_listed),
+        I::RowDamaged => Rule::Text(Table::ALL, damage::check),
+        I::DeadLettersGrowing => Rule::Tenant(approvals::dead_letters_growing),
         I::SnapshotStale
         | I::LoopNotTicking
         | I::BusAway
@@ -64,13 +70,12 @@ fn scope(invariant: Invariant) -> Scope {
         | I::RenewalLag
         | I::MemoryPolicy
         | I::MemoryShort
-        | I::WorkerSilent => Scope::Rows(&[]),
-    }
+        | I::WorkerSilent => return None,
+    })
 }
 
 /// What a finding at this row would be about. None: there is nothing to check.
 fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
-    let last = || Some(rows::last_part(&row.key).to_owned());
     match (invariant, table) {
         (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind, _) => {
             rows::after_tenant(&row.key).map(str::to_owned)
@@ -79,78 +84,48 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
         (Invariant::InboxNotDrained, Table::Inbox) => row.key.split('/').nth(1).map(str::to_owned),
         (Invariant::LockDebt | Invariant::LockNotListed, _) => locks::resource(look.tenant, &row.key),
         (Invariant::RowDamaged, _) => Some(damage::subject(table, &row.key)),
-        (_, _) => last(),
+        (_, _) => Some(rows::last_part(&row.key).to_owned()),
     }
 }
 
-/// Whether the invariant is violated in this subject.
-fn check(look: &Inspection<'_>, invariant: Invariant, subject: &str) -> Checked {
-    use Invariant as I;
-    match invariant {
-        I::SlotWithoutRun => look.of_run(subject, slots::without_run),
-        I::RunWithoutSlot => look.of_run(subject, slots::missing),
-        I::SlotCountDrift => look.of_tenant(subject, slots::drift),
-        I::KeyWithoutRun => keys::without_run(look, subject),
-        I::ReservationLeftBehind => keys::left_behind(look, subject),
-        I::LeaseWithoutJob => look.of_job(subject, leases::without_job),
-        I::LeaseNotIndexed => look.of_job(subject, leases::not_indexed),
-        I::JobInNoIndex => look.of_job(subject, queues::in_none),
-        I::QueueEntryWithoutJob => look.of_job(subject, queues::without_job),
-        I::JobNotListed => look.of_job(subject, jobs::not_listed),
-        I::JobOfEndedRun => look.of_job(subject, jobs::of_ended_run),
-        I::StepWithoutJob => look.of_job(subject, steps::without_job),
-        I::TimerOverdue => look.of_run(subject, timers::overdue),
-        I::TimerMissing => look.of_run(subject, timers::missing),
-        I::TimerWithoutRun => look.of_run(subject, timers::without_run),
-        I::InboxNotDrained => look.of_run(subject, turns::not_drained),
-        I::ReadyWithoutRun => look.of_run(subject, turns::ready_without_run),
-        I::RunHoldWithoutHolder => look.of_run(subject, turns::without_holder),
-        I::ApprovalOfEndedRun => look.of_job(subject, approvals::of_ended_run),
-        I::ApprovalNotListed => look.of_job(subject, approvals::not_listed),
-        I::KeptResultNotDue => look.of_job(subject, results::not_due),
-        I::LockDebt => locks::debt(look, subject),
-        I::LockTallyDrift => look.of_tenant(subject, locks::drift),
-        I::LockNotListed => locks::not_listed(look, subject),
-        I::RowDamaged => damage::check(look, subject),
-        I::DeadLettersGrowing => look.of_tenant(subject, dead_letters::growing),
-        I::SnapshotStale
-        | I::LoopNotTicking
-        | I::BusAway
-        | I::StreamLag
-        | I::ConsumerGone
-        | I::ClockSkew
-        | I::RenewalLag
-        | I::MemoryPolicy
-        | I::MemoryShort
-        | I::WorkerSilent => Ok(None),
+/// Whether the rule is broken in this subject.
+fn check(look: &Inspection<'_>, rule: &Rule, subject: &str) -> Checked {
+    match rule {
+        Rule::Tenant(check) if subject == look.tenant.as_str() => check(look),
+        Rule::Tenant(_) => Ok(None),
+        Rule::Run(_, check) => subject.parse().map_or(Ok(None), |run| check(look, run)),
+        Rule::Job(_, check) => subject.parse().map_or(Ok(None), |job| check(look, &job)),
+        Rule::Text(_, check) => check(look, subject),
     }
 }
 
 impl Look for Inspect {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<Finding>, StoreError> {
         let look = Inspection { view, now, tenant: &self.tenant, grace: self.grace, at: None };
-        match scope(self.invariant) {
-            Scope::Whole => {
+        match rule(self.invariant) {
+            None => Ok(Page { items: Vec::new(), next: None }),
+            Some(rule @ Rule::Tenant(_)) => {
                 let subject = self.tenant.to_string();
-                let fault = check(&look, self.invariant, &subject)?;
-                Ok(Page {
-                    items: fault.map(|fault| finding(self, subject, fault)).into_iter().collect(),
-                    next: None,
-                })
+                let fault = check(&look, &rule, &subject)?;
+                let items = fault.map(|fault| finding(self, subject, fault)).into_iter().collect();
+                Ok(Page { items, next: None })
             }
-            Scope::Rows(tables) => inspect_rows(&look, self, tables),
+            Some(rule @ (Rule::Run(tables, _) | Rule::Job(tables, _) | Rule::Text(tables, _))) => {
+                inspect_rows(&look, self, &rule, tables)
+            }
         }
     }
 }
 
 fn inspect_rows(
     look: &Inspection<'_>,
-    asked: &Inspect,
+    inspect: &Inspect,
+    rule: &Rule,
     tables: &[Table],
 ) -> Result<Page<Finding>, StoreError> {
     let mut items = Vec::new();
-    let mut left = asked.page.limit.max(1);
-    let after = asked.page.after.as_deref().and_then(|after| after.split_once(' '));
+    let mut left = inspect.page.limit.max(1);
+    let after = inspect.page.after.as_deref().and_then(|after| after.split_once(' '));
     let first = after.and_then(|(name, _)| tables.iter().position(|table| table.name() == name)).unwrap_or(0);
     for (position, table) in tables.iter().copied().enumerate().skip(first) {
         let (from, until) = look.range(table);
@@ -159,9 +134,9 @@ fn inspect_rows(
         let found = look.view.scan(table, &from, &until, Pick::First(left))?;
         for row in &found {
             let look = Inspection { at: Some((table, row)), ..*look };
-            let Some(subject) = subject(&look, asked.invariant, table, row) else { continue };
-            if let Some(fault) = check(&look, asked.invariant, &subject)? {
-                items.push(finding(asked, subject, fault));
+            let Some(subject) = subject(&look, inspect.invariant, table, row) else { continue };
+            if let Some(fault) = check(&look, rule, &subject)? {
+                items.push(finding(inspect, subject, fault));
             }
         }
         left -= found.len();
@@ -172,10 +147,10 @@ fn inspect_rows(
     Ok(Page { items, next: None })
 }
 
-fn finding(asked: &Inspect, subject: String, fault: Fault) -> Finding {
+fn finding(inspect: &Inspect, subject: String, fault: Fault) -> Finding {
     Finding {
-        invariant: asked.invariant,
-        tenant: Some(asked.tenant.clone()),
+        invariant: inspect.invariant,
+        tenant: Some(inspect.tenant.clone()),
         subject,
         detail: fault.detail,
         is_repairable: matches!(fault.remedy, Remedy::Write(_)),
@@ -184,11 +159,11 @@ fn finding(asked: &Inspect, subject: String, fault: Fault) -> Finding {
 
 impl Decide for Repair {
     fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<RepairOutcome> {
-        if self.invariant.realm() != Realm::Tenant {
+        let Some(rule) = rule(self.invariant) else {
             return Ok(Decision::unchanged(RepairOutcome::NothingToDo));
-        }
+        };
         let look = Inspection { view, now, tenant: &self.tenant, grace: self.grace, at: None };
-        Ok(match check(&look, self.invariant, &self.subject)? {
+        Ok(match check(&look, &rule, &self.subject)? {
             None => Decision::unchanged(RepairOutcome::NothingToDo),
             Some(Fault { remedy: Remedy::ByHand(reason), .. }) => {
                 Decision::unchanged(RepairOutcome::Impossible { reason: reason.to_owned() })

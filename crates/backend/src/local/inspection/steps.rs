@@ -34,8 +34,8 @@ pub(super) fn without_job(look: &Inspection<'_>, job: &JobId) -> Checked {
     let why = match look.job(job)? {
         Known::Unreadable => return Ok(None),
         Known::Is(known) if known.end.is_none() => return Ok(None),
-        Known::Is(_) => "has ended without a word",
-        Known::Absent => "is not there",
+        Known::Is(_) => "has ended without a result",
+        Known::Absent => "does not exist",
     };
     let lost = InboxEvent::Job { at: look.now, job: job.clone(), outcome: JobOutcome::Lost };
     look.try_fault(format!("step {} waits for the job, which {why}", job.step), |draft| {
@@ -51,9 +51,9 @@ fn without_approval(look: &Inspection<'_>, job: &JobId) -> Checked {
     Ok(Some(Fault { detail, remedy: Remedy::ByHand(BY_HAND) }))
 }
 
-const BY_HAND: &str = "only a person can tell what was asked: cancel the run and start it again";
+const BY_HAND: &str = "only a person knows what was to be approved: cancel the run and start it again";
 
-/// Whether the run's inbox tells what became of the job.
+/// Whether the run's inbox has an event about the job.
 fn is_on_its_way(look: &Inspection<'_>, job: &JobId) -> Result<bool, StoreError> {
     let waiting =
         scan_prefix(look.view, Table::Inbox, &rows::of_run(look.tenant, job.run), Pick::First(usize::MAX))?;

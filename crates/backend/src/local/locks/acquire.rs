@@ -33,11 +33,11 @@ fn answer(lock: &mut Lock<'_>, changes: &mut Changes, asked: &AcquireLock) -> Re
     if let Some(grant) = held_already(lock, asked)? {
         return Ok(Acquired::Granted(grant));
     }
-    let waiting = lock.line.iter().find(|(_, waiter)| waiter.request == asked.request);
+    let waiting = lock.queue.iter().find(|(_, waiter)| waiter.request == asked.request);
     if waiting.is_some_and(|(_, waiter)| waiter.owner != asked.owner || waiter.mode != asked.mode) {
         return Err(another_intent(&asked.request));
     }
-    let is_first = lock.line.first().is_none_or(|(_, first)| first.request == asked.request);
+    let is_first = lock.queue.first().is_none_or(|(_, first)| first.request == asked.request);
     if is_first && fits(lock, asked.mode) {
         let (limit, current) = (asked.limits.held_max, lock.others.held);
         if lock.record.holders.is_empty() && current >= limit {
@@ -103,20 +103,20 @@ fn fits(lock: &Lock<'_>, mode: LockMode) -> bool {
 
 fn stay_or_leave(lock: &mut Lock<'_>, asked: &AcquireLock) -> Acquired {
     let now = lock.now;
-    let place = lock.line.iter().position(|(_, waiter)| waiter.request == asked.request);
+    let place = lock.queue.iter().position(|(_, waiter)| waiter.request == asked.request);
     match (asked.stay, place) {
         (None, _) => {
             lock.leave_by(&asked.request, &asked.call);
-            Acquired::Refused(busy(lock, lock.line.len()))
+            Acquired::Refused(busy(lock, lock.queue.len()))
         }
         (Some(silence), Some(place)) => {
-            let waiter = &mut lock.line[place].1;
+            let waiter = &mut lock.queue[place].1;
             waiter.alive_until = now + silence;
             waiter.attended_by(&asked.call);
             Acquired::Waiting(busy(lock, place))
         }
-        (Some(_), None) if lock.line.len() >= asked.limits.line_max as usize => {
-            Acquired::Refused(Busy { is_line_full: true, ..busy(lock, lock.line.len()) })
+        (Some(_), None) if lock.queue.len() >= asked.limits.line_max as usize => {
+            Acquired::Refused(Busy { is_line_full: true, ..busy(lock, lock.queue.len()) })
         }
         (Some(_), None) if lock.all_waiting() >= asked.limits.waiting_max => Acquired::OverQuota {
             what: LockQuota::Waiting,
@@ -132,7 +132,7 @@ fn stay_or_leave(lock: &mut Lock<'_>, asked: &AcquireLock) -> Acquired {
                 since: now,
                 alive_until: now + silence,
             });
-            Acquired::Waiting(busy(lock, lock.line.len() - 1))
+            Acquired::Waiting(busy(lock, lock.queue.len() - 1))
         }
     }
 }
@@ -150,7 +150,7 @@ fn busy(lock: &Lock<'_>, place: usize) -> Busy {
 
 /// The first in the queue waits for a lease to expire. The second, if it is the first's turn, for the first to go offline.
 fn may_change_in(lock: &Lock<'_>, place: usize) -> Option<Duration> {
-    let first = lock.line.first().map(|(_, waiter)| waiter);
+    let first = lock.queue.first().map(|(_, waiter)| waiter);
     let at = match place {
         0 => lock.record.holders.iter().map(|grant| grant.expires_at).min(),
         1 => first.filter(|first| fits(lock, first.mode)).map(|first| first.alive_until),
@@ -161,14 +161,14 @@ fn may_change_in(lock: &Lock<'_>, place: usize) -> Option<Duration> {
 
 /// The first in the queue, if it would be granted now.
 pub(super) fn whose_turn(lock: &Lock<'_>) -> Option<LockRequest> {
-    let (_, first) = lock.line.first()?;
+    let (_, first) = lock.queue.first()?;
     fits(lock, first.mode).then(|| first.request.clone())
 }
 
 /// The first in the queue, if it would not ask before the new lease expires: it has to learn when that is.
 fn must_learn_expiry(lock: &Lock<'_>, asked: &AcquireLock, answer: &Acquired) -> Option<LockRequest> {
     let Acquired::Granted(grant) = answer else { return None };
-    let (_, first) = lock.line.first()?;
+    let (_, first) = lock.queue.first()?;
     let is_new = grant.token == asked.call;
     (is_new && grant.expires_at < first.alive_until).then(|| first.request.clone())
 }

@@ -16,8 +16,8 @@ impl Look for ReadLock {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Option<LockDetail>, StoreError> {
         let lock = Lock::load(view, &self.lock, now, Tally::default())?;
         Ok(shown(&lock, &self.lock).map(|view| {
-            let line = lock.line.iter().take(LINE_SHOWN_MAX).map(|(_, waiter)| waiter.clone());
-            LockDetail { view, line: line.collect() }
+            let first = lock.queue.iter().take(LINE_SHOWN_MAX).map(|(_, waiter)| waiter.clone());
+            LockDetail { view, line: first.collect() }
         }))
     }
 }
@@ -29,14 +29,15 @@ fn shown(lock: &Lock<'_>, name: &LockName) -> Option<LockView> {
     Some(LockView {
         resource: name.resource(),
         holders: lock.record.holders.clone(),
-        waiting: u32::try_from(lock.line.len()).unwrap_or(u32::MAX),
+        waiting: u32::try_from(lock.queue.len()).unwrap_or(u32::MAX),
     })
 }
 
 impl Look for ListLocks {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<LockView>, StoreError> {
-        newest_page(view, Table::LockListing, &self.tenant, &self.page, |key| {
-            let Some(name) = Place::lock(&self.tenant, rows::last_part(key)) else { return Ok(None) };
+        let (page, rows_max) = ((&self.tenant, &self.page), self.page.limit);
+        newest_page(view, Table::LockListing, page, rows_max, |row| {
+            let Some(name) = Place::lock(&self.tenant, rows::last_part(&row.key)) else { return Ok(None) };
             Ok(shown(&Lock::load(view, &name, now, Tally::default())?, &name))
         })
     }

@@ -13,21 +13,19 @@ use interlock_model::{Fence, Timestamp};
 
 use super::tables::View;
 use crate::StoreError;
-pub(super) use inspection::{debt, drift, not_listed, resource, unreadable};
+pub(super) use inspection::{debt, drift, not_listed, resource};
+pub(super) use record::{Record, Tally};
 
-/// The last fence that a lock was granted under.
-pub(super) struct FenceInForce {
-    pub(super) fence: Fence,
-    /// Whether the lock is held under it now.
-    pub(super) is_live: bool,
-}
-
-pub(super) fn fence_in_force(
+/// Refuses a caller unless the lock is held under its fence now.
+pub(super) fn check_fence(
     view: &dyn View,
     now: Timestamp,
     lock: &LockName,
-) -> Result<FenceInForce, StoreError> {
-    let lock = record::Lock::load(view, lock, now, record::Tally::default())?;
-    let fence = lock.record.fence;
-    Ok(FenceInForce { fence, is_live: lock.record.holders.iter().any(|grant| grant.fence == fence) })
+    held: Fence,
+) -> Result<(), StoreError> {
+    let record = record::Lock::load(view, lock, now, Tally::default())?.record;
+    if record.fence == held && record.holders.iter().any(|grant| grant.fence == held) {
+        return Ok(());
+    }
+    Err(StoreError::Fenced { held, current: record.fence })
 }

@@ -18,11 +18,11 @@ impl Place {
                 home: tenant.to_string(),
                 name: resource.as_str().replace('%', "%25").replace('/', "%2F"),
             },
-            // Each of our own is at home by itself. No tenant's name begins so.
+            // Each lock of a stage has a home of its own. No tenant's name begins with a colon.
             LockName::Stage(stage) => {
                 Self { home: format!(":{}", stage.key()), name: stage.key().to_owned() }
             }
-            // Beside its tenant's locks, and not among them: it counts for no quota and is in no list.
+            // It has a home of its own, so that it counts for no quota and is in no list.
             LockName::Admission(tenant) => {
                 Self { home: format!(":admission:{tenant}"), name: "admission".to_owned() }
             }
@@ -43,27 +43,18 @@ impl Place {
         format!("{}/{}", self.home, self.name)
     }
 
-    pub(super) fn line(&self) -> String {
+    /// Of all waiters, and of all events.
+    pub(super) fn prefix(&self) -> String {
         format!("{}/{}/", self.home, self.name)
     }
 
-    pub(super) fn waiter(&self, ticket: u64) -> String {
-        format!("{}/{}/{ticket:015}", self.home, self.name)
+    /// Of one waiter, or one event.
+    pub(super) fn numbered(&self, number: u64) -> String {
+        format!("{}/{}/{number:015}", self.home, self.name)
     }
 
-    pub(super) fn history(&self) -> String {
-        self.line()
-    }
-
-    pub(super) fn event(&self, number: u64) -> String {
-        self.waiter(number)
-    }
-
-    pub(super) fn listed(&self, since: Timestamp) -> String {
-        format!("{}/{:015}/{}", self.home, since.as_millis(), self.name)
-    }
-
-    pub(super) fn swept(&self, at: Timestamp) -> String {
-        self.listed(at)
+    /// In the list of held locks, and where the sweep finds it.
+    pub(super) fn timed(&self, at: Timestamp) -> String {
+        format!("{}/{:015}/{}", self.home, at.as_millis(), self.name)
     }
 }

@@ -4,14 +4,14 @@ use interlock_model::lock::{Grant, HISTORY_KEPT, HISTORY_MAX, LockEnd, LockEvent
 use interlock_model::{Fence, LockRequest, LockToken, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::super::slots;
 use super::super::tables::{Changes, Pick, Table, View, parse, read, scan_prefix};
+use super::super::{rows, slots};
 use super::place::Place;
 use crate::StoreError;
 
 /// The row of a lock. It stays as long as the lock's history does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(in super::super) struct Record {
     /// By when they came.
     pub(super) holders: Vec<Grant>,
     /// Since when it is held without a break.
@@ -36,7 +36,7 @@ impl Record {
 
 /// What a home has of locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Tally {
+pub(in super::super) struct Tally {
     pub(super) held: u32,
     pub(super) waiting: u32,
 }
@@ -50,8 +50,8 @@ pub(super) struct Lock<'a> {
     before: Option<Record>,
     pub(super) record: Record,
     /// With their places in the queue.
-    pub(super) line: Vec<(u64, Waiter)>,
-    line_before: Vec<(u64, Waiter)>,
+    pub(super) queue: Vec<(u64, Waiter)>,
+    queue_before: Vec<(u64, Waiter)>,
     new_events: Vec<LockEvent>,
     /// What its home has beside it.
     pub(super) others: Tally,
@@ -68,11 +68,11 @@ impl<'a> Lock<'a> {
     ) -> Result<Self, StoreError> {
         let place = Place::of(name);
         let before: Option<Record> = read(view, Table::Locks, &place.row())?;
-        let mut line = Vec::new();
+        let mut queue = Vec::new();
         if before.is_some() {
-            for row in scan_prefix(view, Table::LockLine, &place.line(), Pick::First(usize::MAX))? {
-                let ticket = super::super::rows::last_part(&row.key).parse().unwrap_or(0);
-                line.push((ticket, parse(Table::LockLine, &row.key, &row.value)?));
+            for row in scan_prefix(view, Table::LockQueue, &place.prefix(), Pick::First(usize::MAX))? {
+                let ticket = rows::last_part(&row.key).parse().unwrap_or(0);
+                queue.push((ticket, parse(Table::LockQueue, &row.key, &row.value)?));
             }
         }
         let record = before.clone().unwrap_or(Record {
@@ -84,15 +84,16 @@ impl<'a> Lock<'a> {
             sweep_at: now,
             listed_at: None,
         });
-        let was_held = before.as_ref().is_some_and(|before| before.listed_at.is_some());
+        let was_held = before.as_ref().is_some_and(Record::is_listed);
         let others = Tally {
             held: all.held.saturating_sub(u32::from(was_held)),
-            waiting: all.waiting.saturating_sub(count(&line)),
+            waiting: all.waiting.saturating_sub(count(&queue)),
         };
         let name = name.clone();
-        let line_before = line.clone();
+        let queue_before = queue.clone();
         let new_events = Vec::new();
-        let mut lock = Self { view, now, place, name, before, record, line, line_before, new_events, others };
+        let mut lock =
+            Self { view, now, place, name, before, record, queue, queue_before, new_events, others };
         lock.purge();
         Ok(lock)
     }
@@ -109,13 +110,9 @@ impl<'a> Lock<'a> {
         self.record.holders = live;
         expired.sort_by_key(|grant| (grant.expires_at, grant.fence));
         for grant in expired {
-            self.note(LockEvent::ended(&grant, LockEnd::Expired, now));
+            self.new_events.push(LockEvent::ended(&grant, LockEnd::Expired, now));
         }
-        self.line.retain(|(_, waiter)| now < waiter.alive_until);
-    }
-
-    fn note(&mut self, event: LockEvent) {
-        self.new_events.push(event);
+        self.queue.retain(|(_, waiter)| now < waiter.alive_until);
     }
 
     /// Mints the fence in the same step as the grant.
@@ -136,51 +133,36 @@ impl<'a> Lock<'a> {
         self.record.fence = fence;
         self.record.holders.push(grant.clone());
         self.leave(&grant.request);
-        self.note(LockEvent::granted(&grant));
+        self.new_events.push(LockEvent::granted(&grant));
         Ok(grant)
     }
 
     pub(super) fn end(&mut self, token: &LockToken, end: LockEnd) {
         if let Some(held) = self.record.holders.iter().position(|grant| grant.token == *token) {
             let grant = self.record.holders.remove(held);
-            self.note(LockEvent::ended(&grant, end, self.now));
+            self.new_events.push(LockEvent::ended(&grant, end, self.now));
         }
     }
 
     /// Puts the waiter at the end of the queue.
     pub(super) fn enter(&mut self, waiter: Waiter) {
         self.record.ticket += 1;
-        self.line.push((self.record.ticket, waiter));
+        self.queue.push((self.record.ticket, waiter));
     }
 
     pub(super) fn leave(&mut self, request: &LockRequest) {
-        self.line.retain(|(_, waiter)| waiter.request != *request);
+        self.queue.retain(|(_, waiter)| waiter.request != *request);
     }
 
     /// One call no longer waits for its request. The place is free when no other call does.
     pub(super) fn leave_by(&mut self, request: &LockRequest, call: &LockToken) {
-        self.line.retain_mut(|(_, waiter)| waiter.request != *request || !waiter.is_left_by(call));
+        self.queue.retain_mut(|(_, waiter)| waiter.request != *request || !waiter.is_left_by(call));
     }
 
     /// How the lease under this token ended, as far as is remembered.
     pub(super) fn ended(&self, token: &LockToken) -> Result<Option<LockEvent>, StoreError> {
-        let fresh = self.new_events.iter().rev().cloned();
-        let known = fresh.map(Ok).chain(self.history(HISTORY_MAX)?);
-        for event in known {
-            let event = event?;
-            if event.token == *token && event.end.is_some() {
-                return Ok(Some(event));
-            }
-        }
-        Ok(None)
-    }
-
-    fn history(
-        &self,
-        limit: usize,
-    ) -> Result<impl Iterator<Item = Result<LockEvent, StoreError>> + use<>, StoreError> {
-        let rows = scan_prefix(self.view, Table::LockHistory, &self.place.history(), Pick::Last(limit))?;
-        Ok(rows.into_iter().map(|row| parse(Table::LockHistory, &row.key, &row.value)))
+        let mut events = self.events(u64::MAX, usize::MAX)?.into_iter().map(|(_, event)| event);
+        Ok(events.find(|event| event.token == *token && event.end.is_some()))
     }
 
     /// Every event that is kept, the newest first, with its number; leases that have just expired included.
@@ -190,12 +172,12 @@ impl<'a> Lock<'a> {
         events.reverse();
         let rows = self.view.scan(
             Table::LockHistory,
-            &self.place.history(),
-            &self.place.event(until.min(self.record.events + 1)),
+            &self.place.prefix(),
+            &self.place.numbered(until.min(self.record.events + 1)),
             Pick::Last(limit),
         )?;
         for row in rows {
-            let number = super::super::rows::last_part(&row.key).parse().unwrap_or(0);
+            let number = rows::last_part(&row.key).parse().unwrap_or(0);
             events.push((number, parse(Table::LockHistory, &row.key, &row.value)?));
         }
         events.truncate(limit);
@@ -204,9 +186,9 @@ impl<'a> Lock<'a> {
 
     /// Writes what has changed. Returns what its home has then.
     pub(super) fn save(mut self, changes: &mut Changes) -> Tally {
-        self.save_line(changes);
+        self.save_queue(changes);
         self.save_events(changes);
-        if self.before.is_none() && self.record.events == 0 && self.line.is_empty() {
+        if self.before.is_none() && self.record.events == 0 && self.queue.is_empty() {
             return self.others;
         }
         self.save_indexes(changes);
@@ -219,18 +201,18 @@ impl<'a> Lock<'a> {
 
     /// The waiters in all queues of its home.
     pub(super) fn all_waiting(&self) -> u32 {
-        self.others.waiting.saturating_add(count(&self.line))
+        self.others.waiting.saturating_add(count(&self.queue))
     }
 
-    fn save_line(&self, changes: &mut Changes) {
-        for (ticket, _) in &self.line_before {
-            if find(&self.line, *ticket).is_none() {
-                changes.delete(Table::LockLine, self.place.waiter(*ticket));
+    fn save_queue(&self, changes: &mut Changes) {
+        for (ticket, _) in &self.queue_before {
+            if find(&self.queue, *ticket).is_none() {
+                changes.delete(Table::LockQueue, self.place.numbered(*ticket));
             }
         }
-        for entry in &self.line {
-            if find(&self.line_before, entry.0) != Some(&entry.1) {
-                changes.put(Table::LockLine, self.place.waiter(entry.0), &entry.1);
+        for entry in &self.queue {
+            if find(&self.queue_before, entry.0) != Some(&entry.1) {
+                changes.put(Table::LockQueue, self.place.numbered(entry.0), &entry.1);
             }
         }
     }
@@ -238,9 +220,9 @@ impl<'a> Lock<'a> {
     fn save_events(&mut self, changes: &mut Changes) {
         for event in std::mem::take(&mut self.new_events) {
             self.record.events += 1;
-            changes.put(Table::LockHistory, self.place.event(self.record.events), &event);
+            changes.put(Table::LockHistory, self.place.numbered(self.record.events), &event);
             if let Some(forgotten) = self.record.events.checked_sub(HISTORY_MAX as u64) {
-                changes.delete(Table::LockHistory, self.place.event(forgotten));
+                changes.delete(Table::LockHistory, self.place.numbered(forgotten));
             }
         }
     }
@@ -249,35 +231,35 @@ impl<'a> Lock<'a> {
         let listed_at = (!self.record.holders.is_empty()).then_some(self.record.since);
         let was_listed_at = self.before.as_ref().and_then(|before| before.listed_at);
         if let Some(at) = was_listed_at.filter(|at| Some(*at) != listed_at) {
-            changes.delete(Table::LockListing, self.place.listed(at));
+            changes.delete(Table::LockListing, self.place.timed(at));
         }
         if let Some(at) = listed_at {
-            changes.mark(Table::LockListing, self.place.listed(at));
+            changes.mark(Table::LockListing, self.place.timed(at));
         }
         self.record.listed_at = listed_at;
 
         let expiries = self.record.holders.iter().map(|grant| grant.expires_at);
-        let silences = self.line.iter().map(|(_, waiter)| waiter.alive_until);
+        let silences = self.queue.iter().map(|(_, waiter)| waiter.alive_until);
         let sweep_at = expiries.chain(silences).max().unwrap_or(self.now + HISTORY_KEPT);
         if let Some(before) = &self.before
             && before.sweep_at != sweep_at
         {
-            changes.delete(Table::LockSweeps, self.place.swept(before.sweep_at));
+            changes.delete(Table::LockSweeps, self.place.timed(before.sweep_at));
         }
-        changes.mark(Table::LockSweeps, self.place.swept(sweep_at));
+        changes.mark(Table::LockSweeps, self.place.timed(sweep_at));
         self.record.sweep_at = sweep_at;
     }
 
     /// Whether it has no leases and no waiters.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.record.holders.is_empty() && self.line.is_empty()
+        self.record.holders.is_empty() && self.queue.is_empty()
     }
 
     /// Removes a lock that has not been used for long.
     pub(super) fn forget(self, changes: &mut Changes) -> Result<(), StoreError> {
         changes.delete(Table::Locks, self.place.row());
-        changes.delete(Table::LockSweeps, self.place.swept(self.record.sweep_at));
-        for row in scan_prefix(self.view, Table::LockHistory, &self.place.history(), Pick::First(usize::MAX))?
+        changes.delete(Table::LockSweeps, self.place.timed(self.record.sweep_at));
+        for row in scan_prefix(self.view, Table::LockHistory, &self.place.prefix(), Pick::First(usize::MAX))?
         {
             changes.delete(Table::LockHistory, row.key);
         }
@@ -286,15 +268,15 @@ impl<'a> Lock<'a> {
 
     /// Whether everything that was alive has just been ended by the load.
     pub(super) fn has_changed(&self) -> bool {
-        !self.new_events.is_empty() || self.line.len() != self.line_before.len()
+        !self.new_events.is_empty() || self.queue.len() != self.queue_before.len()
     }
 }
 
 /// The waiter at a place. A queue is in the order of its places.
-fn find(line: &[(u64, Waiter)], ticket: u64) -> Option<&Waiter> {
-    line.binary_search_by_key(&ticket, |(place, _)| *place).ok().map(|index| &line[index].1)
+fn find(queue: &[(u64, Waiter)], ticket: u64) -> Option<&Waiter> {
+    queue.binary_search_by_key(&ticket, |(place, _)| *place).ok().map(|index| &queue[index].1)
 }
 
-fn count(line: &[(u64, Waiter)]) -> u32 {
-    u32::try_from(line.len()).unwrap_or(u32::MAX)
+fn count(queue: &[(u64, Waiter)]) -> u32 {
+    u32::try_from(queue.len()).unwrap_or(u32::MAX)
 }

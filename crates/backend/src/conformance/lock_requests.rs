@@ -58,10 +58,10 @@ pub(super) async fn refused(store: &Store, asked: &AcquireLock) -> Busy {
     }
 }
 
-pub(super) async fn in_line(store: &Store, asked: &AcquireLock) -> Busy {
+pub(super) async fn queued_request(store: &Store, asked: &AcquireLock) -> Busy {
     match acquire(store, asked).await.answer {
         Acquired::Waiting(busy) => busy,
-        other => panic!("expected a place in line, got {other:?}"),
+        other => panic!("expected a place in the queue, got {other:?}"),
     }
 }
 

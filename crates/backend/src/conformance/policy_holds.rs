@@ -1,4 +1,4 @@
-//! Held jobs: nobody's to claim until it is settled what becomes of them, once.
+//! Held jobs: no worker can claim one until a decision settles it, once.
 
 use crate::verbs::{
     CancelJob, DeleteRun, FindDue, ListApprovals, ListJobs, ReadJob, ReadTimeline, ResolveApproval,
@@ -24,7 +24,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const IN_PROGRESS: Duration = Duration::from_secs(5);
 
 pub(super) fn release() -> Settlement {
-    Settlement::Release { told: None }
+    Settlement::Release { message: None }
 }
 
 pub(super) fn deny() -> Settlement {
@@ -52,7 +52,7 @@ pub(super) fn within(rule: &str, dispatches: u32) -> Settlement {
         rule: name(rule),
         throttle: Throttle { dispatches, period: SECOND },
         detail: "enough for now".to_owned(),
-        told: None,
+        message: None,
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn verdict(verdict: Verdict) -> Decision {
 }
 
 impl Scene {
-    /// A run with so many held jobs.
+    /// A run with this many held jobs.
     async fn holding(&self, tenant: &TenantId, jobs: u32) -> (RunId, Vec<JobId>) {
         let run = self.started(tenant).await;
         let mut turn = running(&self.taken(tenant, run).await);
@@ -80,7 +80,7 @@ impl Scene {
     }
 
     pub(super) async fn take_held(&self, tenant: &TenantId, ahead: Duration, limit: usize) -> Vec<HeldDue> {
-        let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_hand: IN_PROGRESS, limit };
+        let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_progress: IN_PROGRESS, limit };
         self.store.call(take.clone()).await.expect("the store is up")
     }
 
@@ -117,14 +117,14 @@ impl Scene {
         open.items.into_iter().map(|approval| approval.job).collect()
     }
 
-    async fn told(&self, run: RunId) -> Vec<Event> {
-        let told = self
+    async fn policy_events(&self, run: RunId) -> Vec<Event> {
+        let timeline = self
             .store
             .call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 })
             .await
             .expect("the store is up");
         let is_ours = |event: &Event| matches!(event.kind, EventKind::StepHeld | EventKind::StepReleased);
-        told.into_iter().map(|recorded| recorded.event).filter(is_ours).collect()
+        timeline.into_iter().map(|recorded| recorded.event).filter(is_ours).collect()
     }
 }
 
@@ -163,7 +163,7 @@ pub async fn a_held_job_of_a_first_turn_is_one_write_with_the_start(subject: &mu
     assert_eq!(due.iter().map(|due| &due.job).collect::<Vec<_>>(), [&job]);
 }
 
-pub async fn held_jobs_are_taken_when_they_are_due_and_by_one(subject: &mut dyn Subject) {
+pub async fn held_jobs_are_acquired_when_due_by_one_instance(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, jobs) = scene.holding(&acme(), 3).await;
     assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().held, [acme()]);
@@ -177,15 +177,15 @@ pub async fn held_jobs_are_taken_when_they_are_due_and_by_one(subject: &mut dyn 
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert_eq!((due.held, due.next_in), (vec![], Some(IN_PROGRESS)));
 
-    // Whoever took them has died.
+    // The instance that acquired them has died.
     subject.elapse(IN_PROGRESS).await;
     assert_eq!(ids(&scene.take_held(&acme(), Duration::ZERO, 10).await), jobs);
 }
 
-pub async fn jobs_that_are_due_soon_are_taken_by_whoever_looks_ahead(subject: &mut dyn Subject) {
+pub async fn jobs_that_are_due_soon_are_acquired_by_looking_ahead(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, job) = scene.held_one().await;
-    let waits = scene.settle(&job, &wait(HoldReason::PolicyUnavailable, "away")).await;
+    let waits = scene.settle(&job, &wait(HoldReason::PolicyUnavailable, "unreachable")).await;
     assert!(matches!(waits, Settled::Waiting(_)));
     assert_eq!(scene.take_held(&acme(), SECOND / 2, 10).await, []);
     assert_eq!(scene.take_held(&acme(), SECOND, 10).await.len(), 1);
@@ -197,18 +197,18 @@ pub async fn a_released_job_is_claimed_once_in_the_place_of_its_age(subject: &mu
     subject.elapse(Duration::from_millis(5)).await;
     let younger = scene.started(&acme()).await;
     let younger = scene.begin(&acme(), younger).await;
-    let told = Settlement::Release { told: Some("nobody answered".to_owned()) };
-    assert_eq!(scene.settle(&job, &told).await, Settled::Released);
+    let released = Settlement::Release { message: Some("no service answered".to_owned()) };
+    assert_eq!(scene.settle(&job, &released).await, Settled::Released);
     let view = scene.job(&job).await;
     assert_eq!((view.state, view.hold), (JobState::Queued, None));
     let claimed = scene.claim(&acme(), 10).await;
     assert_eq!(claimed.iter().map(|it| it.job.id.clone()).collect::<Vec<_>>(), [job.clone(), younger]);
     assert_eq!(scene.claim(&acme(), 10).await, []);
-    let events = scene.told(run).await;
+    let events = scene.policy_events(run).await;
     assert_eq!(events.len(), 1);
     assert_eq!(
         (events[0].kind, events[0].message.as_deref()),
-        (EventKind::StepReleased, Some("nobody answered"))
+        (EventKind::StepReleased, Some("no service answered"))
     );
     assert_eq!((events[0].job.as_ref(), events[0].at > Timestamp::ZERO), (Some(&job), true));
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
@@ -220,11 +220,12 @@ pub async fn only_the_first_settlement_counts(subject: &mut dyn Subject) {
     let (run, job) = scene.held_one().await;
     let due = scene.take_held(&acme(), Duration::ZERO, 1).await.remove(0);
     assert_eq!(scene.settle(&job, &release()).await, Settled::Released);
-    let later = [release(), deny(), wait(HoldReason::PolicyUnavailable, "away"), within("r", 1), ask(&due)];
+    let later =
+        [release(), deny(), wait(HoldReason::PolicyUnavailable, "unreachable"), within("r", 1), ask(&due)];
     for settlement in &later {
         assert_eq!(scene.settle(&job, settlement).await, Settled::NotHeld, "{settlement:?}");
     }
-    assert!(scene.take(&acme(), run).await.is_none(), "its run is told nothing");
+    assert!(scene.take(&acme(), run).await.is_none(), "nothing is posted to its run");
     assert_eq!(scene.open_approvals().await, []);
     assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
     for settlement in &later {
@@ -244,7 +245,7 @@ pub async fn settlements_at_once_are_decided_for_one_of_them(subject: &mut dyn S
     assert_eq!(scene.take(&acme(), run).await.is_some(), is_denied);
 }
 
-pub async fn a_denied_job_has_ended_and_its_run_is_told(subject: &mut dyn Subject) {
+pub async fn a_denied_job_ends_and_posts_to_its_run(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.held_one().await;
     assert_eq!(scene.settle(&job, &deny()).await, Settled::Denied);
@@ -264,10 +265,10 @@ pub async fn a_denied_job_has_ended_and_its_run_is_told(subject: &mut dyn Subjec
     assert_eq!(listed.items.len(), 1);
 }
 
-pub async fn a_waiting_job_is_told_once_for_each_reason_and_looked_at_again(subject: &mut dyn Subject) {
+pub async fn a_waiting_job_is_in_the_timeline_once_per_reason_and_due_again(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.held_one().await;
-    let away = async |detail| {
+    let unavailable = async |detail| {
         let answer = scene.settle(&job, &wait(HoldReason::PolicyUnavailable, detail)).await;
         let Settled::Waiting(look_at) = answer else { panic!("expected to wait, got {answer:?}") };
         let hold = scene.job(&job).await.hold.expect("it is held");
@@ -275,10 +276,10 @@ pub async fn a_waiting_job_is_told_once_for_each_reason_and_looked_at_again(subj
         assert_eq!(hold.look_at, Some(look_at));
         hold
     };
-    let first = away("away").await;
+    let first = unavailable("unreachable").await;
     assert_eq!((first.looks, first.look_at), (1, Some(first.since + SECOND)));
     subject.elapse(SECOND / 2).await;
-    let second = away("still away").await;
+    let second = unavailable("still unreachable").await;
     assert_eq!((second.looks, second.since), (2, first.since));
     assert_eq!(second.look_at, Some(first.since + SECOND + SECOND / 2));
     assert_eq!(scene.take_held(&acme(), Duration::ZERO, 1).await, []);
@@ -288,13 +289,13 @@ pub async fn a_waiting_job_is_told_once_for_each_reason_and_looked_at_again(subj
     assert!(matches!(other, Settled::Waiting(_)));
     let hold = scene.job(&job).await.hold.expect("it is held");
     assert_eq!((hold.reason, hold.looks, hold.since > first.since), (HoldReason::PolicyThrottled, 1, true));
-    let events = scene.told(run).await;
+    let events = scene.policy_events(run).await;
     let words: Vec<_> = events.iter().map(|event| (event.kind, event.message.as_deref())).collect();
-    assert_eq!(words, [(EventKind::StepHeld, Some("away")), (EventKind::StepHeld, Some("enough"))]);
-    assert_eq!(events[0], Hold::event(events[0].at, &job, HoldReason::PolicyUnavailable, "away"));
+    assert_eq!(words, [(EventKind::StepHeld, Some("unreachable")), (EventKind::StepHeld, Some("enough"))]);
+    assert_eq!(events[0], Hold::event(events[0].at, &job, HoldReason::PolicyUnavailable, "unreachable"));
 }
 
-pub async fn a_rule_lets_so_many_go_in_each_period(subject: &mut dyn Subject) {
+pub async fn a_throttled_rule_releases_at_most_its_dispatches_per_period(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, jobs) = scene.holding(&acme(), 4).await;
     assert_eq!(scene.settle(&jobs[0], &within("r", 2)).await, Settled::Released);
@@ -307,7 +308,7 @@ pub async fn a_rule_lets_so_many_go_in_each_period(subject: &mut dyn Subject) {
     }
     let hold = scene.job(&jobs[2]).await.hold.expect("it is held");
     assert_eq!((hold.reason, hold.looks), (HoldReason::PolicyThrottled, 2));
-    assert_eq!(scene.told(run).await.len(), 1);
+    assert_eq!(scene.policy_events(run).await.len(), 1);
     subject.elapse(SECOND / 2 + SECOND / 4).await;
     assert_eq!(scene.settle(&jobs[2], &within("r", 2)).await, Settled::Released);
     assert_eq!(scene.settle(&jobs[2], &within("r", 2)).await, Settled::NotHeld, "it is counted once");

@@ -1,4 +1,4 @@
-//! Bringing every run to its end, with as much of an engine, of workers and of people as that takes.
+//! Completes every run, with the least of an engine, workers and people that this needs.
 
 use crate::verbs::{
     AcquireReadyRuns, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock, ReadRun, ReadUsage,
@@ -13,22 +13,22 @@ use interlock_model::run::advance::{Advance, Effects, advance};
 use interlock_model::workflow::Workflow;
 use serde_json::json;
 
-use super::super::lock_scene::granted;
+use super::super::lock_requests::granted;
 use super::super::scene::{acme, deploy, holder, idle, name};
-use super::ground::{Ground, LEASE, asked_by, claim_of, lock, reserving};
+use super::fixture::{Fixture, LEASE, asked_by, claim_of, lock, reserving};
 use super::{Plant, look};
 use crate::runs::{AcquiredRun, Commit};
 use crate::{PageRequest, Store};
 
-/// Topics of the scene.
-const TOPICS: [&str; 6] = ["queued", "leased", "ended", "kept", "told", "held"];
+/// Topics of the fixture.
+const TOPICS: [&str; 6] = ["queued", "leased", "ended", "kept", "posted", "held"];
 
-/// Rounds of everybody's work that are enough for every run.
+/// Rounds of work that are enough for every run.
 const ROUNDS: usize = 20;
 
-impl Ground {
-    /// Everything ends well, and leaves nothing behind.
-    pub(super) async fn goes_on(&self, subject: &dyn Plant) {
+impl Fixture {
+    /// Completes every run and checks that nothing is left behind.
+    pub(super) async fn complete_all(&self, subject: &dyn Plant) {
         let store = subject.store();
         self.pass_on_the_lock(&store).await;
         let reserved = store

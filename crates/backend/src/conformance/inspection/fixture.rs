@@ -12,9 +12,9 @@ use interlock_model::{IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp
 use serde_json::{Value, json};
 
 use super::super::Subject;
-use super::super::lock_scene::{ask, granted, in_line, waiting};
+use super::super::lock_requests::{ask, granted, queued_request, waiting};
 use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name, with_request};
-use super::going_on::turn;
+use super::completion::turn;
 use crate::deliveries::{DeferOutcome, DeferResult};
 use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
 use crate::locks::AcquireLock;
@@ -23,9 +23,9 @@ use crate::reservations::{ReserveIdempotencyKey, Reserved};
 /// How long everything lasts that is held.
 pub(super) const LEASE: Duration = Duration::from_hours(1);
 
-/// What faults are planted in. All runs are of one workflow and live, but for `ended`.
+/// The rows that a test breaks. All runs are of one workflow and live, but for `ended`.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Fixture {
     pub tenant: TenantId,
     pub workflow: WorkflowId,
     /// By the store's clock.
@@ -34,7 +34,7 @@ pub struct Ground {
     pub queued: JobId,
     /// A job that a worker has.
     pub leased: JobId,
-    /// A question that nobody has answered.
+    /// An open approval.
     pub asking: JobId,
     /// A run that waits for a time, with a timer.
     pub delayed: RunId,
@@ -44,17 +44,17 @@ pub struct Ground {
     pub key: IdempotencyKey,
     /// A key that is reserved for a start.
     pub reserved: IdempotencyKey,
-    /// A run with something in its inbox that nobody has taken.
-    pub told: RunId,
-    /// A run that an engine has taken.
+    /// A run with an event in its inbox that no instance has acquired.
+    pub posted: RunId,
+    /// A run that an instance has acquired.
     pub held: RunId,
-    /// A job whose result is kept for another delivery.
+    /// A job whose result is deferred.
     pub kept: JobId,
-    /// A lock with a holder and one who waits.
+    /// A lock with a holder and a waiter.
     pub lock: LockName,
-    /// A run that never was.
-    pub nobody: RunId,
-    /// A question of the run of `ended` that was never asked.
+    /// A run that never existed.
+    pub missing: RunId,
+    /// An approval of the run of `ended` that was never requested.
     pub orphan: JobId,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn lock() -> LockName {
     LockName::Of(acme(), name("deploy/prod:eu%1"))
 }
 
-/// Who asks for the lock: the first has it, the second waits.
+/// A request for the lock: the first owner has it, the second waits.
 pub(super) fn asked_by(who: &str) -> AcquireLock {
     AcquireLock { ttl: LEASE, stay: Some(LEASE), ..waiting(ask(&lock(), who)) }
 }
@@ -88,7 +88,7 @@ pub(super) fn claim_of(topic: Topic) -> Claim {
     Claim { topics: vec![topic], term: LeaseTerm::For(LEASE), ..claim(&acme(), 10) }
 }
 
-impl Ground {
+impl Fixture {
     pub(in super::super) async fn make(subject: &dyn Subject) -> Self {
         let scene = Scene::with_cap(subject, 100).await;
         scene.started(&globex()).await;
@@ -103,9 +103,9 @@ impl Ground {
         let delayed = begin(&scene, &document(&pause), None).await;
         let kept = keep(&scene).await;
         let reserved = reserve(&scene).await;
-        let told = begin(&scene, &work("told"), None).await;
+        let posted = begin(&scene, &work("posted"), None).await;
         let held = begin(&scene, &work("held"), None).await;
-        for run in [told, held] {
+        for run in [posted, held] {
             let _ = scene
                 .store
                 .call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() })
@@ -118,7 +118,7 @@ impl Ground {
             .await
             .expect("the store is up");
         granted(&scene.store, &asked_by("ann")).await;
-        in_line(&scene.store, &asked_by("bob")).await;
+        queued_request(&scene.store, &asked_by("bob")).await;
         Self {
             tenant: acme(),
             workflow: deploy(),
@@ -130,11 +130,11 @@ impl Ground {
             ended: job_of(ended, "build"),
             key,
             reserved,
-            told,
+            posted,
             held,
             kept,
             lock: lock(),
-            nobody: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
+            missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
             orphan: job_of(ended, "gate"),
         }
     }
@@ -142,7 +142,7 @@ impl Ground {
     /// Everything that a finding could be about.
     pub(super) fn subjects(&self) -> Vec<String> {
         let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
-        let runs = [self.delayed, self.told, self.held, self.nobody];
+        let runs = [self.delayed, self.posted, self.held, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
         let others = [self.lock.resource().to_string(), self.tenant.to_string(), "no such thing".to_owned()];
@@ -207,12 +207,12 @@ async fn keep(scene: &Scene) -> JobId {
     job.id
 }
 
-/// A key that is reserved under the tenant's admission lock, which was given back since.
+/// A key that is reserved under the tenant's admission lock, which was released since.
 async fn reserve(scene: &Scene) -> IdempotencyKey {
     let lock = LockName::Admission(acme());
     let grant = granted(&scene.store, &ask(&lock, "gateway-1")).await;
     let request = scene.request(&acme(), Some("reserved/1"), json!({}));
-    let intent = request.request.intent.clone().expect("it was asked for with a key");
+    let intent = request.request.intent.clone().expect("the request has a key");
     let key = intent.key.clone();
     let (workflow, fence) = (deploy(), grant.fence);
     let reserve =

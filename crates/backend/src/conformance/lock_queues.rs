@@ -1,4 +1,4 @@
-//! Waiting for a lock: first come, first served, and who is gone does not block the others.
+//! Waiting for a lock: first come, first served, and an offline waiter does not block the others.
 
 use crate::verbs::{ReleaseLock, RenewLock, WithdrawLock};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use interlock_model::lock::{LockEnd, LockLimits, LockName};
 
 use super::Subject;
-use super::lock_scene::{
-    SILENCE, TTL, acquire, ask, door, granted, history, in_line, refused, shared, waiting, whose,
+use super::lock_requests::{
+    SILENCE, TTL, acquire, ask, door, granted, history, queued_request, refused, shared, waiting, whose,
 };
 use super::scene::{acme, globex, name};
 use crate::locks::{AcquireLock, Acquired, Busy, LockQuota};
 
-pub async fn the_line_is_served_first_come_first_served(subject: &mut dyn Subject) {
+pub async fn the_queue_is_served_first_come_first_served(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &ask(&door(), "ann")).await;
     let bob = waiting(ask(&door(), "bob"));
     let cid = waiting(ask(&door(), "cid"));
-    assert_eq!(in_line(&store, &bob).await.position, 1);
-    assert_eq!(in_line(&store, &cid).await.position, 2);
-    assert_eq!(in_line(&store, &bob).await.position, 1, "asking again keeps the place");
+    assert_eq!(queued_request(&store, &bob).await.position, 1);
+    assert_eq!(queued_request(&store, &cid).await.position, 2);
+    assert_eq!(queued_request(&store, &bob).await.position, 1, "asking again keeps the place");
     assert_eq!(refused(&store, &ask(&door(), "dan")).await.position, 3);
     let released = store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap();
-    assert_eq!(released.next, Some(whose("bob")), "the first, and nobody else");
-    // It is bob's turn: nobody overtakes, though the lock is free.
+    assert_eq!(released.next, Some(whose("bob")), "the first, and no other");
+    // It is bob's turn: no other request overtakes, though the lock is free.
     let overtaking = acquire(&store, &ask(&door(), "dan")).await;
     assert!(matches!(overtaking.answer, Acquired::Refused(Busy { holder: None, .. })), "{overtaking:?}");
     assert_eq!(overtaking.next, Some(whose("bob")), "who finds a free lock wakes whose turn it is");
@@ -38,13 +38,13 @@ pub async fn the_line_is_served_first_come_first_served(subject: &mut dyn Subjec
     granted(&store, &cid).await;
 }
 
-pub async fn sharers_do_not_overtake_whoever_waits_alone(subject: &mut dyn Subject) {
+pub async fn sharers_do_not_overtake_an_exclusive_waiter(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &shared(&door(), "ann")).await;
-    in_line(&store, &waiting(ask(&door(), "writer"))).await;
+    queued_request(&store, &waiting(ask(&door(), "writer"))).await;
     let (bob, cid) = (waiting(shared(&door(), "bob")), waiting(shared(&door(), "cid")));
-    assert_eq!(in_line(&store, &bob).await.position, 2, "the writer would wait for ever otherwise");
-    assert_eq!(in_line(&store, &cid).await.position, 3);
+    assert_eq!(queued_request(&store, &bob).await.position, 2, "the writer would wait for ever otherwise");
+    assert_eq!(queued_request(&store, &cid).await.position, 3);
     assert_eq!(
         store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap().next,
         Some(whose("writer"))
@@ -60,48 +60,48 @@ pub async fn sharers_do_not_overtake_whoever_waits_alone(subject: &mut dyn Subje
     assert_eq!(acquire(&store, &cid).await.next, None);
 }
 
-pub async fn a_waiter_that_is_gone_does_not_block_the_line(subject: &mut dyn Subject) {
+pub async fn an_offline_waiter_does_not_block_the_queue(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &AcquireLock { ttl: SILENCE * 10, ..ask(&door(), "ann") }).await;
-    in_line(&store, &waiting(ask(&door(), "gone"))).await;
+    queued_request(&store, &waiting(ask(&door(), "offline"))).await;
     subject.elapse(Duration::from_millis(600)).await;
     let bob = waiting(ask(&door(), "bob"));
-    assert_eq!(in_line(&store, &bob).await.position, 2);
+    assert_eq!(queued_request(&store, &bob).await.position, 2);
     assert_eq!(
         store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap().next,
-        Some(whose("gone"))
+        Some(whose("offline"))
     );
-    let blocked = in_line(&store, &bob).await;
-    assert_eq!(blocked.may_change_in, Some(Duration::from_millis(400)), "then the first is gone");
+    let blocked = queued_request(&store, &bob).await;
+    assert_eq!(blocked.may_change_in, Some(Duration::from_millis(400)), "then the first counts as offline");
     subject.elapse(Duration::from_millis(400)).await;
     granted(&store, &bob).await;
-    // Whoever comes back late stands at the end of the line.
-    assert_eq!(in_line(&store, &waiting(ask(&door(), "gone"))).await.position, 1);
+    // A waiter that comes back late is the last in the queue.
+    assert_eq!(queued_request(&store, &waiting(ask(&door(), "offline"))).await.position, 1);
 }
 
-pub async fn a_hold_that_runs_out_makes_room_for_the_first_in_line(subject: &mut dyn Subject) {
+pub async fn an_expired_lease_makes_room_for_the_first_waiter(subject: &mut dyn Subject) {
     let store = subject.store();
     let ann = granted(&store, &ask(&door(), "ann")).await;
     let bob = waiting(ask(&door(), "bob"));
-    assert_eq!(in_line(&store, &bob).await.may_change_in, Some(TTL));
+    assert_eq!(queued_request(&store, &bob).await.may_change_in, Some(TTL));
     subject.elapse(TTL.saturating_sub(Duration::from_millis(1))).await;
-    assert_eq!(in_line(&store, &bob).await.may_change_in, Some(Duration::from_millis(1)));
+    assert_eq!(queued_request(&store, &bob).await.may_change_in, Some(Duration::from_millis(1)));
     subject.elapse(Duration::from_millis(1)).await;
     let bob = granted(&store, &bob).await;
     assert!(bob.fence > ann.fence && bob.acquired_at == ann.expires_at);
 }
 
-pub async fn withdrawing_leaves_the_line_and_ends_an_unheard_grant(subject: &mut dyn Subject) {
+pub async fn withdrawing_leaves_the_queue_and_ends_an_unanswered_grant(subject: &mut dyn Subject) {
     let store = subject.store();
     let (ann, bob) = (ask(&door(), "ann"), waiting(ask(&door(), "bob")));
     granted(&store, &ann).await;
-    in_line(&store, &bob).await;
+    queued_request(&store, &bob).await;
     let _ = store
         .call(WithdrawLock { lock: door(), request: bob.request.clone(), call: bob.call.clone() })
         .await
         .unwrap();
-    assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 1, "the line is empty");
-    in_line(&store, &bob).await;
+    assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 1, "the queue is empty");
+    queued_request(&store, &bob).await;
     let withdrawn = store
         .call(WithdrawLock { lock: door(), request: ann.request.clone(), call: ann.call.clone() })
         .await
@@ -123,7 +123,7 @@ pub async fn withdrawing_leaves_the_line_and_ends_an_unheard_grant(subject: &mut
     );
 }
 
-pub async fn a_late_withdrawal_does_not_end_what_a_retry_was_told_of(subject: &mut dyn Subject) {
+pub async fn a_late_withdrawal_does_not_end_a_grant_that_a_retry_received(subject: &mut dyn Subject) {
     let store = subject.store();
     let first = ask(&door(), "ann");
     let retry = AcquireLock { call: name("retry"), ..first.clone() };
@@ -138,8 +138,8 @@ pub async fn a_late_withdrawal_does_not_end_what_a_retry_was_told_of(subject: &m
         "the retry has it"
     );
     let waiter = waiting(ask(&door(), "bob"));
-    in_line(&store, &waiter).await;
-    in_line(&store, &AcquireLock { call: name("bob-again"), ..waiter.clone() }).await;
+    queued_request(&store, &waiter).await;
+    queued_request(&store, &AcquireLock { call: name("bob-again"), ..waiter.clone() }).await;
     let _ = store
         .call(WithdrawLock { lock: door(), request: waiter.request.clone(), call: waiter.call.clone() })
         .await
@@ -147,7 +147,7 @@ pub async fn a_late_withdrawal_does_not_end_what_a_retry_was_told_of(subject: &m
     assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 2, "bob still waits");
 }
 
-pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) {
+pub async fn quotas_bound_the_locks_of_a_tenant(subject: &mut dyn Subject) {
     let store = subject.store();
     let limits = LockLimits { held_max: 2, waiting_max: 3, line_max: 2 };
     let bounded =
@@ -157,11 +157,11 @@ pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) 
     let third = acquire(&store, &bounded("three", "ann-3")).await.answer;
     assert_eq!(third, Acquired::OverQuota { what: LockQuota::Held, limit: 2, current: 2 });
     for who in ["bob", "cid"] {
-        in_line(&store, &waiting(bounded("one", who))).await;
+        queued_request(&store, &waiting(bounded("one", who))).await;
     }
     let full = acquire(&store, &waiting(bounded("one", "dan"))).await.answer;
     assert!(matches!(full, Acquired::Refused(Busy { is_line_full: true, position: 3, .. })), "{full:?}");
-    in_line(&store, &waiting(bounded("two", "dan"))).await;
+    queued_request(&store, &waiting(bounded("two", "dan"))).await;
     let many = acquire(&store, &waiting(bounded("two", "eve"))).await.answer;
     assert_eq!(many, Acquired::OverQuota { what: LockQuota::Waiting, limit: 3, current: 3 });
     // What a tenant has does not count for another, and what ended makes room.
@@ -179,30 +179,34 @@ pub async fn quotas_bound_what_a_tenant_has_of_locks(subject: &mut dyn Subject) 
     granted(&store, &bounded("five", "ann-5")).await;
 }
 
-pub async fn a_call_that_goes_leaves_the_place_to_another_of_the_same_request(subject: &mut dyn Subject) {
+pub async fn a_withdrawn_call_leaves_the_place_to_another_of_the_same_request(subject: &mut dyn Subject) {
     let store = subject.store();
     granted(&store, &ask(&door(), "ann")).await;
     let first = waiting(ask(&door(), "bob"));
     let copy = AcquireLock { call: name("copy"), ..first.clone() };
-    in_line(&store, &first).await;
-    in_line(&store, &copy).await;
-    in_line(&store, &waiting(ask(&door(), "cid"))).await;
+    queued_request(&store, &first).await;
+    queued_request(&store, &copy).await;
+    queued_request(&store, &waiting(ask(&door(), "cid"))).await;
     let _ = store
         .call(WithdrawLock { lock: door(), request: copy.request.clone(), call: copy.call.clone() })
         .await
         .unwrap();
-    assert_eq!(in_line(&store, &first).await.position, 1, "the other call still waits");
-    in_line(&store, &copy).await;
+    assert_eq!(queued_request(&store, &first).await.position, 1, "the other call still waits");
+    queued_request(&store, &copy).await;
     assert_eq!(refused(&store, &AcquireLock { stay: None, ..copy }).await.position, 3, "its wait is over");
-    assert_eq!(in_line(&store, &first).await.position, 1);
+    assert_eq!(queued_request(&store, &first).await.position, 1);
     let _ = store
         .call(WithdrawLock { lock: door(), request: first.request.clone(), call: first.call.clone() })
         .await
         .unwrap();
-    assert_eq!(in_line(&store, &waiting(ask(&door(), "cid"))).await.position, 1, "now nobody is left");
+    assert_eq!(
+        queued_request(&store, &waiting(ask(&door(), "cid"))).await.position,
+        1,
+        "now the queue is empty"
+    );
 }
 
-pub async fn a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of(subject: &mut dyn Subject) {
+pub async fn a_withdrawn_repeat_does_not_end_the_lease_of_its_request(subject: &mut dyn Subject) {
     let store = subject.store();
     let first = ask(&door(), "ann");
     let repeat = AcquireLock { call: name("repeat"), ..first.clone() };
@@ -234,19 +238,21 @@ pub async fn a_repeat_that_goes_does_not_end_the_hold_that_it_was_told_of(subjec
     );
 }
 
-pub async fn who_becomes_first_is_told_of_a_hold_that_ends_before_it_would_look(subject: &mut dyn Subject) {
+pub async fn a_new_first_waiter_is_woken_if_the_lease_expires_before_its_next_call(
+    subject: &mut dyn Subject,
+) {
     let store = subject.store();
     let ann = granted(&store, &ask(&door(), "ann")).await;
     let (bob, cid) = (waiting(ask(&door(), "bob")), waiting(ask(&door(), "cid")));
-    in_line(&store, &bob).await;
-    in_line(&store, &cid).await;
+    queued_request(&store, &bob).await;
+    queued_request(&store, &cid).await;
     let _ = store.call(ReleaseLock { lock: door(), token: ann.token.clone() }).await.unwrap();
     let short = acquire(&store, &bob).await;
-    assert_eq!(short.next, Some(whose("cid")), "the hold ends before cid counts as gone");
+    assert_eq!(short.next, Some(whose("cid")), "the lease expires before cid counts as offline");
     let Acquired::Granted(short) = short.answer else { panic!("it is bob's turn: {short:?}") };
     let dan = waiting(AcquireLock { ttl: SILENCE * 2, ..ask(&door(), "dan") });
-    in_line(&store, &dan).await;
-    in_line(&store, &waiting(ask(&door(), "eve"))).await;
+    queued_request(&store, &dan).await;
+    queued_request(&store, &waiting(ask(&door(), "eve"))).await;
     let _ = store
         .call(WithdrawLock { lock: door(), request: cid.request.clone(), call: cid.call.clone() })
         .await

@@ -1,4 +1,4 @@
-//! Held jobs about which a person is asked.
+//! Held jobs that wait for an approval.
 
 use crate::verbs::{FindDue, ResolveApproval};
 use interlock_model::approval::{ApprovalState, Resolution, Verdict};
@@ -7,7 +7,7 @@ use interlock_model::job::JobState;
 use interlock_model::run::{Ending, InboxEvent};
 
 use super::Subject;
-use super::holds::{IN_PROGRESS, SECOND, deny, release, verdict, wait, within};
+use super::policy_holds::{IN_PROGRESS, SECOND, deny, release, verdict, wait, within};
 use super::scene::{Scene, acme, ending, idle};
 use crate::policy_holds::Settled;
 
@@ -28,8 +28,8 @@ pub async fn an_approved_job_goes_to_its_queue_with_the_verdict(subject: &mut dy
         .call(ResolveApproval { tenant: acme(), job: job.clone(), decision: verdict(Verdict::Approved) })
         .await;
     assert_eq!(approved, Ok(Resolution::Recorded));
-    let told = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Approved) };
-    assert_eq!(scene.taken(&acme(), run).await.inbox, [told]);
+    let resolved = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Approved) };
+    assert_eq!(scene.taken(&acme(), run).await.inbox, [resolved]);
     assert_eq!(scene.job(&job).await.state, JobState::Queued);
     assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
     let again = scene
@@ -51,8 +51,8 @@ pub async fn a_rejected_job_ends_with_the_verdict(subject: &mut dyn Subject) {
     let view = scene.job(&job).await;
     assert_eq!((view.state, view.hold), (JobState::Denied, None));
     assert_eq!(scene.claim(&acme(), 10).await, []);
-    let told = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Rejected) };
-    assert_eq!(scene.taken(&acme(), run).await.inbox.last(), Some(&told));
+    let resolved = InboxEvent::Approval { job: job.clone(), decision: verdict(Verdict::Rejected) };
+    assert_eq!(scene.taken(&acme(), run).await.inbox.last(), Some(&resolved));
     let late = scene
         .store
         .call(ResolveApproval { tenant: acme(), job: job.clone(), decision: verdict(Verdict::Approved) })
@@ -62,7 +62,7 @@ pub async fn a_rejected_job_ends_with_the_verdict(subject: &mut dyn Subject) {
     assert_eq!(late, Resolution::AlreadyOtherwise(state));
 }
 
-pub async fn a_job_that_waits_for_a_person_is_not_settled_by_anybody_else(subject: &mut dyn Subject) {
+pub async fn a_job_that_waits_for_an_approval_is_not_settled_by_the_policy(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (_, job) = scene.asked().await;
     subject.elapse(IN_PROGRESS * 100).await;
@@ -74,7 +74,7 @@ pub async fn a_job_that_waits_for_a_person_is_not_settled_by_anybody_else(subjec
     assert_eq!(scene.open_approvals().await, [job]);
 }
 
-pub async fn a_held_job_that_ends_takes_its_question_with_it(subject: &mut dyn Subject) {
+pub async fn a_held_job_that_ends_withdraws_its_approval(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, job) = scene.asked().await;
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
