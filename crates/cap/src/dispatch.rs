@@ -18,7 +18,6 @@ use crate::line::{Place, Served, TURN_MAX, Wanted, Work};
 use crate::lost_claims::{LostClaim, LostClaims};
 use crate::push::{self, Returns};
 use crate::trouble::Trouble;
-use crate::unsaid::Unsaid;
 use crate::view::{self, View};
 use crate::wire::{self, JobCancel, Payload};
 
@@ -102,7 +101,6 @@ struct Dispatcher {
     shutdown: CancellationToken,
     /// The tenant at which the last look at all of them stopped.
     after: Option<String>,
-    unsaid: Unsaid,
 }
 
 impl Dispatcher {
@@ -115,7 +113,6 @@ impl Dispatcher {
             trouble: Trouble::default(),
             shutdown,
             after: None,
-            unsaid: Unsaid::default(),
         }
     }
 
@@ -213,7 +210,6 @@ impl Dispatcher {
         (tenant, topic): (&TenantId, &Topic),
         wanted: Wanted,
     ) -> Result<Served, StoreError> {
-        self.unsaid.told(tenant, topic);
         let turn = if self.trouble.is_there() { 1 } else { wanted.jobs().min(TURN_MAX) };
         let mut able = view.serving(tenant, topic);
         let mut jobs = 0;
@@ -244,9 +240,7 @@ impl Dispatcher {
             let (topics, capabilities) = (view.topics_of(&share.worker), view.capabilities_of(&share.worker));
             let claimed = self.claim(view, tenant, &share, topics).await?;
             jobs += claimed.len();
-            for orphan in self.unsaid.looked_at(tenant, topics, &claimed) {
-                self.shared.results.found_unannounced(tenant, &orphan);
-            }
+            self.shared.results.polled(tenant, topics, &claimed);
             for topic in topics.iter().filter(|_| !claimed.is_empty()) {
                 let place = Place { tenant: tenant.clone(), work: Work::Topic(topic.clone()) };
                 self.shared.line.put(place, Wanted::AtLeast(1));

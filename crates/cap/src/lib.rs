@@ -24,7 +24,6 @@ mod silence;
 pub mod streams;
 pub mod tally;
 mod trouble;
-mod unsaid;
 mod verdict;
 mod view;
 pub mod wire;

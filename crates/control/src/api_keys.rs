@@ -53,7 +53,7 @@ impl ApiKeys {
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {
-        let keys = self.process.store.call(ListApiKeys).await?;
+        let keys = self.process.call(ListApiKeys).await?;
         let keys = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
@@ -142,21 +142,21 @@ impl ApiKeys {
             secret_hash: blake3::hash(secret.as_bytes()).to_hex().to_string(),
             created_at: Timestamp::ZERO,
         };
-        let key = self.process.store.call(CreateApiKey { key }).await?;
+        let key = self.process.call(CreateApiKey { key }).await?;
         self.refresh().await?;
         self.process.wake(Wake::KeysChanged);
         Ok((key, format!("{PREFIX}{id}_{secret}")))
     }
 
     pub async fn revoke(&self, id: &ApiKeyId) -> Result<(), KeyError> {
-        let keys = self.process.store.call(ListApiKeys).await?;
+        let keys = self.process.call(ListApiKeys).await?;
         let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All;
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
         if self.bootstrap.is_none() && keys.len() > 1 && matches!(admins.as_slice(), [last] if last.id == *id)
         {
             return Err(KeyError::LastAdmin);
         }
-        self.process.store.call(RevokeApiKey { id: id.clone() }).await?;
+        self.process.call(RevokeApiKey { id: id.clone() }).await?;
         self.refresh().await?;
         self.process.wake(Wake::KeysChanged);
         Ok(())

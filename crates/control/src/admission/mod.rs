@@ -105,21 +105,12 @@ const RELOADS_MAX: u32 = 5;
 
 /// Decides starts and reruns. By default one step of the store decides, and nothing is waited for.
 pub struct Admission {
-    process: Arc<Process>,
-    definitions: Arc<Definitions>,
-    under_lock: Option<Arc<dyn AdmitUnderLock>>,
+    pub(crate) process: Arc<Process>,
+    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) under_lock: Option<Arc<dyn AdmitUnderLock>>,
 }
 
 impl Admission {
-    #[must_use]
-    pub fn new(
-        process: Arc<Process>,
-        definitions: Arc<Definitions>,
-        under_lock: Option<Arc<dyn AdmitUnderLock>>,
-    ) -> Self {
-        Self { process, definitions, under_lock }
-    }
-
     pub async fn start(&self, request: StartRequest) -> Result<StartOutcome, StartError> {
         let StartRequest { tenant, workflow, input, key, parent_span } = request;
         let fingerprint = || Fingerprint::of_start(&workflow, &input);
@@ -132,7 +123,7 @@ impl Admission {
 
     pub async fn rerun(&self, request: RerunRequest) -> Result<StartOutcome, StartError> {
         let RerunRequest { tenant, run, from_step, key, parent_span } = request;
-        let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await;
+        let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await;
         let source = found.map_err(StartError::Store)?.ok_or(StartError::RunNotFound(run))?;
         if !source.head.status.is_final() {
             return Err(StartError::NotRerunnable(format!("run {run} has not ended yet")));
@@ -264,7 +255,7 @@ impl Admission {
         }
         let mut is_unknown = false;
         for _ in 0..=self.process.settings.admission_repeats_max {
-            match self.process.store.call(admit.clone()).await {
+            match self.process.call(admit.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(StoreError::Unavailable { effect, .. }) => {
                     is_unknown |= effect == Effect::Unknown;

@@ -16,7 +16,7 @@ use super::{Doctor, GRACE};
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);
 
 async fn holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
-    let lock = doctor.process.store.call(ReadLock { lock: LockName::Stage(stage) }).await?;
+    let lock = doctor.process.call(ReadLock { lock: LockName::Stage(stage) }).await?;
     Ok(lock.and_then(|lock| lock.view.holders.into_iter().next()))
 }
 
@@ -60,15 +60,15 @@ pub(super) async fn renewal_lag(doctor: &Doctor) -> Result<Vec<Finding>, StoreEr
 async fn late_holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
     let ttl = doctor.process.settings.locks.stage(stage).ttl;
     let Some(grant) = holder(doctor, stage).await? else { return Ok(None) };
-    let now = doctor.process.store.call(ReadRegistry).await?.now;
+    let now = doctor.process.call(ReadRegistry).await?.now;
     Ok(Some(grant).filter(|grant| grant.expires_at.since(now) < ttl / 4))
 }
 
 /// The snapshot of the workers, if it is older than its period allows.
 pub(super) async fn snapshot(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
     let old = doctor.process.settings.locks.timings().snapshot_every * 3;
-    let written = doctor.process.store.call(ReadSnapshot).await?;
-    let now = doctor.process.store.call(ReadRegistry).await?.now;
+    let written = doctor.process.call(ReadSnapshot).await?;
+    let now = doctor.process.call(ReadRegistry).await?.now;
     let captured_at = written.as_deref().and_then(captured_at);
     let detail = match captured_at {
         Some(at) if now.since(at) > old.max(GRACE) => format!("the last snapshot is of {at}"),

@@ -99,7 +99,6 @@ pub struct Doctor {
     reconcilers: Arc<Reconcilers>,
     /// Of the servers; none where there are none.
     probes: Vec<Arc<dyn Probe>>,
-    /// By the clock that waits go by.
     started_at: Instant,
 }
 

@@ -96,7 +96,7 @@ impl Doctor {
             (Realm::Tenant, Some(tenant)) => {
                 let (tenant, subject) = (tenant.clone(), subject.clone());
                 let repair = Repair { tenant, invariant: *invariant, subject, grace: grace(*invariant) };
-                self.process.store.call(repair).await?
+                self.process.call(repair).await?
             }
             (Realm::Tenant, None) => {
                 RepairOutcome::Impossible { reason: "the finding names no tenant".to_owned() }
@@ -125,7 +125,7 @@ impl Doctor {
         let Ok(job) = named.subject.parse::<JobId>() else { return };
         if named.invariant == Invariant::JobInNoIndex
             && let Ok(Some(found)) =
-                self.process.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await
+                self.process.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await
         {
             self.process.announce_jobs(&tenant, vec![found.job.new.topic]);
         }

@@ -66,8 +66,8 @@ impl Arrivals {
         let (arm, _) = contention.lock_busy(self.run);
         let held = self.held_at.elapsed();
         for Arrival { attempt, waited } in &self.results {
-            contention.tally().reached(arm, *attempt, *waited);
-            contention.tally().settled(arm, *waited + held);
+            contention.tally.reached(arm, *attempt, *waited);
+            contention.tally.settled(arm, *waited + held);
         }
     }
 }

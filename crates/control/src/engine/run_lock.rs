@@ -10,7 +10,7 @@ use interlock_backend::verbs::{ExtendRunLease, ReleaseRun};
 use interlock_model::{Fence, RunId, TenantId};
 
 use super::LeaseRequest;
-use crate::lease::{Lease, Loss, Renewal, Term, guarded};
+use crate::lease::{self, Loss, Renewal, Term};
 use crate::process::Process;
 
 /// The runs that tasks of this process are at. A run is listed only while a task is at it or waits for it.
@@ -110,23 +110,22 @@ impl<'a> RunLease<'a> {
 
     /// Makes the turn, which is dropped once another replica may have the run.
     pub(super) async fn guard<T>(&self, turn: impl Future<Output = T>) -> Result<T, Loss> {
-        guarded(self, self.term, self.process, turn).await
+        let (tenant, run, fence, ttl) = (&self.tenant, self.run, self.fence, self.term.ttl);
+        let renew = || async move {
+            let extend = ExtendRunLease { tenant: tenant.clone(), run, fence, lease: ttl };
+            match lease::renewal(self.process.call(extend).await.map(|()| ttl)) {
+                // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
+                Renewal::Refused(_) => Renewal::Unknown,
+                renewal => renewal,
+            }
+        };
+        lease::guard(self.process, self.term, renew, turn).await
     }
 
     /// Releases the run without having changed it.
     pub(super) async fn release(self) {
         let release = ReleaseRun { tenant: self.tenant, run: self.run, fence: self.fence };
-        let _ = self.process.store.call(release).await;
-    }
-}
-
-impl Lease for RunLease<'_> {
-    async fn renew(&self) -> Renewal {
-        let (tenant, lease) = (self.tenant.clone(), self.term.ttl);
-        let extend = ExtendRunLease { tenant, run: self.run, fence: self.fence, lease };
-        let renewal = Renewal::of(self.process.store.call(extend).await.map(|()| lease));
-        // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
-        if matches!(renewal, Renewal::Refused(_)) { Renewal::Unknown } else { renewal }
+        let _ = self.process.call(release).await;
     }
 }
 

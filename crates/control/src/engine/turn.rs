@@ -1,13 +1,10 @@
 //! One turn of one run: read, decide, write once, wake.
 
-use std::collections::BTreeMap;
-
 use interlock_backend::runs::{AcquiredRun, Commit};
-use interlock_backend::verbs::ReadRun;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Command, advance_telling};
-use interlock_model::{RunId, StepKey, TenantId, Topic};
+use interlock_model::{RunId, TenantId, Topic};
 use tracing::{error, warn};
 
 use super::arrivals::{Arrivals, ResultArrival};
@@ -67,11 +64,11 @@ impl Engine {
         let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
         let revoked = commit.revoked.clone();
         let log = journal::TurnLog::of(&commit);
-        let committed = self.process.store.call(commit).await?;
+        let committed = self.process.call(commit).await?;
         log.committed();
         trace.committed(&log);
         if !is_final {
-            self.cached_runs.keep(id, committed.version, steps);
+            self.cache_steps(id, committed.version, steps);
         }
         self.process.announce_jobs(&tenant, dispatched);
         if has_held {
@@ -82,20 +79,6 @@ impl Engine {
         }
         self.process.wake(Wake::RunChanged { run: id });
         Ok(committed.has_more)
-    }
-
-    pub(super) async fn steps(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        version: u64,
-    ) -> Result<BTreeMap<StepKey, interlock_model::step::StepRun>, StoreError> {
-        if let Some(steps) = self.cached_runs.take(run, version) {
-            return Ok(steps);
-        }
-        let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await?;
-        // What was read may be newer than what was acquired only if the lease was lost; the commit tells.
-        found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
     }
 }
 

@@ -53,7 +53,7 @@ impl Locks {
                 stay: stays.then_some(self.process.settings.lock_silence),
                 limits: self.process.settings.lock_limits,
             };
-            let answer = match self.process.store.call(acquire).await {
+            let answer = match self.process.call(acquire).await {
                 Ok(turn) => self.process.pass_on_turn(&asked.lock, turn),
                 Err(error) => {
                     // A repeat under the same name finds what it may have been granted. Without a name there is no repeat.
@@ -134,7 +134,7 @@ impl Drop for Attendance {
         let withdraw =
             WithdrawLock { lock: lock.clone(), request: self.request.clone(), call: self.call.clone() };
         runtime.spawn(async move {
-            match process.store.call(withdraw).await {
+            match process.call(withdraw).await {
                 Ok(turn) => process.pass_on_turn(&lock, turn),
                 Err(error) => tracing::warn!(%error, "lock request not withdrawn; it expires"),
             }

@@ -47,7 +47,7 @@ pub struct ServiceHealth {
 impl Policy {
     /// The existing job as a target.
     pub async fn target(&self, tenant: &TenantId, job: &JobId) -> Result<ExplainTarget, StoreError> {
-        let found = self.process.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
+        let found = self.process.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
         let found = found.ok_or_else(|| StoreError::not_found("job", job))?;
         Ok(ExplainTarget::Job(Box::new(found.job.new)))
     }

@@ -85,7 +85,7 @@ async fn run_once(policy: &Policy) -> SettlingReport {
         let settled = settle(policy, &tenant, (Duration::ZERO, JOBS_MAX), &mut report).await;
         if settled == JOBS_MAX {
             // There are more, after the others' turn.
-            policy.process.wakeups.remember_held(tenant);
+            policy.process.wakeups.queue_held(tenant);
         }
     }
     probe(policy, &mut report).await;
@@ -124,7 +124,7 @@ async fn settle(
 ) -> usize {
     let in_hand = in_hand(policy);
     let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_hand, limit };
-    let due = match policy.process.store.call(take).await {
+    let due = match policy.process.call(take).await {
         Ok(due) => due,
         Err(error) => {
             warn!(%tenant, %error, "could not acquire held jobs; retrying at the next poll");
@@ -162,7 +162,6 @@ impl Policy {
         }
         let settled = self
             .process
-            .store
             .call(SettleHeldJob {
                 tenant: tenant.clone(),
                 job: job.id.clone(),

@@ -160,7 +160,7 @@ impl Process {
 
     /// Keys that were not given back at the first try, by why they were to be.
     pub(crate) fn cleanup_failures(&self) -> Vec<u64> {
-        let counted = self.control.contention.tally().counted();
+        let counted = self.control.contention.tally.counted();
         CleanupContext::ALL.iter().map(|context| counted.cleanup_failures(*context)).collect()
     }
 }

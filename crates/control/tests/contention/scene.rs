@@ -63,7 +63,7 @@ impl Scene {
 
 impl Process {
     pub(crate) fn policy(&self, scope: Scope) -> RetryPolicy {
-        self.control.contention.in_force().tuning(scope).policy
+        self.control.contention.in_force().tunings.of(scope).policy
     }
 }
 

@@ -143,7 +143,7 @@ async fn whoever_brings_a_result_makes_the_turn_before_it_is_told_so() {
     }
     assert_eq!(run(&scene, id).await.head.status, RunStatus::Succeeded, "and nobody else was needed");
     hand_in(&process.control, &claimed[0]).await.expect("the same again is nothing new");
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.retries, counted.result_latency.count()), (3, 0, 3));
 }
 
@@ -162,7 +162,7 @@ async fn a_busy_run_asks_for_redelivery_in_exactly_five_hundred_milliseconds() {
         assert_eq!(delay, Some(Duration::from_millis(500)));
     }
     assert_eq!(state(&scene, &claimed[1]).await, JobState::Running, "nothing was written");
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first, counted.results), (100, 1, 0));
 }
 
@@ -217,7 +217,7 @@ async fn results_that_are_put_off_come_again_exactly_when_their_policy_says() {
         sleep(next).await;
         let _ = process.control.reconcilers.run_once().await.unwrap();
         assert_eq!(run(&scene, held.start.run).await.head.status, RunStatus::Succeeded, "{policy}");
-        let counted = process.control.contention.tally().counted().control;
+        let counted = process.control.contention.tally.counted().control;
         let waited: Duration = schedule.iter().sum::<Duration>() + next;
         assert_eq!((counted.retries, counted.results), (9, 2), "{policy}");
         assert!(counted.lock_wait.sum_ms() >= waited.as_secs_f64() * 1_000.0, "counted from the first time");
@@ -237,7 +237,7 @@ async fn a_result_that_came_by_itself_waits_three_seconds_and_is_then_put_off() 
         scene.store.call(FindDue { limit: 10 }).await.unwrap().next_in,
         Some(Duration::from_millis(500))
     );
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first), (1, 1));
     sleep(Duration::from_millis(500)).await;
     let due = scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap();
@@ -269,7 +269,7 @@ async fn a_result_that_waits_is_woken_when_its_run_changes_and_looks_by_itself_o
         handed_in.unwrap();
         let expected = if is_told { 1_011 } else { 1_050 };
         assert_eq!(began.elapsed(), Duration::from_millis(expected), "told: {is_told}");
-        assert_eq!(process.control.contention.tally().counted().control.retries, 0);
+        assert_eq!(process.control.contention.tally.counted().control.retries, 0);
         assert_eq!(run(&scene, held.start.run).await.head.status, RunStatus::Succeeded);
     }
 }
@@ -313,7 +313,7 @@ async fn after_the_last_delivery_the_result_is_a_dead_letter_and_its_job_fails()
         (&claimed[1].job.id, LetterCode::ResultUnhandled, 3)
     );
     assert_eq!(letter.topic, Some("work".parse().unwrap()));
-    assert_eq!(process.control.contention.tally().counted().control.retries, 2);
+    assert_eq!(process.control.contention.tally.counted().control.retries, 2);
     assert!(scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap().is_empty());
     // The failure waits in the inbox, where it cannot find the run busy.
     while !run(&scene, held.start.run).await.head.status.is_final() {

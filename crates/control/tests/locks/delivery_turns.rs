@@ -30,7 +30,7 @@ async fn the_second_delivery_that_finds_the_run_free_counts_as_first_retry_succe
         assert!(began.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(1)).await;
     }
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first, counted.first_retry_successes), (1, 1, 1));
     assert!(counted.lock_wait.quantile(1.0).unwrap() >= 500.0, "{counted:?}");
     assert!((counted.retry_delay.sum_ms() - 500.0).abs() < 0.001 && counted.result_latency.sum_ms() >= 500.0);
@@ -52,7 +52,7 @@ async fn under_inbox_a_held_run_keeps_no_result_waiting_and_the_figures_are_coun
         assert!(began.elapsed() < Duration::from_mins(1));
         sleep(Duration::from_millis(100)).await;
     }
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.retries, counted.first_retry_successes), (3, 0, 0));
     assert!(counted.lock_wait.sum_ms() >= 60_000.0, "each waited until the outsider's lease had ended");
     assert_eq!(counted.result_latency.count(), 3);

@@ -55,7 +55,7 @@ async fn what_a_result_has_waited_counts_from_when_it_came() {
     hand_in(&process.control, &claimed[1]).await.unwrap();
     sleep(Duration::from_millis(500)).await;
     assert_eq!(process.control.reconcilers.run_once().await.unwrap().results_delivered, 1);
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.lock_wait.sum_ms().round()), (2, 7_000.0), "both came 3.5 s ago");
 }
 

@@ -12,7 +12,6 @@ use interlock_backend::registry::{Beat, Handshake};
 use interlock_backend::{Bus as _, PageRequest, Wake};
 use interlock_control::lease::Loss;
 use interlock_control::reconcile::ticking::{self, Tick, TickReport};
-use interlock_control::reconcile::{LostJobs, StuckRuns, WaitingJobs};
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, Timestamp};
@@ -135,7 +134,7 @@ async fn a_paused_writers_late_snapshot_is_refused_and_it_goes_on_as_another() {
     assert!(futures_util::poll!(late.as_mut()).is_pending());
     sleep(TTL + Duration::from_millis(1)).await;
     let ticked = other.control.reconcilers.tick(&mut others, stage).await.unwrap();
-    assert!(matches!(ticked, Tick::Done(TickReport::Snapshot(_))), "{ticked:?}");
+    assert!(matches!(ticked, Tick::Done(_)), "{ticked:?}");
     let written = snapshot(&scene).await;
 
     assert_eq!(late.await, Ok(Tick::Dropped(Loss::Deadline)));
@@ -183,8 +182,8 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
     let mut heard = scene.bus.subscribe();
 
     let ticked = tick(&process, StageLock::PendingReplayer).await;
-    let found = WaitingJobs { tenants: 1, jobs_announced: 1, ..WaitingJobs::default() };
-    assert_eq!(ticked, Tick::Done(TickReport::WaitingJobs(found)));
+    let found = TickReport { tenants: 1, jobs_announced: 1, ..TickReport::default() };
+    assert_eq!(ticked, Tick::Done(found));
     let (tenant, topic) = ("acme".parse().unwrap(), "work".parse().unwrap());
     assert_eq!(heard.try_recv(), Ok(Wake::JobsReady { tenant, topic, jobs: 1 }));
 
@@ -200,12 +199,12 @@ async fn the_slow_loops_find_what_the_quick_ones_missed() {
     assert_eq!(scene.store.call(claim).await.unwrap().len(), 1);
     sleep(Duration::from_secs(3)).await;
     let ticked = tick(&process, StageLock::Reconciler).await;
-    let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [1, 0], jobs_lost: 1 };
-    assert_eq!(ticked, Tick::Done(TickReport::LostJobs(found)));
+    let found = TickReport { tenants: 1, stale: [1, 0], jobs_lost: 1, ..TickReport::default() };
+    assert_eq!(ticked, Tick::Done(found));
 
     let ticked = tick(&process, StageLock::EngineReconciler).await;
-    let found = StuckRuns { tenants_ready: 1 };
-    assert_eq!(ticked, Tick::Done(TickReport::StuckRuns(found)));
+    let found = TickReport { tenants_ready: 1, ..TickReport::default() };
+    assert_eq!(ticked, Tick::Done(found));
     let woken: Vec<_> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
     assert_eq!(woken.last(), Some(&Wake::RunReady { tenant: "acme".parse().unwrap() }));
 }

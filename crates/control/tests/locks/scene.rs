@@ -10,7 +10,7 @@ use interlock_backend::locks::Acquired;
 use interlock_backend::memory::{self, MemoryStore};
 use interlock_backend::{Bus, InProcessBus, Store, Wake};
 use interlock_control::identity::Identity;
-use interlock_control::lease::{Lease, Loss, Renewal, Term, guarded};
+use interlock_control::lease::{self, Loss, Term};
 use interlock_control::locks::UserLockRequest;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
@@ -119,18 +119,15 @@ pub(crate) struct ItemLock {
 
 impl ItemLock {
     pub(crate) async fn guard<T>(self, work: impl Future<Output = T>) -> Result<T, Loss> {
-        let done = guarded(&self, self.term, &self.control.process, work).await?;
+        let renew = || async {
+            let renewed = self.control.locks.renew(&self.lock, &self.token, self.term.ttl).await;
+            lease::renewal(renewed.map(|_| self.term.ttl))
+        };
+        let done = lease::guard(&self.control.process, self.term, renew, work).await?;
         // No answer in the time of a whole lease is as good as one: it has expired by then.
         let release = self.control.locks.release(&self.lock, &self.token);
         let _ = tokio::time::timeout(self.term.ttl, release).await;
         Ok(done)
-    }
-}
-
-impl Lease for ItemLock {
-    async fn renew(&self) -> Renewal {
-        let renewed = self.control.locks.renew(&self.lock, &self.token, self.term.ttl).await;
-        Renewal::of(renewed.map(|_| self.term.ttl))
     }
 }
 

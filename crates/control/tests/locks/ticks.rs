@@ -25,8 +25,7 @@ impl Replica {
     }
 
     fn ticks(&self, stage: StageLock) -> u64 {
-        let ticks = self.process.control.process.counted().ticks;
-        ticks.into_iter().find(|(of, _)| *of == stage).map(|(_, ticks)| ticks).unwrap()
+        self.process.control.process.counted().ticks[stage as usize]
     }
 }
 

@@ -4,8 +4,10 @@ use std::fmt::Error;
 use std::sync::{Mutex, PoisonError};
 
 use interlock_backend::dead_letters::DeadLetterCount;
-use interlock_control::counts::{Counted, Counts};
+use interlock_control::counts::Counted;
 use interlock_model::TenantId;
+use interlock_model::job::StaleState;
+use interlock_model::lock::StageLock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -42,8 +44,7 @@ struct LoopLabel {
 
 impl StageMetrics {
     pub(super) fn new(names_max: usize) -> Self {
-        // Every series is there before anything was counted.
-        Self { names_max, counted: Mutex::new(Counts::default().counted()), letters: Mutex::default() }
+        Self { names_max, counted: Mutex::default(), letters: Mutex::default() }
     }
 
     pub(super) fn follow(&self, counted: Counted) {
@@ -64,7 +65,7 @@ impl StageMetrics {
         let counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let help = "Ticks of the loops that one replica at a time runs, made by this one";
         let mut ticks = encoder.encode_descriptor("loop_ticks", help, None, MetricType::Counter)?;
-        for (stage, count) in counted.ticks {
+        for (stage, count) in StageLock::ALL.into_iter().zip(counted.ticks) {
             ConstCounter::new(count).encode(ticks.encode_family(&LoopLabel { r#loop: stage.key() })?)?;
         }
         let help = "Jobs that waited though somebody could have had them, until a look found them";
@@ -76,7 +77,7 @@ impl StageMetrics {
         )?)?;
         let help = "Jobs without a live lease at the last slow look, before they were ended";
         let mut stale = encoder.encode_descriptor("stale_jobs", help, None, MetricType::Gauge)?;
-        for (state, jobs) in counted.stale_jobs {
+        for (state, jobs) in StaleState::ALL.into_iter().zip(counted.stale_jobs) {
             gauge(jobs).encode(stale.encode_family(&StateLabel { state: state.name() })?)?;
         }
         let help = "Slots and live runs that did not agree at the last look";

@@ -9,6 +9,7 @@ use interlock_api::Page;
 use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, RolloutView, StartRolloutRequest};
 use interlock_control::rollouts::StartRollout;
 use interlock_model::RolloutId;
+use interlock_model::contention::RolloutEventKind::{Aborted, Promoted};
 use interlock_model::contention::{Guards, Rollout, Share};
 
 use super::Answer;
@@ -101,7 +102,7 @@ pub(crate) async fn promote(
     OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.rollouts.promote_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
+    let ended = app.rollouts.end_rollout(&id, Promoted, &caller.name, checked_reason(asked.reason)?).await?;
     Ok(Json(convert::rollouts::view(ended)))
 }
 
@@ -115,6 +116,6 @@ pub(crate) async fn abort(
     OptionalPayload(asked): OptionalPayload<EndRolloutRequest>,
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
-    let ended = app.rollouts.abort_rollout(&id, &caller.name, checked_reason(asked.reason)?).await?;
+    let ended = app.rollouts.end_rollout(&id, Aborted, &caller.name, checked_reason(asked.reason)?).await?;
     Ok(Json(convert::rollouts::view(ended)))
 }

@@ -55,8 +55,7 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
         Err(_) => None,
     };
     let deployment = &app.deployment;
-    let contention = &app.contention;
-    let in_force = contention.in_force();
+    let in_force = app.contention.in_force();
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance_id: app.process.instance().to_string(),
@@ -67,8 +66,8 @@ pub(crate) async fn status(State(app): State<App>, caller: Caller) -> Answer<Sta
             durability: deployment.durability.clone(),
         },
         strategies: Strategies {
-            admission: contention.admission_strategy().name().to_owned(),
-            run: contention.run_strategy().name().to_owned(),
+            admission: app.process.settings().admission_strategy.name().to_owned(),
+            run: app.process.settings().run_strategy.name().to_owned(),
         },
         retry_policies: Scope::ALL.map(|scope| retry_policies::view(&in_force.view(scope))).to_vec(),
         rollout: in_force.rollout.as_ref().map(rollouts::status),
@@ -131,7 +130,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     app.metrics.follow_refused_results(app.process.counted().results_refused);
     app.metrics.follow_fail_opens(app.policy.fail_opens());
     app.metrics.name_the_busiest(Instant::now());
-    app.metrics.follow_contention(app.contention.tally().counted());
+    app.metrics.follow_contention(app.contention.tally.counted());
     app.metrics.follow_stages(app.process.counted());
     app.metrics.follow_letters_max(app.process.settings().dead_letters_max);
     let usages = usages(&app).await;
@@ -204,7 +203,7 @@ mod tests {
             String::from_utf8(body.to_vec()).unwrap()
         };
         assert!(scrape().await.contains("\nlock_busy_retry_count 0\n"));
-        let tally = app.contention.tally();
+        let tally = &app.contention.tally;
         tally.busy(Arm::Control, (1, Duration::ZERO), Duration::from_millis(500));
         tally.cleanup_failed(CleanupContext::AtCapacity);
         let text = scrape().await;
