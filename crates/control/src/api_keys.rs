@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use interlock_backend::keys::{ApiKey, KeyScope, Role};
 use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
@@ -16,6 +17,9 @@ use crate::wakeups::Signal;
 
 /// What every key begins with, so that a leaked one is found by a search.
 const PREFIX: &str = "ilk_";
+
+/// How often the keys are read again, should a wake-up be lost.
+const POLL: Duration = Duration::from_secs(1);
 
 /// The API keys. Every request looks one up, so the process keeps them in memory.
 pub struct ApiKeys {
@@ -63,7 +67,7 @@ impl ApiKeys {
     pub async fn follow(self: Arc<Self>, shutdown: CancellationToken) {
         let changed = self.process.wakeups.waiter(Signal::KeysChanged);
         loop {
-            let heard = tokio::time::timeout(self.process.settings.keys_poll, changed.notified());
+            let heard = tokio::time::timeout(POLL, changed.notified());
             if shutdown.run_until_cancelled(heard).await.is_none() {
                 return;
             }

@@ -94,7 +94,7 @@ impl Process {
     }
 
     /// Wakes one worker per job, topic by topic.
-    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: Vec<Topic>) {
+    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: impl IntoIterator<Item = Topic>) {
         let mut waiting: BTreeMap<Topic, u32> = BTreeMap::new();
         for topic in dispatched {
             *waiting.entry(topic).or_default() += 1;

@@ -41,7 +41,7 @@ impl Runs {
         let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
         let Ok(Some(found)) = self.process.call(read).await else { return };
         if found.state == JobState::Queued {
-            self.process.announce_jobs(tenant, vec![found.job.new.topic]);
+            self.process.announce_jobs(tenant, [found.job.new.topic]);
         }
     }
 

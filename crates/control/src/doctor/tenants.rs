@@ -1,8 +1,7 @@
 //! The rows of the tenants, a few tenants at a time.
 
-use std::pin::pin;
-
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use interlock_backend::inspection::Inspect;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
@@ -50,15 +49,16 @@ type Answers = bool;
 impl Walk<'_> {
     /// Checks every tenant. An error says why the rest was skipped.
     async fn all(&self, notes: &mut Notes) -> Result<(), String> {
-        let tenants = stream::try_unfold(EveryTenant::default(), |mut tenants| async move {
-            let next = tenants.next(&self.doctor.process).await?;
-            Ok::<_, StoreError>(next.map(|tenant| (tenant, tenants)))
-        });
-        let checks = tenants.map_ok(|tenant| async { Ok(self.tenant(tenant).await) });
-        let mut checks = pin!(checks.try_buffer_unordered(TENANTS_AT_ONCE));
+        let (mut tenants, mut checks) = (EveryTenant::default(), FuturesUnordered::new());
         let mut silences = 0;
-        while let Some(checked) = checks.next().await {
-            let (found, answers) = checked.map_err(|error| error.to_string())?;
+        loop {
+            while checks.len() < TENANTS_AT_ONCE
+                && let Some(tenant) =
+                    tenants.next(&self.doctor.process).await.map_err(|error| error.to_string())?
+            {
+                checks.push(self.tenant(tenant));
+            }
+            let Some((found, answers)) = checks.next().await else { return Ok(()) };
             notes.merge(found);
             silences += usize::from(!answers);
             if silences >= SILENCES_MAX {
@@ -68,7 +68,6 @@ impl Walk<'_> {
                 return Err(TOO_LONG.to_owned());
             }
         }
-        Ok(())
     }
 
     async fn tenant(&self, tenant: TenantId) -> (Notes, Answers) {

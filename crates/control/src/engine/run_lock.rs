@@ -158,12 +158,12 @@ mod tests {
             at_it(2),
             locks.alone(run(2), async { order.lock().unwrap().push((3, "aside")) })
         );
-        let told = order.lock().unwrap().clone();
-        assert_eq!(told, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
+        let events = order.lock().unwrap().clone();
+        assert_eq!(events, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_wait_gets_a_run_that_nobody_is_at_and_no_other() {
+    async fn a_task_that_does_not_wait_gets_only_a_run_without_other_tasks() {
         let locks = RunLocks::default();
         let mut first = Box::pin(locks.alone_at_once(run(1), std::future::pending::<()>()));
         assert!(first.as_mut().now_or_never().is_none());
@@ -172,14 +172,14 @@ mod tests {
         let mut patient = Box::pin(locks.alone(run(1), std::future::ready(3)));
         assert!(patient.as_mut().now_or_never().is_none());
         drop(first);
-        assert_eq!(locks.alone_at_once(run(1), std::future::ready(4)).await, None, "somebody waits for it");
+        assert_eq!(locks.alone_at_once(run(1), std::future::ready(4)).await, None, "a task waits for it");
         assert_eq!(patient.await, 3);
         assert_eq!(locks.alone_at_once(run(1), std::future::ready(5)).await, Some(5));
         assert_eq!(locks.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_nobody_is_at_leaves_nothing_behind_however_its_tasks_ended() {
+    async fn a_run_without_tasks_leaves_nothing_behind_however_its_tasks_ended() {
         let locks = RunLocks::default();
         {
             let mut first = Box::pin(locks.alone(run(1), std::future::pending::<()>()));
@@ -187,7 +187,7 @@ mod tests {
             assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
             assert_eq!(locks.len(), 1);
             drop(first);
-            assert_eq!(locks.len(), 1, "somebody still waits for it");
+            assert_eq!(locks.len(), 1, "a task still waits for it");
             second.await;
         }
         assert_eq!(locks.len(), 0);

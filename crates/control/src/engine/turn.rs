@@ -4,7 +4,7 @@ use interlock_backend::runs::{AcquiredRun, Commit};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Command, advance_telling};
-use interlock_model::{RunId, TenantId, Topic};
+use interlock_model::{Fence, RunId, TenantId};
 use tracing::{error, warn};
 
 use super::arrivals::{Arrivals, ResultArrival};
@@ -59,23 +59,19 @@ impl Engine {
         let mut commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
         commit.dead_letters_max = self.process.settings.dead_letters_max;
         commit.held = self.process.settings.dispatch_policy.hold_back(&tenant, &mut commit.dispatched);
-        let has_held = !commit.held.is_empty();
-        let is_final = commit.head.status.is_final();
-        let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
-        let revoked = commit.revoked.clone();
         let log = journal::TurnLog::of(&commit);
         let committed = self.process.call(commit).await?;
         log.committed();
         trace.committed(&log);
-        if !is_final {
+        if !log.status.is_final() {
             self.cache_steps(id, committed.version, steps);
         }
-        self.process.announce_jobs(&tenant, dispatched);
-        if has_held {
+        self.process.announce_jobs(&tenant, log.dispatched.into_iter().map(|(_, topic)| topic));
+        if log.has_held {
             self.process.wake(Wake::JobsHeld { tenant });
         }
-        if !revoked.is_empty() {
-            self.process.wake(Wake::JobsRevoked { jobs: revoked });
+        if !log.revoked.is_empty() {
+            self.process.wake(Wake::JobsRevoked { jobs: log.revoked });
         }
         self.process.wake(Wake::RunChanged { run: id });
         Ok(committed.has_more)
@@ -85,7 +81,7 @@ impl Engine {
 fn commit_of(
     advanced: Advance,
     (tenant, run): (TenantId, RunId),
-    (fence, version, inbox_end): (interlock_model::Fence, u64, u64),
+    (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
     let Advance { run: after, changed, commands, events } = advanced;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));

@@ -135,7 +135,7 @@ impl ResultsUnderLock {
             attempts: *attempt,
             last_error: Some(RUN_BUSY.to_owned()),
             buried_at: self.process.now(),
-            // The worker was told that it is kept.
+            // The worker's report was acknowledged.
             result: Some(delivery.outcome.clone()),
         };
         self.dead_letters.add(tenant, &letter).await?;

@@ -40,7 +40,7 @@ pub struct ServiceHealth {
     pub place: String,
     pub state: BreakerState,
     pub away_since: Option<Timestamp>,
-    /// What holds for the tenant that asks while it is away.
+    /// The failure mode of the tenant that asks.
     pub failure: FailureMode,
 }
 

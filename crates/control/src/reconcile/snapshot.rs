@@ -1,6 +1,7 @@
 //! Writes the snapshot of the workers, for people and programs that read the store itself.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use interlock_backend::verbs::{ForgetWorker, ListWorkers, ReadRegistry, SaveSnapshot};
 use interlock_backend::{PageRequest, StoreError};
@@ -16,6 +17,9 @@ use crate::worker_directory::KnownWorker;
 /// HTTP workers in one snapshot, and of one tenant. `is_whole` says whether there are more.
 const RECORDS_MAX: usize = 5_000;
 const RECORDS_OF_A_TENANT_MAX: usize = 500;
+
+/// An HTTP worker that was not seen for this long is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
 pub(super) async fn write(process: &Process, fence: Fence) -> Result<TickReport, StoreError> {
     let registry = process.call(ReadRegistry).await?;
@@ -52,7 +56,7 @@ async fn records(process: &Process, now: Timestamp) -> Result<(Vec<KnownWorker>,
             records => records?,
         };
         is_whole &= records.next.is_none();
-        let on_http = |record| KnownWorker::on_http(&tenant, record, now, &process.settings);
+        let on_http = |record| KnownWorker::on_http(&tenant, record, now);
         found.extend(records.items.into_iter().map(on_http));
     }
     Ok((found, is_whole))
@@ -61,8 +65,7 @@ async fn records(process: &Process, now: Timestamp) -> Result<(Vec<KnownWorker>,
 /// Forgets HTTP workers that have been offline for long; the NATS edge does the same for its own.
 async fn forget(process: &Process, on_http: &[KnownWorker], now: Timestamp) -> Result<usize, StoreError> {
     let mut forgotten = 0;
-    let is_old =
-        |known: &&KnownWorker| now.since(known.last_seen_at) > process.settings.worker_forgotten_after;
+    let is_old = |known: &&KnownWorker| now.since(known.last_seen_at) > FORGOTTEN_AFTER;
     for known in on_http.iter().filter(is_old) {
         let Some(tenant) = known.tenant.clone() else { continue };
         let (worker, unless_after) = (known.found.worker.clone(), known.last_seen_at);

@@ -29,7 +29,7 @@ async fn begin(process: &Process, delay_ms: u64) -> RolloutId {
     process.control.rollouts.start_rollout(start(delay_ms), "ada", None).await.unwrap().rollout.id
 }
 
-/// Results as the handlers of results count them: each finds its run busy so many times, and reaches it then.
+/// Results as the stages count them: each finds its run busy `busy` times, and then reaches it.
 fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
     let (tally, delay) = (&process.control.contention.tally, Duration::from_millis(delay_ms));
     for _ in 0..count {

@@ -96,7 +96,7 @@ async fn another_replica_ticks_within_the_lease_of_the_holder_that_died() {
         task.abort();
         let died_at = Instant::now();
         while snapshot(&scene).await.unwrap()["writer"] == writer.as_str() {
-            assert!(died_at.elapsed() <= TTL + Duration::from_millis(20), "nobody took over");
+            assert!(died_at.elapsed() <= TTL + Duration::from_millis(20), "no replica took over");
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -115,13 +115,13 @@ async fn a_holder_whose_answer_was_lost_finds_its_lock_again() {
     sleep(Duration::from_secs(4)).await;
     let before = scene.holder(&LockName::Stage(stage)).await.unwrap();
     let hold = lock.tick(&process.control.process).await.unwrap().unwrap();
-    assert_eq!(hold.fence(), before.fence, "it is the same hold");
+    assert_eq!(hold.fence(), before.fence, "it is the same lease");
     let after = scene.holder(&LockName::Stage(stage)).await.unwrap();
     assert_eq!(after.expires_at.since(before.expires_at), PERIOD, "for its whole time from now on");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_writers_late_snapshot_is_refused_and_it_goes_on_as_another() {
+async fn a_paused_writers_late_snapshot_is_rejected_and_it_loses_the_lock() {
     let scene = Scene::new();
     let (paused, other) = (scene.process(1), scene.process(2));
     let stage = StageLock::SnapshotWriter;

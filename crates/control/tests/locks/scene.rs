@@ -1,4 +1,4 @@
-//! Processes on one store, on a clock that only goes when everybody waits.
+//! Processes on one store, on a clock that advances only when all tasks wait.
 
 use interlock_backend::verbs::ReadLock;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Scene {
         Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: false })
     }
 
-    /// Nobody is ever told that it is its turn.
+    /// Every wake-up of a lock's next waiter is lost.
     pub(crate) fn where_turns_are_lost() -> Self {
         Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: true })
     }
@@ -135,7 +135,7 @@ pub(crate) fn lock(resource: &str) -> LockName {
     LockName::Of("acme".parse().unwrap(), resource.parse().unwrap())
 }
 
-/// Somebody who waits for as long as it takes.
+/// A request that waits for as long as it takes.
 pub(crate) fn ask(resource: &str, owner: &str, ttl: Duration) -> UserLockRequest {
     UserLockRequest {
         lock: lock(resource),
@@ -152,7 +152,7 @@ pub(crate) fn term(asked_at: Instant, ttl: Duration) -> Term {
     Term { asked_at, ttl, failures_max: 3 }
 }
 
-/// The bus of all processes, which may lose every word of a turn.
+/// The bus of all processes, which may lose every wake-up of a turn.
 pub(crate) struct QuietBus {
     bus: InProcessBus,
     loses_turns: bool,

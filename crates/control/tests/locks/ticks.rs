@@ -57,7 +57,10 @@ async fn with_two_replicas_every_loop_ticks_once_in_each_period_and_outlives_its
         drop(replicas.remove(holder));
         let (died_at, follower) = (Instant::now(), &replicas[0]);
         while follower.ticks(stage) == 0 {
-            assert!(died_at.elapsed() <= row.ttl + Duration::from_millis(20), "{stage:?}: nobody took over");
+            assert!(
+                died_at.elapsed() <= row.ttl + Duration::from_millis(20),
+                "{stage:?}: no replica took over"
+            );
             sleep(Duration::from_millis(10)).await;
         }
         let before = follower.ticks(stage);

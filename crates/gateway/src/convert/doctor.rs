@@ -48,7 +48,7 @@ pub(crate) fn repairs(repairs: Repairs) -> RepairView {
 fn one(repaired: Repaired) -> RepairedView {
     let Repaired { named: FindingId { invariant, tenant, subject }, outcome } = repaired;
     let (became, reason) = match outcome {
-        FindingOutcome::Repaired => ("mended", None),
+        FindingOutcome::Repaired => ("repaired", None),
         FindingOutcome::NothingToDo => ("nothing_to_do", None),
         FindingOutcome::Impossible(reason) => ("impossible", Some(reason)),
         FindingOutcome::Unknown(reason) => ("unknown", Some(reason)),

@@ -3,6 +3,7 @@
 mod contention;
 mod reach;
 mod stages;
+mod store;
 mod tenants;
 mod text;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use interlock_backend::dead_letters::DeadLetterCount;
+use interlock_backend::instrumented::StoreCalls;
 use interlock_control::contention::Tallied;
 use interlock_control::counts::Counted;
 use interlock_model::TenantId;
@@ -24,6 +26,7 @@ use prometheus_client::registry::Registry;
 use contention::ContentionMetrics;
 use reach::Reach;
 use stages::StageMetrics;
+use store::StoreMetrics;
 pub(crate) use tenants::{AdmissionOutcome, Endpoint};
 use tenants::{TenantLabels, TenantMetrics};
 
@@ -40,6 +43,7 @@ pub(crate) struct Metrics {
     contention: Arc<ContentionMetrics>,
     reach: Reach,
     stages: Arc<StageMetrics>,
+    store: Arc<StoreMetrics>,
 }
 
 /// A write that carries a fence.
@@ -170,6 +174,8 @@ impl Metrics {
         registry.register_collector(Box::new(contention.clone()));
         let stages = Arc::new(StageMetrics::new(tenant_labels_max));
         registry.register_collector(Box::new(stages.clone()));
+        let store = Arc::new(StoreMetrics::default());
+        registry.register_collector(Box::new(store.clone()));
         let reach = Reach::register(&mut registry);
         Self {
             registry,
@@ -183,6 +189,7 @@ impl Metrics {
             contention,
             reach,
             stages,
+            store,
         }
     }
 
@@ -219,6 +226,11 @@ impl Metrics {
     /// What the stages have counted of jobs, slots and their own ticks since the process began.
     pub(crate) fn follow_stages(&self, counted: Counted) {
         self.stages.follow(counted);
+    }
+
+    /// The calls of the store since the process began.
+    pub(crate) fn follow_store(&self, calls: &StoreCalls) {
+        self.store.follow(calls.counted());
     }
 
     pub(crate) fn follow_letters_max(&self, dead_letters_max: u32) {

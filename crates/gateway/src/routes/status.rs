@@ -136,6 +136,7 @@ pub(crate) async fn metrics(State(app): State<App>) -> Response {
     let usages = usages(&app).await;
     let is_away = matches!(usages, Err(StoreError::Unavailable { .. }));
     app.metrics.set_reach(!is_away, app.process.bus().is_connected());
+    app.metrics.follow_store(app.store.calls());
     match usages {
         Ok((usages, letters)) => {
             app.metrics.set_active_runs(usages);
