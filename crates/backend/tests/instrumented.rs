@@ -31,7 +31,7 @@ impl Backend for Failing {
 
 /// The verbs that were called, each with its only outcome.
 fn outcomes(store: &Store) -> Vec<(&'static str, CallOutcome)> {
-    let only = |calls: VerbCalls| calls.outcomes().find(|(_, count)| *count == 1).unwrap().0;
+    let only = |calls: VerbCalls| calls.outcomes().find(|(_, count)| *count == 1).expect("one call").0;
     store.calls().counted().into_iter().map(|(verb, calls)| (verb, only(calls))).collect()
 }
 

@@ -116,7 +116,7 @@ impl<'a> RunLease<'a> {
             match lease::renewal(self.process.call(extend).await.map(|()| ttl)) {
                 // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
                 Renewal::Refused(_) => Renewal::Unknown,
-                renewal => renewal,
+                renewal @ (Renewal::Extended(_) | Renewal::Failed | Renewal::Unknown) => renewal,
             }
         };
         lease::guard(self.process, self.term, renew, turn).await

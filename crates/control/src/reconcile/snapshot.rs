@@ -83,14 +83,14 @@ struct Seen<'a> {
 
 /// Load and capacity of the workers of a pool, or of those that serve a topic. HTTP workers report neither.
 #[derive(Debug, Default)]
-struct Capacity {
+struct Totals {
     workers: usize,
     active_jobs: u32,
     capacity: u32,
     available: u32,
 }
 
-impl Capacity {
+impl Totals {
     fn add(&mut self, worker: &LiveWorker) {
         self.workers += 1;
         if let Some(Load { jobs, jobs_max }) = worker.load {
@@ -102,9 +102,9 @@ impl Capacity {
     }
 }
 
-fn capacities(by_name: &BTreeMap<&str, Capacity>) -> Value {
-    let entry = |(name, one): (&&str, &Capacity)| {
-        let Capacity { workers, active_jobs, capacity, available } = one;
+fn totals(by_name: &BTreeMap<&str, Totals>) -> Value {
+    let entry = |(name, one): (&&str, &Totals)| {
+        let Totals { workers, active_jobs, capacity, available } = one;
         let value = json!({
             "workers": workers, "active_jobs": active_jobs, "capacity": capacity, "available": available,
         });
@@ -115,8 +115,8 @@ fn capacities(by_name: &BTreeMap<&str, Capacity>) -> Value {
 
 /// With the time and the writer, so that a reader sees how old it is.
 fn document(seen: &Seen<'_>, writer: &InstanceId, fence: Fence) -> Value {
-    let mut pools: BTreeMap<&str, Capacity> = BTreeMap::new();
-    let mut topics: BTreeMap<&str, Capacity> = BTreeMap::new();
+    let mut pools: BTreeMap<&str, Totals> = BTreeMap::new();
+    let mut topics: BTreeMap<&str, Totals> = BTreeMap::new();
     for known in seen.workers.iter().filter(|known| known.is_online) {
         if let Some(pool) = &known.found.pool {
             pools.entry(pool).or_default().add(&known.found);
@@ -130,8 +130,8 @@ fn document(seen: &Seen<'_>, writer: &InstanceId, fence: Fence) -> Value {
         "writer": writer.as_str(),
         "fence": fence.number(),
         "is_whole": seen.is_whole,
-        "pools": capacities(&pools),
-        "topics": capacities(&topics),
+        "pools": totals(&pools),
+        "topics": totals(&topics),
         "workers": seen.workers.iter().map(worker).collect::<Vec<_>>(),
     })
 }
