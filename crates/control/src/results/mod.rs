@@ -141,8 +141,8 @@ impl Results {
         self.extend_lease(tenant, job, fence, None).await
     }
 
-    /// Runs `work` under the lease of a claimed job, and renews the lease meanwhile. The work is dropped before the store can
-    /// give the job to another; what it writes carries the fence of its lease.
+    /// Runs `work` under the lease of a claimed job, and renews the lease meanwhile. The work is dropped before the store
+    /// can give the job to another; what it writes carries the fence of its lease.
     pub async fn guard_job<T>(
         &self,
         (tenant, job, fence): (&TenantId, &JobId, Fence),
