@@ -95,7 +95,7 @@ pub struct RepairedView {
     #[schema(required)]
     pub tenant: Option<String>,
     pub subject: String,
-    /// `mended` (repaired), `nothing_to_do`, `impossible`, or `unknown` if the store did not answer.
+    /// `repaired`, `nothing_to_do`, `impossible`, or `unknown` if the store did not answer.
     pub became: String,
     /// Why, for `impossible` and `unknown`.
     #[schema(required)]

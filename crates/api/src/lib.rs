@@ -31,8 +31,6 @@ pub mod client;
 #[cfg(feature = "client")]
 pub mod events;
 #[cfg(feature = "client")]
-mod lease;
-#[cfg(feature = "client")]
 pub mod lock_guard;
 #[cfg(feature = "client")]
 pub mod worker;

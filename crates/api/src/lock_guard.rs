@@ -4,10 +4,10 @@
 //! The lock alone only makes it likely that no two holders work at once. The fence of the grant makes it certain that a
 //! late write is rejected, if the target of the writes compares it.
 
-use std::pin::pin;
 use std::time::Duration;
 
-use interlock_model::lock::{Inventory, LockMode, Trust};
+use interlock_lease::{Loss, Renewal, Term};
+use interlock_model::lock::{Inventory, JITTER_MAX, LockMode, Trust};
 use interlock_model::retry::{Backoff, Seed};
 use interlock_model::time::millis;
 use interlock_model::{LockOwner, LockRequest, Resource};
@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use crate::Code;
 use crate::client::{Client, Error};
-use crate::lease::{self, Lease, LeaseEnd, Renewal};
 use crate::locks::{AcquireRequest, LockGrant, ReleaseRequest, RenewRequest};
 
 /// How often a call is made before its outcome is reported as unknown.
@@ -83,22 +82,13 @@ impl Client {
     where
         F: Future<Output = T>,
     {
-        let (mut held, lease) = match acquire(self, &spec).await {
+        let (mut held, term) = match acquire(self, &spec).await {
             Ok(acquired) => acquired,
             Err(AcquireError::Refused(error)) => return Guarded::NotAcquired(error),
             Err(AcquireError::Unknown(error)) => return Guarded::Unknown(error),
         };
         let grant = held.grant.clone();
-        let worked = {
-            let work = pin!(work(grant.clone()));
-            tokio::select! {
-                // If both are ready, the work may have ended after the lease.
-                biased;
-                loss = held.keep(lease) => Err(loss),
-                value = work => Ok(value),
-            }
-        };
-        match worked {
+        match held.guard(term, work(grant.clone())).await {
             Ok(value) => match held.release().await {
                 Ok(()) => Guarded::Done(value),
                 Err(loss) => Guarded::Lost { grant, loss, value: Some(value) },
@@ -129,7 +119,7 @@ impl AcquireError {
 }
 
 /// Repeats the request until its outcome is known, up to [`CALLS_MAX`] times.
-async fn acquire(client: &Client, spec: &LockSpec) -> Result<(HeldLock, Lease), AcquireError> {
+async fn acquire(client: &Client, spec: &LockSpec) -> Result<(HeldLock, Term), AcquireError> {
     let until = Instant::now() + spec.wait;
     let request = spec.request.clone().unwrap_or_else(generate_request);
     let mut calls = 0;
@@ -150,7 +140,7 @@ async fn acquire(client: &Client, spec: &LockSpec) -> Result<(HeldLock, Lease), 
                 let held = HeldLock { client: client.clone(), grant, ttl: spec.ttl, is_over: false };
                 let was_quick = asked_at.elapsed() <= Trust::margin(spec.ttl);
                 if was_quick && calls == 1 && spec.request.is_none() {
-                    return Ok((held, lease_of(asked_at, spec.ttl)));
+                    return Ok((held, term_of(asked_at, spec.ttl)));
                 }
                 return held.confirm().await;
             }
@@ -160,8 +150,12 @@ async fn acquire(client: &Client, spec: &LockSpec) -> Result<(HeldLock, Lease), 
     }
 }
 
-fn lease_of(asked_at: Instant, term: Duration) -> Lease {
-    Lease { asked_at, term, failures_max: Inventory::user().failures_max }
+fn term_of(asked_at: Instant, ttl: Duration) -> Term {
+    Term { asked_at, ttl, failures_max: Inventory::user().failures_max.unwrap_or(u32::MAX) }
+}
+
+pub(crate) fn renewal_jitter() -> u32 {
+    rand::random_range(0..=JITTER_MAX)
 }
 
 fn generate_request() -> LockRequest {
@@ -188,12 +182,12 @@ struct HeldLock {
 
 impl HeldLock {
     /// A grant that was waited for or repeated may be old. A renewal shows whether it still holds, and from when.
-    async fn confirm(mut self) -> Result<(Self, Lease), AcquireError> {
+    async fn confirm(mut self) -> Result<(Self, Term), AcquireError> {
         let asked_at = Instant::now();
         match self.renew().await {
             Ok(_) => {
-                let lease = lease_of(asked_at, self.ttl);
-                Ok((self, lease))
+                let term = term_of(asked_at, self.ttl);
+                Ok((self, term))
             }
             Err(error) => {
                 self.is_over = !error.is_transient();
@@ -207,20 +201,21 @@ impl HeldLock {
         self.client.renew_lock(&RenewRequest { resource, token, ttl_ms: millis(self.ttl) }).await
     }
 
-    async fn keep(&self, lease: Lease) -> LockLoss {
+    /// Renews the lock beside the work, which is dropped when the lock may be lost.
+    async fn guard<T>(&self, term: Term, work: impl Future<Output = T>) -> Result<T, LockLoss> {
         let renew = move || async move {
             match self.renew().await {
-                Ok(_) => Renewal::Renewed { term: self.ttl },
+                Ok(_) => Renewal::Extended(self.ttl),
                 Err(Error::Problem(problem)) if problem.code == Code::GateUnavailable => Renewal::Failed,
                 Err(error) if error.is_transient() => Renewal::Unknown,
-                Err(error) => Renewal::Lost(LockLoss::Refused(error)),
+                Err(error) => Renewal::Refused(error),
             }
         };
-        match lease::keep(lease, renew).await {
-            LeaseEnd::Lost(loss) => loss,
-            LeaseEnd::RenewalsFailed => LockLoss::RenewalsFailed,
-            LeaseEnd::Expired => LockLoss::LeaseExpired,
-        }
+        interlock_lease::guard(term, renewal_jitter, renew, work).await.map_err(|loss| match loss {
+            Loss::Refused(error) => LockLoss::Refused(error),
+            Loss::Failures(_) => LockLoss::RenewalsFailed,
+            Loss::Deadline => LockLoss::LeaseExpired,
+        })
     }
 
     /// Releases the lock, repeatedly while the answer is lost: a second release does nothing.

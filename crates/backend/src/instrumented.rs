@@ -1,89 +1,97 @@
-//! A backend that reports every call to an observer: which verb, how it ended, how long it took.
+//! Telemetry of the store, written once over all verbs: how each call ended, and how long it took.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use async_trait::async_trait;
-use interlock_model::admission::StartOutcome;
+use crate::StoreError;
+use crate::verbs::NAMES;
 
-use crate::verbs::{Admit, Answer, Request};
-use crate::{Backend, Effect, StoreError};
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallOutcome {
-    Ok,
-    /// The store answered that it cannot be done: not found, stale fence, or conflict.
-    Refused,
-    /// No answer, and certainly no effect.
-    NotDone,
-    /// No answer, and perhaps an effect.
-    Unknown,
-    /// A row cannot be read.
-    Damaged,
+interlock_model::named_enum! {
+    /// How a call ended.
+    pub enum CallOutcome {
+        Ok = "ok",
+        NotFound = "not_found",
+        /// Rejected because of a stale fence.
+        Fenced = "fenced",
+        Conflict = "conflict",
+        /// No answer.
+        Unavailable = "unavailable",
+        /// A row cannot be read.
+        Damaged = "damaged",
+    }
 }
 
 impl CallOutcome {
-    pub const ALL: [Self; 5] = [Self::Ok, Self::Refused, Self::NotDone, Self::Unknown, Self::Damaged];
-
-    #[must_use]
-    pub fn of<T>(answer: &Result<T, StoreError>) -> Self {
+    fn of<T>(answer: &Result<T, StoreError>) -> Self {
         match answer {
             Ok(_) => Self::Ok,
-            Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {
-                Self::Refused
-            }
-            Err(StoreError::Unavailable { effect: Effect::NotDone, .. }) => Self::NotDone,
-            Err(StoreError::Unavailable { effect: Effect::Unknown, .. }) => Self::Unknown,
+            Err(StoreError::NotFound { .. }) => Self::NotFound,
+            Err(StoreError::Fenced { .. }) => Self::Fenced,
+            Err(StoreError::Conflict(_)) => Self::Conflict,
+            Err(StoreError::Unavailable { .. }) => Self::Unavailable,
             Err(StoreError::Damaged { .. }) => Self::Damaged,
         }
     }
+}
 
-    /// As a label of metrics.
+/// Upper bounds of the buckets, in seconds.
+const BOUNDS: [f64; 12] = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+/// The calls of one verb since the process began.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct VerbCalls {
+    outcomes: [u64; CallOutcome::ALL.len()],
+    buckets: [u64; BOUNDS.len() + 1],
+    /// The sum of their durations.
+    pub seconds: f64,
+}
+
+impl VerbCalls {
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Refused => "refused",
-            Self::NotDone => "not_done",
-            Self::Unknown => "unknown",
-            Self::Damaged => "damaged",
-        }
+    pub fn count(&self) -> u64 {
+        self.outcomes.iter().sum()
+    }
+
+    pub fn outcomes(&self) -> impl Iterator<Item = (CallOutcome, u64)> {
+        CallOutcome::ALL.into_iter().zip(self.outcomes)
+    }
+
+    /// The upper bound and count of each bucket; the last bound is infinite.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        BOUNDS.into_iter().chain([f64::INFINITY]).zip(self.buckets)
     }
 }
 
-pub trait CallObserver: Send + Sync {
-    /// A call has ended. A call whose caller stopped waiting for it is not reported.
-    fn called(&self, verb: &'static str, outcome: CallOutcome, elapsed: Duration);
+/// The calls of this process, by verb. Every verb has its entry from the start, so that a call allocates nothing.
+#[derive(Debug)]
+pub struct StoreCalls {
+    verbs: BTreeMap<&'static str, Mutex<VerbCalls>>,
 }
 
-pub struct Instrumented {
-    backend: Arc<dyn Backend>,
-    observer: Arc<dyn CallObserver>,
+impl Default for StoreCalls {
+    fn default() -> Self {
+        Self { verbs: NAMES.iter().map(|name| (*name, Mutex::default())).collect() }
+    }
 }
 
-impl Instrumented {
+impl StoreCalls {
+    /// Counts a call that has ended. A call that its caller stopped waiting for is not counted.
+    pub(crate) fn count<T>(&self, verb: &str, answer: &Result<T, StoreError>, took: Duration) {
+        let Some(calls) = self.verbs.get(verb) else { return };
+        let mut calls = calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let seconds = took.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound).unwrap_or(BOUNDS.len());
+        calls.outcomes[CallOutcome::of(answer) as usize] += 1;
+        calls.buckets[bucket] += 1;
+        calls.seconds += seconds;
+    }
+
+    /// The verbs that were called.
     #[must_use]
-    pub fn new(backend: Arc<dyn Backend>, observer: Arc<dyn CallObserver>) -> Self {
-        Self { backend, observer }
-    }
-}
-
-#[async_trait]
-impl Backend for Instrumented {
-    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
-        let (verb, began) = (request.name(), Instant::now());
-        let answer = self.backend.ask(request).await;
-        self.observer.called(verb, CallOutcome::of(&answer), began.elapsed());
-        answer
-    }
-
-    /// Not reported: a refusal from memory is no call.
-    fn refusal(&self, admit: &Admit) -> Option<StartOutcome> {
-        self.backend.refusal(admit)
-    }
-
-    fn commands_sent(&self) -> u64 {
-        self.backend.commands_sent()
+    pub fn counted(&self) -> Vec<(&'static str, VerbCalls)> {
+        let calls = |verb: &Mutex<VerbCalls>| *verb.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.verbs.iter().map(|(name, verb)| (*name, calls(verb)));
+        all.filter(|(_, calls)| calls.count() > 0).collect()
     }
 }

@@ -1,11 +1,13 @@
 //! How a store is asked: one call for all verbs.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use interlock_model::admission::StartOutcome;
 
 use crate::StoreError;
+use crate::instrumented::StoreCalls;
 use crate::verb::{ReadVerb, Verb};
 use crate::verbs::{Admit, Answer, Request};
 
@@ -23,24 +25,27 @@ pub trait Backend: Send + Sync {
     fn commands_sent(&self) -> u64;
 }
 
-/// Everything that the control plane keeps: a backend, asked by typed verbs.
+/// Everything that the control plane keeps: a backend, asked by typed verbs. Every call is counted.
 #[derive(Clone)]
 pub struct Store {
     backend: Arc<dyn Backend>,
+    calls: Arc<StoreCalls>,
 }
 
 impl Store {
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend }
+        Self { backend, calls: Arc::default() }
     }
 
     pub async fn call<V: Verb>(&self, verb: V) -> Result<V::Answer, StoreError> {
-        let answer = self.backend.ask(verb.into_request()).await?;
-        Ok(V::unwrap(answer).expect("a backend answers the verb that was asked"))
+        let began = Instant::now();
+        let answer = self.backend.ask(verb.into_request()).await;
+        self.calls.count(V::NAME, &answer, began.elapsed());
+        Ok(V::unwrap(answer?).expect("a backend answers the verb that was asked"))
     }
 
-    /// See [`Backend::refusal`].
+    /// See [`Backend::refusal`]. Not counted: a refusal from memory is no call.
     #[must_use]
     pub fn refusal(&self, admit: &Admit) -> Option<StartOutcome> {
         self.backend.refusal(admit)
@@ -51,6 +56,11 @@ impl Store {
         self.backend.commands_sent()
     }
 
+    #[must_use]
+    pub fn calls(&self) -> &StoreCalls {
+        &self.calls
+    }
+
     /// A handle that cannot write.
     #[must_use]
     pub fn reader(&self) -> StoreReader {
@@ -58,7 +68,7 @@ impl Store {
     }
 }
 
-/// A store for looking only: verbs that write do not compile.
+/// A store for reading: verbs that write do not compile.
 #[derive(Clone)]
 pub struct StoreReader {
     store: Store,
@@ -72,5 +82,10 @@ impl StoreReader {
     #[must_use]
     pub fn commands_sent(&self) -> u64 {
         self.store.commands_sent()
+    }
+
+    #[must_use]
+    pub fn calls(&self) -> &StoreCalls {
+        self.store.calls()
     }
 }

@@ -17,7 +17,6 @@ use crate::choose;
 use crate::dispatch_queue::{Demand, QUANTUM, QueueEntry, Served};
 use crate::edge::Shared;
 use crate::lost_claims::{self, LostClaim};
-use crate::orphans::OrphanDetector;
 use crate::push::{self, UnpushedJob};
 use crate::warnings::warn_limited;
 use crate::wire::{self, JobCancel, Payload};
@@ -86,7 +85,6 @@ pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
         lost_claims: Vec::new(),
         backoff: PushBackoff::default(),
         scanned_to: None,
-        orphans: OrphanDetector::default(),
     };
     loop {
         let is_poll = tokio::select! {
@@ -111,7 +109,6 @@ struct Dispatcher {
     backoff: PushBackoff,
     /// The tenant at which the last scan stopped.
     scanned_to: Option<String>,
-    orphans: OrphanDetector,
 }
 
 impl Dispatcher {
@@ -210,7 +207,6 @@ impl Dispatcher {
         (tenant, topic): (&TenantId, &Topic),
         demand: Demand,
     ) -> Result<Served, StoreError> {
-        self.orphans.announced(tenant, topic);
         let jobs_max = if self.backoff.is_failing() { 1 } else { demand.jobs().min(QUANTUM) };
         let mut able = view.serving(tenant, topic);
         let mut jobs = 0;
@@ -239,9 +235,7 @@ impl Dispatcher {
             let Some((worker, _)) = self.spread(view, &untried, 1).pop() else { break };
             let claimed = self.claim(view, tenant, (worker, 1), topics(worker)).await?;
             jobs += claimed.len();
-            for orphan in self.orphans.scanned(tenant, topics(worker), &claimed) {
-                self.shared.control.results.found_unannounced(tenant, &orphan);
-            }
+            self.shared.control.results.polled(tenant, topics(worker), &claimed);
             for topic in topics(worker).iter().filter(|_| !claimed.is_empty()) {
                 let entry = QueueEntry { tenant: tenant.clone(), topic: Some(topic.clone()) };
                 self.shared.queue.add(entry, Demand::AtLeast(1));

@@ -14,7 +14,6 @@ mod edge;
 mod job_result;
 mod lease_check;
 mod lost_claims;
-mod orphans;
 mod packets;
 pub mod probe;
 mod push;

@@ -122,8 +122,8 @@ async fn send_guarded(
 ) -> Result<(), NotPushed> {
     let failures_max = shared.control.process.settings().locks.job().failures_max.unwrap_or(u32::MAX);
     let term = Term { asked_at: claimed_at, ttl: claimed.lease.ttl, failures_max };
-    let lock = shared.control.results.guard_job(tenant, &claimed.job.id, claimed.lease.fence, term);
-    lock.guard(send(shared, tenant, claimed)).await?
+    let leased = (tenant, &claimed.job.id, claimed.lease.fence);
+    shared.control.results.guard_job(leased, term, send(shared, tenant, claimed)).await?
 }
 
 async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(), NotPushed> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use interlock_backend::keys::{ApiKey, KeyScope, Role};
 use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
@@ -16,6 +17,9 @@ use crate::wakeups::Signal;
 
 /// What every key begins with, so that a leaked one is found by a search.
 const PREFIX: &str = "ilk_";
+
+/// How often the keys are read again, should a wake-up be lost.
+const POLL: Duration = Duration::from_secs(1);
 
 /// The API keys. Every request looks one up, so the process keeps them in memory.
 pub struct ApiKeys {
@@ -53,7 +57,7 @@ impl ApiKeys {
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {
-        let keys = self.process.store.call(ListApiKeys).await?;
+        let keys = self.process.call(ListApiKeys).await?;
         let keys = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
@@ -63,7 +67,7 @@ impl ApiKeys {
     pub async fn follow(self: Arc<Self>, shutdown: CancellationToken) {
         let changed = self.process.wakeups.waiter(Signal::KeysChanged);
         loop {
-            let heard = tokio::time::timeout(self.process.settings.keys_poll, changed.notified());
+            let heard = tokio::time::timeout(POLL, changed.notified());
             if shutdown.run_until_cancelled(heard).await.is_none() {
                 return;
             }
@@ -142,21 +146,21 @@ impl ApiKeys {
             secret_hash: blake3::hash(secret.as_bytes()).to_hex().to_string(),
             created_at: Timestamp::ZERO,
         };
-        let key = self.process.store.call(CreateApiKey { key }).await?;
+        let key = self.process.call(CreateApiKey { key }).await?;
         self.refresh().await?;
         self.process.wake(Wake::KeysChanged);
         Ok((key, format!("{PREFIX}{id}_{secret}")))
     }
 
     pub async fn revoke(&self, id: &ApiKeyId) -> Result<(), KeyError> {
-        let keys = self.process.store.call(ListApiKeys).await?;
+        let keys = self.process.call(ListApiKeys).await?;
         let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All;
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
         if self.bootstrap.is_none() && keys.len() > 1 && matches!(admins.as_slice(), [last] if last.id == *id)
         {
             return Err(KeyError::LastAdmin);
         }
-        self.process.store.call(RevokeApiKey { id: id.clone() }).await?;
+        self.process.call(RevokeApiKey { id: id.clone() }).await?;
         self.refresh().await?;
         self.process.wake(Wake::KeysChanged);
         Ok(())

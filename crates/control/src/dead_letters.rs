@@ -54,23 +54,18 @@ pub fn why_not_retried(retry: DeadLetterRetry, run: RunId) -> Option<String> {
 
 /// Retries and deletes dead letters.
 pub struct DeadLetters {
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
 }
 
 impl DeadLetters {
-    #[must_use]
-    pub fn new(process: Arc<Process>) -> Self {
-        Self { process }
-    }
-
     pub async fn add(&self, tenant: &TenantId, letter: &DeadLetter) -> Result<(), StoreError> {
         let dead_letters_max = self.process.settings.dead_letters_max;
         let add = AddDeadLetter { tenant: tenant.clone(), dead_letter: letter.clone(), dead_letters_max };
-        self.process.store.call(add).await
+        self.process.call(add).await
     }
 
     pub async fn delete(&self, tenant: &TenantId, job: &JobId) -> Result<(), StoreError> {
-        self.process.store.call(DeleteDeadLetter { tenant: tenant.clone(), job: job.clone() }).await
+        self.process.call(DeleteDeadLetter { tenant: tenant.clone(), job: job.clone() }).await
     }
 
     /// Gives the step another attempt.
@@ -82,7 +77,6 @@ impl DeadLetters {
     ) -> Result<DeadLetterRetry, StoreError> {
         let retry = self
             .process
-            .store
             .call(RetryDeadLetter { tenant: tenant.clone(), job: job.clone(), by: by.to_owned() })
             .await?;
         if retry == DeadLetterRetry::Posted {
@@ -93,7 +87,7 @@ impl DeadLetters {
 
     /// Whether a dead letter of this run could be retried now.
     pub async fn may_retry(&self, tenant: &TenantId, run: RunId) -> Result<DeadLetterRetry, StoreError> {
-        Ok(match self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await? {
+        Ok(match self.process.call(ReadRun { tenant: tenant.clone(), run }).await? {
             None => DeadLetterRetry::RunGone,
             Some(run) if run.head.status.is_final() => DeadLetterRetry::RunEnded,
             Some(_) => DeadLetterRetry::Posted,
@@ -105,11 +99,8 @@ impl DeadLetters {
         let mut swept = Swept::default();
         let mut page = PageRequest { limit: LETTERS_A_PAGE, after: None };
         for _ in 0..LOOKED_AT_MAX / LETTERS_A_PAGE {
-            let found = self
-                .process
-                .store
-                .call(ListDeadLetters { tenant: tenant.clone(), page: page.clone() })
-                .await?;
+            let found =
+                self.process.call(ListDeadLetters { tenant: tenant.clone(), page: page.clone() }).await?;
             for letter in found.items.into_iter().filter(|letter| sweep.filter.is_meant(letter)) {
                 // Refused ones do not count: they stay, and would block the rest each time.
                 if swept.done.len() == sweep.limit {

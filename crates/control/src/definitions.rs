@@ -1,6 +1,5 @@
 //! Compiled workflows, kept in memory. The store says whether what is kept is still the current version.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use interlock_backend::verbs::{ReadWorkflow, ReadWorkflowVersion};
@@ -11,6 +10,7 @@ use interlock_model::{TenantId, WorkflowId};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+use crate::bounded::Bounded;
 use crate::process::Process;
 
 type Name = (TenantId, WorkflowId);
@@ -21,42 +21,6 @@ pub struct Definitions {
     bus: Arc<dyn Bus>,
     compiled: Mutex<Bounded<(Name, u32), Arc<Workflow>>>,
     current: Mutex<Bounded<Name, Arc<Workflow>>>,
-}
-
-/// A map that drops its oldest entry when it is full.
-#[derive(Debug)]
-struct Bounded<K, V> {
-    entries: BTreeMap<K, V>,
-    age: VecDeque<K>,
-    max: usize,
-}
-
-impl<K: Ord + Clone, V: Clone> Bounded<K, V> {
-    fn new(max: usize) -> Self {
-        Self { entries: BTreeMap::new(), age: VecDeque::new(), max }
-    }
-
-    fn get(&self, key: &K) -> Option<V> {
-        self.entries.get(key).cloned()
-    }
-
-    fn remove(&mut self, key: &K) {
-        if self.entries.remove(key).is_some() {
-            self.age.retain(|known| known != key);
-        }
-    }
-
-    fn insert(&mut self, key: K, value: V) {
-        if self.entries.insert(key.clone(), value).is_none() {
-            self.age.push_back(key);
-        }
-        while self.entries.len() > self.max {
-            match self.age.pop_front() {
-                Some(oldest) => drop(self.entries.remove(&oldest)),
-                None => return,
-            }
-        }
-    }
 }
 
 impl Definitions {
@@ -96,7 +60,7 @@ impl Definitions {
         id: &WorkflowId,
     ) -> Result<Option<Arc<Workflow>>, StoreError> {
         let name = (tenant.clone(), id.clone());
-        let known = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&name);
+        let known = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         match known {
             Some(workflow) => Ok(Some(workflow)),
             None => self.reload(tenant, id).await,
@@ -128,7 +92,7 @@ impl Definitions {
         version: u32,
     ) -> Result<Option<Arc<Workflow>>, StoreError> {
         let name = ((tenant.clone(), id.clone()), version);
-        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&name);
+        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         if known.is_some() {
             return Ok(known);
         }

@@ -1,5 +1,5 @@
-//! Which jobs must be decided about before they may go to a worker. Whoever writes a turn checks the rules only; held jobs
-//! are settled later.
+//! Which jobs need a policy decision before they may go to a worker. A turn checks only the rules; held jobs are settled
+//! later.
 
 use std::fmt;
 use std::sync::Arc;

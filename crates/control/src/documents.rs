@@ -22,15 +22,10 @@ pub enum SaveError {
 
 /// Saves and deletes documents, and wakes the replicas that keep copies of them.
 pub struct Documents {
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
 }
 
 impl Documents {
-    #[must_use]
-    pub fn new(process: Arc<Process>) -> Self {
-        Self { process }
-    }
-
     /// Checks the document and keeps it as the next version of its workflow. A document without an id gets one.
     pub async fn save_workflow(
         &self,
@@ -50,14 +45,14 @@ impl Documents {
         let document = WorkflowDocument { id: Some(id.clone()), ..document };
         Workflow::compile(id.clone(), 0, &document)?;
         let save = SaveWorkflow { tenant: tenant.clone(), id: id.clone(), document };
-        let version = self.process.store.call(save).await?;
+        let version = self.process.call(save).await?;
         self.process.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
         Ok((id, version))
     }
 
     /// Refuses new starts. Runs that have begun go on with their version.
     pub async fn delete_workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<(), StoreError> {
-        self.process.store.call(DeleteWorkflow { tenant: tenant.clone(), id: id.clone() }).await?;
+        self.process.call(DeleteWorkflow { tenant: tenant.clone(), id: id.clone() }).await?;
         self.process.wake(Wake::WorkflowChanged { tenant: tenant.clone(), workflow: id.clone() });
         Ok(())
     }
@@ -65,7 +60,7 @@ impl Documents {
     /// Replaces what is written for the scope. A tenant's own limit is in force everywhere with the answer; the
     /// system's, which other processes may keep, within a second.
     pub async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
-        let revision = self.process.store.call(SetLimits { scope: scope.clone(), limits }).await?;
+        let revision = self.process.call(SetLimits { scope: scope.clone(), limits }).await?;
         if *scope == LimitScope::System {
             self.process.wake(Wake::LimitsChanged);
         }

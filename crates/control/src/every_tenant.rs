@@ -1,4 +1,6 @@
-//! All tenants, a page at a time.
+//! All tenants, read a page at a time.
+
+use std::collections::VecDeque;
 
 use interlock_backend::verbs::ListTenants;
 use interlock_backend::{PageRequest, StoreError};
@@ -6,23 +8,28 @@ use interlock_model::TenantId;
 
 use crate::process::Process;
 
-const TENANTS_A_PAGE: usize = 500;
-
-/// Where a walk through the tenants is.
+/// Where a scan of the tenants is.
 pub(crate) struct EveryTenant {
+    read: VecDeque<TenantId>,
     next: Option<PageRequest>,
 }
 
-impl EveryTenant {
-    pub(crate) fn new() -> Self {
-        Self { next: Some(PageRequest { limit: TENANTS_A_PAGE, after: None }) }
+impl Default for EveryTenant {
+    fn default() -> Self {
+        Self { read: VecDeque::new(), next: Some(PageRequest { limit: 500, after: None }) }
     }
+}
 
-    /// The next of them; none after the last.
-    pub(crate) async fn next_page(&mut self, process: &Process) -> Result<Option<Vec<TenantId>>, StoreError> {
-        let Some(page) = self.next.take() else { return Ok(None) };
-        let found = process.store.call(ListTenants { page }).await?;
-        self.next = found.next.map(|after| PageRequest { limit: TENANTS_A_PAGE, after: Some(after) });
-        Ok(Some(found.items))
+impl EveryTenant {
+    /// The next tenant; none after the last.
+    pub(crate) async fn next(&mut self, process: &Process) -> Result<Option<TenantId>, StoreError> {
+        while self.read.is_empty() {
+            let Some(page) = self.next.take() else { return Ok(None) };
+            let limit = page.limit;
+            let found = process.call(ListTenants { page }).await?;
+            self.next = found.next.map(|after| PageRequest { limit, after: Some(after) });
+            self.read = found.items.into();
+        }
+        Ok(self.read.pop_front())
     }
 }

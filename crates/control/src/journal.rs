@@ -10,7 +10,6 @@ use interlock_backend::locks::ForceReleaseLock;
 use interlock_backend::runs::Commit;
 use interlock_model::admission::{RunRequest, StartOutcome};
 use interlock_model::dead_letter::DeadLetter;
-use interlock_model::job::NewJob;
 use interlock_model::lock::{Grant, LockName};
 use interlock_model::run::RunStatus;
 use interlock_model::{Fence, JobId, RunId, TenantId, Topic};
@@ -38,27 +37,8 @@ pub(crate) fn undecided(request: &RunRequest, error: &dyn Display) {
     debug!(%tenant, %run, %workflow, %error, "start refused");
 }
 
-pub(crate) fn dispatched(tenant: &TenantId, jobs: &[NewJob]) {
-    for job in jobs {
-        Dispatched::of(job).log(tenant);
-    }
-}
-
-/// A job without its input, which may be large.
-pub(crate) struct Dispatched {
-    pub(crate) id: JobId,
-    topic: Topic,
-}
-
-impl Dispatched {
-    fn of(job: &NewJob) -> Self {
-        Self { id: job.id.clone(), topic: job.topic.clone() }
-    }
-
-    fn log(&self, tenant: &TenantId) {
-        let Self { id, topic } = self;
-        debug!(%tenant, run = %id.run, job = %id, %topic, "job dispatched");
-    }
+pub(crate) fn dispatched(tenant: &TenantId, job: &JobId, topic: &Topic) {
+    debug!(%tenant, run = %job.run, %job, %topic, "job dispatched");
 }
 
 pub(crate) fn claimed(tenant: &TenantId, claimed: &[Claimed]) {
@@ -97,13 +77,16 @@ pub(crate) fn ended(tenant: &TenantId, run: RunId, fence: Option<Fence>, status:
     }
 }
 
-/// What a turn is about to write, logged once it is written.
+/// What a turn is about to write, logged and announced once it is written.
 pub(crate) struct TurnLog {
     pub(crate) tenant: TenantId,
     pub(crate) run: RunId,
     fence: Fence,
-    status: RunStatus,
-    pub(crate) dispatched: Vec<Dispatched>,
+    pub(crate) status: RunStatus,
+    /// Without the inputs, which may be large.
+    pub(crate) dispatched: Vec<(JobId, Topic)>,
+    pub(crate) revoked: Vec<JobId>,
+    pub(crate) has_held: bool,
     buried: Vec<DeadLetter>,
 }
 
@@ -114,20 +97,21 @@ impl TurnLog {
             run: commit.run,
             fence: commit.fence,
             status: commit.head.status,
-            dispatched: commit.dispatched.iter().map(Dispatched::of).collect(),
+            dispatched: commit.dispatched.iter().map(|job| (job.id.clone(), job.topic.clone())).collect(),
+            revoked: commit.revoked.clone(),
+            has_held: !commit.held.is_empty(),
             buried: commit.buried.clone(),
         }
     }
 
     pub(crate) fn committed(&self) {
-        let Self { tenant, run, fence, status, dispatched: jobs, buried: letters } = self;
-        for job in jobs {
-            job.log(tenant);
+        for (job, topic) in &self.dispatched {
+            dispatched(&self.tenant, job, topic);
         }
-        for letter in letters {
-            buried(tenant, letter);
+        for letter in &self.buried {
+            buried(&self.tenant, letter);
         }
-        ended(tenant, *run, Some(*fence), *status);
+        ended(&self.tenant, self.run, Some(self.fence), self.status);
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Modules are in four layers, and each uses only modules of the layers below it (of its own layer only `shared` ones):
 //!
-//! - shared: `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease` `loop_lock`
-//!   `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
+//! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
+//!   `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
 //! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `locks` `policy` `reconcile` `results` `rollouts`
 //!   `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
@@ -13,6 +13,7 @@
 
 pub mod admission;
 pub mod api_keys;
+mod bounded;
 pub mod contention;
 pub mod counts;
 pub mod dead_letters;

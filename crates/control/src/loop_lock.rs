@@ -9,7 +9,7 @@ use interlock_model::lock::{Grant, LockMode, LockName, LockRow, StageLock};
 use interlock_model::{Fence, LockRequest, LockToken};
 use tokio::time::Instant;
 
-use crate::lease::{Lease, Loss, Renewal, Term, guarded, renew_lock};
+use crate::lease::{self, Loss, Term, renew_lock};
 use crate::process::Process;
 
 /// One replica's view of a loop's lock. It keeps its token, so that the holder ticks each period.
@@ -98,7 +98,7 @@ impl LoopLock {
             stay: None,
             limits: process.settings.lock_limits,
         };
-        let grant = match process.pass_on_turn(&self.name, process.store.call(acquire.clone()).await?) {
+        let grant = match process.pass_on_turn(&self.name, process.call(acquire.clone()).await?) {
             Acquired::Granted(grant) => grant,
             Acquired::Waiting(busy) | Acquired::Refused(busy) => {
                 self.free_in = busy.may_change_in;
@@ -121,13 +121,11 @@ impl TickLease<'_> {
 
     /// Runs one tick, which is dropped once another may have the lock.
     pub async fn guard<T>(self, work: impl Future<Output = T>) -> Result<T, Loss> {
-        guarded(&self, self.term, self.process, work).await
-    }
-}
-
-impl Lease for TickLease<'_> {
-    async fn renew(&self) -> Renewal {
-        let renewed = renew_lock(self.process, self.name, &self.token, self.term.ttl).await;
-        Renewal::of(renewed.map(|_| self.term.ttl))
+        let Self { process, name, token, term, .. } = &self;
+        let renew = || async {
+            let renewed = renew_lock(process, name, token, term.ttl).await;
+            lease::renewal(renewed.map(|_| term.ttl))
+        };
+        lease::guard(process, *term, renew, work).await
     }
 }

@@ -1,21 +1,20 @@
-//! Jobs that a look found though nobody had said that they are there.
+//! Finds orphans: jobs that a poll found although no wake-up had announced them.
 //!
-//! A word may be on its way: only what nobody has said within a while of the look was an orphan.
+//! A wake-up may be on its way: a job is an orphan only if none arrives within a while of the poll.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use interlock_model::{TenantId, Topic};
 use tokio::time::Instant;
 
-/// How long a word may be on its way.
+/// How late a wake-up may be.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
 /// Places that are remembered, of each kind.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// What was found without a word, and what was said lately.
 #[derive(Debug, Default)]
 pub(crate) struct Orphans {
     state: Mutex<State>,
@@ -24,57 +23,78 @@ pub(crate) struct Orphans {
 #[derive(Debug, Default)]
 struct State {
     found: VecDeque<(Instant, Place)>,
-    said: BTreeMap<Place, Instant>,
-    /// Found, and nobody has said anything about them.
-    unsaid: u64,
+    announced: BTreeMap<Place, Instant>,
+    /// Where the last poll for a worker with free capacity found nothing, and no wake-up arrived since.
+    empty: BTreeSet<Place>,
+    /// Found, and never announced.
+    orphans: u64,
 }
 
 type Place = (TenantId, Topic);
 
 impl Orphans {
-    /// A look found a job of this topic that it was not told of.
+    /// A poll found a job of this topic that should have been announced before.
     pub(crate) fn found(&self, tenant: &TenantId, topic: &Topic) {
-        let (now, place) = (Instant::now(), (tenant.clone(), topic.clone()));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.settle(now);
-        let was_said = state.said.get(&place).is_some_and(|at| now.duration_since(*at) < LATE_MAX);
-        if !was_said && state.found.len() < REMEMBERED_MAX {
-            state.found.push_back((now, place));
+        let now = Instant::now();
+        self.settled(now).found((tenant.clone(), topic.clone()), now);
+    }
+
+    /// A poll for a worker with free capacity found jobs of `found` among `topics`. A job of a topic that had none at the
+    /// previous poll should have been announced.
+    pub(crate) fn polled(&self, tenant: &TenantId, topics: &[Topic], found: &[Topic]) {
+        let now = Instant::now();
+        let mut state = self.settled(now);
+        for topic in topics {
+            let place = (tenant.clone(), topic.clone());
+            if found.is_empty() {
+                if state.empty.len() < REMEMBERED_MAX {
+                    state.empty.insert(place);
+                }
+            } else if state.empty.remove(&place) && found.contains(topic) {
+                state.found(place, now);
+            }
         }
     }
 
-    /// Somebody said that there are jobs of this topic: what was found of it a moment ago was meant.
-    pub(crate) fn said(&self, tenant: &TenantId, topic: &Topic) {
+    /// A wake-up announced jobs of this topic: what was found a moment ago is no orphan.
+    pub(crate) fn announced(&self, tenant: &TenantId, topic: &Topic) {
         let (now, place) = (Instant::now(), (tenant.clone(), topic.clone()));
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.settle(now);
+        let mut state = self.settled(now);
         state.found.retain(|(_, found)| *found != place);
-        if state.said.len() >= REMEMBERED_MAX {
-            state.said.retain(|_, at| now.duration_since(*at) < LATE_MAX);
+        state.empty.remove(&place);
+        if state.announced.len() >= REMEMBERED_MAX {
+            state.announced.retain(|_, at| now.duration_since(*at) < LATE_MAX);
         }
-        state.said.insert(place, now);
+        state.announced.insert(place, now);
     }
 
-    /// Words were missed, and nobody knows which: what was found lately may have been meant.
-    pub(crate) fn missed_words(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.settle(Instant::now());
+    /// Wake-ups were missed, and any of them may have announced what was found lately.
+    pub(crate) fn wakeups_missed(&self) {
+        let mut state = self.settled(Instant::now());
         state.found.clear();
+        state.empty.clear();
     }
 
-    /// How many nobody has said anything about, since the process began.
+    /// Orphans since the process began.
     pub(crate) fn count(&self) -> u64 {
+        self.settled(Instant::now()).orphans
+    }
+
+    /// The state, with jobs counted whose wake-up is too late.
+    fn settled(&self, now: Instant) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.settle(Instant::now());
-        state.unsaid
+        while state.found.pop_front_if(|(at, _)| now.duration_since(*at) >= LATE_MAX).is_some() {
+            state.orphans += 1;
+        }
+        state
     }
 }
 
 impl State {
-    /// What has been waited for long enough counts.
-    fn settle(&mut self, now: Instant) {
-        while self.found.pop_front_if(|(at, _)| now.duration_since(*at) >= LATE_MAX).is_some() {
-            self.unsaid += 1;
+    fn found(&mut self, place: Place, now: Instant) {
+        let was_announced = self.announced.get(&place).is_some_and(|at| now.duration_since(*at) < LATE_MAX);
+        if !was_announced && self.found.len() < REMEMBERED_MAX {
+            self.found.push_back((now, place));
         }
     }
 }
@@ -84,27 +104,46 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_nobody_speaks_of_within_a_while_was_an_orphan_and_counts_once() {
+    async fn a_found_job_without_a_wake_up_is_an_orphan_and_counts_once() {
         let (orphans, acme, build) = (Orphans::default(), "acme".parse().unwrap(), "build".parse().unwrap());
         orphans.found(&acme, &build);
-        assert_eq!(orphans.count(), 0, "a word may be on its way");
+        assert_eq!(orphans.count(), 0, "a wake-up may be on its way");
         tokio::time::advance(LATE_MAX).await;
         assert_eq!((orphans.count(), orphans.count()), (1, 1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_word_before_or_after_the_look_means_what_was_found_and_nothing_else() {
+    async fn a_wake_up_before_or_after_the_poll_clears_its_own_topic_and_no_other() {
         let (orphans, acme) = (Orphans::default(), "acme".parse().unwrap());
         let (build, test): (Topic, Topic) = ("build".parse().unwrap(), "test".parse().unwrap());
         orphans.found(&acme, &build);
-        orphans.said(&acme, &build);
+        orphans.announced(&acme, &build);
         orphans.found(&acme, &build);
         orphans.found(&acme, &test);
-        orphans.said(&"globex".parse().unwrap(), &test);
+        orphans.announced(&"globex".parse().unwrap(), &test);
         tokio::time::advance(LATE_MAX).await;
         assert_eq!(orphans.count(), 1);
         orphans.found(&acme, &build);
         tokio::time::advance(LATE_MAX).await;
-        assert_eq!(orphans.count(), 2, "an old word does not mean what came later");
+        assert_eq!(orphans.count(), 2, "an old wake-up does not announce a later job");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_job_of_a_topic_that_was_empty_at_the_last_poll_is_an_orphan_unless_it_was_announced() {
+        let (orphans, acme) = (Orphans::default(), "acme".parse().unwrap());
+        let topics: Vec<Topic> = ["a", "b"].map(|topic| topic.parse().unwrap()).to_vec();
+        let found = &topics[..1];
+        orphans.polled(&acme, &topics, found);
+        tokio::time::advance(LATE_MAX).await;
+        assert_eq!(orphans.count(), 0, "it may have been there before");
+        orphans.polled(&acme, &topics, &[]);
+        orphans.polled(&acme, &topics, found);
+        tokio::time::advance(LATE_MAX).await;
+        assert_eq!(orphans.count(), 1);
+        orphans.polled(&acme, &topics, &[]);
+        orphans.announced(&acme, &topics[0]);
+        tokio::time::advance(LATE_MAX * 2).await;
+        orphans.polled(&acme, &topics, found);
+        tokio::time::advance(LATE_MAX).await;
+        assert_eq!(orphans.count(), 1);
     }
 }

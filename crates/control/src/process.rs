@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use interlock_backend::locks::Turn;
-use interlock_backend::{Bus, Store, StoreReader, Wake};
+use interlock_backend::{Bus, Store, StoreError, StoreReader, Verb, Wake};
 use interlock_model::lock::LockName;
 use interlock_model::time::millis;
 use interlock_model::{Clock, InstanceId, TenantId, Timestamp, Topic};
@@ -82,12 +82,19 @@ impl Process {
         Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
     }
 
+    pub(crate) fn call<V: Verb>(
+        &self,
+        verb: V,
+    ) -> impl Future<Output = Result<V::Answer, StoreError>> + Send + '_ {
+        self.store.call(verb)
+    }
+
     pub(crate) fn wake(&self, wake: Wake) {
         self.bus.wake(wake);
     }
 
     /// Wakes one worker per job, topic by topic.
-    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: Vec<Topic>) {
+    pub(crate) fn announce_jobs(&self, tenant: &TenantId, dispatched: impl IntoIterator<Item = Topic>) {
         let mut waiting: BTreeMap<Topic, u32> = BTreeMap::new();
         for topic in dispatched {
             *waiting.entry(topic).or_default() += 1;

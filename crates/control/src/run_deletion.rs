@@ -18,7 +18,7 @@ pub(crate) struct RunDeletion {
 
 impl RunDeletion {
     pub(crate) async fn delete(&self, tenant: &TenantId, run: RunId) -> Result<(), StoreError> {
-        let jobs = self.process.store.call(DeleteRun { tenant: tenant.clone(), run }).await?;
+        let jobs = self.process.call(DeleteRun { tenant: tenant.clone(), run }).await?;
         if let Some(mailbox) = &self.mailbox
             && let Err(error) = mailbox.forget(run, &jobs).await
         {

@@ -16,16 +16,12 @@ use crate::run_deletion::RunDeletion;
 use crate::wakeups::Signal;
 
 pub struct Runs {
-    process: Arc<Process>,
-    engine: Arc<Engine>,
-    deletion: RunDeletion,
+    pub(crate) process: Arc<Process>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) deletion: RunDeletion,
 }
 
 impl Runs {
-    pub(crate) fn new(process: Arc<Process>, engine: Arc<Engine>, deletion: RunDeletion) -> Self {
-        Self { process, engine, deletion }
-    }
-
     /// Records the verdict of a person and advances the run with it.
     pub async fn resolve_approval(
         &self,
@@ -34,7 +30,7 @@ impl Runs {
         decision: Decision,
     ) -> Result<Resolution, StoreError> {
         let resolve = ResolveApproval { tenant: tenant.clone(), job: job.clone(), decision };
-        let resolution = self.process.store.call(resolve).await?;
+        let resolution = self.process.call(resolve).await?;
         self.announce_released(tenant, job).await;
         self.engine.drive(tenant, job.run).await?;
         Ok(resolution)
@@ -43,15 +39,15 @@ impl Runs {
     /// A job that waited for the verdict is in its queue now. A lost wake-up costs a worker one poll.
     async fn announce_released(&self, tenant: &TenantId, job: &JobId) {
         let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
-        let Ok(Some(found)) = self.process.store.call(read).await else { return };
+        let Ok(Some(found)) = self.process.call(read).await else { return };
         if found.state == JobState::Queued {
-            self.process.announce_jobs(tenant, vec![found.job.new.topic]);
+            self.process.announce_jobs(tenant, [found.job.new.topic]);
         }
     }
 
     pub async fn cancel_job(&self, tenant: &TenantId, job: &JobId, by: &str) -> Result<JobState, StoreError> {
         let cancel = CancelJob { tenant: tenant.clone(), job: job.clone(), by: by.to_owned() };
-        let state = self.process.store.call(cancel).await?;
+        let state = self.process.call(cancel).await?;
         self.process.wake(Wake::JobsRevoked { jobs: vec![job.clone()] });
         self.engine.drive(tenant, job.run).await?;
         Ok(state)
@@ -61,14 +57,14 @@ impl Runs {
     pub async fn cancel(&self, tenant: &TenantId, run: RunId, by: &str) -> Result<(), StoreError> {
         let changed = self.process.wakeups.waiter(Signal::RunChanged(run));
         let request = RequestCancel { tenant: tenant.clone(), run, by: by.to_owned() };
-        if self.process.store.call(request).await? == CancelOutcome::AlreadyEnded {
+        if self.process.call(request).await? == CancelOutcome::AlreadyEnded {
             return Ok(());
         }
         self.engine.drive(tenant, run).await?;
         let deadline = Instant::now() + self.process.settings.cancel_wait;
         while Instant::now() < deadline {
             let heard = changed.notified();
-            let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await?;
+            let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await?;
             if found.is_none_or(|run| run.head.status.is_final()) {
                 break;
             }

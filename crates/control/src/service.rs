@@ -1,7 +1,6 @@
 //! The composition root: builds the stages of one process and runs their loops.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use interlock_backend::inspection::Probe;
 use interlock_backend::mailbox::Mailbox;
@@ -13,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, AdmitUnderLock};
-use crate::contention::{ConfiguredTunings, Contention};
+use crate::contention::{Contention, Tunings};
 use crate::counts::Counts;
 use crate::dead_letters::DeadLetters;
 use crate::definitions::{self, Definitions};
@@ -80,33 +79,29 @@ impl Control {
         let process =
             Arc::new(Process { store, bus, clock, identity, instance, settings, wakeups, counts, traces });
         let settings = &process.settings;
-        let contention = Arc::new(Contention::new(
-            (settings.admission_strategy, settings.run_strategy),
-            ConfiguredTunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning },
-        ));
+        let tunings = Tunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning };
+        let contention = Arc::new(Contention::new(tunings));
         let definitions = Arc::new(Definitions::new(&process));
         let worker_directory = Arc::new(WorkerDirectory::new(process.clone()));
         let why = Arc::new(Why::new(process.clone(), definitions.clone(), worker_directory.clone()));
-        let dead_letters = Arc::new(DeadLetters::new(process.clone()));
-        let workers = Arc::new(Workers::new(process.clone()));
+        let dead_letters = Arc::new(DeadLetters { process: process.clone() });
+        let workers = Arc::new(Workers { process: process.clone() });
         let deletion = RunDeletion { process: process.clone(), mailbox };
 
         let starts_under_lock = || -> Arc<dyn AdmitUnderLock> {
             Arc::new(StartsUnderLock::new(process.clone(), contention.clone()))
         };
-        let under_lock = match settings.admission_strategy {
-            AdmissionStrategy::Atomic => None,
-            AdmissionStrategy::Lock => Some(starts_under_lock()),
-        };
-        let admission = Arc::new(Admission::new(process.clone(), definitions.clone(), under_lock));
+        let admission = Arc::new(Admission {
+            process: process.clone(),
+            definitions: definitions.clone(),
+            under_lock: match settings.admission_strategy {
+                AdmissionStrategy::Atomic => None,
+                AdmissionStrategy::Lock => Some(starts_under_lock()),
+            },
+        });
 
-        // Under the lock strategy, results would be refused while a turn is held back.
-        let gather_max = match settings.run_strategy {
-            RunStrategy::Inbox => settings.gather_max,
-            RunStrategy::Lock => Duration::ZERO,
-        };
-        let (needed, seen) = (definitions.clone(), why.clone());
-        let engine = Arc::new(Engine::new(process.clone(), needed, contention.clone(), seen, gather_max));
+        let engine =
+            Arc::new(Engine::new(process.clone(), definitions.clone(), contention.clone(), why.clone()));
         // Deferred results remain in the store when the strategy changes, so they are always delivered again.
         let results_under_lock = Arc::new(ResultsUnderLock::new(
             process.clone(),
@@ -118,22 +113,20 @@ impl Control {
             RunStrategy::Inbox => None,
             RunStrategy::Lock => Some(results_under_lock.clone()),
         };
-        let results = Arc::new(Results::new(process.clone(), under_lock));
-        let reconcilers =
-            Arc::new(Reconcilers::new(process.clone(), deletion.clone(), Some(results_under_lock)));
+        let reconcilers = Arc::new(Reconcilers::new(process.clone(), deletion.clone(), results_under_lock));
         Arc::new(Self {
-            locks: Arc::new(Locks::new(process.clone())),
+            results: Arc::new(Results { process: process.clone(), under_lock }),
+            locks: Arc::new(Locks { process: process.clone() }),
             policy: Arc::new(Policy::new(process.clone())),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
-            documents: Arc::new(Documents::new(process.clone())),
-            runs: Arc::new(Runs::new(process.clone(), engine.clone(), deletion)),
+            documents: Arc::new(Documents { process: process.clone() }),
+            runs: Arc::new(Runs { process: process.clone(), engine: engine.clone(), deletion }),
             doctor: Arc::new(Doctor::new(process.clone(), workers.clone(), reconcilers.clone(), probes)),
             process,
             contention,
             worker_directory,
             why,
             admission,
-            results,
             reconcilers,
             workers,
             dead_letters,

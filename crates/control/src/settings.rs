@@ -12,19 +12,17 @@ use crate::dispatch_policy::DispatchPolicy;
 /// How the stages behave. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Runs that the engine takes in one step.
+    /// Runs that the engine acquires in one step.
     pub take_max: usize,
-    /// Takes that the engine has in hand at once.
+    /// Acquires that the engine has in progress at once.
     pub engine_lanes: usize,
-    /// The longest that a turn waits for more results, where all it would do is to write down those that are there.
+    /// The longest that a turn waits for more results if it would only write those that it has.
     pub gather_max: Duration,
-    /// How often the engine and the reconcilers look by themselves, should a wake-up be lost.
+    /// How often the engine and the reconcilers poll, should a wake-up be lost.
     pub poll: Duration,
-    /// How often a waiting claim looks by itself, should a wake-up be lost.
+    /// How often a waiting claim polls, should a wake-up be lost.
     pub claim_poll: Duration,
-    /// How often the API keys are read again, should a wake-up be lost.
-    pub keys_poll: Duration,
-    /// A worker's lease where it asks for none.
+    /// A worker's lease if it requests none.
     pub job_lease: Duration,
     /// How long a client that cancels waits for the run to have ended.
     pub cancel_wait: Duration,
@@ -32,18 +30,18 @@ pub struct Settings {
     pub definitions_max: usize,
     /// Whole runs kept in memory between two turns.
     pub cached_runs_max: usize,
-    /// How often an admission whose answer was lost is asked again before its outcome is called unknown.
+    /// How often an admission whose answer was lost is repeated before its outcome counts as unknown.
     pub admission_repeats_max: u32,
-    /// The shortest and the longest that a refused client is told to wait.
+    /// Bounds of the `Retry-After` of a refused client.
     pub retry_after_min: Duration,
     pub retry_after_max: Duration,
     /// What a tenant may have of locks.
     pub lock_limits: LockLimits,
-    /// A waiter for a lock that has not looked for so long is gone. Those in line look three times as often.
+    /// A waiter for a lock that has not polled for this long counts as dead. Waiters poll three times as often.
     pub lock_silence: Duration,
-    /// How often the first in line looks by itself, should a wake-up be lost.
+    /// How often the first in the queue polls, should a wake-up be lost.
     pub lock_poll: Duration,
-    /// The numbers of every lock of our own.
+    /// The lease and period of each of our own locks.
     pub locks: Inventory,
     pub admission_strategy: AdmissionStrategy,
     pub run_strategy: RunStrategy,
@@ -57,18 +55,15 @@ pub struct Settings {
     pub dead_letters_max: u32,
     /// How long runs are kept after they have ended; absent means for ever.
     pub run_retention: Option<Duration>,
-    /// A worker on HTTP that has neither claimed nor beaten for so long is away, and after the longer time forgotten.
-    pub worker_online: Duration,
-    pub worker_forgotten_after: Duration,
-    /// A worker on the bus that was not heard of for so long is away.
+    /// A NATS worker that was not heard of for this long is offline.
     pub worker_silence: Duration,
     /// Which topics are for which workers.
     pub pools: Pools,
     /// How often tunings are read again, should a wake-up be lost.
     pub tuning_poll: Duration,
-    /// What must be decided before a job may go to a worker.
+    /// Which jobs need a decision before they may go to a worker.
     pub dispatch_policy: DispatchPolicy,
-    /// How many of the runs are traced. None: spans are not even told.
+    /// The share of runs that is traced. None: no spans are emitted.
     pub traces: Option<SampleRatio>,
 }
 
@@ -80,7 +75,6 @@ impl Default for Settings {
             gather_max: Duration::from_millis(50),
             poll: Duration::from_millis(500),
             claim_poll: Duration::from_secs(2),
-            keys_poll: Duration::from_secs(1),
             job_lease: Duration::from_secs(15),
             cancel_wait: Duration::from_secs(5),
             definitions_max: 1_024,
@@ -99,8 +93,6 @@ impl Default for Settings {
             deliveries_max: 100,
             dead_letters_max: 10_000,
             run_retention: None,
-            worker_online: Duration::from_secs(90),
-            worker_forgotten_after: Duration::from_hours(1),
             worker_silence: Duration::from_secs(30),
             pools: Pools::default(),
             tuning_poll: Duration::from_millis(500),

@@ -8,7 +8,7 @@ use interlock_model::admission::StartOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::InboxEvent;
 use interlock_model::trace::{RunTrace, SampleRatio, TraceParent, span_of};
-use interlock_model::{JobId, RunId, TenantId};
+use interlock_model::{JobId, RunId, TenantId, Timestamp};
 use tokio::time::Instant;
 
 use crate::journal;
@@ -115,21 +115,24 @@ impl Traces {
     /// A turn begins.
     pub(crate) fn turn(self, taken: &AcquiredRun) -> TurnTrace {
         let trace = self.run_trace(taken.start.run, taken.start.trace);
-        let result = |event: &InboxEvent| match event {
-            InboxEvent::Job {
-                job,
-                outcome: JobOutcome::Completed { .. } | JobOutcome::Failed { .. },
-                at,
-            } => Some((job.clone(), taken.now.since(*at))),
-            InboxEvent::Job { .. }
-            | InboxEvent::Approval { .. }
-            | InboxEvent::ApprovalAsked { .. }
-            | InboxEvent::Cancel { .. }
-            | InboxEvent::Retry { .. } => None,
-        };
-        let results = taken.inbox.iter().filter_map(result).take(JOBS_MAX);
+        let waited = |(job, at): (&JobId, Timestamp)| (job.clone(), taken.now.since(at));
+        let results = taken.inbox.iter().filter_map(result_of).map(waited).take(JOBS_MAX);
         let results = if trace.is_some() { results.collect() } else { Vec::new() };
         TurnTrace { trace, began: Instant::now(), results }
+    }
+}
+
+/// The job of a worker's result, and when the result arrived.
+pub(crate) fn result_of(event: &InboxEvent) -> Option<(&JobId, Timestamp)> {
+    match event {
+        InboxEvent::Job { job, outcome: JobOutcome::Completed { .. } | JobOutcome::Failed { .. }, at } => {
+            Some((job, *at))
+        }
+        InboxEvent::Job { .. }
+        | InboxEvent::Approval { .. }
+        | InboxEvent::ApprovalAsked { .. }
+        | InboxEvent::Cancel { .. }
+        | InboxEvent::Retry { .. } => None,
     }
 }
 
@@ -149,8 +152,8 @@ impl TurnTrace {
         for (job, waited) in &self.results {
             of.about_job(RESULT, trace.for_worker(job).span, job, *waited + took);
         }
-        for job in turn.dispatched.iter().take(JOBS_MAX) {
-            of.about_job(DISPATCH, span_of(&turn.run.to_string(), ADMISSION), &job.id, took);
+        for (job, _) in turn.dispatched.iter().take(JOBS_MAX) {
+            of.about_job(DISPATCH, span_of(&turn.run.to_string(), ADMISSION), job, took);
         }
     }
 }

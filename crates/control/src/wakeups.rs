@@ -1,4 +1,4 @@
-//! From the bus to whoever waits in this process.
+//! Passes wake-ups of the bus to the waiters of this process.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::orphans::Orphans;
 
-/// What somebody can wait for.
+/// What a task can wait for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Some run of some tenant is ready for the engine.
@@ -28,44 +28,45 @@ pub enum Signal {
 
 /// The waiters of this process, in one order, so that a simulation wakes them the same way each time.
 ///
-/// A signal that nobody waits for costs nothing and leaves nothing behind.
+/// A signal without a waiter costs nothing and leaves nothing behind.
 #[derive(Debug, Default)]
 pub struct Wakeups {
     waiters: Mutex<BTreeMap<Signal, Weak<Notify>>>,
-    /// Tenants with a ready run that the engine has not looked at since it was told.
-    ready: Mutex<TenantLine>,
-    /// Tenants with a held job that nobody in this process has looked at since it was told.
-    held: Mutex<TenantLine>,
-    /// Jobs that were found without a word.
+    /// Tenants with a ready run that the engine has not processed since the wake-up.
+    pub(crate) ready: TenantQueue,
+    /// Tenants with a held job that this process has not settled since the wake-up.
+    held: TenantQueue,
     pub(crate) orphans: Orphans,
 }
 
-/// A line in which each tenant stands once.
+/// A queue that holds each tenant once.
 #[derive(Debug, Default)]
-struct TenantLine {
-    line: VecDeque<TenantId>,
-    standing: BTreeSet<TenantId>,
+pub(crate) struct TenantQueue {
+    tenants: Mutex<(VecDeque<TenantId>, BTreeSet<TenantId>)>,
 }
 
-impl TenantLine {
-    fn next(&mut self) -> Option<TenantId> {
-        let next = self.line.pop_front()?;
-        self.standing.remove(&next);
+impl TenantQueue {
+    pub(crate) fn next(&self) -> Option<TenantId> {
+        let (queue, queued) = &mut *self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = queue.pop_front()?;
+        queued.remove(&next);
         Some(next)
     }
 
-    fn remember(&mut self, tenant: TenantId) {
-        if self.standing.insert(tenant.clone()) {
-            self.line.push_back(tenant);
+    /// Appends the tenant, unless it is in the queue.
+    pub(crate) fn push(&self, tenant: TenantId) {
+        let (queue, queued) = &mut *self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if queued.insert(tenant.clone()) {
+            queue.push_back(tenant);
         }
     }
 }
 
-/// Signals that may be remembered before the ones nobody waits for are swept out.
+/// Signals that are kept before those without a waiter are removed.
 const SWEEP_AT: usize = 1_024;
 
 impl Wakeups {
-    /// A waiter for `signal`. It hears what is said from now on, for as long as it lives.
+    /// A waiter for `signal`. It receives every wake-up from now on, for as long as it lives.
     #[must_use]
     pub fn waiter(&self, signal: Signal) -> Arc<Notify> {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,25 +81,15 @@ impl Wakeups {
         notify
     }
 
-    /// The tenant whose turn it is.
-    pub(crate) fn next_ready(&self) -> Option<TenantId> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).next()
-    }
-
-    /// The tenant whose held jobs are looked at next.
+    /// The tenant whose held jobs are settled next.
     pub(crate) fn next_held(&self) -> Option<TenantId> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).next()
+        self.held.next()
     }
 
-    /// Puts the tenant at the end of the line of those with held jobs, unless it stands in it.
-    pub(crate) fn remember_held(&self, tenant: TenantId) {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).remember(tenant);
+    /// Queues the tenant for the settling of its held jobs.
+    pub(crate) fn queue_held(&self, tenant: TenantId) {
+        self.held.push(tenant);
         self.find(&Signal::JobsHeld).inspect(|waiter| waiter.notify_one());
-    }
-
-    /// Puts the tenant at the end of the line, unless it stands in it.
-    pub(crate) fn remember_ready(&self, tenant: TenantId) {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner).remember(tenant);
     }
 
     /// Passes on what the bus says, until `shutdown`.
@@ -107,7 +98,7 @@ impl Wakeups {
         while let Some(heard) = shutdown.run_until_cancelled(receiver.recv()).await {
             match heard {
                 Ok(wake) => self.pass_on(wake),
-                // What was missed is unknown, so everybody looks.
+                // What was missed is unknown, so every waiter polls.
                 Err(RecvError::Lagged(_)) => self.wake_all(),
                 Err(RecvError::Closed) => return,
             }
@@ -117,18 +108,18 @@ impl Wakeups {
     fn pass_on(&self, wake: Wake) {
         match wake {
             Wake::RunReady { tenant } => {
-                self.remember_ready(tenant);
+                self.ready.push(tenant);
                 self.find(&Signal::RunReady).inspect(|waiter| waiter.notify_one());
             }
             Wake::JobsHeld { tenant } => {
-                // A process that settles nothing remembers nothing.
+                // A process that settles no jobs queues none.
                 if self.find(&Signal::JobsHeld).is_some() {
-                    self.remember_held(tenant);
+                    self.queue_held(tenant);
                 }
             }
-            // One waiter a job: waking all of them for one job would be a small stampede.
+            // One waiter per job: waking all of them for one job would be a small stampede.
             Wake::JobsReady { tenant, topic, jobs } => {
-                self.orphans.said(&tenant, &topic);
+                self.orphans.announced(&tenant, &topic);
                 if let Some(waiter) = self.find(&Signal::JobsReady(tenant, topic)) {
                     (0..jobs.min(256)).for_each(|_| waiter.notify_one());
                 }
@@ -136,16 +127,16 @@ impl Wakeups {
             Wake::RunChanged { run } => {
                 self.find(&Signal::RunChanged(run)).inspect(|waiter| waiter.notify_waiters());
             }
-            // For whoever listens to the bus itself.
+            // Their listeners subscribe to the bus itself.
             Wake::JobsRevoked { .. } | Wake::WorkflowChanged { .. } | Wake::LimitsChanged => {}
             Wake::LockTurn { lock, request } => {
                 self.find(&Signal::LockTurn(lock, request)).inspect(|waiter| waiter.notify_one());
             }
-            // Remembered: there is one who follows, and it may be reading what is old by now.
+            // Stored for the next wait: the only follower may be reading an old version now.
             Wake::TuningChanged => {
                 self.find(&Signal::TuningChanged).inspect(|waiter| waiter.notify_one());
             }
-            Wake::WorkersChanged => self.wake_those(|signal| matches!(signal, Signal::JobsReady(..))),
+            Wake::WorkersChanged => self.wake_each(|signal| matches!(signal, Signal::JobsReady(..))),
             Wake::KeysChanged => {
                 self.find(&Signal::KeysChanged).inspect(|waiter| waiter.notify_waiters());
             }
@@ -157,16 +148,16 @@ impl Wakeups {
     }
 
     fn wake_all(&self) {
-        self.orphans.missed_words();
-        self.wake_those(|_| true);
+        self.orphans.wakeups_missed();
+        self.wake_each(|_| true);
     }
 
-    /// Wakes everybody who waits for such a signal, and whoever is about to.
-    fn wake_those(&self, is_meant: impl Fn(&Signal) -> bool) {
+    /// Wakes every waiter for such a signal, and the next one that begins to wait.
+    fn wake_each(&self, matches: impl Fn(&Signal) -> bool) {
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-            let meant = waiters.iter().filter(|(signal, _)| is_meant(signal));
-            meant.filter_map(|(_, waiter)| waiter.upgrade()).collect()
+            let matching = waiters.iter().filter(|(signal, _)| matches(signal));
+            matching.filter_map(|(_, waiter)| waiter.upgrade()).collect()
         };
         for waiter in waiters {
             waiter.notify_one();

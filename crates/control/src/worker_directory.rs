@@ -13,11 +13,13 @@ use interlock_model::scheduling::{DEFAULT_CAPACITY, Edge, LiveWorker, Load, Wait
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use crate::process::Process;
-use crate::settings::Settings;
 
 /// HTTP workers of one tenant that one answer reads.
 const RECORDS_MAX: usize = 2_000;
 const RECORDS_A_PAGE: usize = 500;
+
+/// An HTTP worker without a claim or heartbeat for this long is offline.
+const HTTP_ONLINE: Duration = Duration::from_secs(90);
 
 /// A worker of either edge. One name is one worker: if both edges know it, the edge where it was last heard counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +34,7 @@ pub struct KnownWorker {
 }
 
 impl KnownWorker {
-    pub(crate) fn on_http(
-        tenant: &TenantId,
-        record: WorkerRecord,
-        now: Timestamp,
-        settings: &Settings,
-    ) -> Self {
+    pub(crate) fn on_http(tenant: &TenantId, record: WorkerRecord, now: Timestamp) -> Self {
         let WorkerRecord { worker, topics, capabilities, first_seen_at, last_seen_at, is_draining } = record;
         let edge = Edge::Http;
         Self {
@@ -45,7 +42,7 @@ impl KnownWorker {
             tenant: Some(tenant.clone()),
             first_seen_at: Some(first_seen_at),
             last_seen_at,
-            is_online: now.since(last_seen_at) < settings.worker_online,
+            is_online: now.since(last_seen_at) < HTTP_ONLINE,
         }
     }
 
@@ -89,11 +86,18 @@ impl WorkerDirectory {
         Self { store: process.reader(), process }
     }
 
+    /// The store's time, and the NATS workers that serve this tenant.
+    async fn on_nats(&self, tenant: &TenantId) -> Result<(Timestamp, Vec<KnownWorker>), StoreError> {
+        let Registry { now, workers } = self.store.call(ReadRegistry).await?;
+        let known = |known| KnownWorker::on_nats(known, now, self.process.settings.worker_silence);
+        Ok((now, workers.into_iter().map(known).filter(|known| known.serves(tenant)).collect()))
+    }
+
     /// HTTP workers of this tenant, and NATS workers that serve it, by name from the last.
     pub async fn list(&self, tenant: &TenantId, page: &PageRequest) -> Result<Page<KnownWorker>, StoreError> {
-        let Registry { now, workers } = self.store.call(ReadRegistry).await?;
+        let (now, on_nats) = self.on_nats(tenant).await?;
         let records = self.store.call(ListWorkers { tenant: tenant.clone(), page: page.clone() }).await?;
-        let on_http = |record| KnownWorker::on_http(tenant, record, now, &self.process.settings);
+        let on_http = |record| KnownWorker::on_http(tenant, record, now);
         let mut found: Vec<KnownWorker> = records.items.into_iter().map(on_http).collect();
         let last = found.last().filter(|_| records.next.is_some()).map(|known| known.found.worker.clone());
         let is_on_page = |known: &KnownWorker| {
@@ -101,9 +105,7 @@ impl WorkerDirectory {
             let follows = page.after.as_deref().is_none_or(|after| name.as_str() < after);
             follows && last.as_ref().is_none_or(|last| name >= last)
         };
-        let on_nats = |known| KnownWorker::on_nats(known, now, self.process.settings.worker_silence);
-        let on_nats = workers.into_iter().map(on_nats).filter(|known| known.serves(tenant));
-        found.extend(on_nats.filter(is_on_page));
+        found.extend(on_nats.into_iter().filter(is_on_page));
         found.sort_by_key(|known| (Reverse(known.found.worker.clone()), Reverse(known.last_seen_at)));
         found.dedup_by(|one, other| one.found.worker == other.found.worker);
         let has_more = records.next.is_some() || found.len() > page.limit;
@@ -117,31 +119,25 @@ impl WorkerDirectory {
         tenant: &TenantId,
         worker: &WorkerId,
     ) -> Result<Option<KnownWorker>, StoreError> {
-        let Registry { now, workers } = self.store.call(ReadRegistry).await?;
+        let (now, on_nats) = self.on_nats(tenant).await?;
         let record = self.store.call(ReadWorker { tenant: tenant.clone(), worker: worker.clone() }).await?;
-        let on_http = record.map(|record| KnownWorker::on_http(tenant, record, now, &self.process.settings));
-        let registered = workers.into_iter().find(|known| known.worker == *worker);
-        let on_nats =
-            registered.map(|known| KnownWorker::on_nats(known, now, self.process.settings.worker_silence));
-        let on_nats = on_nats.filter(|known| known.serves(tenant));
+        let on_http = record.map(|record| KnownWorker::on_http(tenant, record, now));
+        let on_nats = on_nats.into_iter().find(|known| known.found.worker == *worker);
         Ok(on_http.into_iter().chain(on_nats).max_by_key(|known| known.last_seen_at))
     }
 
     /// Online workers that may have jobs of this tenant.
     pub async fn live_workers(&self, tenant: &TenantId) -> Result<Vec<LiveWorker>, StoreError> {
-        let Registry { now, workers } = self.store.call(ReadRegistry).await?;
-        let on_nats = |known| KnownWorker::on_nats(known, now, self.process.settings.worker_silence);
-        let mut live: Vec<KnownWorker> = workers.into_iter().map(on_nats).collect();
+        let (now, mut live) = self.on_nats(tenant).await?;
         let mut page = PageRequest { limit: RECORDS_A_PAGE, after: None };
         while live.len() < RECORDS_MAX {
             let records = self.store.call(ListWorkers { tenant: tenant.clone(), page: page.clone() }).await?;
-            let on_http = |record| KnownWorker::on_http(tenant, record, now, &self.process.settings);
+            let on_http = |record| KnownWorker::on_http(tenant, record, now);
             live.extend(records.items.into_iter().map(on_http));
             let Some(next) = records.next else { break };
             page.after = Some(next);
         }
-        live.retain(|known| known.is_online && known.serves(tenant));
-        Ok(live.into_iter().map(|known| known.found).collect())
+        Ok(live.into_iter().filter(|known| known.is_online).map(|known| known.found).collect())
     }
 
     /// Why the job has no worker yet; none if it does not wait for one.

@@ -1,4 +1,4 @@
-//! Workers that come and go: NATS workers register, beat and die here; workers of both edges are drained.
+//! The registry of workers: NATS workers register, send heartbeats and are abandoned; workers of both edges are drained.
 
 use std::sync::Arc;
 
@@ -21,60 +21,49 @@ const JOBS_A_STEP: usize = 500;
 
 /// Keeps the registry of workers.
 pub struct Workers {
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
 }
 
 impl Workers {
-    #[must_use]
-    pub fn new(process: Arc<Process>) -> Self {
-        Self { process }
-    }
-
     pub async fn register(&self, worker: &WorkerId, handshake: &Handshake) -> Result<(), StoreError> {
         let register = RegisterNatsWorker { worker: worker.clone(), handshake: handshake.clone() };
-        self.process.store.call(register).await
+        self.process.call(register).await
     }
 
     /// Returns the worker's previous heartbeat.
     pub async fn beat(&self, worker: &WorkerId, beat: &Beat) -> Result<Option<Beat>, StoreError> {
-        self.process.store.call(RecordBeat { worker: worker.clone(), beat: beat.clone() }).await
+        self.process.call(RecordBeat { worker: worker.clone(), beat: beat.clone() }).await
     }
 
     pub async fn registry(&self) -> Result<Registry, StoreError> {
-        self.process.store.call(ReadRegistry).await
+        self.process.call(ReadRegistry).await
     }
 
     pub async fn forget(&self, worker: &WorkerId, unless_after: Timestamp) -> Result<(), StoreError> {
-        self.process.store.call(ForgetNatsWorker { worker: worker.clone(), unless_after }).await
+        self.process.call(ForgetNatsWorker { worker: worker.clone(), unless_after }).await
     }
 
     /// Ends the leases of a dead worker, of all tenants. Returns how many jobs that were.
     pub async fn abandon(&self, worker: &WorkerId) -> Result<usize, StoreError> {
         let mut lost = 0;
-        let mut all = EveryTenant::new();
-        while let Some(tenants) = all.next_page(&self.process).await? {
-            for tenant in &tenants {
-                lost += self.abandon_of(tenant, worker).await?;
-            }
+        let mut tenants = EveryTenant::default();
+        while let Some(tenant) = tenants.next(&self.process).await? {
+            lost += self.abandon_of(&tenant, worker).await?;
         }
         Ok(lost)
     }
 
     async fn abandon_of(&self, tenant: &TenantId, worker: &WorkerId) -> Result<usize, StoreError> {
+        let abandon = AbandonWorker { tenant: tenant.clone(), worker: worker.clone(), limit: JOBS_A_STEP };
         let mut lost = 0;
         loop {
-            let ended = self
-                .process
-                .store
-                .call(AbandonWorker { tenant: tenant.clone(), worker: worker.clone(), limit: JOBS_A_STEP })
-                .await?;
+            let ended = self.process.call(abandon.clone()).await?;
             journal::lost(tenant, &ended);
-            let ended = ended.len();
-            lost += ended;
-            if ended > 0 {
+            lost += ended.len();
+            if !ended.is_empty() {
                 self.process.wake(Wake::RunReady { tenant: tenant.clone() });
             }
-            if ended < JOBS_A_STEP {
+            if ended.len() < JOBS_A_STEP {
                 return Ok(lost);
             }
         }
@@ -91,10 +80,10 @@ impl Workers {
         match edge {
             Edge::Http => {
                 let (tenant, worker) = (tenant.clone(), worker.clone());
-                self.process.store.call(DrainWorker { tenant, worker, is_draining }).await?;
+                self.process.call(DrainWorker { tenant, worker, is_draining }).await?;
             }
             Edge::Nats => {
-                self.process.store.call(DrainNatsWorker { worker: worker.clone(), is_draining }).await?;
+                self.process.call(DrainNatsWorker { worker: worker.clone(), is_draining }).await?;
             }
         }
         self.process.wake(Wake::WorkersChanged);

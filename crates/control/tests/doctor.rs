@@ -25,7 +25,7 @@ use interlock_model::limit::Limits;
 use interlock_model::lock::StageLock;
 use interlock_model::{TenantId, Timestamp};
 
-const NOBODY: &str = "01a1dc80-0000-7000-8000-000000000000";
+const NO_RUN: &str = "01a1dc80-0000-7000-8000-000000000000";
 
 struct Scene {
     tables: Arc<MemoryStore>,
@@ -78,8 +78,8 @@ async fn scene() -> Scene {
 impl Scene {
     /// Leaves a mark of a run that is not there, and a row that cannot be read.
     async fn spoil(&self) {
-        self.tables.overwrite(Table::Ready, vec![(format!("globex/{NOBODY}"), Some(String::new()))]).await;
-        self.tables.overwrite(Table::Steps, vec![(format!("acme/{NOBODY}/a"), Some("{".to_owned()))]).await;
+        self.tables.overwrite(Table::Ready, vec![(format!("globex/{NO_RUN}"), Some(String::new()))]).await;
+        self.tables.overwrite(Table::Steps, vec![(format!("acme/{NO_RUN}/a"), Some("{".to_owned()))]).await;
     }
 
     async fn found(&self, scope: &DoctorScope) -> Vec<(Invariant, Option<TenantId>)> {
@@ -116,7 +116,7 @@ async fn every_tenant_is_looked_at_or_the_one_that_is_asked_for_and_only_what_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_mended_does_not_stop_the_others_and_the_second_look_tells() {
+async fn a_finding_that_cannot_be_repaired_does_not_stop_the_others() {
     let scene = scene().await;
     scene.spoil().await;
     let repairs = scene.control.doctor.repair(&everything(), None).await;
@@ -143,11 +143,11 @@ async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
         unseen.contains(&"the rows of the tenants") && unseen.contains(&"loop_not_ticking"),
         "{unseen:?}"
     );
-    let (invariant, subject) = (Invariant::ReadyWithoutRun, NOBODY.to_owned());
+    let (invariant, subject) = (Invariant::ReadyWithoutRun, NO_RUN.to_owned());
     let named = FindingId { invariant, tenant: Some(tenant("acme")), subject };
     let repairs = control.doctor.repair(&everything(), Some(vec![named; 5])).await;
     let tried = repairs.repaired.iter().map(|one| {
-        let FindingOutcome::Unknown(reason) = &one.outcome else { panic!("somebody knew: {one:?}") };
+        let FindingOutcome::Unknown(reason) = &one.outcome else { panic!("the outcome is known: {one:?}") };
         !reason.contains("not tried")
     });
     assert_eq!(tried.collect::<Vec<_>>(), [true, true, true, false, false], "each costs a time-out");
@@ -181,7 +181,7 @@ async fn a_snapshot_that_nobody_writes_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_does_not_renew_in_time_is_told() {
+async fn a_holder_that_does_not_renew_in_time_is_reported() {
     let scene = scene().await;
     let stage = StageLock::Reconciler;
     let mut lock = scene.control.reconcilers.loop_lock(stage);
@@ -194,7 +194,7 @@ async fn a_holder_that_does_not_renew_in_time_is_told() {
     assert_eq!(scene.found(&lag).await, [(Invariant::RenewalLag, None)]);
 }
 
-/// A server beneath, with one thing that can be mended and one that cannot be seen.
+/// A server with one violation that can be repaired and one invariant that cannot be checked.
 struct Beneath;
 
 #[async_trait]
@@ -204,7 +204,7 @@ impl Probe for Beneath {
             invariant: Invariant::ConsumerGone,
             tenant: None,
             subject: "results".to_owned(),
-            detail: "the consumer is gone".to_owned(),
+            detail: "the consumer is missing".to_owned(),
             is_repairable: true,
         };
         let reason = "it did not answer".to_owned();

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than any test: what happens sooner happened because somebody was woken.
+/// Longer than any test: what happens sooner was caused by a wake-up.
 const NEVER: Duration = Duration::from_hours(1);
 
 struct Process {
@@ -28,7 +28,7 @@ struct Process {
     _shutdown: tokio_util::sync::DropGuard,
 }
 
-/// A process of its own on this store, with a bus that nobody else hears.
+/// A process on this store with a bus of its own.
 fn process(store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let bus = Arc::new(InProcessBus::default());
     let foundation = Foundation {
@@ -93,7 +93,7 @@ async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
     assert!(began.elapsed() < Duration::from_mins(1), "a worker waited for its poll: {:?}", began.elapsed());
 }
 
-/// A process that hears nobody else, and looks by itself every two seconds.
+/// A process that receives no wake-ups of others, and polls every two seconds.
 fn deaf(store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let mut process = process(store.clone(), clock, seed);
     let foundation = Foundation {
@@ -113,7 +113,7 @@ fn deaf(store: Store, clock: RuntimeClock, seed: u64) -> Process {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() {
+async fn a_job_that_was_not_announced_is_found_within_one_poll_and_counted_once() {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
     let store = Store::new(Arc::new(memory::store(Arc::new(clock))));
     let (near, far) = (deaf(store.clone(), clock, 1), process(store, clock, 2));
@@ -132,7 +132,7 @@ async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() 
         };
         assert!(matches!(far.control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
     };
-    for (is_told, expected) in [(false, 1), (true, 1), (false, 2)] {
+    for (is_announced, expected) in [(false, 1), (true, 1), (false, 2)] {
         let control = near.control.clone();
         let waiting = tokio::spawn(async move {
             control.results.claim(claim("w"), NEVER, &CancellationToken::new()).await.unwrap()
@@ -140,15 +140,15 @@ async fn a_job_that_nobody_spoke_of_is_found_within_one_poll_and_counted_once() 
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         let began = Instant::now();
         start().await;
-        if is_told {
+        if is_announced {
             near.bus.wake(Wake::JobsReady { tenant: acme.clone(), topic: topic.clone(), jobs: 1 });
         }
         assert_eq!(waiting.await.unwrap().len(), 1);
         assert!(began.elapsed() <= Settings::default().claim_poll);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(near.control.process.counted().orphans_replayed, expected, "told: {is_told}");
+        assert_eq!(near.control.process.counted().orphans_replayed, expected, "announced: {is_announced}");
     }
-    // One that waited for a worker, and not for a word, is none.
+    // A job that waited for a worker, and not for a wake-up, is no orphan.
     start().await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use interlock_lease::{Loss, Renewal, Term};
 use interlock_model::JobId;
 use tokio::time::Instant;
 
 use crate::client::{Client, Error};
-use crate::lease::{self, Lease, LeaseEnd, Renewal};
+use crate::lock_guard::renewal_jitter;
 
 /// Why the worker must stop working on a job.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +25,25 @@ pub enum JobLoss {
 /// Shorter leases are extended to this, so that a wrong answer cannot cause a busy loop.
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Sends heartbeats until the job is lost. Race it with the work.
-pub(super) async fn keep(client: &Client, job: &JobId, fence: u64, lease: Duration) -> JobLoss {
+/// Sends heartbeats beside the work, which is dropped when the job is lost.
+pub(super) async fn guard<T>(
+    client: &Client,
+    (job, fence): (&JobId, u64),
+    lease: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, JobLoss> {
     // A gateway may be unreachable for most of a lease: only the lease's end stops the work.
-    let lease = Lease { asked_at: Instant::now(), term: lease.max(LEASE_MIN), failures_max: None };
+    let term = Term { asked_at: Instant::now(), ttl: lease.max(LEASE_MIN), failures_max: u32::MAX };
     let beat = move || async move {
         match client.heartbeat(job, fence).await {
-            Ok(answer) if answer.cancel_requested => Renewal::Lost(JobLoss::CancelRequested),
-            Ok(answer) => Renewal::Renewed { term: Duration::from_millis(answer.lease_ms).max(LEASE_MIN) },
-            Err(error) if !error.is_transient() => Renewal::Lost(JobLoss::Refused(error)),
+            Ok(answer) if answer.cancel_requested => Renewal::Refused(JobLoss::CancelRequested),
+            Ok(answer) => Renewal::Extended(Duration::from_millis(answer.lease_ms).max(LEASE_MIN)),
+            Err(error) if !error.is_transient() => Renewal::Refused(JobLoss::Refused(error)),
             Err(_) => Renewal::Unknown,
         }
     };
-    match lease::keep(lease, beat).await {
-        LeaseEnd::Lost(loss) => loss,
-        LeaseEnd::Expired | LeaseEnd::RenewalsFailed => JobLoss::LeaseExpired,
-    }
+    interlock_lease::guard(term, renewal_jitter, beat, work).await.map_err(|loss| match loss {
+        Loss::Refused(loss) => loss,
+        Loss::Deadline | Loss::Failures(_) => JobLoss::LeaseExpired,
+    })
 }

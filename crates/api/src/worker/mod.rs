@@ -179,12 +179,9 @@ where
         running.spawn(async move {
             let (id, fence) = (job.job_id.clone(), job.fence);
             let lease = Duration::from_millis(job.lease_ms);
-            let outcome = tokio::select! {
-                outcome = handler(job) => outcome,
-                loss = job_lease::keep(&client, &id, fence, lease) => {
-                    observer(WorkerEvent::Dropped { job: &id, loss: &loss });
-                    return;
-                }
+            let outcome = match job_lease::guard(&client, (&id, fence), lease, handler(job)).await {
+                Ok(outcome) => outcome,
+                Err(loss) => return observer(WorkerEvent::Dropped { job: &id, loss: &loss }),
             };
             match report::report(&client, &id, fence, &outcome, patience).await {
                 Ok(()) => observer(WorkerEvent::Reported { job: &id, outcome: &outcome }),

@@ -247,7 +247,7 @@ async fn every_planted_fault_is_found_and_repaired_and_a_damaged_row_stops_no_ot
         assert_eq!((code, names(&report["findings"])), (Some(1), expected.clone()));
         let (code, report) = doctor(&server.base, &["--tenant", "acme", "--repair"]);
         assert_eq!((code, names(&report["repaired"])), (Some(0), expected), "{report:#}");
-        assert_eq!(report["repaired"][0]["became"], "mended", "{report:#}");
+        assert_eq!(report["repaired"][0]["became"], "repaired", "{report:#}");
         let (code, report) = doctor(&server.base, &["--tenant", "acme"]);
         assert_eq!((code, names(&report["findings"])), (Some(0), Vec::new()));
     }
@@ -258,7 +258,7 @@ async fn every_planted_fault_is_found_and_repaired_and_a_damaged_row_stops_no_ot
     assert_eq!(code, Some(1), "{report:#}");
     let became: Vec<_> =
         report["repaired"].as_array().unwrap().iter().map(|one| one["became"].clone()).collect();
-    assert_eq!(became, ["mended", "impossible"], "{report:#}");
+    assert_eq!(became, ["repaired", "impossible"], "{report:#}");
     assert_eq!(names(&report["after"]["findings"]), [("row_damaged".to_owned(), steps)]);
 }
 

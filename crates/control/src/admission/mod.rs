@@ -10,13 +10,12 @@ use interlock_backend::verbs::{Admit, ReadRun};
 use interlock_backend::{Effect, StoreError, Wake};
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
-use interlock_model::run::StartedFrom;
-use interlock_model::step::StepRun;
+use interlock_model::run::{Run, StartedFrom};
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
 use interlock_model::trace::TraceParent;
 use interlock_model::workflow::Workflow;
-use interlock_model::{Fence, IdempotencyKey, RunId, StepId, StepKey, TenantId, WorkflowId};
+use interlock_model::{Fence, IdempotencyKey, RunId, StepId, TenantId, WorkflowId};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -100,26 +99,20 @@ pub trait Passage: Send {
     fn close(self: Box<Self>, decided: &Result<StartOutcome, StartError>);
 }
 
+/// The run that a rerun repeats, and the step from which.
+type RerunSource<'a> = (&'a Run, &'a StepId);
+
 /// How often a definition may change under one start before it gives up.
 const RELOADS_MAX: u32 = 5;
 
 /// Decides starts and reruns. By default one step of the store decides, and nothing is waited for.
 pub struct Admission {
-    process: Arc<Process>,
-    definitions: Arc<Definitions>,
-    under_lock: Option<Arc<dyn AdmitUnderLock>>,
+    pub(crate) process: Arc<Process>,
+    pub(crate) definitions: Arc<Definitions>,
+    pub(crate) under_lock: Option<Arc<dyn AdmitUnderLock>>,
 }
 
 impl Admission {
-    #[must_use]
-    pub fn new(
-        process: Arc<Process>,
-        definitions: Arc<Definitions>,
-        under_lock: Option<Arc<dyn AdmitUnderLock>>,
-    ) -> Self {
-        Self { process, definitions, under_lock }
-    }
-
     pub async fn start(&self, request: StartRequest) -> Result<StartOutcome, StartError> {
         let StartRequest { tenant, workflow, input, key, parent_span } = request;
         let fingerprint = || Fingerprint::of_start(&workflow, &input);
@@ -127,12 +120,12 @@ impl Admission {
         let (run, origin) = (self.fresh_run(), StartedFrom::Request);
         let trace = self.process.traces.parent(parent_span);
         let request = RunRequest { run, tenant, workflow, input, intent, origin, trace };
-        self.admit(request, |_| Ok(Vec::new())).await
+        self.admit(request, None).await
     }
 
     pub async fn rerun(&self, request: RerunRequest) -> Result<StartOutcome, StartError> {
         let RerunRequest { tenant, run, from_step, key, parent_span } = request;
-        let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await;
+        let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await;
         let source = found.map_err(StartError::Store)?.ok_or(StartError::RunNotFound(run))?;
         if !source.head.status.is_final() {
             return Err(StartError::NotRerunnable(format!("run {run} has not ended yet")));
@@ -149,12 +142,7 @@ impl Admission {
             origin,
             trace: self.process.traces.parent(parent_span),
         };
-        let copied = move |workflow: &Workflow| match &from_step {
-            None => Ok(Vec::new()),
-            Some(step) if !workflow.steps.contains_key(step) => Err(StartError::UnknownStep(step.clone())),
-            Some(step) => rerun::steps_before(workflow, &source, step).map_err(StartError::NotRerunnable),
-        };
-        self.admit(request, copied).await
+        self.admit(request, from_step.as_ref().map(|step| (&source, step))).await
     }
 
     fn fresh_run(&self) -> RunId {
@@ -164,13 +152,13 @@ impl Admission {
     async fn admit(
         &self,
         request: RunRequest,
-        copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+        source: Option<RerunSource<'_>>,
     ) -> Result<StartOutcome, StartError> {
         let began = Instant::now();
         let request = Arc::new(request);
         let mut admit = Admit { request, plan: None, admission_fence: None, is_repeat: false };
         let mut passage = None;
-        let decided = self.decide(&mut admit, copied, &mut passage).await;
+        let decided = self.decide(&mut admit, source, &mut passage).await;
         if let Some(passage) = passage {
             passage.close(&decided);
         }
@@ -191,7 +179,7 @@ impl Admission {
     async fn decide(
         &self,
         admit: &mut Admit,
-        copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+        source: Option<RerunSource<'_>>,
         passage: &mut Option<Box<dyn Passage>>,
     ) -> Result<StartOutcome, StartError> {
         let request = admit.request.clone();
@@ -199,7 +187,7 @@ impl Admission {
         let mut workflow = found.map_err(StartError::Store)?;
         let mut reloads = 0;
         loop {
-            let planned = plan(&request, workflow.as_deref(), &copied);
+            let planned = plan(&request, workflow.as_deref(), source);
             let refusal = match planned {
                 Ok(plan) => {
                     admit.plan = Some(Arc::new(plan));
@@ -264,7 +252,7 @@ impl Admission {
         }
         let mut is_unknown = false;
         for _ in 0..=self.process.settings.admission_repeats_max {
-            match self.process.store.call(admit.clone()).await {
+            match self.process.call(admit.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(StoreError::Unavailable { effect, .. }) => {
                     is_unknown |= effect == Effect::Unknown;
@@ -301,9 +289,11 @@ impl Admission {
         let Some(turn) = admit.first_turn() else {
             return self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         };
-        journal::dispatched(tenant, &turn.dispatched);
+        for job in &turn.dispatched {
+            journal::dispatched(tenant, &job.id, &job.topic);
+        }
         journal::ended(tenant, *run, None, turn.head.status);
-        self.process.announce_jobs(tenant, turn.dispatched.iter().map(|job| job.topic.clone()).collect());
+        self.process.announce_jobs(tenant, turn.dispatched.iter().map(|job| job.topic.clone()));
         if !turn.held.is_empty() {
             self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
         }
@@ -327,12 +317,15 @@ impl Admission {
 fn plan(
     request: &RunRequest,
     workflow: Option<&Workflow>,
-    copied: impl Fn(&Workflow) -> Result<Vec<(StepKey, StepRun)>, StartError>,
+    source: Option<RerunSource<'_>>,
 ) -> Result<StartPlan, StartError> {
     let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(request.workflow.clone()))?;
     if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&request.input)) {
         return Err(StartError::InvalidInput(violation.to_string()));
     }
-    let copied_steps = copied(workflow)?;
+    let copied_steps = match source {
+        Some((run, step)) => rerun::steps_before(workflow, run, step)?,
+        None => Vec::new(),
+    };
     Ok(StartPlan { workflow_version: workflow.version, copied_steps, first_turn: None })
 }

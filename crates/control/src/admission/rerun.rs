@@ -7,12 +7,17 @@ use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::workflow::Workflow;
 use interlock_model::{StepId, StepKey};
 
-/// Everything that `step` depends on, if all of it succeeded or was skipped.
+use super::StartError;
+
+/// Everything that `step` depends on. An error, if there is no such step, or if something of it did not succeed.
 pub(super) fn steps_before(
     workflow: &Workflow,
     source: &Run,
     step: &StepId,
-) -> Result<Vec<(StepKey, StepRun)>, String> {
+) -> Result<Vec<(StepKey, StepRun)>, StartError> {
+    if !workflow.steps.contains_key(step) {
+        return Err(StartError::UnknownStep(step.clone()));
+    }
     let mut copied = Vec::new();
     for before in dependencies(workflow, step) {
         let key = StepKey::whole(&before);
@@ -21,11 +26,11 @@ pub(super) fn steps_before(
                 copied.push((key, StepRun { fan_out: None, ..found.clone() }));
             }
             _ => {
-                return Err(format!(
+                return Err(StartError::NotRerunnable(format!(
                     "step {step} depends on {before}, which is {} in run {}; rerun from there or from the beginning",
                     source.step_status(&before).name(),
                     source.start.run,
-                ));
+                )));
             }
         }
     }

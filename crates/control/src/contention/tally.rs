@@ -7,7 +7,7 @@ use interlock_model::RolloutId;
 use interlock_model::contention::{Arm, Figures, Measured};
 use tokio::time::Instant;
 
-/// Why a reserved idempotency key was to be given back.
+/// Why a reserved idempotency key is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CleanupContext {
     /// The tenant's live runs could not be counted.
@@ -16,7 +16,7 @@ pub enum CleanupContext {
     AtCapacity,
     /// The run was not created.
     CreateFailed,
-    /// Whoever asked had gone.
+    /// The client disconnected.
     Cancelled,
 }
 
@@ -68,8 +68,8 @@ impl Tallied {
 #[derive(Debug)]
 struct Comparison {
     rollout: RolloutId,
-    /// How old it was when this process heard of it, and when that was.
-    heard_of: (Duration, Instant),
+    /// How old it was when this process learned of it, and when that was.
+    known_since: (Duration, Instant),
     measured: Measured,
     saved: Measured,
 }
@@ -78,12 +78,12 @@ struct Comparison {
 #[derive(Debug, Default)]
 pub struct Tally {
     counted: Mutex<Tallied>,
-    /// Counted since this process has known of the rollout that runs.
+    /// Counted since this process has known of the running rollout.
     compared: Mutex<Option<Comparison>>,
 }
 
 impl Tally {
-    /// Try number `attempt` (from 1) of a result that came `waited` ago found its run busy; it comes again after `delay`.
+    /// Attempt `attempt` (from 1) of a result that arrived `waited` ago found its run busy; the next is after `delay`.
     pub fn busy(&self, arm: Arm, (attempt, waited): (u32, Duration), delay: Duration) {
         self.count_in((arm, waited), |figures| {
             figures.retries += 1;
@@ -92,7 +92,7 @@ impl Tally {
         });
     }
 
-    /// A run was held for a result at its try number `attempt`, `waited` after it had come.
+    /// A result reached its run at attempt `attempt`, `waited` after its arrival.
     pub fn reached(&self, arm: Arm, attempt: u32, waited: Duration) {
         self.count_in((arm, waited), |figures| {
             figures.results += 1;
@@ -102,12 +102,12 @@ impl Tally {
         });
     }
 
-    /// A run has taken a result into account, `took` after it had come.
+    /// A turn has processed a result, `took` after its arrival.
     pub fn settled(&self, arm: Arm, took: Duration) {
         self.count_in((arm, took), |figures| figures.result_latency.observe(milliseconds(took)));
     }
 
-    /// A reserved key was not given back at the first try.
+    /// A release of a reserved key failed.
     pub fn cleanup_failed(&self, context: CleanupContext) {
         self.count(|counted| counted.cleanup_failures[context as usize] += 1);
     }
@@ -117,7 +117,7 @@ impl Tally {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on the arms are those of this rollout, which is so old. One that is known already is counted further.
+    /// From now on the arms are those of this rollout, with its age. Counts of the rollout that is already known are kept.
     pub(crate) fn compare(&self, rollout: Option<(RolloutId, Duration)>) {
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if compared.as_ref().map(|comparison| &comparison.rollout) == rollout.as_ref().map(|(id, _)| id) {
@@ -125,13 +125,13 @@ impl Tally {
         }
         *compared = rollout.map(|(rollout, age)| Comparison {
             rollout,
-            heard_of: (age, Instant::now()),
+            known_since: (age, Instant::now()),
             measured: Measured::default(),
             saved: Measured::default(),
         });
     }
 
-    /// What was counted of the rollout that runs, if more was since it was saved.
+    /// The figures of the running rollout, if they changed since they were saved.
     pub(crate) fn unsaved(&self) -> Option<(RolloutId, Measured)> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let comparison = compared.as_ref().filter(|comparison| comparison.measured != comparison.saved)?;
@@ -145,14 +145,14 @@ impl Tally {
         }
     }
 
-    /// In the arm's figures since the process began, and in those of the rollout that runs. What came before that began
-    /// has waited by another policy, and says nothing about its arms.
-    fn count_in(&self, (arm, came_ago): (Arm, Duration), change: impl Fn(&mut Figures)) {
+    /// In the arm's figures since the process began, and in those of the running rollout. A result that arrived before the
+    /// rollout began has waited by another policy, and says nothing about its arms.
+    fn count_in(&self, (arm, age_of_result): (Arm, Duration), change: impl Fn(&mut Figures)) {
         self.count(|counted| change(counted.arm(arm)));
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(comparison) = compared.as_mut() {
-            let (age, at) = comparison.heard_of;
-            if came_ago <= age + at.elapsed() {
+            let (age, at) = comparison.known_since;
+            if age_of_result <= age + at.elapsed() {
                 change(comparison.measured.of_mut(arm));
             }
         }

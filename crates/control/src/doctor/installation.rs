@@ -11,7 +11,7 @@ use super::notes::Notes;
 use super::{Doctor, GRACE, loops, workers};
 use crate::reconcile::ticking::Tick;
 
-/// Those that the control plane judges by itself.
+/// Those that the control plane checks by itself.
 const OWN: [Invariant; 5] = [
     Invariant::SnapshotStale,
     Invariant::LoopNotTicking,
@@ -20,7 +20,7 @@ const OWN: [Invariant; 5] = [
     Invariant::WorkerSilent,
 ];
 
-/// How long one look may take.
+/// How long one check may take.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn finding(invariant: Invariant, subject: &str, detail: String, is_repairable: bool) -> Finding {
@@ -31,7 +31,7 @@ pub(super) async fn look(doctor: &Doctor, wanted: &[Invariant]) -> Notes {
     let mut notes = Notes::default();
     for invariant in OWN.iter().filter(|own| wanted.contains(own)) {
         let Ok(looked) = tokio::time::timeout(LOOK_MAX, own(doctor, *invariant)).await else {
-            notes.unseen(invariant.name(), &"there was too much to look at in the time");
+            notes.unseen(invariant.name(), &"the check took too long");
             continue;
         };
         match looked {
@@ -84,7 +84,10 @@ fn bus(doctor: &Doctor) -> Vec<Finding> {
     if doctor.process.bus.is_connected() {
         return Vec::new();
     }
-    let detail = format!("{} is not connected to the bus: nobody hears it", doctor.process.instance);
+    let detail = format!(
+        "{} is not connected to the bus: its wake-ups reach no other replica",
+        doctor.process.instance
+    );
     vec![finding(Invariant::BusAway, doctor.process.instance.as_str(), detail, false)]
 }
 

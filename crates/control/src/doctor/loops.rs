@@ -12,20 +12,20 @@ use serde_json::Value;
 use super::installation::{finding, is_settled};
 use super::{Doctor, GRACE};
 
-/// A holder that is late at one look has so long to be in time at the next.
+/// A holder that is late at one check has this long until the next.
 const SECOND_LOOK_AFTER: Duration = Duration::from_secs(1);
 
 async fn holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
-    let lock = doctor.process.store.call(ReadLock { lock: LockName::Stage(stage) }).await?;
+    let lock = doctor.process.call(ReadLock { lock: LockName::Stage(stage) }).await?;
     Ok(lock.and_then(|lock| lock.view.holders.into_iter().next()))
 }
 
-/// Loops that nobody runs, after the time that a replica takes to come up.
+/// Loops that no replica runs, after the time that a replica takes to start.
 pub(super) async fn not_ticking(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
     let mut found = Vec::new();
     for stage in StageLock::ALL {
         if holder(doctor, stage).await?.is_none() && is_settled(doctor) {
-            let detail = "no replica holds the lock of this loop, so nobody runs it".to_owned();
+            let detail = "no replica holds the lock of this loop, so it does not run".to_owned();
             found.push(finding(Invariant::LoopNotTicking, stage.key(), detail, false));
         }
     }
@@ -60,15 +60,15 @@ pub(super) async fn renewal_lag(doctor: &Doctor) -> Result<Vec<Finding>, StoreEr
 async fn late_holder(doctor: &Doctor, stage: StageLock) -> Result<Option<Grant>, StoreError> {
     let ttl = doctor.process.settings.locks.stage(stage).ttl;
     let Some(grant) = holder(doctor, stage).await? else { return Ok(None) };
-    let now = doctor.process.store.call(ReadRegistry).await?.now;
+    let now = doctor.process.call(ReadRegistry).await?.now;
     Ok(Some(grant).filter(|grant| grant.expires_at.since(now) < ttl / 4))
 }
 
 /// The snapshot of the workers, if it is older than its period allows.
 pub(super) async fn snapshot(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
     let old = doctor.process.settings.locks.timings().snapshot_every * 3;
-    let written = doctor.process.store.call(ReadSnapshot).await?;
-    let now = doctor.process.store.call(ReadRegistry).await?.now;
+    let written = doctor.process.call(ReadSnapshot).await?;
+    let now = doctor.process.call(ReadRegistry).await?.now;
     let captured_at = written.as_deref().and_then(captured_at);
     let detail = match captured_at {
         Some(at) if now.since(at) > old.max(GRACE) => format!("the last snapshot is of {at}"),
@@ -76,7 +76,7 @@ pub(super) async fn snapshot(doctor: &Doctor) -> Result<Vec<Finding>, StoreError
         None if written.is_some() => "the snapshot does not say when it was made".to_owned(),
         None => "there is no snapshot of the workers".to_owned(),
     };
-    // A store that nobody has served for long has an old one, until the first loop ticks.
+    // A store that no process has served for long has an old one until the first tick.
     if !is_settled(doctor) {
         return Ok(Vec::new());
     }

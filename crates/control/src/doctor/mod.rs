@@ -24,27 +24,27 @@ use crate::process::Process;
 use crate::reconcile::Reconcilers;
 use crate::workers::Workers;
 
-/// Findings that one report tells. The others are counted.
+/// Findings in one report. Further ones are only counted.
 pub const FINDINGS_MAX: usize = 1_000;
 
-/// What is late by less is being done.
+/// What is late by less is in progress.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A hold that has run out is ended by the loop of retention, where nobody says a word about a lock of its tenant.
+/// An expired lease ends at the next request for a lock of its tenant; without one, the retention loop ends it.
 const LOCK_GRACE: Duration = Duration::from_mins(5);
 
 fn grace(invariant: Invariant) -> Duration {
     if invariant == Invariant::LockDebt { LOCK_GRACE } else { GRACE }
 }
 
-/// How long one look may take. What it has not come to by then is told as unseen.
+/// How long one examination may take. What it did not reach by then is reported as unseen.
 const BUDGET: Duration = Duration::from_mins(1);
 
-/// Where to look.
+/// What to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoctorScope {
     pub tenants: DoctorTenants,
-    /// For these alone; for all, if there are none.
+    /// Only these; all, if empty.
     pub only: Vec<Invariant>,
 }
 
@@ -65,26 +65,26 @@ impl DoctorScope {
     }
 }
 
-/// What a look has found, and how much of everything it has seen.
+/// What an examination found, and how much of everything it has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DoctorReport {
     /// By invariant, tenant and subject.
     pub findings: Vec<Finding>,
-    /// Further ones that were found.
+    /// Further ones, beyond the bound.
     pub findings_untold: u64,
     pub looked_at: Vec<LookedAt>,
     pub unseen: Vec<Unseen>,
 }
 
-/// An invariant that was looked for.
+/// An invariant that was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookedAt {
     pub invariant: Invariant,
-    /// In the rows of so many tenants; none for those of the installation.
+    /// Tenants whose rows were checked; none for invariants of the installation.
     pub tenants: u64,
 }
 
-/// Something that could not be looked at.
+/// Something that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unseen {
     pub what: String,
@@ -99,7 +99,6 @@ pub struct Doctor {
     reconcilers: Arc<Reconcilers>,
     /// Of the servers; none where there are none.
     probes: Vec<Arc<dyn Probe>>,
-    /// By the clock that waits go by.
     started_at: Instant,
 }
 
@@ -114,7 +113,7 @@ impl Doctor {
         Self { process, workers, reconcilers, probes, started_at: Instant::now() }
     }
 
-    /// Looks for every violation within `scope`. It never fails: what it could not see is part of its report.
+    /// Checks every invariant within `scope`. It never fails: what it could not see is part of its report.
     pub async fn examine(&self, scope: &DoctorScope) -> DoctorReport {
         let mut notes = Notes::default();
         let ends_at = Instant::now() + BUDGET;

@@ -1,4 +1,4 @@
-//! What is written down during a look.
+//! What is noted during an examination.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +13,19 @@ type Name = (Invariant, Option<TenantId>, String);
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     findings: BTreeMap<Name, Finding>,
-    untold: u64,
+    further: u64,
     looked_at: BTreeMap<Invariant, u64>,
     unseen: Vec<Unseen>,
 }
 
 impl Notes {
-    /// The same subject is found once, however many of its rows show it.
+    /// The same subject is noted once, however many of its rows show it.
     pub(super) fn found(&mut self, finding: Finding) {
         let name = (finding.invariant, finding.tenant.clone(), finding.subject.clone());
         if self.findings.len() < FINDINGS_MAX || self.findings.contains_key(&name) {
             self.findings.insert(name, finding);
         } else {
-            self.untold += 1;
+            self.further += 1;
         }
     }
 
@@ -41,7 +41,7 @@ impl Notes {
         for finding in other.findings.into_values() {
             self.found(finding);
         }
-        self.untold += other.untold;
+        self.further += other.further;
         for (invariant, tenants) in other.looked_at {
             self.looked_at(invariant, tenants);
         }
@@ -52,7 +52,7 @@ impl Notes {
         let looked_at = self.looked_at.into_iter();
         DoctorReport {
             findings: self.findings.into_values().collect(),
-            findings_untold: self.untold,
+            findings_untold: self.further,
             looked_at: looked_at.map(|(invariant, tenants)| LookedAt { invariant, tenants }).collect(),
             unseen: self.unseen,
         }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_a_bound_and_tells_how_much_is_beyond_it() {
+    fn a_report_is_bounded_and_counts_what_is_beyond_the_bound() {
         let mut notes = Notes::default();
         (0..FINDINGS_MAX + 3).for_each(|number| notes.found(finding(number)));
         notes.found(finding(0));

@@ -40,7 +40,7 @@ impl FindingId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FindingOutcome {
     Repaired,
-    /// It was not there any more.
+    /// The violation no longer exists.
     NothingToDo,
     /// One sentence: why not.
     Impossible(String),
@@ -54,7 +54,7 @@ pub struct Repaired {
     pub outcome: FindingOutcome,
 }
 
-/// What was done, and how it looks then.
+/// What was done, and the findings afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repairs {
     pub repaired: Vec<Repaired>,
@@ -96,7 +96,7 @@ impl Doctor {
             (Realm::Tenant, Some(tenant)) => {
                 let (tenant, subject) = (tenant.clone(), subject.clone());
                 let repair = Repair { tenant, invariant: *invariant, subject, grace: grace(*invariant) };
-                self.process.store.call(repair).await?
+                self.process.call(repair).await?
             }
             (Realm::Tenant, None) => {
                 RepairOutcome::Impossible { reason: "the finding names no tenant".to_owned() }
@@ -125,9 +125,9 @@ impl Doctor {
         let Ok(job) = named.subject.parse::<JobId>() else { return };
         if named.invariant == Invariant::JobInNoIndex
             && let Ok(Some(found)) =
-                self.process.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await
+                self.process.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await
         {
-            self.process.announce_jobs(&tenant, vec![found.job.new.topic]);
+            self.process.announce_jobs(&tenant, [found.job.new.topic]);
         }
         if named.invariant == Invariant::JobOfEndedRun {
             self.process.wake(Wake::JobsRevoked { jobs: vec![job] });

@@ -1,7 +1,7 @@
 //! The rows of the tenants, a few tenants at a time.
 
 use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::stream::FuturesUnordered;
 use interlock_backend::inspection::Inspect;
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::TenantId;
@@ -12,73 +12,62 @@ use super::notes::Notes;
 use super::{Doctor, DoctorScope, DoctorTenants, grace};
 use crate::every_tenant::EveryTenant;
 
-/// Rows that one step looks at.
+/// Rows that one step reads.
 const ROWS_A_PAGE: usize = 1_000;
 
-/// Tenants that are looked at at once.
+/// Tenants that are checked concurrently.
 const TENANTS_AT_ONCE: usize = 4;
 
-/// Tenants for which the store does not answer before the others are left out: each costs a time-out.
+/// Tenants for which the store does not answer before the others are skipped: each costs a timeout.
 const SILENCES_MAX: usize = 3;
 
+const TOO_LONG: &str = "the check took too long";
+
 pub(super) async fn look(doctor: &Doctor, scope: &DoctorScope, ends_at: Instant) -> Notes {
-    let mut walk = Walk { doctor, invariants: scope.invariants(Realm::Tenant), ends_at, silences: 0 };
+    let walk = Walk { doctor, invariants: scope.invariants(Realm::Tenant), ends_at };
     let mut notes = Notes::default();
     if walk.invariants.is_empty() {
         return notes;
     }
     if let DoctorTenants::One(tenant) = &scope.tenants {
         notes.merge(walk.tenant(tenant.clone()).await.0);
-        return notes;
+    } else if let Err(reason) = walk.all(&mut notes).await {
+        notes.unseen("the rows of the tenants", &reason);
     }
-    let mut all = EveryTenant::new();
-    loop {
-        let tenants = match all.next_page(&doctor.process).await {
-            Ok(Some(tenants)) => tenants,
-            Ok(None) => return notes,
-            Err(error) => {
-                notes.unseen("the rows of the tenants", &error);
-                return notes;
-            }
-        };
-        if let Err(why) = walk.page(tenants, &mut notes).await {
-            notes.unseen("the rows of the other tenants", &why);
-            return notes;
-        }
-    }
+    notes
 }
 
 struct Walk<'a> {
     doctor: &'a Doctor,
     invariants: Vec<Invariant>,
     ends_at: Instant,
-    /// Tenants for which the store did not answer.
-    silences: usize,
 }
 
 /// Whether the store still answers.
 type Answers = bool;
 
 impl Walk<'_> {
-    /// Why the walk ends here, if it does.
-    async fn page(&mut self, tenants: Vec<TenantId>, notes: &mut Notes) -> Result<(), &'static str> {
-        let mut silences = self.silences;
-        let walk = &*self;
-        let looks = tenants.into_iter().map(|tenant| walk.tenant(tenant));
-        let mut looks = stream::iter(looks).buffer_unordered(TENANTS_AT_ONCE);
-        while let Some((found, answers)) = looks.next().await {
+    /// Checks every tenant. An error says why the rest was skipped.
+    async fn all(&self, notes: &mut Notes) -> Result<(), String> {
+        let (mut tenants, mut checks) = (EveryTenant::default(), FuturesUnordered::new());
+        let mut silences = 0;
+        loop {
+            while checks.len() < TENANTS_AT_ONCE
+                && let Some(tenant) =
+                    tenants.next(&self.doctor.process).await.map_err(|error| error.to_string())?
+            {
+                checks.push(self.tenant(tenant));
+            }
+            let Some((found, answers)) = checks.next().await else { return Ok(()) };
             notes.merge(found);
             silences += usize::from(!answers);
             if silences >= SILENCES_MAX {
-                return Err("the store does not answer");
+                return Err("the store does not answer; the other tenants were skipped".to_owned());
             }
-            if Instant::now() >= walk.ends_at {
-                return Err("the look took too long");
+            if Instant::now() >= self.ends_at {
+                return Err(TOO_LONG.to_owned());
             }
         }
-        drop(looks);
-        self.silences = silences;
-        Ok(())
     }
 
     async fn tenant(&self, tenant: TenantId) -> (Notes, Answers) {
@@ -90,11 +79,11 @@ impl Walk<'_> {
                     notes.unseen(format!("{invariant} and what follows, of the tenant {tenant}"), &error);
                     return (notes, false);
                 }
-                // Something is wrong with what was looked at, and with that alone.
+                // Only these rows could not be checked.
                 Ok(Err(error)) => notes.unseen(format!("{invariant} of the tenant {tenant}"), &error),
                 Err(_) => {
                     let what = format!("{invariant} and what follows, of the tenant {tenant}");
-                    notes.unseen(what, &"the look took too long");
+                    notes.unseen(what, &TOO_LONG);
                     return (notes, true);
                 }
             }
@@ -111,7 +100,7 @@ impl Walk<'_> {
         let page = PageRequest { limit: ROWS_A_PAGE, after: None };
         let mut asked = Inspect { tenant: tenant.clone(), invariant, grace: grace(invariant), page };
         loop {
-            let page = self.doctor.process.store.call(asked.clone()).await?;
+            let page = self.doctor.process.call(asked.clone()).await?;
             for finding in page.items {
                 notes.found(finding);
             }

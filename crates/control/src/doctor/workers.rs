@@ -1,9 +1,9 @@
 //! NATS workers that have fallen silent.
 
-use interlock_backend::verbs::{ListJobs, ReadRegistry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use interlock_backend::verbs::{ListJobs, ReadRegistry};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 use interlock_model::job::JobState;
@@ -25,37 +25,33 @@ pub(super) async fn silent(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> 
         return Ok(Vec::new());
     }
     let mut holding = BTreeSet::new();
-    let mut all = EveryTenant::new();
-    while let Some(tenants) = all.next_page(&doctor.process).await? {
-        for tenant in &tenants {
-            holding.extend(holders(doctor, tenant).await?);
-        }
+    let mut tenants = EveryTenant::default();
+    while let Some(tenant) = tenants.next(&doctor.process).await? {
+        holding.extend(holders(doctor, &tenant).await?);
     }
     let late = silent.into_iter().filter(|(worker, _)| holding.contains(worker));
-    let told = late.map(|(worker, since)| {
+    let findings = late.map(|(worker, since)| {
         let detail = format!("the worker was last heard of at {since}, and still holds jobs");
         finding(Invariant::WorkerSilent, worker.as_str(), detail, true)
     });
-    Ok(told.collect())
+    Ok(findings.collect())
 }
 
 async fn silent_since(doctor: &Doctor) -> Result<BTreeMap<WorkerId, Timestamp>, StoreError> {
-    let registry = doctor.process.store.call(ReadRegistry).await?;
+    let registry = doctor.process.call(ReadRegistry).await?;
     let silent =
         registry.workers.into_iter().filter(|known| registry.now.since(known.last_seen_at) > SILENCE);
     Ok(silent.map(|known| (known.worker, known.last_seen_at)).collect())
 }
 
-/// Who holds jobs of this tenant.
+/// Workers that hold jobs of this tenant.
 async fn holders(doctor: &Doctor, tenant: &TenantId) -> Result<BTreeSet<WorkerId>, StoreError> {
     let mut holders = BTreeSet::new();
     let mut page = PageRequest { limit: JOBS_A_PAGE, after: None };
     loop {
-        let found = doctor
-            .process
-            .store
-            .call(ListJobs { tenant: tenant.clone(), state: Some(JobState::Running), page: page.clone() })
-            .await?;
+        let state = Some(JobState::Running);
+        let found =
+            doctor.process.call(ListJobs { tenant: tenant.clone(), state, page: page.clone() }).await?;
         holders.extend(found.items.into_iter().filter_map(|job| job.lease).map(|lease| lease.worker));
         page.after = found.next;
         if page.after.is_none() {

@@ -38,7 +38,7 @@ pub(super) async fn gather(engine: Arc<Engine>, early: Early, shutdown: Cancella
     // Shutting down, nothing is waited for.
     let _ = shutdown.run_until_cancelled(sleep(wait)).await;
     // Only acquiring the run again shows what has come meanwhile. If another replica is faster, it makes the turn.
-    if let Err(error) = engine.process.store.call(ReleaseRun { tenant: tenant.clone(), run, fence }).await {
+    if let Err(error) = engine.process.call(ReleaseRun { tenant: tenant.clone(), run, fence }).await {
         warn!(%tenant, %run, %error, "run lease not released; it expires");
     }
     let turns = engine.turns(&tenant, run, None, false);
@@ -84,11 +84,11 @@ impl Engine {
         let request = self.lease_request();
         let (holder, lease) = (self.process.instance.clone(), request.lease);
         let acquire = AcquireRun { tenant: tenant.clone(), run, holder, lease };
-        let acquired = self.process.store.call(acquire).await?;
+        let acquired = self.process.call(acquire).await?;
         Ok(acquired.map(|acquired| (acquired, request)))
     }
 
-    /// How long until this turn is due. None: it is. What goes wrong here goes wrong in the turn, too, and is told there.
+    /// How long until this turn is due. None: it is. An error here happens again in the turn, which reports it.
     async fn early(&self, acquired: &AcquiredRun) -> Option<Duration> {
         let longest = self.gather_max;
         if acquired.now.since(acquired.head.updated_at) >= longest {
@@ -102,7 +102,7 @@ impl Engine {
             Some(_) | None => None,
         };
         // The turn, now or later, finds them there.
-        self.cached_runs.keep(start.run, version, steps);
+        self.cache_steps(start.run, version, steps);
         wait
     }
 

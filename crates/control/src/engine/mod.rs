@@ -1,29 +1,31 @@
 //! Advances runs: acquires those with something in their inbox, and makes one turn of each.
 
 mod arrivals;
-mod cache;
 mod gathering;
 mod run_lock;
 mod turn;
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::AcquiredRun;
-use interlock_backend::verbs::{AcquireReadyRuns, FindDue};
-use interlock_model::{RunId, TenantId};
+use interlock_backend::verbs::{AcquireReadyRuns, FindDue, ReadRun};
+use interlock_model::contention::RunStrategy;
+use interlock_model::step::StepRun;
+use interlock_model::{RunId, StepKey, TenantId};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 pub(crate) use arrivals::ResultArrival;
-use cache::RunCache;
 use gathering::{Early, gather};
 use run_lock::RunLocks;
 
+use crate::bounded::Bounded;
 use crate::contention::Contention;
 use crate::definitions::Definitions;
 use crate::process::Process;
@@ -42,11 +44,15 @@ pub struct Engine {
     definitions: Arc<Definitions>,
     contention: Arc<Contention>,
     why: Arc<Why>,
-    /// The longest that a turn waits for more results; zero where results are refused while a run is held.
+    /// The longest that a turn waits for more results; zero under the lock strategy, which refuses results meanwhile.
     gather_max: Duration,
-    cached_runs: RunCache,
+    /// The steps of runs that were advanced a moment ago, by version: a fan-out of thousands is not read again for every
+    /// result. The commit checks the version again.
+    cached_runs: Mutex<Bounded<RunId, (u64, Steps)>>,
     run_locks: RunLocks,
 }
+
+type Steps = BTreeMap<StepKey, StepRun>;
 
 /// When runs were asked for, and for how long.
 #[derive(Debug, Clone, Copy)]
@@ -61,16 +67,35 @@ impl Engine {
         definitions: Arc<Definitions>,
         contention: Arc<Contention>,
         why: Arc<Why>,
-        gather_max: Duration,
     ) -> Self {
-        let cached_runs = RunCache::new(process.settings.cached_runs_max);
+        let settings = &process.settings;
+        let gather_max = match settings.run_strategy {
+            RunStrategy::Inbox => settings.gather_max,
+            RunStrategy::Lock => Duration::ZERO,
+        };
+        let cached_runs = Mutex::new(Bounded::new(settings.cached_runs_max));
         let run_locks = RunLocks::default();
         Self { process, definitions, contention, why, gather_max, cached_runs, run_locks }
     }
 
     /// A turn takes milliseconds; the lease is for the death of a process.
     pub(crate) fn lease_request(&self) -> LeaseRequest {
-        LeaseRequest { at: Instant::now(), lease: self.contention.in_force().lock_busy.lock_ttl() }
+        LeaseRequest { at: Instant::now(), lease: self.contention.in_force().tunings.lock_busy.lock_ttl() }
+    }
+
+    fn cache_steps(&self, run: RunId, version: u64, steps: Steps) {
+        self.cached_runs.lock().unwrap_or_else(PoisonError::into_inner).insert(run, (version, steps));
+    }
+
+    /// The run's steps at `version`, which leave the cache.
+    async fn steps(&self, tenant: &TenantId, run: RunId, version: u64) -> Result<Steps, StoreError> {
+        let cached = self.cached_runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+        if let Some((_, steps)) = cached.filter(|(of, _)| *of == version) {
+            return Ok(steps);
+        }
+        let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await?;
+        // It may be newer than what was acquired only if the lease was lost; then the commit is rejected.
+        found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
     }
 
     /// Runs `work` now, unless a task of this process is at the run or waits for it: then nothing.
@@ -127,7 +152,7 @@ async fn run_lane(engine: Arc<Engine>, shutdown: CancellationToken) {
     let woken = engine.process.wakeups.waiter(Signal::RunReady);
     let mut gathering = JoinSet::new();
     while !shutdown.is_cancelled() {
-        if let Some(tenant) = engine.process.wakeups.next_ready() {
+        if let Some(tenant) = engine.process.wakeups.ready.next() {
             let may_wait = gathering.len() < GATHERING_MAX;
             for early in advance_some(&engine, &tenant, may_wait).await {
                 gathering.spawn(gather(engine.clone(), early, shutdown.clone()));
@@ -144,10 +169,10 @@ async fn run_lane(engine: Arc<Engine>, shutdown: CancellationToken) {
 async fn poll(engine: Arc<Engine>, shutdown: CancellationToken) {
     let woken = engine.process.wakeups.waiter(Signal::RunReady);
     while shutdown.run_until_cancelled(tokio::time::sleep(engine.process.settings.poll)).await.is_some() {
-        match engine.process.store.call(FindDue { limit: engine.process.settings.take_max }).await {
+        match engine.process.call(FindDue { limit: engine.process.settings.take_max }).await {
             Ok(due) => {
                 for tenant in due.ready {
-                    engine.process.wakeups.remember_ready(tenant);
+                    engine.process.wakeups.ready.push(tenant);
                     woken.notify_one();
                 }
             }
@@ -162,10 +187,10 @@ async fn advance_some(engine: &Arc<Engine>, tenant: &TenantId, may_wait: bool) -
     let (request, limit) = (engine.lease_request(), engine.process.settings.take_max);
     let (holder, lease) = (engine.process.instance.clone(), request.lease);
     let acquire = AcquireReadyRuns { tenant: tenant.clone(), holder, lease, limit };
-    match engine.process.store.call(acquire).await {
+    match engine.process.call(acquire).await {
         Ok(acquired) => {
             if acquired.len() == limit {
-                engine.process.wakeups.remember_ready(tenant.clone());
+                engine.process.wakeups.ready.push(tenant.clone());
             }
             let advance = |run| advance_to_the_end(engine.clone(), (run, request), may_wait);
             let mut turns: JoinSet<Option<Early>> = acquired.into_iter().map(advance).collect();

@@ -10,7 +10,7 @@ use interlock_backend::verbs::{ExtendRunLease, ReleaseRun};
 use interlock_model::{Fence, RunId, TenantId};
 
 use super::LeaseRequest;
-use crate::lease::{Lease, Loss, Renewal, Term, guarded};
+use crate::lease::{self, Loss, Renewal, Term};
 use crate::process::Process;
 
 /// The runs that tasks of this process are at. A run is listed only while a task is at it or waits for it.
@@ -110,23 +110,22 @@ impl<'a> RunLease<'a> {
 
     /// Makes the turn, which is dropped once another replica may have the run.
     pub(super) async fn guard<T>(&self, turn: impl Future<Output = T>) -> Result<T, Loss> {
-        guarded(self, self.term, self.process, turn).await
+        let (tenant, run, fence, ttl) = (&self.tenant, self.run, self.fence, self.term.ttl);
+        let renew = || async move {
+            let extend = ExtendRunLease { tenant: tenant.clone(), run, fence, lease: ttl };
+            match lease::renewal(self.process.call(extend).await.map(|()| ttl)) {
+                // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
+                Renewal::Refused(_) => Renewal::Unknown,
+                renewal @ (Renewal::Extended(_) | Renewal::Failed | Renewal::Unknown) => renewal,
+            }
+        };
+        lease::guard(self.process, self.term, renew, turn).await
     }
 
     /// Releases the run without having changed it.
     pub(super) async fn release(self) {
         let release = ReleaseRun { tenant: self.tenant, run: self.run, fence: self.fence };
-        let _ = self.process.store.call(release).await;
-    }
-}
-
-impl Lease for RunLease<'_> {
-    async fn renew(&self) -> Renewal {
-        let (tenant, lease) = (self.tenant.clone(), self.term.ttl);
-        let extend = ExtendRunLease { tenant, run: self.run, fence: self.fence, lease };
-        let renewal = Renewal::of(self.process.store.call(extend).await.map(|()| lease));
-        // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
-        if matches!(renewal, Renewal::Refused(_)) { Renewal::Unknown } else { renewal }
+        let _ = self.process.call(release).await;
     }
 }
 
@@ -159,12 +158,12 @@ mod tests {
             at_it(2),
             locks.alone(run(2), async { order.lock().unwrap().push((3, "aside")) })
         );
-        let told = order.lock().unwrap().clone();
-        assert_eq!(told, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
+        let events = order.lock().unwrap().clone();
+        assert_eq!(events, [(1, "begins"), (3, "aside"), (1, "ends"), (2, "begins"), (2, "ends")]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_wait_gets_a_run_that_nobody_is_at_and_no_other() {
+    async fn a_task_that_does_not_wait_gets_only_a_run_without_other_tasks() {
         let locks = RunLocks::default();
         let mut first = Box::pin(locks.alone_at_once(run(1), std::future::pending::<()>()));
         assert!(first.as_mut().now_or_never().is_none());
@@ -173,14 +172,14 @@ mod tests {
         let mut patient = Box::pin(locks.alone(run(1), std::future::ready(3)));
         assert!(patient.as_mut().now_or_never().is_none());
         drop(first);
-        assert_eq!(locks.alone_at_once(run(1), std::future::ready(4)).await, None, "somebody waits for it");
+        assert_eq!(locks.alone_at_once(run(1), std::future::ready(4)).await, None, "a task waits for it");
         assert_eq!(patient.await, 3);
         assert_eq!(locks.alone_at_once(run(1), std::future::ready(5)).await, Some(5));
         assert_eq!(locks.len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_that_nobody_is_at_leaves_nothing_behind_however_its_tasks_ended() {
+    async fn a_run_without_tasks_leaves_nothing_behind_however_its_tasks_ended() {
         let locks = RunLocks::default();
         {
             let mut first = Box::pin(locks.alone(run(1), std::future::pending::<()>()));
@@ -188,7 +187,7 @@ mod tests {
             assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
             assert_eq!(locks.len(), 1);
             drop(first);
-            assert_eq!(locks.len(), 1, "somebody still waits for it");
+            assert_eq!(locks.len(), 1, "a task still waits for it");
             second.await;
         }
         assert_eq!(locks.len(), 0);

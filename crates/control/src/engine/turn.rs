@@ -1,13 +1,10 @@
 //! One turn of one run: read, decide, write once, wake.
 
-use std::collections::BTreeMap;
-
 use interlock_backend::runs::{AcquiredRun, Commit};
-use interlock_backend::verbs::ReadRun;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Effects, advance_with_waits};
-use interlock_model::{RunId, StepKey, TenantId, Topic};
+use interlock_model::{Fence, RunId, TenantId};
 use tracing::{error, warn};
 
 use super::arrivals::{Arrivals, ResultArrival};
@@ -62,47 +59,29 @@ impl Engine {
         let mut commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
         commit.dead_letters_max = self.process.settings.dead_letters_max;
         commit.held = self.process.settings.dispatch_policy.hold_back(&tenant, &mut commit.dispatched);
-        let has_held = !commit.held.is_empty();
-        let is_final = commit.head.status.is_final();
-        let dispatched: Vec<Topic> = commit.dispatched.iter().map(|job| job.topic.clone()).collect();
-        let revoked = commit.revoked.clone();
         let log = journal::TurnLog::of(&commit);
-        let committed = self.process.store.call(commit).await?;
+        let committed = self.process.call(commit).await?;
         log.committed();
         trace.committed(&log);
-        if !is_final {
-            self.cached_runs.keep(id, committed.version, steps);
+        if !log.status.is_final() {
+            self.cache_steps(id, committed.version, steps);
         }
-        self.process.announce_jobs(&tenant, dispatched);
-        if has_held {
+        self.process.announce_jobs(&tenant, log.dispatched.into_iter().map(|(_, topic)| topic));
+        if log.has_held {
             self.process.wake(Wake::JobsHeld { tenant });
         }
-        if !revoked.is_empty() {
-            self.process.wake(Wake::JobsRevoked { jobs: revoked });
+        if !log.revoked.is_empty() {
+            self.process.wake(Wake::JobsRevoked { jobs: log.revoked });
         }
         self.process.wake(Wake::RunChanged { run: id });
         Ok(committed.has_more)
-    }
-
-    pub(super) async fn steps(
-        &self,
-        tenant: &TenantId,
-        run: RunId,
-        version: u64,
-    ) -> Result<BTreeMap<StepKey, interlock_model::step::StepRun>, StoreError> {
-        if let Some(steps) = self.cached_runs.take(run, version) {
-            return Ok(steps);
-        }
-        let found = self.process.store.call(ReadRun { tenant: tenant.clone(), run }).await?;
-        // What was read may be newer than what was acquired only if the lease was lost; the commit tells.
-        found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
     }
 }
 
 fn commit_of(
     advanced: Advance,
     (tenant, run): (TenantId, RunId),
-    (fence, version, inbox_end): (interlock_model::Fence, u64, u64),
+    (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
     let Advance { run: after, changed, effects, events } = advanced;
     let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;

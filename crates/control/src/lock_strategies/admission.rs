@@ -93,7 +93,7 @@ impl StartsUnderLock {
         if !can_begin {
             return Ok(None);
         }
-        match self.process.store.call(CountRuns { tenant: request.tenant.clone() }).await {
+        match self.process.call(CountRuns { tenant: request.tenant.clone() }).await {
             Ok(count) if count.usage.free() == 0 => {
                 Ok(Some(StartOutcome::AtCapacity { usage: count.usage, slot_flow: count.slot_flow }))
             }
@@ -123,9 +123,9 @@ impl StartsUnderLock {
         };
         // Made before the call: a lost answer may have been a grant.
         let (cleanups, store) = (self.cleanups.clone(), self.process.store.clone());
-        let key = ReservedKey::new(cleanups, store, self.contention.shared_tally(), &reserve);
+        let key = ReservedKey::new(cleanups, store, self.contention.tally.clone(), &reserve);
         let key = passage.key.insert(key);
-        match self.process.store.call(reserve).await {
+        match self.process.call(reserve).await {
             Ok(Reserved::Granted) => Ok(None),
             Ok(Reserved::Replayed { run, status, usage }) => {
                 Ok(Some(StartOutcome::Replayed { run, status, usage }))
@@ -142,7 +142,7 @@ impl StartsUnderLock {
 
     /// The tenant's lock, tried for by the policy in force until its longest wait is over.
     async fn acquire(&self, request: &RunRequest) -> Result<(AdmissionLock, Fence), StartError> {
-        let tuning = self.contention.admission();
+        let tuning = self.contention.in_force().tunings.admission;
         let seed = Seed::of_admission(request.run);
         let deadline = Instant::now() + tuning.max_wait();
         let mut lock = AdmissionLock::of(&self.process, request, tuning.lock_ttl());

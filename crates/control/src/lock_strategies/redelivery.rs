@@ -24,7 +24,7 @@ const AT_ONCE: usize = 32;
 impl Redelivery for ResultsUnderLock {
     async fn deliver_due(&self, tenant: &TenantId) -> Result<Redelivered, StoreError> {
         let acquire = AcquireDeferredResults { tenant: tenant.clone(), limit: RESULTS_MAX };
-        let due = self.process.store.call(acquire).await?;
+        let due = self.process.call(acquire).await?;
         let results = due.len();
         let deliveries = stream::iter(due);
         deliveries.for_each_concurrent(AT_ONCE, |result| self.deliver_again(tenant, result)).await;
@@ -42,7 +42,7 @@ impl ResultsUnderLock {
         let attempt = deliveries.saturating_add(1);
         let delivery = Delivery { tenant: tenant.clone(), job, fence, outcome, attempt, waited };
         // The process that deferred it may have had another strategy.
-        let delivered = match self.contention.run_strategy() {
+        let delivered = match self.process.settings.run_strategy {
             RunStrategy::Inbox => self.inbox.deliver(&delivery).await,
             RunStrategy::Lock => self.deliver(&delivery).await,
         };

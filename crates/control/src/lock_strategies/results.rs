@@ -50,7 +50,7 @@ impl ResultsUnderLock {
         engine: Arc<Engine>,
         dead_letters: Arc<DeadLetters>,
     ) -> Self {
-        let inbox = Results::new(process.clone(), None);
+        let inbox = Results { process: process.clone(), under_lock: None };
         Self { process, contention, engine, dead_letters, inbox, deferred: Appointments::default() }
     }
 
@@ -60,7 +60,7 @@ impl ResultsUnderLock {
         let (holder, lease) = (self.process.instance.clone(), request.lease);
         let deliver = DeliverResult { tenant, job, fence, outcome, holder, lease };
         let (tenant, job) = (&delivery.tenant, &delivery.job);
-        let acquired = self.process.store.call(deliver).await;
+        let acquired = self.process.call(deliver).await;
         match acquired.inspect_err(|error| journal::refused(tenant, job, error))? {
             DeliveryOutcome::Busy => Ok(Delivered::Busy),
             DeliveryOutcome::AlreadyRecorded => {
@@ -88,7 +88,7 @@ impl ResultsUnderLock {
         let term = Some(LeaseTerm::For(wait));
         // A job that was cancelled meanwhile is refused at the next try.
         let extend = ExtendJobLease { tenant, job, fence: delivery.fence, term };
-        self.process.store.call(extend).await.map(drop)
+        self.process.call(extend).await.map(drop)
     }
 
     /// The run was busy at this delivery: keeps the result for another, or gives it up after the last.
@@ -100,10 +100,10 @@ impl ResultsUnderLock {
         let (arm, delay) = self.delay_after(&job, attempt);
         let lease = self.engine.lease_request().lease;
         let defer = DeferResult { tenant, job, fence, outcome, deliveries: attempt, waited, delay, lease };
-        if self.process.store.call(defer).await? == DeferOutcome::AlreadyRecorded {
+        if self.process.call(defer).await? == DeferOutcome::AlreadyRecorded {
             return Ok(());
         }
-        self.contention.tally().busy(arm, (attempt, waited), delay);
+        self.contention.tally.busy(arm, (attempt, waited), delay);
         self.deferred.make(Instant::now() + delay);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl ResultsUnderLock {
     /// Makes a dead letter of a result that found its run busy at every delivery, and fails its job.
     async fn give_up(&self, delivery: &Delivery) -> Result<(), StoreError> {
         let Delivery { tenant, job, fence, attempt, .. } = delivery;
-        let view = self.process.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
+        let view = self.process.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
         // Another delivery succeeded, or the run is deleted.
         if view.as_ref().is_none_or(|view| view.job.end.is_some()) {
             return Ok(());
@@ -135,7 +135,7 @@ impl ResultsUnderLock {
             attempts: *attempt,
             last_error: Some(RUN_BUSY.to_owned()),
             buried_at: self.process.now(),
-            // The worker was told that it is kept.
+            // The worker's report was acknowledged.
             result: Some(delivery.outcome.clone()),
         };
         self.dead_letters.add(tenant, &letter).await?;
@@ -186,7 +186,7 @@ impl DeliverUnderLock for ResultsUnderLock {
 
     fn count_busy(&self, job: &JobId, attempt: u32, waited: Duration) -> Duration {
         let (arm, delay) = self.delay_after(job, attempt);
-        self.contention.tally().busy(arm, (attempt, waited), delay);
+        self.contention.tally.busy(arm, (attempt, waited), delay);
         delay
     }
 }

@@ -32,15 +32,10 @@ pub struct UserLockRequest {
 
 /// The locks of tenants, for their users.
 pub struct Locks {
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
 }
 
 impl Locks {
-    #[must_use]
-    pub fn new(process: Arc<Process>) -> Self {
-        Self { process }
-    }
-
     pub async fn renew(
         &self,
         lock: &LockName,
@@ -51,14 +46,13 @@ impl Locks {
     }
 
     pub async fn release(&self, lock: &LockName, token: &LockToken) -> Result<(), StoreError> {
-        let released =
-            self.process.store.call(ReleaseLock { lock: lock.clone(), token: token.clone() }).await;
+        let released = self.process.call(ReleaseLock { lock: lock.clone(), token: token.clone() }).await;
         let released = released.map(|turn| self.process.pass_on_turn(lock, turn));
         released.inspect_err(|error| journal::lock_refused(lock, error))
     }
 
     pub async fn force_release(&self, forced: &ForceReleaseLock) -> Result<(), StoreError> {
-        let released = self.process.store.call(forced.clone()).await;
+        let released = self.process.call(forced.clone()).await;
         let released = released.inspect_err(|error| journal::lock_refused(&forced.lock, error))?;
         journal::lock_forced(forced);
         self.process.pass_on_turn(&forced.lock, released);

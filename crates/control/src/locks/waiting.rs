@@ -6,9 +6,7 @@ use std::time::Duration;
 use interlock_backend::locks::{AcquireLock, Acquired, Busy};
 use interlock_backend::verbs::WithdrawLock;
 use interlock_backend::{Effect, StoreError};
-use interlock_model::lock::LockName;
 use interlock_model::time::millis;
-use interlock_model::{LockRequest, LockToken};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -31,30 +29,27 @@ impl Locks {
         let request = asked.request.clone().unwrap_or_else(|| self.process.identity.lock_request());
         // Made before the first try, so that no turn is missed.
         let woken = self.process.wakeups.waiter(Signal::LockTurn(asked.lock.clone(), request.clone()));
-        let mut attendance = Attendance {
-            process: self.process.clone(),
-            lock: asked.lock.clone(),
-            request: request.clone(),
+        let mut acquire = AcquireLock {
+            lock: asked.lock,
+            owner: asked.owner,
+            mode: asked.mode,
+            ttl: asked.ttl,
+            request,
             call: self.process.identity.lock_token(),
-            is_over: false,
+            held: asked.held,
+            stay: None,
+            limits: self.process.settings.lock_limits,
         };
+        let AcquireLock { lock, request, call, .. } = acquire.clone();
+        let withdraw = WithdrawLock { lock, request, call };
+        let mut attendance = Attendance { process: self.process.clone(), withdraw, is_over: false };
         let mut was_queued = false;
         loop {
             let asked_at = Instant::now();
             let stays = asked_at < deadline && !stop.is_cancelled();
-            let acquire = AcquireLock {
-                lock: asked.lock.clone(),
-                owner: asked.owner.clone(),
-                mode: asked.mode,
-                ttl: asked.ttl,
-                request: request.clone(),
-                call: attendance.call.clone(),
-                held: asked.held.clone(),
-                stay: stays.then_some(self.process.settings.lock_silence),
-                limits: self.process.settings.lock_limits,
-            };
-            let answer = match self.process.store.call(acquire).await {
-                Ok(turn) => self.process.pass_on_turn(&asked.lock, turn),
+            acquire.stay = stays.then_some(self.process.settings.lock_silence);
+            let answer = match self.process.call(acquire.clone()).await {
+                Ok(turn) => self.process.pass_on_turn(&acquire.lock, turn),
                 Err(error) => {
                     // A repeat under the same name finds what it may have been granted. Without a name there is no repeat.
                     attendance.is_over = can_ask_again;
@@ -71,14 +66,14 @@ impl Locks {
                 // A grant that expired before its answer arrived is no lock. How long an earlier grant lasts is not for
                 // this call to say.
                 Acquired::Granted(grant)
-                    if grant.token == attendance.call && asked_at.elapsed() >= asked.ttl =>
+                    if grant.token == acquire.call && asked_at.elapsed() >= acquire.ttl =>
                 {
                     return Err(came_too_late());
                 }
                 settled @ (Acquired::Granted(_) | Acquired::Refused(_) | Acquired::OverQuota { .. }) => {
                     attendance.is_over = true;
                     if let Acquired::Granted(grant) = &settled {
-                        journal::lock_granted(&asked.lock, grant);
+                        journal::lock_granted(&acquire.lock, grant);
                     }
                     return Ok(settled);
                 }
@@ -117,9 +112,7 @@ fn came_too_late() -> StoreError {
 /// One call's place in the queue. Dropped before its end, it is withdrawn in the background.
 struct Attendance {
     process: Arc<Process>,
-    lock: LockName,
-    request: LockRequest,
-    call: LockToken,
+    withdraw: WithdrawLock,
     is_over: bool,
 }
 
@@ -130,12 +123,10 @@ impl Drop for Attendance {
         }
         // Without a runtime the process ends: then the lease expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (process, lock) = (self.process.clone(), self.lock.clone());
-        let withdraw =
-            WithdrawLock { lock: lock.clone(), request: self.request.clone(), call: self.call.clone() };
+        let (process, withdraw) = (self.process.clone(), self.withdraw.clone());
         runtime.spawn(async move {
-            match process.store.call(withdraw).await {
-                Ok(turn) => process.pass_on_turn(&lock, turn),
+            match process.call(withdraw.clone()).await {
+                Ok(turn) => process.pass_on_turn(&withdraw.lock, turn),
                 Err(error) => tracing::warn!(%error, "lock request not withdrawn; it expires"),
             }
         });

@@ -40,14 +40,14 @@ pub struct ServiceHealth {
     pub place: String,
     pub state: BreakerState,
     pub away_since: Option<Timestamp>,
-    /// What holds for the tenant that asks while it is away.
+    /// The failure mode of the tenant that asks.
     pub failure: FailureMode,
 }
 
 impl Policy {
     /// The existing job as a target.
     pub async fn target(&self, tenant: &TenantId, job: &JobId) -> Result<ExplainTarget, StoreError> {
-        let found = self.process.store.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
+        let found = self.process.call(ReadJob { tenant: tenant.clone(), job: job.clone() }).await?;
         let found = found.ok_or_else(|| StoreError::not_found("job", job))?;
         Ok(ExplainTarget::Job(Box::new(found.job.new)))
     }

@@ -1,4 +1,4 @@
-//! What the rules or the service say of one job, and what that means for it.
+//! The decision of the rules or the service about one job, and what it means for it.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::service::Away;
 pub enum Judgement {
     Rule(Rule),
     Service(Answer),
-    /// The service is away; this is what holds for the tenant then.
+    /// The service is unreachable; the tenant's failure mode applies.
     Away(FailureMode, String),
-    /// Nobody has anything against it.
+    /// No rule matches, and there is no service.
     Default,
 }
 
-/// The first and the longest wait of a job whose service is away.
+/// The first and the longest wait of a job whose service is unreachable.
 const AWAY_FIRST: Duration = Duration::from_millis(250);
 pub(super) const AWAY_LONGEST: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ impl Judgement {
         }
     }
 
-    /// Who says so and why, for people.
+    /// Who decided and why, for people.
     #[must_use]
     pub fn words(&self) -> String {
         match self {
@@ -72,20 +72,20 @@ impl Judgement {
         }
     }
 
-    /// Whether a job goes on only because the service is away.
+    /// Whether a job is released only because the service is unreachable.
     pub(super) fn is_fail_open(&self) -> bool {
         matches!(self, Self::Away(FailureMode::Open, _))
     }
 
-    /// Whether a job waits only because the service is away.
+    /// Whether a job waits only because the service is unreachable.
     pub(super) fn is_fail_closed(&self) -> bool {
         matches!(self, Self::Away(FailureMode::Closed, _))
     }
 
-    /// What becomes of a held job that is judged so.
+    /// What this judgement means for a held job.
     pub(super) fn settlement(&self, due: &HeldDue) -> Settlement {
         let words = self.words();
-        // A job that had to wait, and one that nobody judged, is worth a word.
+        // The timeline shows jobs that had to wait, and jobs that were released without a decision.
         let has_waited = due.hold.reason != HoldReason::PolicyPending;
         let message = (has_waited || self.is_fail_open()).then(|| words.clone());
         match self {

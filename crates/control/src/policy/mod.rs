@@ -7,7 +7,7 @@ mod settling;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use interlock_model::TenantId;
@@ -21,7 +21,7 @@ pub use judge::Judgement;
 pub use settling::SettlingReport;
 pub(crate) use settling::run;
 
-/// Settles held jobs, and knows how the policy service does.
+/// Settles held jobs, and tracks the health of the policy service.
 pub struct Policy {
     process: Arc<Process>,
     breaker: Mutex<Breaker>,
@@ -31,7 +31,7 @@ pub struct Policy {
     fail_opens: AtomicU64,
     /// Tenants whose jobs wait for the service.
     waiting: Mutex<BTreeSet<TenantId>>,
-    /// The service answers again, and the tenants that wait for it have not been looked at since.
+    /// The service answers again, and the tenants that wait for it have not been settled since.
     is_back: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ impl Policy {
         &self.process.settings.dispatch_policy
     }
 
-    /// Jobs that were released because the policy service was away, since the process began.
+    /// Jobs that were released because the policy service was unreachable, since the process began.
     #[must_use]
     pub fn fail_opens(&self) -> u64 {
         self.fail_opens.load(Ordering::Relaxed)
@@ -67,23 +67,7 @@ impl Policy {
         act(&mut self.breaker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn note_waiting(&self, tenant: &TenantId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone());
-    }
-
-    fn first_waiting(&self) -> Option<TenantId> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
-    }
-
-    fn forget_waiting(&self, tenant: &TenantId) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
-    }
-
-    /// Those whose jobs waited for the service, once, if it is back.
-    fn take_waiting_if_back(&self) -> BTreeSet<TenantId> {
-        if !self.is_back.swap(false, Ordering::Relaxed) {
-            return BTreeSet::new();
-        }
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<TenantId>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

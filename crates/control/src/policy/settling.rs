@@ -1,6 +1,6 @@
 //! Takes held jobs that are due, asks about each, and writes each verdict once.
 
-use interlock_backend::verbs::SettleHeldJob;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use interlock_backend::policy_holds::{AcquireHeldJobs, HeldDue, Settled};
+use interlock_backend::verbs::SettleHeldJob;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::TenantId;
 use interlock_model::dispatch_policy::{BreakerState, Facts, Question};
@@ -25,7 +26,7 @@ const JOBS_MAX: usize = 32;
 const BATCHES_MAX: usize = 64;
 const AT_ONCE: usize = 16;
 
-/// What one look did.
+/// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SettlingReport {
     pub released: usize,
@@ -33,7 +34,7 @@ pub struct SettlingReport {
     pub asked: usize,
     pub waiting: usize,
     /// Settled by another replica meanwhile, or ended.
-    pub gone: usize,
+    pub not_held: usize,
     /// Could not be settled this time; they are due again.
     pub failed: usize,
 }
@@ -45,7 +46,7 @@ impl SettlingReport {
             Ok(Settled::Denied) => &mut self.denied,
             Ok(Settled::Asked) => &mut self.asked,
             Ok(Settled::Waiting(_)) => &mut self.waiting,
-            Ok(Settled::NotHeld) => &mut self.gone,
+            Ok(Settled::NotHeld) => &mut self.not_held,
             Err(_) => &mut self.failed,
         };
         *counter += 1;
@@ -53,23 +54,23 @@ impl SettlingReport {
 
     /// No longer held.
     fn let_go(&self) -> usize {
-        self.released + self.denied + self.asked + self.gone
+        self.released + self.denied + self.asked + self.not_held
     }
 
     fn total(&self) -> usize {
-        self.released + self.denied + self.asked + self.waiting + self.gone + self.failed
+        self.released + self.denied + self.asked + self.waiting + self.not_held + self.failed
     }
 }
 
-/// Settles what is held until `shutdown`: woken by dispatches, and by the reconcilers where something has come due.
+/// Settles held jobs until `shutdown`: woken by dispatches, and by the reconcilers when a job is due.
 pub(crate) async fn run(policy: Arc<Policy>, shutdown: CancellationToken) {
     let woken = policy.process.wakeups.waiter(Signal::JobsHeld);
     let work = async {
         loop {
-            run_once(&policy).await;
+            policy.run_once().await;
             let pause = policy.configured().service.as_ref().map(|service| service.pause);
             let heard = woken.notified();
-            match pause.filter(|_| policy.first_waiting().is_some()) {
+            match pause.filter(|_| !policy.waiting().is_empty()) {
                 // A tenant waits for the service: probe it at its pause.
                 Some(pause) => drop(tokio::time::timeout(pause, heard).await),
                 None => heard.await,
@@ -79,39 +80,14 @@ pub(crate) async fn run(policy: Arc<Policy>, shutdown: CancellationToken) {
     shutdown.run_until_cancelled(work).await;
 }
 
-async fn run_once(policy: &Policy) -> SettlingReport {
-    let mut report = SettlingReport::default();
-    while let Some(tenant) = policy.process.wakeups.next_held() {
-        let settled = settle(policy, &tenant, (Duration::ZERO, JOBS_MAX), &mut report).await;
-        if settled == JOBS_MAX {
-            // There are more, after the others' turn.
-            policy.process.wakeups.remember_held(tenant);
-        }
-    }
-    probe(policy, &mut report).await;
-    for tenant in policy.take_waiting_if_back() {
-        for _ in 0..BATCHES_MAX {
-            let let_go = report.let_go();
-            let settled = settle(policy, &tenant, (AWAY_LONGEST, JOBS_MAX), &mut report).await;
-            // Jobs that must wait again are due later; asking at once would never end.
-            if settled < JOBS_MAX || report.let_go() == let_go {
-                break;
-            }
-        }
-    }
-    if report.total() > 0 {
-        debug!(?report, "settled held jobs");
-    }
-    report
-}
-
-/// While the service is away, one job that waits for it asks now and then.
+/// While the service is unreachable, one waiting job asks it now and then.
 async fn probe(policy: &Policy, report: &mut SettlingReport) {
     let is_due = policy.with_breaker(|breaker| breaker.state(policy.process.now())) != BreakerState::Open;
-    let Some(tenant) = policy.first_waiting().filter(|_| is_due) else { return };
+    let tenant = policy.waiting().first().filter(|_| is_due).cloned();
+    let Some(tenant) = tenant else { return };
     if settle(policy, &tenant, (AWAY_LONGEST, 1), report).await == 0 {
-        // Nothing of it waits any more.
-        policy.forget_waiting(&tenant);
+        // None of its jobs waits any more.
+        policy.waiting().remove(&tenant);
     }
 }
 
@@ -124,7 +100,7 @@ async fn settle(
 ) -> usize {
     let in_progress = in_progress(policy);
     let take = AcquireHeldJobs { tenant: tenant.clone(), ahead, in_progress, limit };
-    let due = match policy.process.store.call(take).await {
+    let due = match policy.process.call(take).await {
         Ok(due) => due,
         Err(error) => {
             warn!(%tenant, %error, "could not acquire held jobs; retrying at the next poll");
@@ -150,7 +126,32 @@ fn in_progress(policy: &Policy) -> Duration {
 impl Policy {
     /// Settles what is known to be due. An error of one tenant or one job does not stop the others.
     pub async fn run_once(&self) -> SettlingReport {
-        run_once(self).await
+        let mut report = SettlingReport::default();
+        while let Some(tenant) = self.process.wakeups.next_held() {
+            let settled = settle(self, &tenant, (Duration::ZERO, JOBS_MAX), &mut report).await;
+            if settled == JOBS_MAX {
+                // There are more, after the others' turn.
+                self.process.wakeups.queue_held(tenant);
+            }
+        }
+        probe(self, &mut report).await;
+        // Once the service is back, the jobs that waited for it are settled at once.
+        let is_back = self.is_back.swap(false, Ordering::Relaxed);
+        let waiting = if is_back { std::mem::take(&mut *self.waiting()) } else { BTreeSet::new() };
+        for tenant in waiting {
+            for _ in 0..BATCHES_MAX {
+                let let_go = report.let_go();
+                let settled = settle(self, &tenant, (AWAY_LONGEST, JOBS_MAX), &mut report).await;
+                // Jobs that must wait again are due later; asking at once would never end.
+                if settled < JOBS_MAX || report.let_go() == let_go {
+                    break;
+                }
+            }
+        }
+        if report.total() > 0 {
+            debug!(?report, "settled held jobs");
+        }
+        report
     }
 
     async fn settle_one(&self, tenant: &TenantId, due: HeldDue) -> Result<Settled, StoreError> {
@@ -158,11 +159,10 @@ impl Policy {
         let facts = Facts { tenant, topic: &job.topic, meta: &job.meta };
         let judgement = self.judge(facts, &Question::of_job(tenant, job)).await;
         if judgement.is_fail_closed() {
-            self.note_waiting(tenant);
+            self.waiting().insert(tenant.clone());
         }
         let settled = self
             .process
-            .store
             .call(SettleHeldJob {
                 tenant: tenant.clone(),
                 job: job.id.clone(),
@@ -174,7 +174,7 @@ impl Policy {
                 if judgement.is_fail_open() {
                     self.fail_opens.fetch_add(1, Ordering::Relaxed);
                 }
-                self.process.announce_jobs(tenant, vec![job.topic.clone()]);
+                self.process.announce_jobs(tenant, [job.topic.clone()]);
                 self.process.wake(Wake::RunChanged { run: job.id.run });
             }
             Ok(Settled::Denied | Settled::Asked) => {

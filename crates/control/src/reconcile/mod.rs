@@ -1,46 +1,35 @@
 //! Reconcilers: they take no input, may run at any time and any number of times, and report what they did.
 //!
-//! The loop of this file runs on every replica and acts on what is due. Those of [`ticking`] go through everything, slowly,
-//! on one replica at a time: what they find was missed.
+//! The loop of this file runs on every replica and acts on what is due. Those of [`ticking`] scan everything, slowly, on one
+//! replica at a time: what they find was missed.
 
-mod drifted_slots;
-mod due_timers;
-mod lost_jobs;
 mod retention;
+mod slots;
 mod snapshot;
-mod stale_jobs;
-mod stuck_runs;
 pub mod ticking;
-mod waiting_jobs;
 mod walks;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::verbs::FindDue;
+use interlock_backend::verbs::{ExpireLeases, FindDue, FireTimers};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::{RunId, TenantId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use crate::journal;
 use crate::process::Process;
 use crate::run_deletion::RunDeletion;
-pub use drifted_slots::DriftedSlots;
-pub use due_timers::DueTimers;
-pub use lost_jobs::LostJobs;
-pub use retention::Retention;
-pub use snapshot::Snapshot;
-pub use stuck_runs::StuckRuns;
-pub use waiting_jobs::WaitingJobs;
 use walks::Walks;
 
 /// Repairs what was lost or missed.
 pub struct Reconcilers {
     process: Arc<Process>,
     deletion: RunDeletion,
-    redelivery: Option<Arc<dyn Redelivery>>,
+    redelivery: Arc<dyn Redelivery>,
     slot_walks: Walks<RunId>,
     key_walks: Walks<String>,
 }
@@ -101,57 +90,66 @@ pub async fn run(reconcilers: Arc<Reconcilers>, shutdown: CancellationToken) {
 }
 
 impl Reconcilers {
-    pub(crate) fn new(
-        process: Arc<Process>,
-        deletion: RunDeletion,
-        redelivery: Option<Arc<dyn Redelivery>>,
-    ) -> Self {
-        let (slot_walks, key_walks) = (Walks::default(), Walks::default());
-        Self { process, deletion, redelivery, slot_walks, key_walks }
+    pub(crate) fn new(process: Arc<Process>, deletion: RunDeletion, redelivery: Arc<dyn Redelivery>) -> Self {
+        Self { process, deletion, redelivery, slot_walks: Walks::default(), key_walks: Walks::default() }
     }
 
     async fn pause(&self, next_in: Option<Duration>) {
         let poll = self.process.settings.poll;
         let next = Instant::now() + next_in.map_or(poll, |next| next.clamp(PAUSE_MIN, poll));
         tokio::time::sleep(PAUSE_MIN).await;
-        match &self.redelivery {
-            // A result that is deferred meanwhile may be due before that.
-            Some(redelivery) => redelivery.wait(next).await,
-            None => tokio::time::sleep_until(next).await,
-        }
+        // A result that is deferred meanwhile may be due before that.
+        self.redelivery.wait(next).await;
     }
 
     /// Acts on everything that is due. An error of one tenant does not stop the others.
     pub async fn run_once(&self) -> Result<DueReport, StoreError> {
-        let due = self.process.store.call(FindDue { limit: TENANTS_MAX }).await?;
+        let due = self.process.call(FindDue { limit: TENANTS_MAX }).await?;
         let mut report = DueReport { next_in: due.next_in, ..DueReport::default() };
         for tenant in &due.timers {
-            match due_timers::fire(&self.process, tenant).await {
+            match self.fire_timers(tenant).await {
                 Ok(fired) => report.runs_fired += fired,
                 Err(error) => report.failed(tenant, &error),
             }
         }
         for tenant in &due.leases {
-            match stale_jobs::expire(&self.process, tenant).await {
+            match self.expire_leases(tenant).await {
                 Ok(lost) => report.jobs_lost += lost,
                 Err(error) => report.failed(tenant, &error),
             }
         }
-        if let Some(redelivery) = &self.redelivery {
-            for tenant in &due.deferred {
-                match redelivery.deliver_due(tenant).await {
-                    Ok(redelivered) => report.redelivered(redelivered),
-                    Err(error) => report.failed(tenant, &error),
-                }
+        for tenant in &due.deferred {
+            match self.redelivery.deliver_due(tenant).await {
+                Ok(redelivered) => report.redelivered(redelivered),
+                Err(error) => report.failed(tenant, &error),
             }
         }
         for tenant in due.held {
-            self.process.wakeups.remember_held(tenant);
+            self.process.wakeups.queue_held(tenant);
         }
         for tenant in due.ready {
             self.process.wake(Wake::RunReady { tenant });
         }
         Ok(report)
+    }
+
+    /// Makes the tenant's runs ready whose retry, delay or timeout is due. Returns how many.
+    async fn fire_timers(&self, tenant: &TenantId) -> Result<usize, StoreError> {
+        let fired = self.process.call(FireTimers { tenant: tenant.clone(), limit: ROWS_MAX }).await?;
+        if fired > 0 {
+            self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+        }
+        Ok(fired)
+    }
+
+    /// Ends the tenant's stale jobs, so that their steps go to other workers. Returns how many.
+    async fn expire_leases(&self, tenant: &TenantId) -> Result<usize, StoreError> {
+        let lost = self.process.call(ExpireLeases { tenant: tenant.clone(), limit: ROWS_MAX }).await?;
+        journal::lost(tenant, &lost);
+        if !lost.is_empty() {
+            self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+        }
+        Ok(lost.len())
     }
 }
 

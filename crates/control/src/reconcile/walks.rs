@@ -1,14 +1,14 @@
-//! Where walks through long tables go on at the next tick: one tick looks at a bounded part of each.
+//! Where the next tick continues in a long table: one tick reads a bounded part of each.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use interlock_model::TenantId;
 
-/// Places that are remembered. A walk whose place is forgotten begins anew.
+/// Places that are kept. A walk whose place is dropped starts from the beginning.
 const PLACES_MAX: usize = 10_000;
 
-/// For each tenant, how far a walk has come.
+/// How far the walk of each tenant has come.
 #[derive(Debug)]
 pub(super) struct Walks<P> {
     places: Mutex<BTreeMap<TenantId, P>>,

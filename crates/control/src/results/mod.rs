@@ -1,7 +1,6 @@
 //! Workers claim jobs and report on them, each call under the fence of its lease.
 
-mod job_lease;
-
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +16,9 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::journal;
+use crate::lease::{self, Loss, Renewal, Term};
 use crate::process::Process;
 use crate::wakeups::Signal;
-pub use job_lease::JobLeaseGuard;
 
 /// One delivery of a worker's result.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,18 +60,13 @@ pub trait DeliverUnderLock: Send + Sync {
     fn count_busy(&self, job: &JobId, attempt: u32, waited: Duration) -> Duration;
 }
 
-/// Hands out jobs and takes their results. By default a result goes to the inbox of its run, whoever is at the run.
+/// Hands out jobs and takes their results. By default a result goes to the inbox of its run, even while the run is held.
 pub struct Results {
-    process: Arc<Process>,
-    under_lock: Option<Arc<dyn DeliverUnderLock>>,
+    pub(crate) process: Arc<Process>,
+    pub(crate) under_lock: Option<Arc<dyn DeliverUnderLock>>,
 }
 
 impl Results {
-    #[must_use]
-    pub fn new(process: Arc<Process>, under_lock: Option<Arc<dyn DeliverUnderLock>>) -> Self {
-        Self { process, under_lock }
-    }
-
     /// Claims jobs of an HTTP worker, waiting up to `wait` for the first. Woken when work arrives; the poll is only for
     /// lost wake-ups. `stop` ends the waiting, but never a claim that the store may have answered with jobs.
     pub async fn claim(
@@ -93,10 +87,10 @@ impl Results {
         topics.retain(|topic| self.process.settings.pools.admit(topic, Edge::Http, None, capabilities));
         loop {
             let claimed = self.claim_now(claim.clone()).await?;
-            if !was_woken {
+            if !was_woken && self.process.bus.is_connected() {
                 // The wake-up of a job with requirements may have gone to a worker without the capability.
                 for found in claimed.iter().filter(|found| found.job.meta.requires.is_empty()) {
-                    self.found_unannounced(&claim.tenant, &found.job.topic);
+                    self.process.wakeups.orphans.found(&claim.tenant, &found.job.topic);
                 }
             }
             if claimed.len() == claim.jobs_max {
@@ -120,20 +114,21 @@ impl Results {
     /// Claims what is queued now.
     pub async fn claim_now(&self, claim: Claim) -> Result<Vec<Claimed>, StoreError> {
         let tenant = claim.tenant.clone();
-        let claimed = self.process.store.call(claim).await?;
+        let claimed = self.process.call(claim).await?;
         journal::claimed(&tenant, &claimed);
         for Claimed { job, lease, queued_at } in &claimed {
-            self.process.counts.waited_for_a_lease(lease.claimed_at.since(*queued_at));
+            let waited = lease.claimed_at.since(*queued_at).as_secs_f64();
+            self.process.counts.update(|counted| counted.job_lock_wait.observe(waited * 1_000.0));
             self.process.traces.claimed((&tenant, &job.id), job.trace);
         }
         Ok(claimed)
     }
 
-    /// A poll found a job of this topic that a wake-up should have announced to a worker before.
-    pub fn found_unannounced(&self, tenant: &TenantId, topic: &Topic) {
+    /// Counts orphans: a poll for a NATS worker with free capacity found jobs of `found` among `topics`.
+    pub fn polled(&self, tenant: &TenantId, topics: &[Topic], found: &[Topic]) {
         // While the bus is unreachable no wake-up arrives, and nothing is wrong with the sender.
         if self.process.bus.is_connected() {
-            self.process.wakeups.orphans.found(tenant, topic);
+            self.process.wakeups.orphans.polled(tenant, topics, found);
         }
     }
 
@@ -146,6 +141,25 @@ impl Results {
         self.extend_lease(tenant, job, fence, None).await
     }
 
+    /// Runs `work` under the lease of a claimed job, and renews the lease meanwhile. The work is dropped before the store
+    /// can give the job to another; what it writes carries the fence of its lease.
+    pub async fn guard_job<T>(
+        &self,
+        (tenant, job, fence): (&TenantId, &JobId, Fence),
+        term: Term,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Loss> {
+        let renew = || async move {
+            let extend = ExtendJobLease { tenant: tenant.clone(), job: job.clone(), fence, term: None };
+            match self.process.call(extend).await {
+                Ok(Heartbeat::Extended { lease, .. }) => Renewal::Extended(lease),
+                Ok(Heartbeat::CancelRequested) => Renewal::Refused("the job was cancelled".to_owned()),
+                Err(error) => lease::renewal(Err(error)),
+            }
+        };
+        lease::guard(&self.process, term, renew, work).await
+    }
+
     /// Extends the lease of a job by `term`, or by what it was claimed with.
     pub async fn extend_lease(
         &self,
@@ -155,7 +169,7 @@ impl Results {
         term: Option<LeaseTerm>,
     ) -> Result<Heartbeat, StoreError> {
         let extend = ExtendJobLease { tenant: tenant.clone(), job: job.clone(), fence, term };
-        let extended = self.process.store.call(extend).await;
+        let extended = self.process.call(extend).await;
         extended.inspect_err(|error| journal::refused(tenant, job, error))
     }
 
@@ -167,7 +181,7 @@ impl Results {
         progress: Progress,
     ) -> Result<(), StoreError> {
         let record = RecordProgress { tenant: tenant.clone(), job: job.clone(), fence, progress };
-        let recorded = self.process.store.call(record).await;
+        let recorded = self.process.call(record).await;
         recorded.inspect_err(|error| journal::refused(tenant, job, error))?;
         self.process.wake(Wake::RunChanged { run: job.run });
         Ok(())
@@ -217,7 +231,7 @@ impl Results {
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
         let record = RecordResult { tenant: tenant.clone(), job: job.clone(), fence, outcome };
-        let report = self.process.store.call(record).await;
+        let report = self.process.call(record).await;
         let report = report.inspect_err(|error| journal::refused(tenant, job, error))?;
         if report == Report::Recorded {
             journal::recorded(tenant, job, fence);
@@ -233,6 +247,6 @@ impl Results {
 
     /// Counts a result from NATS that came under a stale fence.
     pub fn count_refused(&self) {
-        self.process.counts.result_refused();
+        self.process.counts.update(|counted| counted.results_refused += 1);
     }
 }

@@ -31,7 +31,7 @@ impl Rollouts {
     }
 }
 
-/// Why a tuning or a rollout stays as it is.
+/// Why a tuning or a rollout was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TuningError {
     #[error(transparent)]

@@ -1,9 +1,9 @@
-//! Rollouts: begun and ended by people, counted by every process, and judged by whoever comes first.
+//! Rollouts: people start and end them, every process counts, and the first with enough figures judges.
 
-use interlock_backend::verbs::{DeleteFigures, ReadFigures, SaveFigures};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
+use interlock_backend::verbs::{DeleteFigures, ReadFigures, SaveFigures};
 use interlock_model::contention::{
     Arm, ArmSummary, Book, BookError, Guards, Judgement, Measured, NewRollout, Rollout, RolloutEventKind,
     RunStrategy, Scope, Share, Trial,
@@ -14,10 +14,10 @@ use tracing::{info, warn};
 
 use super::{Rollouts, TuningError};
 
-/// Who ends a rollout that nobody ends.
+/// Who ends a rollout by its guards.
 const ITSELF: &str = "interlock";
 
-/// What somebody wants to try.
+/// A request for a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartRollout {
     pub candidate: RetryPolicy,
@@ -32,9 +32,9 @@ pub struct RolloutDetail {
     pub rollout: Rollout,
     pub control: ArmSummary,
     pub candidate: ArmSummary,
-    /// What would be said of it now; of an ended one, what was.
+    /// What its figures say now; of an ended one, what they said at its end.
     pub verdict: String,
-    /// What should be known before reading the figures.
+    /// What to know before reading the figures.
     pub note: Option<&'static str>,
 }
 
@@ -65,29 +65,9 @@ impl Rollouts {
                 Ok((rollout, ended(book)))
             })
             .await?;
-        info!(rollout = %rollout.id, candidate = %rollout.candidate.policy, by, "a rollout begins");
+        info!(rollout = %rollout.id, candidate = %rollout.candidate.policy, by, "rollout started");
         self.forget(&ended).await;
         Ok(self.detail(rollout, &Measured::default()))
-    }
-
-    /// Ends a rollout on somebody's word.
-    pub async fn promote_rollout(
-        &self,
-        id: &RolloutId,
-        by: &str,
-        reason: Option<String>,
-    ) -> Result<RolloutDetail, TuningError> {
-        self.end_rollout(id, RolloutEventKind::Promoted, by, reason).await
-    }
-
-    /// The same, and the control stays in force.
-    pub async fn abort_rollout(
-        &self,
-        id: &RolloutId,
-        by: &str,
-        reason: Option<String>,
-    ) -> Result<RolloutDetail, TuningError> {
-        self.end_rollout(id, RolloutEventKind::Aborted, by, reason).await
     }
 
     /// The rollout with its figures.
@@ -111,10 +91,10 @@ impl Rollouts {
         let verdict = match said {
             Some(event) => event.why.clone().unwrap_or_else(|| format!("ended by {}", event.by)),
             None => match trial.judge() {
-                Judgement::Continue(word) | Judgement::Promote(word) | Judgement::RollBack(word) => word,
+                Judgement::Continue(why) | Judgement::Promote(why) | Judgement::RollBack(why) => why,
             },
         };
-        let is_inbox = self.contention.run_strategy() == RunStrategy::Inbox;
+        let is_inbox = self.process.settings.run_strategy == RunStrategy::Inbox;
         RolloutDetail {
             control: trial.summary(Arm::Control),
             candidate: trial.summary(Arm::Candidate),
@@ -124,7 +104,8 @@ impl Rollouts {
         }
     }
 
-    async fn end_rollout(
+    /// Ends a rollout: promoted, its candidate is in force; otherwise its control stays.
+    pub async fn end_rollout(
         &self,
         id: &RolloutId,
         kind: RolloutEventKind,
@@ -136,18 +117,18 @@ impl Rollouts {
         let signed = self.signed(by, reason);
         let rollout = self.change_book(|book| book.end(id, kind, measured.clone(), signed.clone())).await?;
         let why = signed.reason.as_deref().unwrap_or_default();
-        info!(rollout = %id, state = ?rollout.state, by, why, "a rollout has ended");
+        info!(rollout = %id, state = ?rollout.state, by, why, "rollout ended");
         Ok(self.detail(rollout, &measured))
     }
 
     /// What all processes together have counted.
     async fn measured(&self, id: &RolloutId) -> Result<Measured, StoreError> {
         let mut measured = Measured::default();
-        for (instance, text) in self.process.store.call(ReadFigures { rollout: id.clone() }).await? {
+        for (instance, text) in self.process.call(ReadFigures { rollout: id.clone() }).await? {
             match serde_json::from_str(&text) {
                 Ok(counted) => measured.merge(&counted),
                 // Of another release. What the others have counted is still true.
-                Err(error) => warn!(%instance, %error, "what a process has counted cannot be read"),
+                Err(error) => warn!(%instance, %error, "figures of a process are unreadable"),
             }
         }
         Ok(measured)
@@ -158,26 +139,18 @@ impl Rollouts {
         let Some(rollout) = self.contention.in_force().rollout.clone() else { return };
         self.save_counted().await;
         if let Err(error) = self.judge_rollout(&rollout, self.process.now()).await {
-            warn!(%error, rollout = %rollout.id, "a rollout could not be judged; trying again");
+            warn!(%error, rollout = %rollout.id, "rollout not judged; retrying");
         }
     }
 
     /// If it fails, more is saved the next time: the figures are counted from the beginning.
     pub(super) async fn save_counted(&self) {
-        let Some((id, measured)) = self.contention.tally().unsaved() else { return };
+        let Some((id, measured)) = self.contention.tally.unsaved() else { return };
         let text = serde_json::to_string(&measured).expect("figures are plain data with text keys");
-        match self
-            .process
-            .store
-            .call(SaveFigures {
-                rollout: id.clone(),
-                instance: self.process.instance.clone(),
-                figures: text.clone(),
-            })
-            .await
-        {
-            Ok(()) => self.contention.tally().saved(&id, &measured),
-            Err(error) => warn!(%error, rollout = %id, "what was counted could not be saved; trying again"),
+        let instance = self.process.instance.clone();
+        match self.process.call(SaveFigures { rollout: id.clone(), instance, figures: text }).await {
+            Ok(()) => self.contention.tally.saved(&id, &measured),
+            Err(error) => warn!(%error, rollout = %id, "figures not saved; retrying"),
         }
     }
 
@@ -189,7 +162,7 @@ impl Rollouts {
             Judgement::RollBack(why) => (RolloutEventKind::RolledBack, why),
         };
         match self.end_rollout(&rollout.id, kind, ITSELF, Some(why)).await {
-            // Another process has judged it, or somebody has ended it, in the same moment.
+            // Another process or a person has ended it in the same moment.
             Err(TuningError::Book(BookError::Conflict(_) | BookError::UnknownRollout(_))) => Ok(()),
             ended => ended.map(drop),
         }
@@ -198,8 +171,8 @@ impl Rollouts {
     /// Figures of old rollouts go when a new one begins: until then a slow process may still have saved some.
     async fn forget(&self, ended: &[RolloutId]) {
         for id in ended {
-            if let Err(error) = self.process.store.call(DeleteFigures { rollout: id.clone() }).await {
-                warn!(%error, rollout = %id, "figures of an old rollout stay until the next one begins");
+            if let Err(error) = self.process.call(DeleteFigures { rollout: id.clone() }).await {
+                warn!(%error, rollout = %id, "figures of an old rollout not deleted; the next rollout retries");
             }
         }
     }

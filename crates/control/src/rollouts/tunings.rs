@@ -23,14 +23,13 @@ pub struct TuningChange {
 impl Rollouts {
     /// What the store says now, whether it has reached this process or not.
     pub async fn book(&self) -> Result<Book, StoreError> {
-        read_book(self.process.store.call(ReadDocument { name: DocumentName::Contention }).await?.as_ref())
+        read_book(self.process.call(ReadDocument { name: DocumentName::Contention }).await?.as_ref())
     }
 
     /// What holds in a process that was configured like this one.
     #[must_use]
     pub fn tuning_of(&self, book: &Book, scope: Scope) -> InForceView {
-        let tuning = book.versions(scope).tuning().unwrap_or(self.contention.configured.of(scope));
-        InForceView { scope, tuning, version: book.versions(scope).last().cloned() }
+        self.contention.configured.view(book, scope)
     }
 
     /// Puts a tuning in force: here with the answer, elsewhere within a second.

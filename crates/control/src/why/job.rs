@@ -11,7 +11,7 @@ use interlock_model::{JobId, TenantId, Timestamp, Topic};
 
 use super::{Why, WhyAnswer};
 
-/// Jobs that tell the pace at which a topic's jobs are done.
+/// Jobs that are read to estimate the pace of a topic.
 const JOBS_LOOKED_AT: usize = 200;
 
 impl Why {
@@ -36,7 +36,7 @@ impl Why {
         Ok(Some(WhyAnswer::new(found.state.name(), now, causes.into_iter().map(of_job).collect())))
     }
 
-    /// What keeps workers from it; and, where others stand before it, that too.
+    /// What keeps workers from it, and the jobs before it in the queue.
     async fn why_queued(&self, tenant: &TenantId, found: &JobView) -> Result<Vec<Cause>, StoreError> {
         let topic = &found.job.new.topic;
         let Some(waiting) = self.directory.waiting_for(tenant, found).await? else {
@@ -88,7 +88,7 @@ fn jobs(count: usize) -> String {
     if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }
 
-/// A policy has not let it go yet.
+/// A policy has not released it yet.
 fn held(hold: &Hold, now: Timestamp) -> Cause {
     let code = match hold.reason {
         HoldReason::PolicyPending => CauseCode::PolicyPending,

@@ -1,4 +1,4 @@
-//! Why something waits, for the person who asks. Only looks; what it finds may have changed by the time it is read.
+//! Explains why something waits. It only reads; the answer may be outdated by the time it is read.
 
 mod job;
 mod run;
@@ -20,20 +20,20 @@ use crate::worker_directory::WorkerDirectory;
 /// What something waits for, at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhyAnswer {
-    /// Where it stands, in one word.
+    /// Its state, in one word.
     pub state: String,
     pub now: Timestamp,
     /// The first says most. Never empty.
     pub causes: Vec<Cause>,
-    /// Causes beyond those that are told.
+    /// Causes beyond the bound.
     pub more: usize,
 }
 
-/// Causes, and holders of one, that are told.
+/// Causes, and holders of one cause, in one answer.
 const CAUSES_MAX: usize = 20;
 const HOLDERS_MAX: usize = 10;
 
-/// Time-outs of one turn that are told with what was waited for: each costs a few looks at the store.
+/// Timeouts of one turn that are explained: each costs a few reads.
 const TIMEOUTS_EXPLAINED_MAX: usize = 4;
 
 impl WhyAnswer {
@@ -62,14 +62,14 @@ impl Why {
         Self { store: process.reader(), process, definitions, directory }
     }
 
-    /// What whoever asks for the lock now would wait for.
+    /// What a request for the lock would wait for now.
     pub async fn lock(&self, lock: &LockName) -> Result<WhyAnswer, StoreError> {
         let (now, name) = (self.process.now(), lock.resource().to_string());
         let Some(LockDetail { view, .. }) = self.store.call(ReadLock { lock: lock.clone() }).await? else {
             return Ok(WhyAnswer::new(
                 "free",
                 now,
-                vec![Cause::new(CauseCode::Free, format!("nobody holds {name}"))],
+                vec![Cause::new(CauseCode::Free, format!("{name} is free: a request would be granted now"))],
             ));
         };
         let since = view.holders.iter().map(|grant| grant.acquired_at).min();
@@ -87,7 +87,7 @@ impl Why {
             position: Some(u64::from(view.waiting) + 1),
             ..Cause::new(CauseCode::LockHeld, format!("{}, and {line}", why::lock(&name, holder, held_for)))
         };
-        // Only for the first in line; those behind it wait for whoever comes before them, too.
+        // Only for the first in the queue; the others also wait for those before them.
         let cause = match until {
             Some(until) if view.waiting == 0 => cause.ending(until, now),
             Some(_) | None => Cause { until, ..cause },

@@ -1,10 +1,10 @@
-//! Why a run does not go on: its lock, and each of its steps that waits.
+//! Why a run does not advance: its lock, and each of its waiting steps.
 
-use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
 use std::collections::BTreeMap;
 
 use interlock_backend::StoreError;
 use interlock_backend::runs::{RunHolder, RunOwnership};
+use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
 use interlock_model::contention::RunStrategy;
 use interlock_model::run::{Run, RunStatus};
 use interlock_model::step::{StepRun, StepStatus};
@@ -20,19 +20,19 @@ impl Why {
         let Some(run) = self.store.call(ReadRun { tenant: tenant.clone(), run: id }).await? else {
             return Ok(None);
         };
-        let standing = self.store.call(ReadRunOwnership { tenant: tenant.clone(), run: id }).await?;
-        let (now, status) = (standing.now, run.head.status);
+        let ownership = self.store.call(ReadRunOwnership { tenant: tenant.clone(), run: id }).await?;
+        let (now, status) = (ownership.now, run.head.status);
         if status.is_final() {
             let ended = Cause::new(CauseCode::Ended, format!("the run is {}", status.name()));
             let ended = Cause { since: run.head.completed_at, ..ended };
             return Ok(Some(WhyAnswer::new(status.name(), now, vec![ended])));
         }
-        let mut causes: Vec<Cause> = self.why_held(id, &standing).into_iter().collect();
+        let mut causes: Vec<Cause> = self.why_held(id, &ownership).into_iter().collect();
         let pinned =
             self.definitions.version(tenant, &run.start.workflow, run.start.workflow_version).await?;
         let mut more = 0;
         for (key, step) in run.steps.iter().filter(|(_, step)| waits(step)) {
-            // Each may cost a look at the store; a fan-out of thousands is told by its first.
+            // Each may cost a read; a fan-out of thousands is represented by its first steps.
             if causes.len() >= CAUSES_MAX {
                 more += 1;
                 continue;
@@ -41,30 +41,30 @@ impl Why {
             causes.push(Cause { step: Some(key.clone()), ..cause });
         }
         if causes.is_empty() {
-            causes.push(ready(&run, &standing));
+            causes.push(ready(&run, &ownership));
         }
         Ok(Some(WhyAnswer { more, ..WhyAnswer::new(status.name(), now, causes) }))
     }
 
-    /// The run's own lock, where that is what keeps it from going on.
-    fn why_held(&self, run: RunId, standing: &RunOwnership) -> Option<Cause> {
-        let RunHolder { instance: holder, until } = standing.holder.as_ref()?;
+    /// The run's own lock, if it keeps the run from advancing.
+    fn why_held(&self, run: RunId, ownership: &RunOwnership) -> Option<Cause> {
+        let RunHolder { instance: holder, until } = ownership.holder.as_ref()?;
         let waits_for_lock = self.process.settings.run_strategy == RunStrategy::Lock;
-        if !standing.is_ready && holder.is_some() && !waits_for_lock {
+        if !ownership.is_ready && holder.is_some() && !waits_for_lock {
             return None;
         }
         let name = holder.as_ref().map_or_else(|| "a value that is not ours".to_owned(), ToString::to_string);
         let sentence =
-            format!("the lock of run {run} is held by {name}, and nobody else may advance the run");
+            format!("the lock of run {run} is held by {name}, so no other process may advance the run");
         let holders = vec![Holder { name, since: None, until: *until }];
         let cause = Cause { holders, ..Cause::new(CauseCode::LockHeld, sentence) };
         Some(match until {
-            Some(until) => cause.ending(*until, standing.now),
+            Some(until) => cause.ending(*until, ownership.now),
             None => cause,
         })
     }
 
-    /// A question to a person has an id like a job's. None: nobody waits for it, or it was never asked.
+    /// An approval has an id like a job's. None: it is not open, or never was.
     pub(super) async fn why_asked(
         &self,
         tenant: &TenantId,
@@ -100,12 +100,12 @@ impl Why {
             Some(cause) => Ok(cause),
             None => Ok(Cause::new(
                 CauseCode::Ready,
-                format!("the job {job} of step {key} is gone: interlock doctor"),
+                format!("the job {job} of step {key} is missing: run `interlock doctor`"),
             )),
         }
     }
 
-    /// What steps whose time-out passes now have waited for, to be told with it. What cannot be found out is left out.
+    /// What steps that time out now have waited for. Waits that cannot be explained are left out.
     pub(crate) async fn waits_timing_out(
         &self,
         tenant: &TenantId,
@@ -123,7 +123,7 @@ impl Why {
     }
 }
 
-/// A step that something must happen to before it goes on. One that fans out waits through its items.
+/// Whether the step waits for an event. One that fans out waits through its items.
 fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
     is_begun && step.fan_out.is_none()
@@ -154,10 +154,10 @@ fn until(
     Cause { since: step.started_at, ..cause.ending(at, now) }
 }
 
-fn ready(run: &Run, standing: &RunOwnership) -> Cause {
+fn ready(run: &Run, ownership: &RunOwnership) -> Cause {
     let sentence = if run.head.status == RunStatus::Pending {
         "the run was admitted and waits for the engine to begin it"
-    } else if standing.is_ready {
+    } else if ownership.is_ready {
         "something has come for the run, and it waits for the engine"
     } else {
         "the run is between two turns"

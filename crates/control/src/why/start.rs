@@ -3,9 +3,9 @@
 use interlock_backend::runs::{RunFilter, RunSummary};
 use interlock_backend::verbs::{ListActiveRuns, ListRuns, ReadUsage};
 use interlock_backend::{PageRequest, StoreError};
-use interlock_model::TenantId;
 use interlock_model::admission::Usage;
 use interlock_model::why::{self, Cause, CauseCode, Holder};
+use interlock_model::{RunId, TenantId};
 
 use super::{HOLDERS_MAX, Why, WhyAnswer};
 
@@ -24,29 +24,18 @@ impl Why {
             let sentence = format!("a start would be admitted: {runs_active} of {runs_max} slots are taken");
             return Ok(WhyAnswer::new("free", now, vec![Cause::new(CauseCode::Free, sentence)]));
         }
-        let holders: Vec<_> = self
-            .store
-            .call(ListActiveRuns { tenant: tenant.clone(), limit: LIVE_LOOKED_AT })
-            .await?
-            .into_iter()
-            .map(|run| Holder { name: run.to_string(), since: Some(run.made_at()), until: None })
-            .collect();
+        let active = ListActiveRuns { tenant: tenant.clone(), limit: LIVE_LOOKED_AT };
+        let holder = |run: RunId| Holder { name: run.to_string(), since: Some(run.made_at()), until: None };
+        let holders: Vec<_> = self.store.call(active).await?.into_iter().map(holder).collect();
         let ages: Vec<_> =
             holders.iter().filter_map(|holder| holder.since).map(|since| now.since(since)).collect();
         // With a cap that was lowered, more than one has to end.
         let to_end = usage.runs_active.saturating_sub(usage.runs_max) as usize + 1;
-        let newest = PageRequest { limit: RUNS_LOOKED_AT, after: None };
-        let runs = self
-            .store
-            .call(ListRuns { tenant: tenant.clone(), filter: RunFilter::default(), page: newest.clone() })
-            .await?;
+        let (filter, page) = (RunFilter::default(), PageRequest { limit: RUNS_LOOKED_AT, after: None });
+        let runs = self.store.call(ListRuns { tenant: tenant.clone(), filter, page }).await?;
         let lasted: Vec<_> = runs.items.iter().filter_map(lasted).collect();
-        let oldest = holders.first().map_or_else(String::new, |oldest| {
-            format!(
-                ", the oldest ({}) for {} s",
-                oldest.name,
-                ages.first().map_or(0, std::time::Duration::as_secs)
-            )
+        let oldest = holders.iter().zip(&ages).next().map_or_else(String::new, |(oldest, age)| {
+            format!(", the oldest ({}) for {} s", oldest.name, age.as_secs())
         });
         let cause = Cause {
             since: holders.iter().filter_map(|holder| holder.since).max(),

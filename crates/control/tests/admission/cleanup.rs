@@ -52,7 +52,7 @@ async fn a_key_that_started_nothing_is_released_until_it_is_gone_and_failures_ar
         process.wire.fault(RELEASE, Fault::Fails(3, Effect::NotDone));
         let context = fail_at(&process, what).await;
         sleep(TTL / 2).await;
-        assert_eq!(process.wire.calls(RELEASE).len(), 4, "{what}: three failures, and then it is gone");
+        assert_eq!(process.wire.calls(RELEASE).len(), 4, "{what}: three failures, and then it is released");
         let mut expected = vec![0; 4];
         expected[context] = 3;
         assert_eq!(process.cleanup_failures(), expected, "{what}");

@@ -22,9 +22,9 @@ pub(crate) enum Death {
 pub(crate) enum Fault {
     /// The call takes so long to arrive.
     Slow(Duration),
-    /// So many calls fail, each with this effect. Where it is unknown, the store has done it.
+    /// This many calls fail, each with this effect. If it is unknown, the store has done it.
     Fails(u32, Effect),
-    /// Nobody ever hears of it.
+    /// No answer ever arrives.
     Vanishes,
 }
 
@@ -135,7 +135,7 @@ fn of(all: &[(&'static str, Instant)], action: &str) -> Vec<Instant> {
     all.iter().filter(|(done, _)| *done == action).map(|(_, at)| *at).collect()
 }
 
-/// Notes that somebody has stopped waiting.
+/// Notes that a caller has stopped waiting.
 struct Patience<'a> {
     wire: &'a Wire,
     action: &'static str,

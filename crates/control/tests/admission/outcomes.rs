@@ -1,4 +1,4 @@
-//! What clients are told under the lock is what they are told without it.
+//! Clients get the same answers with and without the admission lock.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{

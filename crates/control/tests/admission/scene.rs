@@ -106,7 +106,7 @@ impl Scene {
         Identity::from_seed(seed).run_id(self.clock.now())
     }
 
-    /// Somebody else holds the lock.
+    /// Another owner holds the lock.
     pub(crate) async fn outsider(&self, ttl: Duration) -> Grant {
         let acquire = AcquireLock {
             lock: gate(),
@@ -158,9 +158,9 @@ impl Process {
         }
     }
 
-    /// Keys that were not given back at the first try, by why they were to be.
+    /// Failed releases of reserved keys, by the reason of the release.
     pub(crate) fn cleanup_failures(&self) -> Vec<u64> {
-        let counted = self.control.contention.tally().counted();
+        let counted = self.control.contention.tally.counted();
         CleanupContext::ALL.iter().map(|context| counted.cleanup_failures(*context)).collect()
     }
 }

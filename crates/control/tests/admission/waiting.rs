@@ -129,7 +129,7 @@ async fn a_lost_answer_of_the_lock_is_asked_for_again_and_never_leaves_the_lock_
     process.started(None).await;
     sleep(Duration::from_millis(1)).await;
     let ends: Vec<_> = history(&scene).await.into_iter().map(|event| event.end).collect();
-    assert_eq!(ends, [Some(LockEnd::Released), None], "one hold, given back");
+    assert_eq!(ends, [Some(LockEnd::Released), None], "one lease, released");
     // Never answered, it is withdrawn.
     let process = scene.process(2);
     process.wire.fault(AcquireLock::ACTION, Fault::Fails(1_000, Effect::Unknown));

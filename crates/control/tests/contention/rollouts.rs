@@ -6,6 +6,7 @@ use std::time::Duration;
 use interlock_control::Settings;
 use interlock_control::rollouts::{StartRollout, TuningError};
 use interlock_model::RolloutId;
+use interlock_model::contention::RolloutEventKind::{Aborted, Promoted};
 use interlock_model::contention::{
     Arm, BookError, Guards, Rollout, RolloutEventKind, RolloutState, RunStrategy, Scope, Share,
 };
@@ -28,9 +29,9 @@ async fn begin(process: &Process, delay_ms: u64) -> RolloutId {
     process.control.rollouts.start_rollout(start(delay_ms), "ada", None).await.unwrap().rollout.id
 }
 
-/// Results as the handlers of results count them: each finds its run busy so many times, and reaches it then.
+/// Results as the stages count them: each finds its run busy `busy` times, and then reaches it.
 fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
-    let (tally, delay) = (process.control.contention.tally(), Duration::from_millis(delay_ms));
+    let (tally, delay) = (&process.control.contention.tally, Duration::from_millis(delay_ms));
     for _ in 0..count {
         (1..=busy).for_each(|attempt| tally.busy(arm, (attempt, Duration::ZERO), delay));
         tally.reached(arm, busy + 1, delay * busy);
@@ -153,7 +154,7 @@ async fn what_a_process_has_counted_survives_it_and_is_not_counted_twice() {
     let seen = next.control.rollouts.rollout(&id).await.unwrap();
     assert_eq!((seen.control.results, seen.control.retries, seen.candidate.results), (9, 7, 3));
     assert!(seen.verdict.starts_with("too few samples"), "{}", seen.verdict);
-    let counted = next.control.contention.tally().counted();
+    let counted = next.control.contention.tally.counted();
     assert_eq!((counted.control.results, counted.candidate.results), (2, 3), "its own, since it began");
 }
 
@@ -166,7 +167,7 @@ async fn what_was_counted_before_a_roll_out_or_for_another_is_not_counted_for_it
     tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 5, (1, 500));
     tokio::time::sleep(Duration::from_secs(2)).await;
-    process.control.rollouts.abort_rollout(&first, "ada", Some("enough".to_owned())).await.unwrap();
+    process.control.rollouts.end_rollout(&first, Aborted, "ada", Some("enough".to_owned())).await.unwrap();
     let second = begin(&process, 200).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     results(&process, Arm::Control, 3, (1, 500));
@@ -187,14 +188,22 @@ async fn people_may_end_it_and_only_once() {
     let id = begin(&process, 100).await;
     let second = process.control.rollouts.start_rollout(start(200), "bob", None).await.unwrap_err();
     assert!(matches!(second, TuningError::Book(BookError::Conflict(_))), "{second}");
-    let promoted =
-        process.control.rollouts.promote_rollout(&id, "ada", Some("it is fine".to_owned())).await.unwrap();
+    let promoted = process
+        .control
+        .rollouts
+        .end_rollout(&id, Promoted, "ada", Some("it is fine".to_owned()))
+        .await
+        .unwrap();
     assert_eq!((promoted.rollout.state, promoted.verdict.as_str()), (RolloutState::Promoted, "it is fine"));
     assert_eq!(process.policy(Scope::LockBusy), fixed(100));
-    let again = process.control.rollouts.abort_rollout(&id, "ada", None).await.unwrap_err();
+    let again = process.control.rollouts.end_rollout(&id, Aborted, "ada", None).await.unwrap_err();
     assert!(matches!(again, TuningError::Book(BookError::Conflict(_))), "{again}");
-    let unknown =
-        process.control.rollouts.abort_rollout(&"ro-none".parse().unwrap(), "ada", None).await.unwrap_err();
+    let unknown = process
+        .control
+        .rollouts
+        .end_rollout(&"ro-none".parse().unwrap(), Aborted, "ada", None)
+        .await
+        .unwrap_err();
     assert!(matches!(unknown, TuningError::Book(BookError::UnknownRollout(_))), "{unknown}");
 }
 
@@ -217,7 +226,7 @@ async fn what_came_before_a_roll_out_began_says_nothing_about_its_arms() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     results(&process, Arm::Candidate, 1, (1, 11_000));
     results(&process, Arm::Candidate, 1, (1, 9_000));
-    let tally = process.control.contention.tally();
+    let tally = &process.control.contention.tally;
     tally.busy(Arm::Control, (7, Duration::from_secs(11)), Duration::from_millis(500));
     tokio::time::sleep(Duration::from_secs(3)).await;
     let late = scene.process("i-22");

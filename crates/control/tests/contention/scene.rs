@@ -38,7 +38,7 @@ impl Scene {
         self.process_with(name, self.bus.clone(), Settings::default())
     }
 
-    /// One that nobody hears, and that hears nobody.
+    /// One on a bus of its own: no wake-up reaches it or leaves it.
     pub(crate) fn deaf_process(&self, name: &str) -> Process {
         self.process_with(name, Arc::new(InProcessBus::default()), Settings::default())
     }
@@ -63,7 +63,7 @@ impl Scene {
 
 impl Process {
     pub(crate) fn policy(&self, scope: Scope) -> RetryPolicy {
-        self.control.contention.in_force().tuning(scope).policy
+        self.control.contention.in_force().tunings.of(scope).policy
     }
 }
 

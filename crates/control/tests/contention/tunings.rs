@@ -100,7 +100,7 @@ async fn changes_at_once_are_all_written_down_with_who_and_when() {
     assert!(versions.iter().all(|version| version.by.starts_with("person ")));
     assert!(versions.iter().all(|version| version.at.as_millis() >= 1_794_700_800_000));
     let who: std::collections::BTreeSet<_> = versions.iter().map(|version| &version.by).collect();
-    assert_eq!(who.len(), 10, "nobody was overwritten");
+    assert_eq!(who.len(), 10, "no change was overwritten");
 }
 
 #[tokio::test(start_paused = true)]

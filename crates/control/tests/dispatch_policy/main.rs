@@ -42,7 +42,7 @@ async fn fail_closed_jobs_wait_longer_each_time_and_go_when_the_service_is_back(
     scene.service.set_away(false);
     tokio::time::advance(2 * SECOND).await;
     scene.settle(&process).await;
-    assert_eq!(scene.claim("acme").await.len(), 40, "nobody waits for the end of its own pause");
+    assert_eq!(scene.claim("acme").await.len(), 40, "no job waits for the end of its own pause");
     assert_eq!(process.policy.fail_opens(), 0);
 }
 

@@ -27,7 +27,7 @@ use interlock_model::workflow::WorkflowDocument;
 use interlock_model::{Clock, JobId, TenantId, Timestamp, WorkflowId};
 use serde_json::json;
 
-/// Allows everything, unless it is away or tells everybody to wait.
+/// Allows everything, unless it is unreachable or throttles.
 #[derive(Default)]
 pub(crate) struct Switched {
     is_away: AtomicBool,
@@ -54,7 +54,7 @@ impl PolicyService for Switched {
     async fn ask(&self, _: &Question) -> Result<Answer, String> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if self.is_away.load(Ordering::Relaxed) {
-            return Err("nobody is there".to_owned());
+            return Err("connection refused".to_owned());
         }
         let throttles = self.throttles.load(Ordering::Relaxed);
         let decision = if throttles { AnsweredDecision::Throttle } else { AnsweredDecision::Allow };
@@ -124,7 +124,7 @@ impl Scene {
         Control::new(foundation, Settings { dispatch_policy: policy.clone(), ..Settings::default() })
     }
 
-    /// Starts so many runs. Returns their jobs.
+    /// Starts this many runs. Returns their jobs.
     pub(crate) async fn start(&self, process: &Control, name: &str, runs: usize) -> Vec<JobId> {
         let mut jobs = Vec::new();
         for _ in 0..runs {

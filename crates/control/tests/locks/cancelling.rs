@@ -64,7 +64,7 @@ fn try_now(name: &LockName) -> AcquireLock {
     }
 }
 
-/// Whether somebody who has just come gets the lock at once: nobody holds it, and nobody stands in line.
+/// Whether a new request gets the lock at once: it has no holder and no waiter.
 async fn is_free(scene: &Scene, name: &LockName) -> bool {
     matches!(scene.store.call(try_now(name)).await.unwrap().answer, Acquired::Granted(_))
 }
@@ -79,7 +79,7 @@ async fn l5_after_10_000_cancelled_acquires_every_lock_comes_free_by_itself() {
     let never = CancellationToken::new();
     let (mut batches, mut cancelled, mut granted) = (0, 0, 0);
     while cancelled < CANCELLATIONS {
-        // Four for each lock: some hold, some wait, all may go at any moment.
+        // Four for each lock: some hold, some wait, all may be dropped at any moment.
         let asked = (0..AT_ONCE).map(|number| {
             let lock = name("a", batches * AT_ONCE + number / 4);
             let asked = UserLockRequest { lock, ..ask("any", &format!("w-{number}"), ttl) };
@@ -102,11 +102,11 @@ async fn l5_after_10_000_cancelled_acquires_every_lock_comes_free_by_itself() {
     }
 }
 
-/// A hold as it was when its guard was dropped.
+/// A lease as it was when its guard was dropped.
 struct Dropped {
     name: LockName,
     token: LockToken,
-    /// None: it had been given back, or had run out.
+    /// None: it was released, or had expired.
     expires_at: Option<Timestamp>,
     was_cancelled: bool,
 }
@@ -128,7 +128,7 @@ async fn guard_and_drop(scene: &Scene, process: &Process, name: LockName, polls:
     Dropped { name, token: call, expires_at: held.map(|grant| grant.expires_at), was_cancelled }
 }
 
-/// How the hold ended, and when.
+/// How the lease ended, and when.
 async fn end_of(scene: &Scene, dropped: &Dropped) -> Result<(LockEnd, Timestamp), StoreError> {
     let page = PageRequest { limit: 10, after: None };
     let history =
@@ -138,7 +138,7 @@ async fn end_of(scene: &Scene, dropped: &Dropped) -> Result<(LockEnd, Timestamp)
 }
 
 #[tokio::test(start_paused = true)]
-async fn l4_after_10_000_dropped_guards_no_renewal_was_sent_and_every_lock_ran_out() {
+async fn l4_after_10_000_dropped_guards_no_renewal_was_sent_and_every_lock_expired() {
     let scene = Scene::new();
     let process = Arc::new(scene.process(8));
     process.faulty.set_faults(ROUGH);

@@ -1,4 +1,4 @@
-//! Results under the lock of their run: how long they wait, when they come again, and what becomes of them in the end.
+//! Results under the lock of their run: how long they wait, when they are delivered again, and how they end.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{
@@ -51,7 +51,7 @@ pub(crate) fn with_policy(policy: RetryPolicy) -> Tuning {
     Tuning { policy, max_wait_ms: 0, ..Scope::LockBusy.tuning() }
 }
 
-/// A run of so many steps that all wait for their worker's word.
+/// A run with this many steps that all wait for their worker's result.
 pub(crate) async fn crowded_run(scene: &Scene, control: &Control, steps: usize) -> Vec<Claimed> {
     let step = json!({"type": "worker", "topic": "work"});
     let steps: serde_json::Map<_, _> =
@@ -78,7 +78,7 @@ pub(crate) async fn crowded_run(scene: &Scene, control: &Control, steps: usize) 
     claimed
 }
 
-/// An outsider takes the run, with the result of this job in its inbox, and does not let go.
+/// Another process acquires the run, with the result of this job in its inbox, and does not release it.
 pub(crate) async fn hold(scene: &Scene, claimed: &Claimed, lease: Duration) -> AcquiredRun {
     let (job, fence) = (&claimed.job.id, claimed.lease.fence);
     assert_eq!(
@@ -108,7 +108,7 @@ pub(crate) fn delivery(claimed: &Claimed, attempt: u32) -> Delivery {
     }
 }
 
-pub(crate) async fn hand_in(
+pub(crate) async fn submit(
     control: &Control,
     claimed: &Claimed,
 ) -> Result<(), interlock_backend::StoreError> {
@@ -131,19 +131,19 @@ pub(crate) fn stages(control: &Arc<Control>) -> DropGuard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_brings_a_result_makes_the_turn_before_it_is_told_so() {
+async fn the_delivery_of_a_result_returns_after_its_turn() {
     let scene = locked(Scope::LockBusy.tuning());
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 3).await;
     let id = claimed[0].job.id.run;
     let version = run(&scene, id).await.head.version;
     for (turns, result) in (1..).zip(&claimed) {
-        hand_in(&process.control, result).await.unwrap();
+        submit(&process.control, result).await.unwrap();
         assert_eq!(run(&scene, id).await.head.version, version + turns, "each result is a turn of its own");
     }
-    assert_eq!(run(&scene, id).await.head.status, RunStatus::Succeeded, "and nobody else was needed");
-    hand_in(&process.control, &claimed[0]).await.expect("the same again is nothing new");
-    let counted = process.control.contention.tally().counted().control;
+    assert_eq!(run(&scene, id).await.head.status, RunStatus::Succeeded, "and no other process was needed");
+    submit(&process.control, &claimed[0]).await.expect("the same again is nothing new");
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.retries, counted.result_latency.count()), (3, 0, 3));
 }
 
@@ -157,12 +157,12 @@ async fn a_busy_run_asks_for_redelivery_in_exactly_five_hundred_milliseconds() {
         let began = Instant::now();
         let delivered = process.control.results.deliver(&delivery(&claimed[1], attempt)).await;
         assert_eq!(delivered, Ok(Delivered::Busy));
-        assert_eq!(began.elapsed(), Duration::ZERO, "whoever is delivered to by a stream does not wait");
+        assert_eq!(began.elapsed(), Duration::ZERO, "a delivery from a stream does not wait");
         let delay = process.control.results.count_busy(&claimed[1].job.id, attempt, Duration::ZERO);
         assert_eq!(delay, Some(Duration::from_millis(500)));
     }
     assert_eq!(state(&scene, &claimed[1]).await, JobState::Running, "nothing was written");
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first, counted.results), (100, 1, 0));
 }
 
@@ -185,7 +185,7 @@ async fn jitter_is_within_its_band_spread_and_what_the_seed_gives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_that_are_put_off_come_again_exactly_when_their_policy_says() {
+async fn deferred_results_are_delivered_again_exactly_when_their_policy_says() {
     for policy in [
         "fixed:500ms",
         "bounded_jitter:500ms:30%",
@@ -198,7 +198,7 @@ async fn results_that_are_put_off_come_again_exactly_when_their_policy_says() {
         let process = scene.process(1);
         let claimed = crowded_run(&scene, &process.control, 2).await;
         let held = hold(&scene, &claimed[0], AN_HOUR).await;
-        hand_in(&process.control, &claimed[1]).await.unwrap();
+        submit(&process.control, &claimed[1]).await.unwrap();
         let schedule: Vec<Duration> = policy.schedule(Seed::of_result(&claimed[1].job.id)).take(8).collect();
         for delay in &schedule {
             let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
@@ -217,7 +217,7 @@ async fn results_that_are_put_off_come_again_exactly_when_their_policy_says() {
         sleep(next).await;
         let _ = process.control.reconcilers.run_once().await.unwrap();
         assert_eq!(run(&scene, held.start.run).await.head.status, RunStatus::Succeeded, "{policy}");
-        let counted = process.control.contention.tally().counted().control;
+        let counted = process.control.contention.tally.counted().control;
         let waited: Duration = schedule.iter().sum::<Duration>() + next;
         assert_eq!((counted.retries, counted.results), (9, 2), "{policy}");
         assert!(counted.lock_wait.sum_ms() >= waited.as_secs_f64() * 1_000.0, "counted from the first time");
@@ -225,19 +225,19 @@ async fn results_that_are_put_off_come_again_exactly_when_their_policy_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_came_by_itself_waits_three_seconds_and_is_then_put_off() {
+async fn a_submitted_result_waits_three_seconds_and_is_then_deferred() {
     let scene = locked(Scope::LockBusy.tuning());
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 2).await;
     hold(&scene, &claimed[0], AN_HOUR).await;
     let began = Instant::now();
-    hand_in(&process.control, &claimed[1]).await.expect("the store has it");
+    submit(&process.control, &claimed[1]).await.expect("the store has it");
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     assert_eq!(
         scene.store.call(FindDue { limit: 10 }).await.unwrap().next_in,
         Some(Duration::from_millis(500))
     );
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first), (1, 1));
     sleep(Duration::from_millis(500)).await;
     let due = scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap();
@@ -246,36 +246,36 @@ async fn a_result_that_came_by_itself_waits_three_seconds_and_is_then_put_off() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_waits_is_woken_when_its_run_changes_and_looks_by_itself_otherwise() {
-    for is_told in [true, false] {
+async fn a_waiting_result_is_woken_when_its_run_changes_and_polls_otherwise() {
+    for is_announced in [true, false] {
         let scene = locked(Scope::LockBusy.tuning());
         let process = scene.process(1);
         let claimed = crowded_run(&scene, &process.control, 2).await;
         let held = hold(&scene, &claimed[0], AN_HOUR).await;
         let free = async {
-            // Not when the waiter would look by itself.
+            // Not when the waiter would poll.
             sleep(Duration::from_millis(1_011)).await;
             scene
                 .store
                 .call(ReleaseRun { tenant: acme(), run: held.start.run, fence: held.fence })
                 .await
                 .unwrap();
-            if is_told {
+            if is_announced {
                 scene.bus.wake(Wake::RunChanged { run: held.start.run });
             }
         };
         let began = Instant::now();
-        let (handed_in, ()) = tokio::join!(hand_in(&process.control, &claimed[1]), free);
+        let (handed_in, ()) = tokio::join!(submit(&process.control, &claimed[1]), free);
         handed_in.unwrap();
-        let expected = if is_told { 1_011 } else { 1_050 };
-        assert_eq!(began.elapsed(), Duration::from_millis(expected), "told: {is_told}");
-        assert_eq!(process.control.contention.tally().counted().control.retries, 0);
+        let expected = if is_announced { 1_011 } else { 1_050 };
+        assert_eq!(began.elapsed(), Duration::from_millis(expected), "announced: {is_announced}");
+        assert_eq!(process.control.contention.tally.counted().control.retries, 0);
         assert_eq!(run(&scene, held.start.run).await.head.status, RunStatus::Succeeded);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_finds_its_own_process_at_the_run_does_not_ask_the_store() {
+async fn a_delivery_that_finds_its_own_process_at_the_run_does_not_call_the_store() {
     let scene = locked(with_policy(RetryPolicy::Fixed { delay_ms: 500 }));
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 20).await;
@@ -296,7 +296,7 @@ async fn after_the_last_delivery_the_result_is_a_dead_letter_and_its_job_fails()
     let held = hold(&scene, &claimed[0], Duration::from_mins(1)).await;
     let began = Instant::now();
     let _stages = stages(&process.control);
-    hand_in(&process.control, &claimed[1]).await.unwrap();
+    submit(&process.control, &claimed[1]).await.unwrap();
     while state(&scene, &claimed[1]).await == JobState::Running {
         assert!(began.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(10)).await;
@@ -313,7 +313,7 @@ async fn after_the_last_delivery_the_result_is_a_dead_letter_and_its_job_fails()
         (&claimed[1].job.id, LetterCode::ResultUnhandled, 3)
     );
     assert_eq!(letter.topic, Some("work".parse().unwrap()));
-    assert_eq!(process.control.contention.tally().counted().control.retries, 2);
+    assert_eq!(process.control.contention.tally.counted().control.retries, 2);
     assert!(scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap().is_empty());
     // The failure waits in the inbox, where it cannot find the run busy.
     while !run(&scene, held.start.run).await.head.status.is_final() {

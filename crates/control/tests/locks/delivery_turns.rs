@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::deliveries::{
-    AN_HOUR, acme, crowded_run, delivery, hand_in, hold, locked, run, stages, with_policy,
+    AN_HOUR, acme, crowded_run, delivery, hold, locked, run, stages, submit, with_policy,
 };
 use crate::scene::Scene;
 
@@ -22,7 +22,7 @@ async fn the_second_delivery_that_finds_the_run_free_counts_as_first_retry_succe
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 2).await;
     let held = hold(&scene, &claimed[0], AN_HOUR).await;
-    hand_in(&process.control, &claimed[1]).await.unwrap();
+    submit(&process.control, &claimed[1]).await.unwrap();
     scene.store.call(ReleaseRun { tenant: acme(), run: held.start.run, fence: held.fence }).await.unwrap();
     let _stages = stages(&process.control);
     let began = Instant::now();
@@ -30,7 +30,7 @@ async fn the_second_delivery_that_finds_the_run_free_counts_as_first_retry_succe
         assert!(began.elapsed() < Duration::from_secs(5));
         sleep(Duration::from_millis(1)).await;
     }
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.retries, counted.busy_at_first, counted.first_retry_successes), (1, 1, 1));
     assert!(counted.lock_wait.quantile(1.0).unwrap() >= 500.0, "{counted:?}");
     assert!((counted.retry_delay.sum_ms() - 500.0).abs() < 0.001 && counted.result_latency.sum_ms() >= 500.0);
@@ -44,7 +44,7 @@ async fn under_inbox_a_held_run_keeps_no_result_waiting_and_the_figures_are_coun
     let held = hold(&scene, &claimed[0], Duration::from_secs(20)).await;
     let began = Instant::now();
     for result in &claimed[1..] {
-        hand_in(&process.control, result).await.unwrap();
+        submit(&process.control, result).await.unwrap();
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
     let _stages = stages(&process.control);
@@ -52,7 +52,7 @@ async fn under_inbox_a_held_run_keeps_no_result_waiting_and_the_figures_are_coun
         assert!(began.elapsed() < Duration::from_mins(1));
         sleep(Duration::from_millis(100)).await;
     }
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.retries, counted.first_retry_successes), (3, 0, 0));
     assert!(counted.lock_wait.sum_ms() >= 60_000.0, "each waited until the outsider's lease had ended");
     assert_eq!(counted.result_latency.count(), 3);
@@ -74,7 +74,7 @@ async fn a_changed_lease_holds_for_the_next_turn() {
     let other = scene.process(2);
     // The turn was dropped; its lease of 700 ms ends by itself.
     let began = Instant::now();
-    hand_in(&other.control, &claimed[1]).await.unwrap();
+    submit(&other.control, &claimed[1]).await.unwrap();
     assert!(began.elapsed() <= Duration::from_millis(700), "{:?}", began.elapsed());
     assert_eq!(run(&scene, first.job.run).await.head.status, RunStatus::Succeeded);
 }
@@ -90,20 +90,20 @@ async fn whenever_its_process_dies_a_result_is_taken_into_account_once() {
         let held = hold(&scene, &claimed[0], Duration::from_secs(2)).await;
         mortal.wire.die_after(passages);
         let working = stages(&mortal.control);
-        let told = tokio::spawn({
+        let delivering = tokio::spawn({
             let (control, claimed) = (mortal.control.clone(), claimed[1].clone());
-            async move { hand_in(&control, &claimed).await }
+            async move { submit(&control, &claimed).await }
         });
         // Time enough for the outsider's lease to end, and for another delivery.
         sleep(Duration::from_secs(4)).await;
         let is_dead = mortal.wire.is_dead();
-        let was_told = told.is_finished();
-        told.abort();
+        let was_answered = delivering.is_finished();
+        delivering.abort();
         drop(working);
         let _stages = stages(&heir.control);
-        if !was_told {
-            // The worker has heard nothing, and says it again, to somebody who lives.
-            hand_in(&heir.control, &claimed[1]).await.unwrap();
+        if !was_answered {
+            // The worker got no answer, and repeats the report to a live process.
+            submit(&heir.control, &claimed[1]).await.unwrap();
         }
         let began = Instant::now();
         while !run(&scene, held.start.run).await.head.status.is_final() {

@@ -1,4 +1,4 @@
-//! Many results on one run: they become few writes, and nobody waits for it.
+//! Many results on one run become few writes, and no worker waits for it.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{Commit, ReadRun, RecordResult, ReleaseRun};
@@ -27,7 +27,7 @@ fn tenant() -> TenantId {
     "acme".parse().unwrap()
 }
 
-/// Starts a run of one step for each of so many items. Its jobs are there when the engine has made its first turn.
+/// Starts a run with one job per item. The jobs exist when the engine has made its first turn.
 async fn fan_out(control: &Control, items: usize, fields: Value) -> RunId {
     let mut step = json!({"type": "worker", "topic": "work", "for_each": "input.items"});
     step.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -58,7 +58,7 @@ async fn claim(scene: &Scene) -> Vec<Claimed> {
     scene.store.call(claim).await.unwrap()
 }
 
-/// As any replica does it: into the store, and a word to all.
+/// As any replica does it: into the store, with a wake-up for all.
 async fn complete(scene: &Scene, claimed: &Claimed) {
     let outcome = JobOutcome::Completed { output: json!({}) };
     let report = scene
@@ -81,7 +81,7 @@ async fn standing(scene: &Scene, run: RunId) -> (RunStatus, u64) {
     (run.head.status, run.head.version)
 }
 
-/// Lets everybody do what takes no time.
+/// Lets every task do what takes no time.
 async fn settle() {
     sleep(Duration::from_micros(100)).await;
 }
@@ -104,11 +104,7 @@ async fn a_storm_of_results_on_one_run_is_few_writes_of_all_replicas_together() 
         sleep(Duration::from_millis(1)).await;
     }
     settle().await;
-    assert_eq!(
-        standing(&scene, run).await.0,
-        RunStatus::Succeeded,
-        "the last result is waited for by nobody"
-    );
+    assert_eq!(standing(&scene, run).await.0, RunStatus::Succeeded, "no turn waits after the last result");
     let commits = commits(&processes) - before;
     assert!(commits <= 100, "{ITEMS} results cost {commits} writes of the run");
 }

@@ -1,4 +1,4 @@
-//! A holder stops before anybody else is let in, and is told why.
+//! A holder stops before another is granted the lock, and learns why.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{AcquireLock, ReadLock, RenewLock};
@@ -27,7 +27,7 @@ impl Drop for Work {
 }
 
 impl Work {
-    async fn go_on(self, step: Duration) {
+    async fn work_on(self, step: Duration) {
         loop {
             sleep(step).await;
         }
@@ -35,7 +35,7 @@ impl Work {
 }
 
 /// What one black hole did to one holder.
-struct Told {
+struct Outcome {
     how: Cut,
     /// From when the work was dropped to when the store could have let another in, in parts of the lease.
     margin: f64,
@@ -43,7 +43,7 @@ struct Told {
     next_after: Duration,
 }
 
-async fn black_hole(seed: u64) -> Told {
+async fn black_hole(seed: u64) -> Outcome {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let scene = Scene::new();
     let (holder, contender) = (scene.process(seed), scene.process(seed + 1_000));
@@ -62,7 +62,7 @@ async fn black_hole(seed: u64) -> Told {
     let how = if random.random_bool(0.5) { Cut::RequestsVanish } else { Cut::AnswersVanish };
     let when = ttl * random.random_range(0..3_000) / 1_000;
     let stopped_at = Arc::new(Mutex::new(None));
-    let work = Work { stopped_at: stopped_at.clone() }.go_on(ttl / random.random_range(3..50));
+    let work = Work { stopped_at: stopped_at.clone() }.work_on(ttl / random.random_range(3..50));
     let guarded = holder.item_lock(lock("db"), grant.token, term(asked_at, ttl)).guard(work);
     let cut = async {
         sleep(when).await;
@@ -77,7 +77,7 @@ async fn black_hole(seed: u64) -> Told {
     assert!(stopped_at < lease_ends, "seed {seed}: the work went on for {:?}", stopped_at - lease_ends);
     let next_at = next.await.unwrap();
     assert!(next_at >= lease_ends, "seed {seed}: another got in before the lease ended");
-    Told {
+    Outcome {
         how,
         margin: (lease_ends - stopped_at).as_secs_f64() / ttl.as_secs_f64(),
         next_after: next_at - lease_ends,
@@ -85,17 +85,17 @@ async fn black_hole(seed: u64) -> Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l3_a_holder_whose_store_falls_silent_is_told_before_the_lease_ends_100_times() {
-    let mut told = Vec::new();
+async fn l3_a_holder_whose_store_falls_silent_stops_before_the_lease_ends_100_times() {
+    let mut outcomes = Vec::new();
     for seed in 0..100 {
-        told.push(black_hole(seed).await);
+        outcomes.push(black_hole(seed).await);
     }
-    let least = told.iter().map(|told| told.margin).fold(f64::INFINITY, f64::min);
-    let unheard = told.iter().filter(|told| told.how == Cut::RequestsVanish);
-    let most = unheard.map(|told| told.margin).fold(0.0, f64::max);
-    let latest = told.iter().map(|told| told.next_after).max().unwrap();
+    let least = outcomes.iter().map(|outcome| outcome.margin).fold(f64::INFINITY, f64::min);
+    let unheard = outcomes.iter().filter(|outcome| outcome.how == Cut::RequestsVanish);
+    let most = unheard.map(|outcome| outcome.margin).fold(0.0, f64::max);
+    let latest = outcomes.iter().map(|outcome| outcome.next_after).max().unwrap();
     // A tenth of the lease is left, up to the millisecond that a timer may be late, and the time that the last request
-    // was on its way. Where only answers vanish, the store goes on hearing renewals that nobody builds on.
+    // was on its way. Where only answers vanish, the store still receives renewals that the holder does not rely on.
     assert!(least >= 0.099, "only {least:.4} of a lease was left once");
     assert!(most <= 0.131, "{most:.4} of a lease was given away once");
     assert!(latest <= Duration::from_millis(2), "the lock was free, and the next got it {latest:?} later");
@@ -115,7 +115,7 @@ async fn work_for_a_minute(disturb: impl AsyncFn(&Process)) -> (Result<(), Loss>
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_takes_longer_than_its_lease_is_done_under_renewals_and_the_lock_given_back() {
+async fn work_that_takes_longer_than_its_lease_is_renewed_and_the_lock_is_released() {
     let scene = Scene::new();
     let process = scene.process(1);
     let (asked_at, ttl) = (Instant::now(), Duration::from_secs(10));
@@ -162,7 +162,7 @@ async fn l21_a_store_that_certainly_fails_is_given_up_on_before_the_lease_ends()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_whose_hold_was_ended_by_force_is_told_at_the_next_renewal() {
+async fn a_holder_whose_lease_was_ended_by_force_stops_at_the_next_renewal() {
     let (done, after) = work_for_a_minute(async |process| {
         sleep(Duration::from_secs(1)).await;
         let token = process
@@ -216,7 +216,7 @@ async fn l20_a_shutdown_that_takes_its_time_is_cut_off_before_the_lease_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_pause_the_work_does_not_take_one_step_under_a_lease_that_ran_out() {
+async fn after_a_pause_the_work_does_not_take_one_step_under_an_expired_lease() {
     let ttl = Duration::from_secs(10);
     let scene = Scene::new();
     let process = scene.process(1);
@@ -232,7 +232,7 @@ async fn after_a_pause_the_work_does_not_take_one_step_under_a_lease_that_ran_ou
     };
     let mut guarded = Box::pin(item.guard::<()>(work));
     assert!(futures_util::poll!(guarded.as_mut()).is_pending());
-    // Nobody polls it, as if the process were stopped.
+    // It is not polled, as if the process were stopped.
     sleep(Duration::from_secs(11)).await;
     let before = *steps.lock().unwrap();
     assert_eq!(guarded.await, Err(Loss::Deadline));
@@ -251,7 +251,7 @@ async fn l14_a_grant_that_arrives_after_its_lease_is_no_grant() {
         let asked_at = Instant::now();
         let answer = process.control.locks.acquire(ask(&format!("db-{number}"), "late", ttl), &never).await;
         if answer.is_ok() {
-            assert!(asked_at.elapsed() < ttl, "what is returned as granted had run out");
+            assert!(asked_at.elapsed() < ttl, "what is returned as granted had expired");
         }
     }
 }

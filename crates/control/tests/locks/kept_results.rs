@@ -1,4 +1,4 @@
-//! What a worker has said and was told is kept: it counts, whoever is slow, and is counted from when it came.
+//! An acknowledged result is kept: it counts however slow its run is, from its arrival on.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{ExtendJobLease, FindDue, ReadDeadLetter, ReadRun};
@@ -17,7 +17,7 @@ use interlock_model::retry::RetryPolicy;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::deliveries::{AN_HOUR, acme, completed, crowded_run, hand_in, hold, locked, with_policy};
+use crate::deliveries::{AN_HOUR, acme, completed, crowded_run, hold, locked, submit, with_policy};
 use crate::runs::engine;
 use crate::scene::Scene;
 
@@ -42,31 +42,31 @@ async fn a_result_that_came_in_time_is_not_refused_because_its_run_was_busy_for_
     assert!(short.is_ok(), "{short:?}");
     tokio::spawn(reconcile::run(process.control.reconcilers.clone(), CancellationToken::new()));
     let began = Instant::now();
-    assert_eq!(hand_in(&process.control, &claimed[1]).await, Ok(()));
+    assert_eq!(submit(&process.control, &claimed[1]).await, Ok(()));
     assert_eq!(began.elapsed(), 3 * SECOND, "it waited for as long as it may, and was put off");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_result_has_waited_counts_from_when_it_came() {
+async fn the_wait_of_a_result_counts_from_its_arrival() {
     let scene = locked(Scope::LockBusy.tuning());
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 2).await;
     hold(&scene, &claimed[0], Duration::from_millis(3_200)).await;
-    hand_in(&process.control, &claimed[1]).await.unwrap();
+    submit(&process.control, &claimed[1]).await.unwrap();
     sleep(Duration::from_millis(500)).await;
     assert_eq!(process.control.reconcilers.run_once().await.unwrap().results_delivered, 1);
-    let counted = process.control.contention.tally().counted().control;
+    let counted = process.control.contention.tally.counted().control;
     assert_eq!((counted.results, counted.lock_wait.sum_ms().round()), (2, 7_000.0), "both came 3.5 s ago");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_letter_keeps_what_the_worker_has_said() {
+async fn a_dead_letter_keeps_the_result_of_the_worker() {
     let mut scene = locked(with_policy(RetryPolicy::Fixed { delay_ms: 500 }));
     scene.settings.deliveries_max = 2;
     let process = scene.process(1);
     let claimed = crowded_run(&scene, &process.control, 2).await;
     hold(&scene, &claimed[0], AN_HOUR).await;
-    hand_in(&process.control, &claimed[1]).await.unwrap();
+    submit(&process.control, &claimed[1]).await.unwrap();
     sleep(SECOND).await;
     process.control.reconcilers.run_once().await.unwrap();
     let letter = scene
@@ -79,7 +79,7 @@ async fn a_dead_letter_keeps_what_the_worker_has_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_that_are_put_off_cost_no_look_before_they_are_due() {
+async fn deferred_results_cost_no_read_before_they_are_due() {
     let mut scene = locked(with_policy(RetryPolicy::Fixed { delay_ms: 30_000 }));
     scene.settings.poll = AN_HOUR;
     let process = scene.process(1);
@@ -90,7 +90,7 @@ async fn results_that_are_put_off_cost_no_look_before_they_are_due() {
     let looks = || process.wire.done(FindDue::ACTION).len();
     let before = looks();
     for result in &claimed[1..] {
-        hand_in(&process.control, result).await.unwrap();
+        submit(&process.control, result).await.unwrap();
         sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(looks(), before, "nothing is due");

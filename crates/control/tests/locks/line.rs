@@ -47,7 +47,7 @@ impl Wire {
         self.state.lock().unwrap().cut = cut;
     }
 
-    /// The process dies after so many requests that set out and answers that came back.
+    /// The process dies after this many requests that set out and answers that came back.
     pub(crate) fn die_after(&self, passages: u64) {
         self.state.lock().unwrap().dies_after = Some(passages);
     }
@@ -64,12 +64,12 @@ impl Wire {
         }
     }
 
-    /// From now on requests to do `action` take so long to arrive.
+    /// From now on requests to do `action` take `request` to arrive.
     pub(crate) fn slow_down(&self, action: &'static str, request: Duration) {
         self.slow_down_both(action, request, Duration::ZERO);
     }
 
-    /// The same, and the answers so long to come back.
+    /// The same, and the answers take `answer` to come back.
     pub(crate) fn slow_down_both(&self, action: &'static str, request: Duration, answer: Duration) {
         self.state.lock().unwrap().slow.push((action, Slow { request, answer }));
     }

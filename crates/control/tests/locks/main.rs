@@ -1,8 +1,9 @@
-//! Locks that tell the truth: what holders, waiters and loops are told, and when. Tests of a known failure of other
-//! lock services bear its number (`l3_…`).
+//! What holders, waiters and loops learn about their locks, and when. A test of a known failure of other lock services has
+//! its number (`l3_…`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod cancelling;
 mod deliveries;
 mod delivery_turns;
@@ -11,9 +12,8 @@ mod holders;
 mod kept_results;
 mod line;
 mod loops;
-mod mending;
+mod repairs;
 mod runs;
 mod scene;
 mod ticks;
-mod told;
 mod waiters;

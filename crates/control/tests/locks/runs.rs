@@ -80,7 +80,7 @@ async fn a_turn_that_takes_longer_than_its_lease_keeps_the_run() {
     slow.control.runs.cancel(&tenant, run, "me").await.unwrap();
     assert_eq!(status(&scene, run).await.0, RunStatus::Cancelled);
     assert!(began.elapsed() >= Duration::from_secs(100));
-    assert!(other.wire.done(Commit::ACTION).is_empty(), "nobody else had the run meanwhile");
+    assert!(other.wire.done(Commit::ACTION).is_empty(), "no other process had the run meanwhile");
     let kept = slow.wire.done(ExtendRunLease::ACTION).len();
     assert!((9..=11).contains(&kept), "{kept} renewals in ten thirds of the lease");
 }

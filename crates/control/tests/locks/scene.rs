@@ -1,4 +1,4 @@
-//! Processes on one store, on a clock that only goes when everybody waits.
+//! Processes on one store, on a clock that advances only when all tasks wait.
 
 use interlock_backend::verbs::ReadLock;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use interlock_backend::locks::Acquired;
 use interlock_backend::memory::{self, MemoryStore};
 use interlock_backend::{Bus, InProcessBus, Store, Wake};
 use interlock_control::identity::Identity;
-use interlock_control::lease::{Lease, Loss, Renewal, Term, guarded};
+use interlock_control::lease::{self, Loss, Term};
 use interlock_control::locks::UserLockRequest;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
@@ -49,7 +49,7 @@ impl Scene {
         Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: false })
     }
 
-    /// Nobody is ever told that it is its turn.
+    /// Every wake-up of a lock's next waiter is lost.
     pub(crate) fn where_turns_are_lost() -> Self {
         Self::on(QuietBus { bus: InProcessBus::default(), loses_turns: true })
     }
@@ -119,7 +119,11 @@ pub(crate) struct ItemLock {
 
 impl ItemLock {
     pub(crate) async fn guard<T>(self, work: impl Future<Output = T>) -> Result<T, Loss> {
-        let done = guarded(&self, self.term, &self.control.process, work).await?;
+        let renew = || async {
+            let renewed = self.control.locks.renew(&self.lock, &self.token, self.term.ttl).await;
+            lease::renewal(renewed.map(|_| self.term.ttl))
+        };
+        let done = lease::guard(&self.control.process, self.term, renew, work).await?;
         // No answer in the time of a whole lease is as good as one: it has expired by then.
         let release = self.control.locks.release(&self.lock, &self.token);
         let _ = tokio::time::timeout(self.term.ttl, release).await;
@@ -127,18 +131,11 @@ impl ItemLock {
     }
 }
 
-impl Lease for ItemLock {
-    async fn renew(&self) -> Renewal {
-        let renewed = self.control.locks.renew(&self.lock, &self.token, self.term.ttl).await;
-        Renewal::of(renewed.map(|_| self.term.ttl))
-    }
-}
-
 pub(crate) fn lock(resource: &str) -> LockName {
     LockName::Of("acme".parse().unwrap(), resource.parse().unwrap())
 }
 
-/// Somebody who waits for as long as it takes.
+/// A request that waits for as long as it takes.
 pub(crate) fn ask(resource: &str, owner: &str, ttl: Duration) -> UserLockRequest {
     UserLockRequest {
         lock: lock(resource),
@@ -155,7 +152,7 @@ pub(crate) fn term(asked_at: Instant, ttl: Duration) -> Term {
     Term { asked_at, ttl, failures_max: 3 }
 }
 
-/// The bus of all processes, which may lose every word of a turn.
+/// The bus of all processes, which may lose every wake-up of a turn.
 pub(crate) struct QuietBus {
     bus: InProcessBus,
     loses_turns: bool,

@@ -25,8 +25,7 @@ impl Replica {
     }
 
     fn ticks(&self, stage: StageLock) -> u64 {
-        let ticks = self.process.control.process.counted().ticks;
-        ticks.into_iter().find(|(of, _)| *of == stage).map(|(_, ticks)| ticks).unwrap()
+        self.process.control.process.counted().ticks[stage as usize]
     }
 }
 
@@ -58,7 +57,10 @@ async fn with_two_replicas_every_loop_ticks_once_in_each_period_and_outlives_its
         drop(replicas.remove(holder));
         let (died_at, follower) = (Instant::now(), &replicas[0]);
         while follower.ticks(stage) == 0 {
-            assert!(died_at.elapsed() <= row.ttl + Duration::from_millis(20), "{stage:?}: nobody took over");
+            assert!(
+                died_at.elapsed() <= row.ttl + Duration::from_millis(20),
+                "{stage:?}: no replica took over"
+            );
             sleep(Duration::from_millis(10)).await;
         }
         let before = follower.ticks(stage);

@@ -1,4 +1,4 @@
-//! Who waits in line is served as it came, woken alone, and never for ever.
+//! Waiters are served in the order of their arrival, woken one at a time, and never wait for ever.
 
 use interlock_backend::verbs::ListLockHistory;
 use std::sync::{Arc, Mutex};
@@ -21,8 +21,8 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Who got the lock, and when.
 type Grants = Arc<Mutex<Vec<(usize, Instant)>>>;
 
-/// Waiters that come one after the other, hold for `hold`, and give back.
-fn stand_in_line(processes: &[Arc<Process>], waiters: usize, hold: Duration) -> (JoinSet<()>, Grants) {
+/// Waiters that arrive one after the other, hold the lock for `hold`, and release it.
+fn queue_up(processes: &[Arc<Process>], waiters: usize, hold: Duration) -> (JoinSet<()>, Grants) {
     let (mut tasks, grants) = (JoinSet::new(), Grants::default());
     for number in 0..waiters {
         let (process, grants) = (processes[number % processes.len()].clone(), grants.clone());
@@ -42,19 +42,19 @@ async fn waiters_of_three_processes_are_served_as_they_came() {
     let scene = Scene::new();
     let processes: Vec<_> = (1..=3).map(|seed| Arc::new(scene.process(seed))).collect();
     let began = Instant::now();
-    let (tasks, grants) = stand_in_line(&processes, 100, Duration::from_millis(10));
+    let (tasks, grants) = queue_up(&processes, 100, Duration::from_millis(10));
     tasks.join_all().await;
     let order: Vec<_> = grants.lock().unwrap().iter().map(|(number, _)| *number).collect();
     assert_eq!(order, (0..100).collect::<Vec<_>>());
-    // Each hold, and no waiting for anybody's poll between them.
+    // Each lease, and no wait for a poll between them.
     assert!(began.elapsed() <= Duration::from_millis(1_010), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn l7_when_every_wake_up_is_lost_the_line_goes_on_at_the_poll() {
+async fn l7_when_every_wake_up_is_lost_the_queue_advances_at_the_poll() {
     let scene = Scene::where_turns_are_lost();
     let processes: Vec<_> = (1..=3).map(|seed| Arc::new(scene.process(seed))).collect();
-    let (tasks, grants) = stand_in_line(&processes, 20, Duration::from_secs(5));
+    let (tasks, grants) = queue_up(&processes, 20, Duration::from_secs(5));
     tasks.join_all().await;
     let grants = grants.lock().unwrap().clone();
     let order: Vec<_> = grants.iter().map(|(number, _)| *number).collect();
@@ -70,7 +70,7 @@ async fn l7_when_every_wake_up_is_lost_the_line_goes_on_at_the_poll() {
 async fn l7_holds_shorter_than_the_poll_cost_at_most_the_poll_of_those_further_back() {
     let scene = Scene::where_turns_are_lost();
     let process = Arc::new(scene.process(1));
-    let (tasks, grants) = stand_in_line(&[process], 20, MILLISECOND);
+    let (tasks, grants) = queue_up(&[process], 20, MILLISECOND);
     tasks.join_all().await;
     let grants = grants.lock().unwrap().clone();
     for pair in grants.windows(2) {
@@ -83,8 +83,8 @@ async fn l7_holds_shorter_than_the_poll_cost_at_most_the_poll_of_those_further_b
     }
 }
 
-/// Somebody who stood in line once, and was never heard of again.
-async fn gone(scene: &Scene) {
+/// A waiter that was queued once, and never polled again.
+async fn dead_waiter(scene: &Scene) {
     let asked = AcquireLock {
         lock: lock("db"),
         owner: "gone".parse().unwrap(),
@@ -100,12 +100,12 @@ async fn gone(scene: &Scene) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l6_a_waiter_that_is_gone_does_not_block_the_line_for_longer_than_its_silence_and_a_poll() {
+async fn l6_a_dead_waiter_does_not_block_the_queue_for_longer_than_its_silence_and_a_poll() {
     for is_heard in [true, false] {
         let scene = if is_heard { Scene::new() } else { Scene::where_turns_are_lost() };
         let process = scene.process(1);
         let holder = process.acquire(ask("db", "holder", MINUTE)).await;
-        gone(&scene).await;
+        dead_waiter(&scene).await;
         let gone_at = Instant::now();
         let release = async {
             sleep(MILLISECOND).await;
@@ -114,7 +114,7 @@ async fn l6_a_waiter_that_is_gone_does_not_block_the_line_for_longer_than_its_si
         let (_, ()) = tokio::join!(process.acquire(ask("db", "alive", MINUTE)), release);
         let (waited, settings) = (gone_at.elapsed(), &scene.settings);
         assert!(waited <= settings.lock_silence + settings.lock_poll, "{waited:?}");
-        assert!(waited >= settings.lock_silence, "nobody is passed over while it may be alive");
+        assert!(waited >= settings.lock_silence, "no waiter is skipped while it may be alive");
     }
 }
 
@@ -136,14 +136,14 @@ async fn l6_a_call_that_vanishes_with_its_process_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l1_who_was_counted_as_gone_is_not_told_that_it_holds_what_another_holds() {
+async fn l1_a_waiter_that_counted_as_dead_does_not_get_a_lock_that_another_holds() {
     let scene = Scene::new();
     let (process, paused) = (scene.process(1), scene.process(2));
     let holder = process.acquire(ask("db", "holder", MINUTE)).await;
     let never = CancellationToken::new();
     let mut stopped = Box::pin(paused.control.locks.acquire(ask("db", "stopped", MINUTE), &never));
     assert!(futures_util::poll!(stopped.as_mut()).is_pending());
-    // For longer than its silence nobody runs it; meanwhile the line has gone on without it.
+    // It is not polled for longer than its silence; meanwhile the queue advances without it.
     sleep(scene.settings.lock_silence + MILLISECOND).await;
     process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
     let other = process.acquire(ask("db", "other", MINUTE)).await;
@@ -154,11 +154,11 @@ async fn l1_who_was_counted_as_gone_is_not_told_that_it_holds_what_another_holds
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_wakes_the_first_in_line_and_nobody_else() {
+async fn a_release_wakes_the_first_in_the_queue_and_no_other() {
     let scene = Scene::new();
     let process = Arc::new(scene.process(1));
     let holder = process.acquire(ask("db", "holder", MINUTE)).await;
-    let (tasks, grants) = stand_in_line(std::slice::from_ref(&process), 5, MINUTE * 2);
+    let (tasks, grants) = queue_up(std::slice::from_ref(&process), 5, MINUTE * 2);
     sleep(Duration::from_millis(10)).await;
     let mut heard = scene.bus.subscribe();
     process.control.locks.release(&lock("db"), &holder.token).await.unwrap();
@@ -201,7 +201,7 @@ async fn those_who_share_get_in_one_after_the_other_at_once_up_to_the_first_who_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_out_goes_to_the_first_in_line_at_that_moment_without_a_word() {
+async fn an_expired_lock_goes_to_the_first_in_the_queue_at_once_without_a_wake_up() {
     let scene = Scene::where_turns_are_lost();
     let (process, dead) = (scene.process(1), scene.process(2));
     let _ = dead.acquire(ask("db", "dead", Duration::from_millis(4_321))).await;
@@ -212,7 +212,7 @@ async fn what_runs_out_goes_to_the_first_in_line_at_that_moment_without_a_word()
 }
 
 #[tokio::test(start_paused = true)]
-async fn l15_a_grant_that_nobody_heard_of_is_given_back_long_before_its_lease_ends() {
+async fn l15_a_grant_whose_answer_was_lost_is_released_long_before_its_lease_ends() {
     let scene = Scene::new();
     let process = scene.process(1);
     let slow = Faults { delayed: 1_000, delay_max: Duration::from_millis(100), ..Faults::NONE };

@@ -1,6 +1,7 @@
 //! Metrics for Prometheus: counted here, or counted elsewhere and read by a scrape.
 
 mod scrape;
+mod store;
 mod tenants;
 mod text;
 

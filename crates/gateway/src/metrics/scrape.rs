@@ -4,15 +4,19 @@ use std::fmt::Error;
 use std::sync::{Mutex, PoisonError};
 
 use interlock_backend::dead_letters::DeadLetterCount;
+use interlock_backend::instrumented::VerbCalls;
 use interlock_control::contention::{CleanupContext, Tallied};
-use interlock_control::counts::{Counted, Counts};
+use interlock_control::counts::Counted;
 use interlock_model::TenantId;
 use interlock_model::admission::Usage;
 use interlock_model::contention::{Arm, Figures, Histogram};
+use interlock_model::job::StaleState;
+use interlock_model::lock::StageLock;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use super::store;
 use super::tenants::by_tenant;
 
 /// A counter that is documented under this name, without the `_total` of all others.
@@ -23,6 +27,7 @@ pub(super) const RETRIES: &str = "lock_busy_retry_count";
 pub(crate) struct Scrape {
     pub counted: Counted,
     pub contention: Tallied,
+    pub store_calls: Vec<(&'static str, VerbCalls)>,
     /// Jobs that went without a decision because the policy service was unreachable.
     pub fail_opens: u64,
     pub dead_letters_max: u32,
@@ -47,9 +52,7 @@ pub(super) struct Scraped {
 
 impl Scraped {
     pub(super) fn new(names_max: usize) -> Self {
-        // With every series: a counter that exists from the start shows its first increase.
-        let first = Scrape { counted: Counts::default().counted(), ..Scrape::default() };
-        Self { names_max, last: Mutex::new((first, Vec::new())) }
+        Self { names_max, last: Mutex::default() }
     }
 
     /// Without figures of tenants, the last known ones stay.
@@ -81,6 +84,7 @@ impl Collector for Scraped {
         encode_counted(&mut families, &scrape.counted)?;
         encode_contention(&mut families, &scrape.contention)?;
         encode_tenants(&mut families, tenants, self.names_max)?;
+        store::encode(&mut families.0, &scrape.store_calls)?;
         families.one(
             "dead_letters_max",
             "Dead letters that one tenant may have",
@@ -94,7 +98,7 @@ fn encode_counted(families: &mut Families<'_>, counted: &Counted) -> Result<(), 
         "loop",
         "loop_ticks",
         "Ticks of the loops that one replica at a time runs, made by this one",
-        counted.ticks.iter().map(|(stage, ticks)| (stage.key(), Counter(*ticks))),
+        StageLock::ALL.into_iter().zip(counted.ticks).map(|(stage, ticks)| (stage.key(), Counter(ticks))),
     )?;
     families.one(
         "orphan_replayed",
@@ -105,7 +109,7 @@ fn encode_counted(families: &mut Families<'_>, counted: &Counted) -> Result<(), 
         "state",
         "stale_jobs",
         "Jobs without a live lease at the last slow scan, before it ended them",
-        counted.stale_jobs.iter().map(|(state, jobs)| (state.name(), Gauge(*jobs))),
+        StaleState::ALL.into_iter().zip(counted.stale_jobs).map(|(state, jobs)| (state.name(), Gauge(jobs))),
     )?;
     families.one(
         "slot_drift",

@@ -100,7 +100,7 @@ fn finding_view(finding: Finding) -> FindingView {
 fn repaired_view(repaired: Repaired) -> RepairedView {
     let Repaired { named: FindingId { invariant, tenant, subject }, outcome } = repaired;
     let (became, reason) = match outcome {
-        FindingOutcome::Repaired => ("mended", None),
+        FindingOutcome::Repaired => ("repaired", None),
         FindingOutcome::NothingToDo => ("nothing_to_do", None),
         FindingOutcome::Impossible(reason) => ("impossible", Some(reason)),
         FindingOutcome::Unknown(reason) => ("unknown", Some(reason)),

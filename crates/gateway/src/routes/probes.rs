@@ -59,9 +59,10 @@ async fn metrics(State(app): State<App>) -> Response {
     let process = &app.stages.process;
     let scrape = Scrape {
         counted: process.counted(),
-        contention: app.stages.contention.tally().counted(),
+        contention: app.stages.contention.tally.counted(),
         fail_opens: app.stages.policy.fail_opens(),
         dead_letters_max: process.settings().dead_letters_max,
+        store_calls: app.store.calls().counted(),
         is_store_up: !is_unreachable,
         is_bus_up: process.bus().is_connected(),
     };
@@ -113,7 +114,7 @@ mod tests {
             String::from_utf8(body.to_vec()).unwrap()
         };
         assert!(scrape().await.contains("\nlock_busy_retry_count 0\n"));
-        let tally = app.stages.contention.tally();
+        let tally = &app.stages.contention.tally;
         tally.busy(Arm::Control, (1, Duration::ZERO), Duration::from_millis(500));
         tally.cleanup_failed(CleanupContext::AtCapacity);
         let text = scrape().await;

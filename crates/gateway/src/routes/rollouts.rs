@@ -8,6 +8,7 @@ use interlock_api::rollouts::{
 use interlock_api::status::RolloutStatus;
 use interlock_control::rollouts::{RolloutDetail, StartRollout};
 use interlock_model::RolloutId;
+use interlock_model::contention::RolloutEventKind::{Aborted, Promoted};
 use interlock_model::contention::{Arm, ArmSummary, Guards, Rollout, RolloutEvent, Share};
 
 use super::retry_policies::{checked_reason, may_tune};
@@ -76,7 +77,7 @@ async fn promote(
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
     let reason = checked_reason(request.reason)?;
-    Ok(Json(view(caller.app.stages.rollouts.promote_rollout(&id, &caller.name, reason).await?)))
+    Ok(Json(view(caller.app.stages.rollouts.end_rollout(&id, Promoted, &caller.name, reason).await?)))
 }
 
 /// Ends the rollout, and leaves the control in force.
@@ -89,7 +90,7 @@ async fn abort(
 ) -> Answer<RolloutView> {
     may_tune(&caller)?;
     let reason = checked_reason(request.reason)?;
-    Ok(Json(view(caller.app.stages.rollouts.abort_rollout(&id, &caller.name, reason).await?)))
+    Ok(Json(view(caller.app.stages.rollouts.end_rollout(&id, Aborted, &caller.name, reason).await?)))
 }
 
 fn view(detail: RolloutDetail) -> RolloutView {

@@ -27,8 +27,7 @@ async fn status(caller: Caller) -> Answer<StatusView> {
         Err(_) => None,
     };
     let (deployment, process) = (&app.deployment, &app.stages.process);
-    let contention = &app.stages.contention;
-    let in_force = contention.in_force();
+    let in_force = app.stages.contention.in_force();
     Ok(Json(StatusView {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instance_id: process.instance().to_string(),
@@ -39,8 +38,8 @@ async fn status(caller: Caller) -> Answer<StatusView> {
             durability: deployment.durability.clone(),
         },
         strategies: Strategies {
-            admission: contention.admission_strategy().name().to_owned(),
-            run: contention.run_strategy().name().to_owned(),
+            admission: process.settings().admission_strategy.name().to_owned(),
+            run: process.settings().run_strategy.name().to_owned(),
         },
         retry_policies: Scope::ALL.map(|scope| retry_policies::view(&in_force.view(scope))).to_vec(),
         rollout: in_force.rollout.as_ref().map(rollouts::status),

@@ -72,7 +72,7 @@ async fn a_repair_handles_named_findings_or_all_and_looks_again() {
     let report = repair(json!({"findings": [name("other")]})).await.ok(200);
     assert_eq!(
         (&report["repaired"][0]["became"], &report["repaired"][0]["reason"]),
-        (&json!("mended"), &json!(null))
+        (&json!("repaired"), &json!(null))
     );
     assert_eq!(of(&report["after"]["findings"]), [json!(["ready_without_run", "default", MISSING_RUN])]);
     let report = server.post("/api/v1/doctor/repair").send().await.ok(200);

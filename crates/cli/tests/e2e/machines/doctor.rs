@@ -192,7 +192,7 @@ async fn every_fault_planted_in_redis_is_found_and_repaired() {
             "{view:#}"
         );
         let (exit, view) = patient.doctor(&["--repair"]);
-        assert_eq!((exit, &view["repaired"][0]["became"]), (Some(0), &json!("mended")), "{view:#}");
+        assert_eq!((exit, &view["repaired"][0]["became"]), (Some(0), &json!("repaired")), "{view:#}");
         let (exit, view) = patient.doctor(&[]);
         assert_eq!(
             (exit, names(&view["findings"])),
@@ -250,7 +250,7 @@ async fn a_damaged_row_does_not_stop_other_repairs() {
         named.next().unwrap_or_else(|| panic!("no {invariant} in {view:#}"))["became"].clone()
     };
     for invariant in ["slot_without_run", "ready_without_run", "lock_not_listed"] {
-        assert_eq!(became(invariant), "mended", "{view:#}");
+        assert_eq!(became(invariant), "repaired", "{view:#}");
     }
     assert_eq!(became("row_damaged"), "impossible");
     assert_eq!(

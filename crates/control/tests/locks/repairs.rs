@@ -1,4 +1,4 @@
-//! What is planted straight into the store, and what the loops make of it.
+//! Faults are planted into the store; the loops find and repair them.
 
 use interlock_backend::verbs::{ExtendJobLease, ListActiveRuns, ReadRun, ReadUsage, ReadWorker};
 use std::time::Duration;
@@ -7,15 +7,18 @@ use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::local::{Changes, Decision, Executor as _, Pick, Table, View};
 use interlock_control::reconcile::ticking::{Tick, TickReport};
-use interlock_control::reconcile::{DriftedSlots, DueTimers, LostJobs, Retention, WaitingJobs};
 use interlock_model::TenantId;
-use interlock_model::job::StaleState;
 use interlock_model::lock::StageLock;
 use interlock_model::scheduling::Edge;
 use tokio::time::sleep;
 
 use crate::runs::{engine, start_a_run};
 use crate::scene::{Process, Scene};
+
+/// A scan of the only tenant that found nothing.
+fn clean() -> TickReport {
+    TickReport { tenants: 1, ..TickReport::default() }
+}
 
 fn acme() -> TenantId {
     "acme".parse().unwrap()
@@ -62,13 +65,12 @@ fn claim(term: Duration) -> Claim {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_without_a_run_is_taken_back_and_a_run_without_a_slot_gets_one() {
+async fn a_slot_without_a_run_is_released_and_a_run_without_a_slot_gets_one() {
     let scene = Scene::new();
     let process = scene.process(1);
     start_a_run(&process.control).await;
     let stage = StageLock::SlotReconciler;
-    let clean = DriftedSlots { tenants: 1, ..DriftedSlots::default() };
-    assert_eq!(tick(&process, stage).await, TickReport::DriftedSlots(clean));
+    assert_eq!(tick(&process, stage).await, clean());
 
     plant(&scene, |view, changes| {
         changes.delete(Table::Active, only_key(view, Table::Active));
@@ -76,12 +78,12 @@ async fn a_slot_without_a_run_is_taken_back_and_a_run_without_a_slot_gets_one() 
         changes.mark(Table::Active, "acme/01900000-0000-7000-8000-000000000002");
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 3, repaired: 3 };
-    assert_eq!(tick_again(&process, stage).await, TickReport::DriftedSlots(found));
+    let found = TickReport { slots_drifted: 3, slots_repaired: 3, ..clean() };
+    assert_eq!(tick_again(&process, stage).await, found);
     assert_eq!(process.control.process.counted().slot_drift, 3);
     assert_eq!(scene.store.call(ReadUsage { tenant: acme() }).await.unwrap().runs_active, 1);
     assert_eq!(scene.store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap().len(), 1);
-    assert_eq!(tick_again(&process, stage).await, TickReport::DriftedSlots(clean));
+    assert_eq!(tick_again(&process, stage).await, clean());
     assert_eq!(process.control.process.counted().slot_drift, 0);
 }
 
@@ -96,8 +98,8 @@ async fn one_row_that_cannot_be_read_does_not_stop_the_others() {
         changes.put(Table::Heads, "acme/01900000-0000-7000-8000-000000000001", &"damaged");
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 2, repaired: 1 };
-    assert_eq!(tick(&process, StageLock::SlotReconciler).await, TickReport::DriftedSlots(found));
+    let found = TickReport { slots_drifted: 2, slots_repaired: 1, ..clean() };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
     assert_eq!(scene.store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap().len(), 1);
 }
 
@@ -113,27 +115,27 @@ async fn a_count_of_live_runs_that_is_wrong_is_put_right() {
         changes.put(Table::Tenants, "acme", &tenant);
     })
     .await;
-    let found = DriftedSlots { tenants: 1, tenants_failed: 0, found: 1, repaired: 1 };
-    assert_eq!(tick(&process, StageLock::SlotReconciler).await, TickReport::DriftedSlots(found));
+    let found = TickReport { slots_drifted: 1, slots_repaired: 1, ..clean() };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
     assert_eq!(scene.store.call(ReadUsage { tenant: acme() }).await.unwrap().runs_active, 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_in_no_queue_is_put_back_and_counted_once() {
+async fn a_job_in_no_queue_is_requeued_and_counted_once() {
     let scene = Scene::new();
     let process = scene.process(1);
     start_a_run(&process.control).await;
     plant(&scene, |view, changes| changes.delete(Table::Queue, only_key(view, Table::Queue))).await;
-    let found = WaitingJobs { tenants: 1, tenants_failed: 0, jobs_announced: 1, jobs_put_back: 1 };
-    assert_eq!(tick(&process, StageLock::PendingReplayer).await, TickReport::WaitingJobs(found));
-    let found = WaitingJobs { jobs_put_back: 0, ..found };
-    assert_eq!(tick_again(&process, StageLock::PendingReplayer).await, TickReport::WaitingJobs(found));
+    let found = TickReport { jobs_announced: 1, jobs_requeued: 1, ..clean() };
+    assert_eq!(tick(&process, StageLock::PendingReplayer).await, found);
+    let found = TickReport { jobs_requeued: 0, ..found };
+    assert_eq!(tick_again(&process, StageLock::PendingReplayer).await, found);
     assert_eq!(process.control.process.counted().orphans_replayed, 1);
     assert_eq!(scene.store.call(claim(Duration::from_secs(2))).await.unwrap().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn stale_jobs_are_told_by_whether_their_worker_was_heard_of_and_then_ended() {
+async fn stale_jobs_are_counted_by_whether_their_worker_sent_a_heartbeat_and_then_ended() {
     let scene = Scene::new();
     let process = scene.process(1);
     for _ in 0..3 {
@@ -152,19 +154,18 @@ async fn stale_jobs_are_told_by_whether_their_worker_was_heard_of_and_then_ended
         .await;
     assert!(beat.is_ok(), "{beat:?}");
     sleep(Duration::from_secs(5)).await;
-    let found = LostJobs { tenants: 1, tenants_failed: 0, stale: [2, 1], jobs_lost: 3 };
-    assert_eq!(tick(&process, StageLock::Reconciler).await, TickReport::LostJobs(found));
-    let shown = vec![(StaleState::Dispatched, 2), (StaleState::Running, 1)];
-    assert_eq!(process.control.process.counted().stale_jobs, shown);
+    let found = TickReport { stale: [2, 1], jobs_lost: 3, ..clean() };
+    assert_eq!(tick(&process, StageLock::Reconciler).await, found);
+    assert_eq!(process.control.process.counted().stale_jobs, [2, 1]);
     let other = scene.process(2);
     let mut lock = other.control.reconcilers.loop_lock(StageLock::Reconciler);
     let tick = other.control.reconcilers.tick(&mut lock, StageLock::Reconciler).await;
     assert_eq!(tick, Ok(Tick::NotOurs));
-    assert!(other.control.process.counted().stale_jobs.iter().all(|(_, jobs)| *jobs == 0));
+    assert_eq!(other.control.process.counted().stale_jobs, [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_that_was_missed_is_found_by_the_slow_look() {
+async fn a_timer_that_was_missed_is_found_by_the_slow_scan() {
     let scene = Scene::new();
     let process = scene.process(1);
     start_a_run(&process.control).await;
@@ -173,8 +174,8 @@ async fn a_timer_that_was_missed_is_found_by_the_slow_look() {
         changes.mark(Table::Timers, run.replace('/', "/000000000000001/"));
     })
     .await;
-    let found = DueTimers { tenants: 1, tenants_failed: 0, runs_fired: 1 };
-    assert_eq!(tick(&process, StageLock::TimerReconciler).await, TickReport::DueTimers(found));
+    let found = TickReport { runs_fired: 1, ..clean() };
+    assert_eq!(tick(&process, StageLock::TimerReconciler).await, found);
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,18 +192,17 @@ async fn what_is_certain_to_be_unused_is_removed_and_nothing_else() {
     process.control.runs.delete(&acme(), deleted).await.unwrap();
     process.control.runs.cancel(&acme(), ended, "a test").await.unwrap();
     assert_eq!(scene.store.call(claim(Duration::from_hours(99))).await.unwrap().len(), 1);
-    // Nobody polls through two days.
+    // The engine must not poll through two days.
     drop(turns);
     let stage = StageLock::Retention;
     sleep(Duration::from_hours(23)).await;
-    let clean = Retention { tenants: 1, ..Retention::default() };
-    assert_eq!(tick(&process, stage).await, TickReport::Retention(clean));
+    assert_eq!(tick(&process, stage).await, clean());
     sleep(Duration::from_hours(2)).await;
-    let day = Retention { workers: 1, deleted_runs: 1, ..clean };
-    assert_eq!(tick(&process, stage).await, TickReport::Retention(day));
+    let day = TickReport { workers_forgotten: 1, marks_removed: 1, ..clean() };
+    assert_eq!(tick(&process, stage).await, day);
     assert_eq!(scene.store.call(ReadWorker { tenant: acme(), worker: "w".parse().unwrap() }).await, Ok(None));
     sleep(Duration::from_hours(24)).await;
-    assert_eq!(tick(&process, stage).await, TickReport::Retention(Retention { runs: 1, ..clean }));
+    assert_eq!(tick(&process, stage).await, TickReport { runs_deleted: 1, ..clean() });
     assert_eq!(scene.store.call(ReadRun { tenant: acme(), run: ended }).await, Ok(None));
     assert!(
         scene.store.call(ReadRun { tenant: acme(), run: live }).await.unwrap().is_some(),

@@ -1,4 +1,4 @@
-//! What callers were told stays true, whatever other calls of theirs, or of others, do.
+//! An answer stays true, whatever other calls of the same or other callers do.
 
 use interlock_backend::Verb as _;
 use interlock_backend::verbs::{AcquireLock, AcquireRun, Commit, ReadLock};
@@ -48,9 +48,9 @@ async fn a_request_of_the_same_name_on_another_lock_does_not_get_the_wake_up() {
     assert!(took <= MILLISECOND, "hand-off took {took:?}");
 }
 
-/// The second in line becomes the first when the first is granted. The new holder dies.
+/// The second in the queue becomes the first when the first is granted. The new holder dies.
 #[tokio::test(start_paused = true)]
-async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
+async fn the_new_first_waiter_knows_when_the_new_lease_expires() {
     let scene = Scene::new();
     let process = scene.process(1);
     let mut worst = Duration::ZERO;
@@ -81,9 +81,9 @@ async fn who_has_become_first_knows_when_the_new_hold_runs_out() {
     assert!(worst <= Duration::from_millis(2), "the line stood still for {worst:?} after the expiry");
 }
 
-/// The holder was told of its grant. It re-enters by its request id, and hangs up before the answer.
+/// The holder has received its grant. It re-enters by its request id, and disconnects before the answer.
 #[tokio::test(start_paused = true)]
-async fn a_repeat_that_hangs_up_does_not_end_a_hold_that_was_told() {
+async fn a_repeat_that_disconnects_does_not_end_a_grant_that_was_answered() {
     let scene = Scene::new();
     let process = scene.process(1);
     let asked = || UserLockRequest { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", MINUTE) };
@@ -97,9 +97,9 @@ async fn a_repeat_that_hangs_up_does_not_end_a_hold_that_was_told() {
     assert_eq!(now.map(|grant| grant.token), Some(held.token.clone()), "the holder still works");
 }
 
-/// The same with a wait: two calls for the same request stand in line (a client that tried again), the later hangs up.
+/// The same with a wait: two calls for the same request are queued (a client that retried), and the later disconnects.
 #[tokio::test(start_paused = true)]
-async fn a_second_call_that_hangs_up_does_not_cost_the_first_its_place() {
+async fn a_second_call_that_disconnects_does_not_cost_the_first_its_place() {
     let scene = Scene::new();
     let process = scene.process(1);
     let held = process.acquire(ask("db", "holder", MINUTE)).await;
@@ -143,8 +143,8 @@ async fn a_commit_whose_answer_is_slow_is_still_announced() {
     while let Ok(wake) = heard.try_recv() {
         words.push(wake);
     }
-    let is_told = words.iter().any(|wake| matches!(wake, Wake::JobsRevoked { .. }));
-    assert!(is_told, "the worker of the revoked job is never told: {words:?}");
+    let is_announced = words.iter().any(|wake| matches!(wake, Wake::JobsRevoked { .. }));
+    assert!(is_announced, "the worker of the revoked job gets no wake-up: {words:?}");
 }
 
 /// The store answers slowly (a failover): calls for one run queue up in this process, each with its own slow take.
@@ -173,9 +173,9 @@ fn effect(answer: &Result<Acquired, StoreError>) -> Effect {
     *effect
 }
 
-/// The store can be reached for the first look and not for the second; or not even for the first.
+/// The store is reachable for the first try and not for the second; or not even for the first.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() {
+async fn the_outcome_of_a_request_that_may_be_queued_is_unknown() {
     let scene = Scene::new();
     let mut first_looks = Vec::new();
     for seed in 0..20 {
@@ -199,7 +199,7 @@ async fn a_request_that_may_stand_in_line_is_never_told_that_nothing_was_done() 
 
 /// A repeat that asks for less, and whose answer is slow.
 #[tokio::test(start_paused = true)]
-async fn how_long_a_hold_lasts_that_was_granted_before_is_not_the_repeats_to_say() {
+async fn a_repeat_does_not_change_the_lease_of_an_earlier_grant() {
     let scene = Scene::new();
     let process = scene.process(1);
     let asked = |ttl| UserLockRequest { request: Some("job-1".parse().unwrap()), ..ask("db", "holder", ttl) };
@@ -210,9 +210,9 @@ async fn how_long_a_hold_lasts_that_was_granted_before_is_not_the_repeats_to_say
     assert_eq!(scene.holder(&lock("db")).await.map(|grant| grant.token), Some(held.token));
 }
 
-/// An installation that counts waiters as gone sooner than the first in line would look.
+/// Waiters count as dead sooner than the first in the queue would poll.
 #[tokio::test(start_paused = true)]
-async fn nobody_looks_so_seldom_that_it_is_taken_for_gone() {
+async fn every_waiter_polls_often_enough_not_to_count_as_dead() {
     let mut scene = Scene::where_turns_are_lost();
     scene.settings.lock_silence = Duration::from_millis(300);
     scene.settings.lock_poll = MINUTE;
