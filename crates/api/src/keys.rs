@@ -8,34 +8,20 @@ use utoipa::ToSchema;
 
 use crate::Time;
 
-/// What a key allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRole {
-    /// Everything.
-    Admin,
-    /// Read; approve, cancel, release locks, repair.
-    Operator,
-    /// Start runs and read them.
-    Starter,
-    /// Claim jobs and report them.
-    Worker,
-    /// Read.
-    Viewer,
-}
-
-impl KeyRole {
-    pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Starter, Self::Worker, Self::Viewer];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-            Self::Starter => "starter",
-            Self::Worker => "worker",
-            Self::Viewer => "viewer",
-        }
+interlock_model::named_enum! {
+    /// What a key allows.
+    #[derive(Hash)]
+    pub enum KeyRole {
+        /// Everything.
+        Admin = "admin",
+        /// Read; approve, cancel, release locks, repair.
+        Operator = "operator",
+        /// Start runs and read them.
+        Starter = "starter",
+        /// Claim jobs and report them.
+        Worker = "worker",
+        /// Read.
+        Viewer = "viewer",
     }
 }
 
@@ -47,18 +33,16 @@ pub struct CreateKeyRequest {
     pub role: KeyRole,
     /// Absent: every tenant, only with the role `admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub tenant: Option<TenantId>,
 }
 
 /// A new key with its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKey {
-    #[schema(value_type = String)]
     pub id: ApiKeyId,
     pub name: String,
     pub role: KeyRole,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub tenant: Option<TenantId>,
     /// What a client sends. It is shown only once, and not stored.
     pub key: String,
@@ -75,12 +59,11 @@ impl fmt::Debug for CreatedKey {
 /// A key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
-    #[schema(value_type = String)]
     pub id: ApiKeyId,
     pub name: String,
     pub role: KeyRole,
     /// Null: every tenant.
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub tenant: Option<TenantId>,
     pub created_at: Time,
 }

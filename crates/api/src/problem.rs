@@ -107,7 +107,6 @@ pub struct Problem {
     pub held: Option<u64>,
     /// `idempotency_key_reused`: the run that the key started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
     /// 429, 503 and `lock_held`: when to retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,8 +6,8 @@ use interlock_model::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Time;
 use crate::retry_policies::policy_text;
-use crate::{Time, schema};
 
 /// Starts a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -76,9 +76,7 @@ pub struct EndRolloutRequest {
 /// A rollout with its two arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutView {
-    #[schema(value_type = String)]
     pub id: RolloutId,
-    #[schema(schema_with = schema::rollout_state)]
     pub state: RolloutState,
     /// The current assessment with its figures; for an ended rollout, why it ended.
     pub verdict: String,
@@ -104,7 +102,6 @@ pub struct RolloutView {
 /// The figures of one arm. Each estimate has a 95 % interval; null if nothing was counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArmView {
-    #[schema(schema_with = schema::arm)]
     pub arm: Arm,
     #[serde(with = "policy_text")]
     #[schema(value_type = String)]
@@ -116,25 +113,24 @@ pub struct ArmView {
     /// False: too few samples to conclude anything.
     pub has_enough_samples: bool,
     /// Scaled to the load of both arms.
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub retries_per_minute: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub retries_per_result: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub lock_wait_p95_ms: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub lock_wait_p99_ms: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub result_latency_p95_ms: Option<Estimate>,
     /// Of the results whose run was leased, the share that the next delivery handed over.
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub first_retry_success: Option<Estimate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutEventView {
     pub time: Time,
-    #[schema(schema_with = schema::rollout_event)]
     pub event: RolloutEventKind,
     pub by: String,
     #[schema(required)]

@@ -1,5 +1,6 @@
 //! The command line. The arguments of each noun are in its file under `commands`.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -134,6 +135,26 @@ pub(crate) struct ListFlags {
     pub(crate) limit: u32,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct IdArgument {
+    /// Id, as `list` prints it
+    pub(crate) id: String,
+}
+
+/// Accepts the names of these values; help and completions list them.
+pub(crate) fn one_of<T, const N: usize>(
+    values: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(values.map(name)).map(move |chosen| {
+        let found = values.into_iter().find(|value| name(*value) == chosen);
+        found.expect("the parser accepts only these names")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -165,6 +186,13 @@ mod tests {
         assert!(parses("interlock approval job r:s@1 --reject --reason no"));
         assert!(!parses("interlock approval job r:s@1"));
         assert!(!parses("interlock approval job r:s@1 --approve --reject"));
+    }
+
+    #[test]
+    fn a_lock_mode_is_one_of_two() {
+        let parses = |line: &str| Arguments::try_parse_from(line.split(' ')).is_ok();
+        assert!(parses("interlock locks acquire r --mode shared"));
+        assert!(!parses("interlock locks acquire r --mode both"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn is_visible(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`.
+/// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`, and its schema.
 macro_rules! string_conversions {
     ($type:ty, $error:ty) => {
         impl TryFrom<String> for $type {
@@ -53,6 +53,14 @@ macro_rules! string_conversions {
                 value.to_string()
             }
         }
+
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                String::schema()
+            }
+        }
+
+        impl utoipa::ToSchema for $type {}
     };
 }
 pub(crate) use string_conversions;

@@ -7,7 +7,7 @@ macro_rules! named_enum {
         $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)*
     }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize, ::utoipa::ToSchema)]
         pub enum $type {
             $($(#[$variant_meta])* #[serde(rename = $name)] $variant,)*
         }

@@ -1,26 +1,13 @@
-//! A typed client of the HTTP API: one method per endpoint, one file per noun.
+//! A typed client of the HTTP API: one method per endpoint.
 //!
 //! A client is cheap to clone and shares its connections. It never retries: only the caller knows whether that is safe.
 //! The [worker loop](crate::worker), the [event reader](crate::events) and the [lock guard](crate::lock_guard) do retry.
 
-mod approvals;
-mod dead_letters;
-mod dispatch_policy;
-mod doctor;
+mod calls;
+mod endpoints;
 mod error;
-mod jobs;
-mod keys;
-mod limits;
-mod locks;
 mod paths;
-mod retry_policies;
-mod rollouts;
-mod runs;
-mod status;
 mod transport;
-mod why;
-mod workers;
-mod workflows;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use interlock_model::JobId;
 use tokio::time::Instant;
 
 use crate::client::{Client, Error};
+use crate::jobs::HeartbeatRequest;
 use crate::lease::{self, Lease, LeaseEnd, Renewal};
 
 /// Why the worker must stop working on a job.
@@ -29,7 +30,7 @@ pub(super) async fn keep(client: &Client, job: &JobId, fence: u64, lease: Durati
     // A gateway may be unreachable for most of a lease: only the lease's end stops the work.
     let lease = Lease { asked_at: Instant::now(), term: lease.max(LEASE_MIN), failures_max: None };
     let beat = move || async move {
-        match client.heartbeat(job, fence).await {
+        match client.heartbeat(job, &HeartbeatRequest { fence }).await {
             Ok(answer) if answer.cancel_requested => Renewal::Lost(JobLoss::CancelRequested),
             Ok(answer) => Renewal::Renewed { term: Duration::from_millis(answer.lease_ms).max(LEASE_MIN) },
             Err(error) if !error.is_transient() => Renewal::Lost(JobLoss::Refused(error)),

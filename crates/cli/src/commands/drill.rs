@@ -12,7 +12,7 @@ use super::meter::Meter;
 use super::own_server::{OwnServer, Standing, Way};
 use super::serve::Stops;
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{Output, or_dash, say, table};
+use crate::output::{Column, Output, or_dash, say, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Two processes, a holder and a contender, acquire the same job and the same lock, and write to a
@@ -126,17 +126,15 @@ fn show(report: &DrillReport, output: Output) -> Result<Exit> {
 }
 
 fn describe(report: &DrillReport) -> String {
-    let row = |row: &DrillRow| {
-        [
-            row.actor.to_string(),
-            row.operation.to_string(),
-            or_dash(row.fence.as_ref()),
-            row.expected.to_string(),
-            or_dash(row.seen.as_ref()),
-            row.verdict.to_string(),
-        ]
-    };
-    let rows = table(["WHO", "WHAT", "FENCE", "EXPECTED", "SEEN", "VERDICT"], report.rows.iter().map(row));
+    let columns: [Column<DrillRow>; 6] = [
+        ("WHO", |row| row.actor.to_string()),
+        ("WHAT", |row| row.operation.to_string()),
+        ("FENCE", |row| or_dash(row.fence.as_ref())),
+        ("EXPECTED", |row| row.expected.to_string()),
+        ("SEEN", |row| or_dash(row.seen.as_ref())),
+        ("VERDICT", |row| row.verdict.to_string()),
+    ];
+    let rows = table(&columns, &report.rows);
     let summary = report.summary();
     if report.rows.is_empty() { summary } else { format!("{rows}\n\n{summary}") }
 }

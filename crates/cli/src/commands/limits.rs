@@ -1,7 +1,9 @@
 //! `interlock limits`: show and set the limits of a tenant.
 
 use clap::{Args, Subcommand};
-use interlock_api::limits::{ConfigData, ConfigQuery, ConfigRequest, ConfigScope, LimitsData};
+use interlock_api::limits::{
+    ConfigData, ConfigQuery, ConfigRequest, ConfigScope, EffectiveConfigQuery, LimitsData,
+};
 use interlock_model::TenantId;
 use interlock_model::limit::RUNS_MAX_BOUND;
 
@@ -51,9 +53,10 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
             let query = ConfigQuery { scope: ConfigScope::System, scope_id: None };
             output.result(&client.config(&query).await?, |view| describe(&view.data))
         }
-        LimitsCommand::Get(LimitsScope { organisation, system: false }) => {
-            output.result(&client.effective_config(organisation).await?, |view| describe(&view.data))
-        }
+        LimitsCommand::Get(LimitsScope { organisation, system: false }) => output.result(
+            &client.effective_config(&EffectiveConfigQuery { org_id: organisation }).await?,
+            |view| describe(&view.data),
+        ),
         LimitsCommand::Set { change, scope } => {
             let (scope, scope_id) = config_scope(scope, session)?;
             // A write replaces all limits, so those that stay are read first.

@@ -2,9 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use interlock_api::Page;
 use interlock_api::jobs::{CancelledJob, JobQuery, JobView};
-use interlock_api::schema::{JOB_STATES, name};
+use interlock_api::{Page, PageQuery};
 use interlock_backend::verbs::{ListJobs, ReadJob};
 use interlock_model::JobId;
 use interlock_model::job::JobState;
@@ -29,7 +28,7 @@ pub(crate) fn register(routes: Routes) -> Routes {
 }
 
 /// Jobs, those of the newest runs first.
-#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobQuery), responses(
+#[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(JobQuery, PageQuery), responses(
     (status = 200, body = Page<JobView>), Refusals))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -38,9 +37,9 @@ pub(crate) async fn list(
 ) -> Answer<Page<JobView>> {
     caller.may(Permission::ReadJobs)?;
     let state = parameters.named("state", |asked| {
-        JOB_STATES.into_iter().find(|state| name(state) == asked).ok_or_else(|| {
-            let names = JOB_STATES.iter().map(name).collect::<Vec<_>>().join(", ");
-            format!("there is no such state; there are {names}")
+        JobState::named(asked).ok_or_else(|| {
+            let names = JobState::ALL.map(JobState::name).join(", ");
+            format!("unknown state; expected one of: {names}")
         })
     })?;
     let page = app

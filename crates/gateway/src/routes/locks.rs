@@ -10,7 +10,7 @@ use interlock_api::locks::{
     AcquireRequest, ForceReleaseRequest, InventoryRow, LockEventView, LockGrant, LockHistoryQuery, LockQuery,
     LocksAnswer, ReleaseRequest, RenewRequest, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
 };
-use interlock_api::{Page, Problem};
+use interlock_api::{Page, PageQuery, Problem};
 use interlock_backend::StoreError;
 use interlock_backend::locks::{Acquired, ForceReleaseLock};
 use interlock_control::locks::UserLockRequest;
@@ -146,7 +146,7 @@ pub(crate) async fn force_release(
 }
 
 /// The tenant's held locks, newest first; or the one whose resource is named, with the first of its line.
-#[utoipa::path(get, path = "/api/v1/locks", tag = "locks", params(LockQuery), responses(
+#[utoipa::path(get, path = "/api/v1/locks", tag = "locks", params(LockQuery, PageQuery), responses(
     (status = 200, body = LocksAnswer), Refusals))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -168,7 +168,7 @@ pub(crate) async fn list(
 }
 
 /// Grants and ends of one lock, newest first, as far as they are remembered.
-#[utoipa::path(get, path = "/api/v1/locks/history", tag = "locks", params(LockHistoryQuery), responses(
+#[utoipa::path(get, path = "/api/v1/locks/history", tag = "locks", params(LockHistoryQuery, PageQuery), responses(
     (status = 200, body = Page<LockEventView>), Refusals))]
 pub(crate) async fn history(
     State(app): State<App>,

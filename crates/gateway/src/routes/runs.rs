@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use interlock_api::Page;
 use interlock_api::runs::{RunQuery, RunSummary, RunView};
+use interlock_api::{Page, PageQuery};
 use interlock_backend::runs::RunFilter;
 use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
 use interlock_model::run::RunStatus;
@@ -32,7 +32,7 @@ pub(crate) fn register(routes: Routes) -> Routes {
 }
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/api/v1/workflow-runs", tag = "runs", params(RunQuery), responses(
+#[utoipa::path(get, path = "/api/v1/workflow-runs", tag = "runs", params(RunQuery, PageQuery), responses(
     (status = 200, body = Page<RunSummary>), Refusals))]
 pub(crate) async fn list(
     State(app): State<App>,

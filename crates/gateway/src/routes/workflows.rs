@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use interlock_api::workflows::{CreatedWorkflow, WorkflowView};
-use interlock_api::{Page, PageQuery, schema};
+use interlock_api::{Page, PageQuery};
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
 use interlock_model::WorkflowId;
@@ -30,7 +30,7 @@ pub(crate) fn register(routes: Routes) -> Routes {
 }
 
 /// Checks the document and saves it as the next version of its workflow.
-#[utoipa::path(post, path = "/api/v1/workflows", tag = "workflows", request_body = schema::Workflow, responses(
+#[utoipa::path(post, path = "/api/v1/workflows", tag = "workflows", request_body = WorkflowDocument, responses(
     (status = 201, body = CreatedWorkflow), Refusals))]
 pub(crate) async fn create(
     State(app): State<App>,

@@ -4,75 +4,82 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::meta::JobMeta;
 use crate::{StepId, Topic, WorkflowId};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A workflow as its author writes it. Unknown fields are rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Workflow)]
 pub struct WorkflowDocument {
+    /// Letters, digits, `.`, `_` and `-`; generated if absent. An existing id gets its next version.
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<WorkflowId>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Ends the run as `timed_out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
+    /// JSON Schema of the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
+    /// 1 to 1,000 steps, by id.
     pub steps: BTreeMap<StepId, StepDocument>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepType {
-    Worker,
-    Approval,
-    Condition,
-    Delay,
-    Transform,
-    Notify,
-}
-
-impl StepType {
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Approval => "approval",
-            Self::Condition => "condition",
-            Self::Delay => "delay",
-            Self::Transform => "transform",
-            Self::Notify => "notify",
-        }
+crate::named_enum! {
+    pub enum StepType {
+        Worker = "worker",
+        Approval = "approval",
+        Condition = "condition",
+        Delay = "delay",
+        Transform = "transform",
+        Notify = "notify",
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One step of a workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Step)]
 pub struct StepDocument {
+    #[schema(inline)]
     #[serde(rename = "type")]
     pub kind: StepType,
+    /// Worker steps: the topic of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
+    #[schema(default = json!([]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<StepId>,
+    /// A bare expression. If it is false, the step is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// Worker steps: an expression that gives a list; one job per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
+    /// Items of `for_each` that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// Input of the job. Strings may contain `${…}` templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
+    /// JSON Schema of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The step that takes over if this one fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<StepId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDocument>,
+    /// Timeout of one attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
+    /// Delay steps: how long, or else `delay_until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,15 +88,21 @@ pub struct StepDocument {
     pub meta: Option<JobMeta>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How often and when a failed step is retried, with full jitter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Retry)]
 pub struct RetryDocument {
+    #[schema(default = 0)]
     #[serde(default)]
     pub max_retries: u32,
+    #[schema(default = 1.0)]
     #[serde(default = "one")]
     pub initial_backoff_sec: f64,
+    #[schema(default = 2.0)]
     #[serde(default = "two")]
     pub multiplier: f64,
+    #[schema(default = 300.0)]
     #[serde(default = "five_minutes")]
     pub max_backoff_sec: f64,
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::Session;
 use crate::exit::{Failure, Result};
-use crate::output::{Output, fields, table};
+use crate::output::{Column, Output, fields, table};
 
 pub(super) const EXAMPLES: &str = "\
 A result whose run is leased is deferred by the policy lock-busy, seeded by its job id; a start that
@@ -138,10 +138,12 @@ fn describe(explained: &ExplainedSchedule) -> String {
         ("arm", explained.arm.map(|arm| arm.name().to_owned())),
         ("seed", Some(explained.seed.to_string())),
     ]);
-    let row = |tried: &ScheduledAttempt| {
-        [tried.number.to_string(), format!("{} ms", tried.delay_ms), format!("{} ms", tried.total_ms)]
-    };
-    format!("{head}\n\n{}", table(["ATTEMPT", "DELAY", "TOTAL"], explained.attempts.iter().map(row)))
+    let columns: [Column<ScheduledAttempt>; 3] = [
+        ("ATTEMPT", |tried| tried.number.to_string()),
+        ("DELAY", |tried| format!("{} ms", tried.delay_ms)),
+        ("TOTAL", |tried| format!("{} ms", tried.total_ms)),
+    ];
+    format!("{head}\n\n{}", table(&columns, &explained.attempts))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use interlock_api::client::{Client, Error, Result};
 use interlock_api::jobs::CompleteRequest;
+use interlock_api::limits::EffectiveConfigQuery;
 use interlock_api::runs::StartedRun;
 use interlock_model::RunId;
 use serde_json::{Value, json};
@@ -33,7 +34,8 @@ impl LoadGenerator {
         save_workflow(&client, false).await?;
         let mut book = Runbook::default();
         limit_runs(&client, &self.tenant, Some(1)).await?;
-        let limit = client.effective_config(None).await?.data.limits.max_concurrent_runs;
+        let config = client.effective_config(&EffectiveConfigQuery::default()).await?;
+        let limit = config.data.limits.max_concurrent_runs;
         let seen = limit.map_or("no limit".to_owned(), |limit| format!("limit {limit}"));
         book.add("set max_concurrent_runs to 1", "in force", limit == Some(1), seen);
 
