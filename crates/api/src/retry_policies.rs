@@ -103,7 +103,7 @@ pub struct SetPolicyRequest {
     pub reason: Option<String>,
 }
 
-/// Restores the previous version. Repeated, it goes one further back.
+/// Restores the previous version. A second rollback restores the one before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {

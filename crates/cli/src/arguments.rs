@@ -31,14 +31,14 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const GATEWAY_HELP: &str = "Gateway to connect to [default: http://127.0.0.1:8081]";
+const GATEWAY_HELP: &str = "Gateway to call; also `INTERLOCK_GATEWAY` [default: http://127.0.0.1:8081]";
 
 /// How to reach the gateway. These flags may stand anywhere.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConnectionFlags {
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection", help = GATEWAY_HELP)]
     pub(crate) gateway: Option<String>,
-    /// Prefer `INTERLOCK_API_KEY`: flags are visible in process listings
+    /// API key; prefer `INTERLOCK_API_KEY`: flags are visible in process listings
     #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
     pub(crate) api_key: Option<String>,
     /// Tenant, for keys that cover more than one; also `INTERLOCK_TENANT_ID`
@@ -120,8 +120,8 @@ pub(crate) enum Command {
 const SERVE_EXAMPLES: &str = "\
 More settings: interlock serve --print-config
 
-Each setting is a flag (--poll-ms), an environment variable (INTERLOCK_POLL_MS) and a key of the file
-(poll_ms). A flag overrides the variable, and the variable overrides the file.
+Each setting is a flag (--poll-ms), an environment variable (INTERLOCK_POLL_MS) and a key of the
+file (poll_ms). A flag overrides the variable, and the variable overrides the file.
 
 Examples:
   interlock serve --listen 127.0.0.1:8081 --data ./interlock-data

@@ -33,7 +33,7 @@ pub(crate) enum Failure {
     /// An argument, a setting or a file is wrong.
     #[error("{0}")]
     Usage(String),
-    /// What was asked for does not exist.
+    /// The command needs an object that does not exist.
     #[error("{0}")]
     Nothing(&'static str),
     /// Something failed on this machine.

@@ -1,13 +1,14 @@
 //! Enums whose variants have one stable name, used in JSON, filters, metrics and messages.
 
-/// Declares an enum and the name of each variant once, so that serde, `name`, `named` and `ALL` cannot drift apart.
+/// Declares an enum and the name of each variant once, so that serde, `name`, `named`, `ALL` and the schema
+/// cannot drift apart.
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $type:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)*
     }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize, ::utoipa::ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize)]
         pub enum $type {
             $($(#[$variant_meta])* #[serde(rename = $name)] $variant,)*
         }
@@ -29,5 +30,14 @@ macro_rules! named_enum {
                 Self::ALL.into_iter().find(|known| known.name() == name)
             }
         }
+
+        impl ::utoipa::PartialSchema for $type {
+            fn schema() -> ::utoipa::openapi::RefOr<::utoipa::openapi::Schema> {
+                let names = ::utoipa::openapi::ObjectBuilder::new().enum_values(Some(Self::ALL.map(Self::name)));
+                names.schema_type(::utoipa::openapi::Type::String).into()
+            }
+        }
+
+        impl ::utoipa::ToSchema for $type {}
     };
 }

@@ -13,7 +13,7 @@ use crate::output::Column;
 pub(crate) enum ApprovalCommand {
     /// List steps that wait for an approval
     List(ListFlags),
-    /// Approve or reject one of them
+    /// Approve or reject a pending step
     #[command(
         after_help = "Example: interlock approval job 0192f0c1-…:release@1 --approve --reason 'looks good'"
     )]

@@ -15,8 +15,8 @@ use crate::output::{Column, Output, or_dash, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Checks the data of every tenant that the key covers, or of the one that --tenant names, and the
-installation itself, and reports what it could not check. A repair handles each finding in one step
-of the store, which checks it once more, and then checks everything again.
+installation itself, and reports what it could not check. --repair fixes each finding in one atomic
+step that checks it once more, and then checks everything again.
 
 Exit codes: 0 no findings; 1 findings (with --repair: some are left); 3 no findings, but not
 everything could be checked.

@@ -1,4 +1,4 @@
-//! `interlock drill`: pauses a holder past its lease and checks that its late writes are refused.
+//! `interlock drill`: pauses a holder past its lease and checks that its late writes are rejected.
 
 use std::io::{self, BufReader};
 use std::time::Duration;
@@ -18,12 +18,12 @@ pub(crate) const EXAMPLES: &str = "\
 Two processes, a holder and a contender, acquire the same job and the same lock, and write to a
 file under the lock's fence. The drill pauses the holder past its lease (SIGSTOP), lets the
 contender take over and write, and resumes the holder, which then sends its late writes. Every late
-write must be refused, and no write of a live holder. Without --gateway or --redis, the drill starts
-its own server in a temporary folder. Afterwards it deletes its run, workflow, lock, processes and
-folder. A persistent store keeps the names of its two workers and records of the deleted objects.
-On a server with API keys it needs an admin key.
+write must be rejected, and every write of a live holder accepted. Without --gateway or --redis, the
+drill starts its own server in a temporary folder. Afterwards it deletes its run, workflow, lock,
+processes and folder. A persistent store keeps the names of its two workers and records of the
+deleted objects. On a server with API keys it needs an admin key.
 
-Exit codes: 0 held; 1 broken, see the table; 3 inconclusive.
+Exit codes: 0 as required; 1 a rule was broken, see the table; 3 inconclusive.
 
 Examples:
   interlock drill

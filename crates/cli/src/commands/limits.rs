@@ -41,7 +41,7 @@ pub(crate) struct LimitsScope {
     /// Tenant [default: your own]
     #[arg(value_name = "TENANT")]
     organisation: Option<TenantId>,
-    /// The default of tenants without limits of their own
+    /// Show or set the defaults of tenants without limits of their own
     #[arg(long, conflicts_with = "organisation")]
     system: bool,
 }

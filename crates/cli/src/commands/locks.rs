@@ -80,7 +80,7 @@ pub(crate) struct LockRequestFlags {
     /// Owner, for people to read [default: this machine and process]
     #[arg(long)]
     owner: Option<LockOwner>,
-    /// Whether to share the lock with other shared holders
+    /// Lock mode: one exclusive holder, or any number of shared ones
     #[arg(long, default_value = "exclusive", value_parser = one_of(LockMode::ALL, LockMode::name))]
     mode: LockMode,
     /// Lease duration unless renewed

@@ -30,7 +30,7 @@ pub(crate) enum RetryPolicyCommand {
     /// Set a policy on every replica; settings that are not named stay as they are
     #[command(after_help = FORMS)]
     Set(SetPolicyFlags),
-    /// Restore the previous version; repeated, it goes one further back
+    /// Restore the previous version; run it again to restore the one before
     Rollback {
         /// Scope: admission or lock-busy
         scope: Scope,

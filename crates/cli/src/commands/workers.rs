@@ -16,7 +16,7 @@ pub(crate) enum WorkersCommand {
     List(ListFlags),
     /// Print one worker as JSON
     Get(IdArgument),
-    /// Give a worker no new jobs; it finishes those that it has
+    /// Stop giving a worker new jobs; it finishes those that it has
     Drain {
         #[command(flatten)]
         worker: IdArgument,

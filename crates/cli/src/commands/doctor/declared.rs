@@ -21,7 +21,7 @@ pub(super) struct DeclaredFlags {
 }
 
 impl DeclaredFlags {
-    /// None: neither was asked for.
+    /// None without --list and --explain.
     pub(super) fn print(&self, output: Output) -> Option<Result<()>> {
         match self.explain {
             _ if self.list => Some(list(output, self.markdown)),

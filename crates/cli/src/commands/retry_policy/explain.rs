@@ -15,8 +15,8 @@ use crate::exit::{Failure, Result};
 use crate::output::{Column, Output, fields, table};
 
 pub(super) const EXAMPLES: &str = "\
-A result whose run is leased is deferred by the policy lock-busy, seeded by its job id; a start that
-waits for the admission lock retries by the policy admission, seeded by its run id.
+The policy lock-busy delays a result whose run is leased, with the job id as seed. The policy
+admission delays a start that waits for the admission lock, with the run id as seed.
 Needs no server if --policy is given.
 
 Examples:
