@@ -2,28 +2,12 @@
 
 use std::fmt;
 
+pub use interlock_model::api_key::KeyRole;
 use interlock_model::{ApiKeyId, TenantId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-
-interlock_model::named_enum! {
-    /// What a key allows.
-    #[derive(Hash)]
-    pub enum KeyRole {
-        /// Everything.
-        Admin = "admin",
-        /// Read; approve, cancel, release locks, repair.
-        Operator = "operator",
-        /// Start runs and read them.
-        Starter = "starter",
-        /// Claim jobs and report them.
-        Worker = "worker",
-        /// Read.
-        Viewer = "viewer",
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,20 +23,16 @@ pub struct CreateKeyRequest {
 /// A new key with its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKey {
-    pub id: ApiKeyId,
-    pub name: String,
-    pub role: KeyRole,
-    #[schema(required)]
-    pub tenant: Option<TenantId>,
+    #[serde(flatten)]
+    pub view: KeyView,
     /// What a client sends. It is shown only once, and not stored.
     pub key: String,
-    pub created_at: Time,
 }
 
 /// A secret must not reach a log by way of `{:?}`.
 impl fmt::Debug for CreatedKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("CreatedKey").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+        out.debug_struct("CreatedKey").field("view", &self.view).finish_non_exhaustive()
     }
 }
 

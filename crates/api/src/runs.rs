@@ -34,9 +34,9 @@ pub struct RerunRequest {
     pub from_step: Option<StepId>,
 }
 
-/// A run with its steps.
+/// A run in a list, without its documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RunView {
+pub struct RunSummary {
     pub id: RunId,
     pub workflow_id: WorkflowId,
     /// The version that the run is pinned to.
@@ -44,14 +44,8 @@ pub struct RunView {
     /// The tenant.
     pub org_id: TenantId,
     pub status: RunStatus,
-    pub input: Value,
-    /// What expressions see as `ctx`.
-    pub context: Value,
-    #[schema(required)]
-    pub output: Option<Value>,
     #[schema(required)]
     pub error: Option<FailureView>,
-    pub steps: BTreeMap<StepId, StepView>,
     pub created_at: Time,
     #[schema(required)]
     pub started_at: Option<Time>,
@@ -67,27 +61,17 @@ pub struct RunView {
     pub fence: u64,
 }
 
-/// A run in a list, without its documents.
+/// A run with its documents and steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RunSummary {
-    pub id: RunId,
-    pub workflow_id: WorkflowId,
-    pub workflow_version: u32,
-    pub org_id: TenantId,
-    pub status: RunStatus,
+pub struct RunView {
+    #[serde(flatten)]
+    pub summary: RunSummary,
+    pub input: Value,
+    /// What expressions see as `ctx`.
+    pub context: Value,
     #[schema(required)]
-    pub error: Option<FailureView>,
-    pub created_at: Time,
-    #[schema(required)]
-    pub started_at: Option<Time>,
-    #[schema(required)]
-    pub completed_at: Option<Time>,
-    pub updated_at: Time,
-    #[schema(required)]
-    pub idempotency_key: Option<IdempotencyKey>,
-    #[schema(required)]
-    pub rerun_of: Option<RunId>,
-    pub fence: u64,
+    pub output: Option<Value>,
+    pub steps: BTreeMap<StepId, StepView>,
 }
 
 /// The state of a step.

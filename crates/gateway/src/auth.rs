@@ -106,7 +106,7 @@ impl Caller {
         if permission.is_given_to(self.role) {
             return Ok(());
         }
-        let role = super::convert::keys::role(self.role).name();
+        let role = self.role.name();
         Err(Refusal::forbidden(format!("a key with the role {role} may not {}", permission.verb())))
     }
 

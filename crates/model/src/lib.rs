@@ -6,6 +6,7 @@
 mod names;
 
 pub mod admission;
+pub mod api_key;
 pub mod approval;
 pub mod contention;
 pub mod dead_letter;

@@ -140,7 +140,7 @@ impl RunEvents {
             return Ok(());
         }
         match self.client.run(&self.run).await {
-            Ok(run) if run.status.is_final() => {
+            Ok(run) if run.summary.status.is_final() => {
                 self.phase = Phase::Draining;
                 Ok(())
             }

@@ -40,7 +40,7 @@ pub(super) async fn run(command: KeysCommand, session: &Session) -> Result<()> {
         KeysCommand::Create(KeyFlags { name, role, for_tenant }) => {
             let created = client.create_key(&CreateKeyRequest { name, role, tenant: for_tenant }).await?;
             if !output.is_json() {
-                let (id, role) = (&created.id, role.name());
+                let (id, role) = (&created.view.id, role.name());
                 say(&format!("key {id} ({role}) created; store it now, it is not shown again:"));
             }
             output.result(&created, |created| created.key.clone())

@@ -153,17 +153,18 @@ const EVENTS: [Column<TimelineItem>; 6] = [
 ];
 
 fn describe(run: &RunView) -> String {
+    let summary = &run.summary;
     let head = fields(&[
-        ("run", Some(run.id.to_string())),
-        ("workflow", Some(format!("{} version {}", run.workflow_id, run.workflow_version))),
-        ("tenant", Some(run.org_id.to_string())),
-        ("status", Some(run.status.name().to_owned())),
-        ("error", run.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
-        ("created", Some(run.created_at.to_string())),
-        ("started", run.started_at.as_ref().map(ToString::to_string)),
-        ("ended", run.completed_at.as_ref().map(ToString::to_string)),
-        ("rerun of", run.rerun_of.map(|id| id.to_string())),
-        ("key", run.idempotency_key.as_ref().map(ToString::to_string)),
+        ("run", Some(summary.id.to_string())),
+        ("workflow", Some(format!("{} version {}", summary.workflow_id, summary.workflow_version))),
+        ("tenant", Some(summary.org_id.to_string())),
+        ("status", Some(summary.status.name().to_owned())),
+        ("error", summary.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
+        ("created", Some(summary.created_at.to_string())),
+        ("started", summary.started_at.as_ref().map(ToString::to_string)),
+        ("ended", summary.completed_at.as_ref().map(ToString::to_string)),
+        ("rerun of", summary.rerun_of.map(|id| id.to_string())),
+        ("key", summary.idempotency_key.as_ref().map(ToString::to_string)),
         ("input", Some(run.input.to_string())),
         ("output", run.output.as_ref().map(Value::to_string)),
     ]);

@@ -13,7 +13,7 @@ pub(crate) fn view(detail: RolloutDetail) -> RolloutView {
         note: note.map(str::to_owned),
         share_percent: rollout.share.percent(),
         control_version: rollout.control_version,
-        guards: rollout.guards.into(),
+        guards: rollout.guards,
         started_at: rollout.started_at.into(),
         ends_at: rollout.ends_at.into(),
         ended_at: rollout.ended_at.map(Into::into),

@@ -13,7 +13,7 @@ use interlock_model::{RunId, StepId, StepKey};
 /// A whole run. Its definition tells of the steps that were not touched yet.
 pub(crate) fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
     let context = scope::context(&run);
-    let Run { start, head, steps } = run;
+    let Run { mut start, mut head, steps } = run;
     let mut views = steps_of(steps);
     let untouched = if head.status.is_final() { StepStatus::Skipped } else { StepStatus::Pending };
     for step in definition.into_iter().flat_map(|version| version.document.steps.keys()) {
@@ -21,25 +21,8 @@ pub(crate) fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
             views.insert(step.clone(), step_view(StepRun { status: untouched, ..StepRun::default() }));
         }
     }
-    RunView {
-        id: start.run,
-        workflow_id: start.workflow,
-        workflow_version: start.workflow_version,
-        org_id: start.tenant,
-        status: head.status,
-        input: start.input,
-        context,
-        output: head.output,
-        error: head.error.map(failure),
-        steps: views,
-        created_at: start.created_at.into(),
-        started_at: head.started_at.map(Into::into),
-        completed_at: head.completed_at.map(Into::into),
-        updated_at: head.updated_at.into(),
-        idempotency_key: start.idempotency_key,
-        rerun_of: rerun_of(&start.origin),
-        fence: head.fence.number(),
-    }
+    let (input, output) = (std::mem::take(&mut start.input), head.output.take());
+    RunView { summary: summary(runs::RunSummary { start, head }), input, context, output, steps: views }
 }
 
 pub(crate) fn summary(summary: runs::RunSummary) -> RunSummary {

@@ -55,7 +55,7 @@ pub(crate) async fn create(
             return Err(Refusal::invalid(sentence));
         }
     };
-    let made = app.keys.create(&name, convert::keys::to_role(role), scope).await?;
+    let made = app.keys.create(&name, role, scope).await?;
     Ok((StatusCode::CREATED, Json(convert::keys::created(made.0, made.1))))
 }
 

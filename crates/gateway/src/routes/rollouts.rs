@@ -6,10 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use interlock_api::Page;
-use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, RolloutView, StartRolloutRequest};
+use interlock_api::rollouts::{EndRolloutRequest, RolloutView, StartRolloutRequest};
 use interlock_control::rollouts::StartRollout;
 use interlock_model::RolloutId;
-use interlock_model::contention::{Guards, Rollout, Share};
+use interlock_model::contention::{Rollout, Share};
 
 use super::Answer;
 use super::retry_policies::{checked_reason, may_tune};
@@ -42,12 +42,11 @@ pub(crate) async fn start(
 ) -> Result<(StatusCode, Json<RolloutView>), Refusal> {
     may_tune(&caller)?;
     let StartRolloutRequest { candidate, share_percent, duration_ms, guards, reason } = asked;
-    let GuardLimits { ratio, min_samples, max_p99_lock_wait_ms } = guards;
     let start = StartRollout {
         candidate,
         share: Share::of_percent(share_percent).map_err(Refusal::invalid)?,
         duration: Duration::from_millis(duration_ms),
-        guards: Guards { ratio, min_samples, max_p99_lock_wait_ms },
+        guards,
     };
     let started = app.rollouts.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
     Ok((StatusCode::CREATED, Json(convert::rollouts::view(started))))

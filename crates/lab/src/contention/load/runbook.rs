@@ -90,7 +90,7 @@ async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
     }
     let until = Instant::now() + END_LIMIT;
     loop {
-        let status = client.run(&run.to_string()).await?.status;
+        let status = client.run(&run.to_string()).await?.summary.status;
         if status.is_final() || Instant::now() >= until {
             return Ok(status.name().to_owned());
         }
@@ -102,7 +102,7 @@ async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
 async fn look_up(client: &Client, input: &Value, run: Option<RunId>) -> Result<(bool, String)> {
     let Some(run) = run else { return Ok((false, "no new run".to_owned())) };
     let replay = client.start_run(WORKFLOW, input, Some(KEY)).await;
-    let key = client.run(&run.to_string()).await?.idempotency_key.map(|key| key.to_string());
+    let key = client.run(&run.to_string()).await?.summary.idempotency_key;
     let is_replay = matches!(&replay, Ok(found) if found.run_id == run && found.replayed);
-    Ok((is_replay && key.as_deref() == Some(KEY), status(&replay)))
+    Ok((is_replay && key.is_some_and(|key| key.as_str() == KEY), status(&replay)))
 }
