@@ -8,7 +8,7 @@ use interlock_model::TenantId;
 use interlock_model::limit::RUNS_MAX_BOUND;
 
 use super::Session;
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
 use crate::output::{fields, or_dash};
 
 #[derive(Debug, Subcommand)]
@@ -58,7 +58,11 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
             |view| describe(&view.data),
         ),
         LimitsCommand::Set { change, scope } => {
-            let (scope, scope_id) = config_scope(scope, session)?;
+            let (scope, scope_id) = if scope.system {
+                (ConfigScope::System, None)
+            } else {
+                (ConfigScope::Org, scope.organisation.map(String::from).or(session.tenant.clone()))
+            };
             // A write replaces all limits, so those that stay are read first.
             let query = ConfigQuery { scope, scope_id };
             let data = ConfigData { limits: change.over(client.config(&query).await?.data.limits) };
@@ -77,20 +81,6 @@ impl LimitsChange {
             idempotency_retention_sec: self.idempotency_retention_sec.or(written.idempotency_retention_sec),
         }
     }
-}
-
-fn config_scope(scope: LimitsScope, session: &Session) -> Result<(ConfigScope, Option<String>)> {
-    if scope.system {
-        return Ok((ConfigScope::System, None));
-    }
-    let named = match (scope.organisation, &session.tenant) {
-        (Some(tenant), _) => Some(tenant),
-        (None, Some(tenant)) => {
-            Some(tenant.parse::<TenantId>().map_err(|error| Failure::Usage(error.to_string()))?)
-        }
-        (None, None) => None,
-    };
-    Ok((ConfigScope::Org, named.map(String::from)))
 }
 
 fn describe(data: &ConfigData) -> String {

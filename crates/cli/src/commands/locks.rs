@@ -49,13 +49,7 @@ pub(crate) enum LocksCommand {
     /// Renew the lease of a lock
     Renew(RenewFlags),
     /// Release a lock; releasing it again does nothing
-    Release {
-        /// Name of the lock
-        resource: Resource,
-        /// Token that `acquire` printed
-        #[arg(long)]
-        token: LockToken,
-    },
+    Release(LeaseFlags),
     /// Release a lock of another owner and record why
     #[command(
         after_help = "Example: interlock locks force-release deploy --expect-token t-… --reason 'machine lost'"
@@ -109,13 +103,20 @@ pub(crate) struct AcquireFlags {
     token: Option<LockToken>,
 }
 
+/// A lease that the caller holds.
 #[derive(Debug, Args)]
-pub(crate) struct RenewFlags {
+pub(crate) struct LeaseFlags {
     /// Name of the lock
     resource: Resource,
     /// Token that `acquire` printed
     #[arg(long)]
     token: LockToken,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenewFlags {
+    #[command(flatten)]
+    lease: LeaseFlags,
     /// Lease duration from now
     #[arg(long, value_name = "MS", default_value_t = ttl_default(), value_parser = ttl())]
     ttl_ms: u64,
@@ -160,10 +161,10 @@ async fn call(command: LocksCommand, session: Session) -> Result<Exit> {
         LocksCommand::Acquire(acquire) => {
             show_grant(*output, &client.acquire_lock(&acquire.request()).await?)?;
         }
-        LocksCommand::Renew(RenewFlags { resource, token, ttl_ms }) => {
+        LocksCommand::Renew(RenewFlags { lease: LeaseFlags { resource, token }, ttl_ms }) => {
             show_grant(*output, &client.renew_lock(&RenewRequest { resource, token, ttl_ms }).await?)?;
         }
-        LocksCommand::Release { resource, token } => {
+        LocksCommand::Release(LeaseFlags { resource, token }) => {
             client.release_lock(&ReleaseRequest { resource: resource.clone(), token }).await?;
             released(*output, &resource)?;
         }

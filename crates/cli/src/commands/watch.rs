@@ -14,7 +14,7 @@ use crate::output::{json_line, line, say};
 
 pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
-    let mut events = RunEvents::new(client.clone(), id, 0);
+    let mut events = RunEvents::new(client.clone(), id);
     let mut view = output.is_live().then(LiveView::new);
     while let Some(item) = events.next().await? {
         match &mut view {
