@@ -14,6 +14,7 @@ use crate::Time;
 pub struct CreateKeyRequest {
     /// Tells people who or what uses the key.
     pub name: String,
+    /// What the key allows.
     pub role: KeyRole,
     /// Absent: every tenant, only with the role `admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,6 +42,7 @@ impl fmt::Debug for CreatedKey {
 pub struct KeyView {
     pub id: ApiKeyId,
     pub name: String,
+    /// What the key allows.
     pub role: KeyRole,
     /// Null: every tenant.
     #[schema(required)]
