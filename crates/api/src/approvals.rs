@@ -10,13 +10,9 @@ use crate::Time;
 /// An open approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalView {
-    #[schema(value_type = String)]
     pub job_id: JobId,
-    #[schema(value_type = String)]
     pub run_id: RunId,
-    #[schema(value_type = String)]
     pub step_id: StepKey,
-    #[schema(value_type = String)]
     pub workflow_id: WorkflowId,
     pub requested_at: Time,
     pub input: Value,
@@ -33,6 +29,5 @@ pub struct VerdictRequest {
 /// The answer to a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ResolvedApproval {
-    #[schema(value_type = String)]
     pub job_id: JobId,
 }

@@ -9,12 +9,10 @@ use crate::Time;
 /// A job that failed for the last time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeadLetterView {
-    #[schema(value_type = String)]
     pub job_id: JobId,
-    #[schema(value_type = String)]
     pub run_id: RunId,
     /// Where the job was queued; null if that is not known.
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub topic: Option<Topic>,
     /// One sentence for people.
     pub reason: String,
@@ -38,7 +36,6 @@ pub struct DeadLetterView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetriedDeadLetter {
     /// The job of the dead letter. The new attempt has its own id, which the run shows.
-    #[schema(value_type = String)]
     pub job_id: JobId,
 }
 
@@ -50,10 +47,8 @@ pub struct DeadLettersRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason_code: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub topic: Option<Topic>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
     /// Created before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +70,6 @@ pub struct DeadLettersRequest {
 pub struct DeadLettersAnswer {
     /// Dead letters that matched, up to the limit.
     pub matched: u64,
-    #[schema(value_type = Vec<String>)]
     pub done: Vec<JobId>,
     pub refused: Vec<RefusedDeadLetter>,
     pub dry_run: bool,
@@ -86,7 +80,6 @@ pub struct DeadLettersAnswer {
 /// A dead letter that stayed as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefusedDeadLetter {
-    #[schema(value_type = String)]
     pub job_id: JobId,
     pub reason: String,
 }

@@ -13,26 +13,22 @@ use crate::Time;
 pub struct CheckRequest {
     /// An existing job; excludes all other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub job_id: Option<JobId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub topic: Option<Topic>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub capability: Option<Tag>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, max_items = 16)]
+    #[schema(max_items = 16)]
     pub risk_tags: Vec<Tag>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, max_items = 16)]
+    #[schema(max_items = 16)]
     pub requires: Vec<Tag>,
 }
 
 /// What the policy would decide, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckView {
-    #[schema(value_type = String)]
     pub tenant: TenantId,
     /// `allow`, `deny`, `require_approval`, `throttle`, or `wait` while the service is unreachable.
     pub decision: String,

@@ -48,15 +48,12 @@ pub struct UnseenView {
 }
 
 /// What to check.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DoctorQuery {
     /// Only the data of this tenant. Absent: everything that the key covers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Names of invariants, separated by commas. Absent: all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
 

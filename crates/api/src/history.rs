@@ -15,9 +15,9 @@ pub struct TimelineItem {
     pub time: Time,
     /// Such as `run_status`, `step_dispatched`, `step_completed`. New types may appear.
     pub r#type: String,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub step_id: Option<StepKey>,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub job_id: Option<JobId>,
     #[schema(required)]
     pub status: Option<String>,

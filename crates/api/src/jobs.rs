@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{Time, schema};
+use crate::{PageQuery, Time};
 
 /// A worker claims jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 64)]
+    #[schema(min_items = 1, max_items = 64)]
     pub topics: Vec<Topic>,
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 100, default = 1)]
@@ -43,13 +43,9 @@ pub struct ClaimAnswer {
 /// A job that is now leased to the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedJob {
-    #[schema(value_type = String)]
     pub job_id: JobId,
-    #[schema(value_type = String)]
     pub run_id: RunId,
-    #[schema(value_type = String)]
     pub step_id: StepKey,
-    #[schema(value_type = String)]
     pub topic: Topic,
     pub attempt: u32,
     /// Send it with every call about this job. Larger than the fence of every earlier dispatch.
@@ -61,7 +57,6 @@ pub struct ClaimedJob {
     pub deadline_ms: Option<u64>,
     /// If the run is traced: the parent of the worker's own spans, as a W3C `traceparent` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub traceparent: Option<TraceParent>,
 }
 
@@ -119,23 +114,17 @@ pub struct Accepted {}
 /// A job and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
-    #[schema(value_type = String)]
     pub job_id: JobId,
-    #[schema(value_type = String)]
     pub run_id: RunId,
-    #[schema(value_type = String)]
     pub step_id: StepKey,
-    #[schema(value_type = String)]
     pub workflow_id: WorkflowId,
-    #[schema(value_type = String)]
     pub topic: Topic,
-    #[schema(schema_with = schema::job_state)]
     pub state: JobState,
     pub attempt: u32,
     /// Null until a worker has claimed it.
     #[schema(required)]
     pub fence: Option<u64>,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub worker_id: Option<WorkerId>,
     pub created_at: Time,
     #[schema(required)]
@@ -172,26 +161,17 @@ pub struct WaitingFor {
 /// The answer to a job's cancellation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CancelledJob {
-    #[schema(value_type = String)]
     pub id: JobId,
     /// Its state now; a job that had ended before keeps its state.
-    #[schema(schema_with = schema::job_state)]
     pub state: JobState,
 }
 
 /// Which jobs a list shows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct JobQuery {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(schema_with = schema::job_state)]
     pub state: Option<JobState>,
-    /// 1 to 500; 50 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 500)]
-    pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    pub page: PageQuery,
 }

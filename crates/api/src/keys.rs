@@ -2,85 +2,50 @@
 
 use std::fmt;
 
+pub use interlock_model::api_key::KeyRole;
 use interlock_model::{ApiKeyId, TenantId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
 
-/// What a key allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRole {
-    /// Everything.
-    Admin,
-    /// Read; approve, cancel, release locks, repair.
-    Operator,
-    /// Start runs and read them.
-    Starter,
-    /// Claim jobs and report them.
-    Worker,
-    /// Read.
-    Viewer,
-}
-
-impl KeyRole {
-    pub const ALL: [Self; 5] = [Self::Admin, Self::Operator, Self::Starter, Self::Worker, Self::Viewer];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Operator => "operator",
-            Self::Starter => "starter",
-            Self::Worker => "worker",
-            Self::Viewer => "viewer",
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateKeyRequest {
     /// Tells people who or what uses the key.
     pub name: String,
+    /// What the key allows.
     pub role: KeyRole,
     /// Absent: every tenant, only with the role `admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub tenant: Option<TenantId>,
 }
 
 /// A new key with its secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedKey {
-    #[schema(value_type = String)]
-    pub id: ApiKeyId,
-    pub name: String,
-    pub role: KeyRole,
-    #[schema(required, value_type = Option<String>)]
-    pub tenant: Option<TenantId>,
+    #[serde(flatten)]
+    pub view: KeyView,
     /// What a client sends. It is shown only once, and not stored.
     pub key: String,
-    pub created_at: Time,
 }
 
 /// A secret must not reach a log by way of `{:?}`.
 impl fmt::Debug for CreatedKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("CreatedKey").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+        out.debug_struct("CreatedKey").field("view", &self.view).finish_non_exhaustive()
     }
 }
 
 /// A key without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
-    #[schema(value_type = String)]
     pub id: ApiKeyId,
     pub name: String,
+    /// What the key allows.
     pub role: KeyRole,
     /// Null: every tenant.
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub tenant: Option<TenantId>,
     pub created_at: Time,
 }

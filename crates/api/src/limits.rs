@@ -63,22 +63,17 @@ pub struct EffectiveConfig {
     pub data: ConfigData,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ConfigQuery {
     #[param(inline)]
     pub scope: ConfigScope,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope_id: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct EffectiveConfigQuery {
     /// The tenant; the caller's own if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub org_id: Option<TenantId>,
 }

@@ -6,7 +6,7 @@ use interlock_model::{LockOwner, LockRequest, LockToken, Resource};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{Page, Time, schema};
+use crate::{Page, PageQuery, Time, schema};
 
 /// The shortest and the longest lease.
 pub const TTL_MS_MIN: u64 = 100;
@@ -20,10 +20,8 @@ pub const WAIT_MS_MAX: u64 = 60_000;
 #[serde(deny_unknown_fields)]
 pub struct AcquireRequest {
     /// Name of the lock: 1 to 255 visible ASCII characters.
-    #[schema(value_type = String)]
     pub resource: Resource,
     /// Owner, for people to read. It proves nothing.
-    #[schema(value_type = String)]
     pub owner: LockOwner,
     #[serde(default = "exclusive")]
     #[schema(schema_with = schema::lock_mode_asked)]
@@ -37,11 +35,9 @@ pub struct AcquireRequest {
     pub wait_ms: u64,
     /// Id of the request: repeated, it gets the same grant while the lease lasts, and keeps its place in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub request_id: Option<LockRequest>,
     /// Token of a lease that the caller holds: in the same mode, extends it under the same fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub token: Option<LockToken>,
 }
 
@@ -52,14 +48,10 @@ fn exclusive() -> LockMode {
 /// A lease on a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockGrant {
-    #[schema(value_type = String)]
     pub resource: Resource,
-    #[schema(schema_with = schema::lock_mode)]
     pub mode: LockMode,
-    #[schema(value_type = String)]
     pub owner: LockOwner,
     /// Proof of the lease: renewing and releasing need it.
-    #[schema(value_type = String)]
     pub token: LockToken,
     /// Larger than the fence of every earlier grant. Send it with every write that the lock protects.
     pub fence: u64,
@@ -69,9 +61,7 @@ pub struct LockGrant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    #[schema(value_type = String)]
     pub resource: Resource,
-    #[schema(value_type = String)]
     pub token: LockToken,
     /// Lease duration from now.
     #[schema(minimum = 100, maximum = 86_400_000)]
@@ -81,9 +71,7 @@ pub struct RenewRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseRequest {
-    #[schema(value_type = String)]
     pub resource: Resource,
-    #[schema(value_type = String)]
     pub token: LockToken,
 }
 
@@ -91,10 +79,8 @@ pub struct ReleaseRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ForceReleaseRequest {
-    #[schema(value_type = String)]
     pub resource: Resource,
     /// Token of the lease to end. Any other lease stays.
-    #[schema(value_type = String)]
     pub expect_token: LockToken,
     /// Recorded in the history.
     #[schema(min_length = 1, max_length = 1024)]
@@ -104,13 +90,9 @@ pub struct ForceReleaseRequest {
 /// A held lock. Its own fields are those of its first holder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LockView {
-    #[schema(value_type = String)]
     pub resource: Resource,
-    #[schema(schema_with = schema::lock_mode)]
     pub mode: LockMode,
-    #[schema(value_type = String)]
     pub owner: LockOwner,
-    #[schema(value_type = String)]
     pub token: LockToken,
     pub fence: u64,
     pub acquired_at: Time,
@@ -123,9 +105,7 @@ pub struct LockView {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderView {
-    #[schema(value_type = String)]
     pub owner: LockOwner,
-    #[schema(value_type = String)]
     pub token: LockToken,
     pub fence: u64,
     pub acquired_at: Time,
@@ -142,9 +122,7 @@ pub struct LockDetail {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaiterView {
-    #[schema(value_type = String)]
     pub owner: LockOwner,
-    #[schema(schema_with = schema::lock_mode)]
     pub mode: LockMode,
     /// The first is 1.
     pub position: u32,
@@ -167,11 +145,8 @@ pub struct LockEventView {
     pub event: LockEventKind,
     #[schema(inline)]
     pub cause: LockCause,
-    #[schema(value_type = String)]
     pub owner: LockOwner,
-    #[schema(schema_with = schema::lock_mode)]
     pub mode: LockMode,
-    #[schema(value_type = String)]
     pub token: LockToken,
     pub fence: u64,
     /// Who released it by force.
@@ -182,11 +157,11 @@ pub struct LockEventView {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LockEventKind {
-    Granted,
-    Ended,
+interlock_model::named_enum! {
+    pub enum LockEventKind {
+        Granted = "granted",
+        Ended = "ended",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -204,37 +179,24 @@ pub enum LockCause {
 }
 
 /// Which lock, or which part of the list of locks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LockQuery {
     /// One lock, or 404 if it is not held. Absent: the tenant's held locks, newest first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub resource: Option<Resource>,
-    /// 1 to 500; 50 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 500)]
-    pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    pub page: PageQuery,
 }
 
 /// Which part of a lock's history.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct LockHistoryQuery {
-    #[param(value_type = String)]
     pub resource: Resource,
-    /// 1 to 500; 50 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 500)]
-    pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    pub page: PageQuery,
 }
 
 /// One lock, or one family of locks.
@@ -242,7 +204,6 @@ pub struct LockHistoryQuery {
 pub struct InventoryRow {
     /// Its key in Redis; `<…>` stands for a name.
     pub key: String,
-    #[schema(schema_with = schema::lock_kind)]
     pub kind: LockKind,
     pub ttl_ms: u64,
     /// How often its holder renews it; null if it does not.
@@ -251,7 +212,6 @@ pub struct InventoryRow {
     /// Renewals that may fail in a row before the work stops. The lease's end may stop it earlier.
     #[schema(required)]
     pub max_failures: Option<u32>,
-    #[schema(schema_with = schema::lock_release)]
     pub release: ReleaseMode,
     pub protects: String,
     /// What happens when it is lost.

@@ -26,15 +26,12 @@ impl<T> Page<T> {
 }
 
 /// Which part of a list to return.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
     /// 1 to 500; 50 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// The `next_cursor` of the previous page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }

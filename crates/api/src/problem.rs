@@ -11,12 +11,13 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $code:ident = $name:literal, $status:literal, $title:literal;)*) => {
         /// Why a request was refused, for programs. A code never changes its meaning or its status.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum Code {
             $($(#[doc = $doc])* $code,)*
             /// A code of a newer server. This one never sends it.
             #[serde(other)]
+            #[default]
             Unrecognized,
         }
 
@@ -86,7 +87,7 @@ codes! {
 }
 
 /// The body of a refusal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     pub r#type: String,
     pub title: String,
@@ -107,7 +108,6 @@ pub struct Problem {
     pub held: Option<u64>,
     /// `idempotency_key_reused`: the run that the key started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub run_id: Option<RunId>,
     /// 429, 503 and `lock_held`: when to retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,15 +151,7 @@ impl Problem {
             detail: error.clone(),
             code,
             error,
-            limit: None,
-            current: None,
-            held: None,
-            run_id: None,
-            retry_after_ms: None,
-            retry_with_same_key: None,
-            holder: None,
-            held_ms: None,
-            position: None,
+            ..Self::default()
         }
     }
 

@@ -5,7 +5,7 @@ use interlock_model::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Time, schema};
+use crate::Time;
 
 /// A policy on the wire is the text that people write.
 pub mod policy_text {
@@ -27,7 +27,6 @@ pub mod policy_text {
 /// The tuning in force. One that was never changed is as configured, at version 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RetryPolicyView {
-    #[schema(schema_with = schema::scope)]
     pub scope: Scope,
     /// Such as `fixed:500ms`, `bounded_jitter:500ms:30%` or `full_jitter:10ms:2000ms`.
     #[serde(with = "policy_text")]
@@ -104,7 +103,7 @@ pub struct SetPolicyRequest {
     pub reason: Option<String>,
 }
 
-/// Restores the previous version. Repeated, it goes one further back.
+/// Restores the previous version. A second rollback restores the one before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {

@@ -1,13 +1,13 @@
 //! Rollouts: a candidate for the policy `lock_busy`, tried on a share of the runs beside the one in force.
 
 use interlock_model::RolloutId;
-use interlock_model::contention::{Arm, Estimate, RolloutEventKind, RolloutState};
+use interlock_model::contention::{Arm, Estimate, Guards, RolloutEventKind, RolloutState};
 use interlock_model::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Time;
 use crate::retry_policies::policy_text;
-use crate::{Time, schema};
 
 /// Starts a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -24,7 +24,7 @@ pub struct StartRolloutRequest {
     #[schema(minimum = 1_000, maximum = 7_776_000_000u64, default = 604_800_000u64)]
     pub duration_ms: u64,
     #[serde(default)]
-    pub guards: GuardLimits,
+    pub guards: Guards,
     /// Recorded in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 512)]
@@ -33,35 +33,6 @@ pub struct StartRolloutRequest {
 
 fn seven_days() -> u64 {
     604_800_000
-}
-
-/// What ends a rollout early.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct GuardLimits {
-    /// How many times as much as the control the candidate may cost: p95 and p99 lock wait, p95 result latency, retries
-    /// per result, each by the ends of its 95 % interval.
-    #[schema(minimum = 1, maximum = 100, default = 2)]
-    pub ratio: f64,
-    /// Results that each arm must have before anything is concluded.
-    #[schema(minimum = 1, maximum = 1_000_000, default = 50)]
-    pub min_samples: u64,
-    /// The longest p99 lock wait of the candidate, whatever the control's is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_p99_lock_wait_ms: Option<u64>,
-}
-
-impl Default for GuardLimits {
-    fn default() -> Self {
-        interlock_model::contention::Guards::default().into()
-    }
-}
-
-impl From<interlock_model::contention::Guards> for GuardLimits {
-    fn from(guards: interlock_model::contention::Guards) -> Self {
-        let interlock_model::contention::Guards { ratio, min_samples, max_p99_lock_wait_ms } = guards;
-        Self { ratio, min_samples, max_p99_lock_wait_ms }
-    }
 }
 
 /// Ends a rollout by hand.
@@ -76,9 +47,7 @@ pub struct EndRolloutRequest {
 /// A rollout with its two arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutView {
-    #[schema(value_type = String)]
     pub id: RolloutId,
-    #[schema(schema_with = schema::rollout_state)]
     pub state: RolloutState,
     /// The current assessment with its figures; for an ended rollout, why it ended.
     pub verdict: String,
@@ -88,7 +57,7 @@ pub struct RolloutView {
     pub share_percent: f64,
     /// The version of the control's policy.
     pub control_version: u64,
-    pub guards: GuardLimits,
+    pub guards: Guards,
     pub started_at: Time,
     pub ends_at: Time,
     #[schema(required)]
@@ -104,7 +73,6 @@ pub struct RolloutView {
 /// The figures of one arm. Each estimate has a 95 % interval; null if nothing was counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArmView {
-    #[schema(schema_with = schema::arm)]
     pub arm: Arm,
     #[serde(with = "policy_text")]
     #[schema(value_type = String)]
@@ -116,25 +84,24 @@ pub struct ArmView {
     /// False: too few samples to conclude anything.
     pub has_enough_samples: bool,
     /// Scaled to the load of both arms.
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub retries_per_minute: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub retries_per_result: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub lock_wait_p95_ms: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub lock_wait_p99_ms: Option<Estimate>,
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub result_latency_p95_ms: Option<Estimate>,
     /// Of the results whose run was leased, the share that the next delivery handed over.
-    #[schema(required, schema_with = schema::estimate)]
+    #[schema(required)]
     pub first_retry_success: Option<Estimate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutEventView {
     pub time: Time,
-    #[schema(schema_with = schema::rollout_event)]
     pub event: RolloutEventKind,
     pub by: String,
     #[schema(required)]

@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{Time, schema};
+use crate::{PageQuery, Time, schema};
 
 /// The answer to a start or a rerun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StartedRun {
-    #[schema(value_type = String)]
     pub run_id: RunId,
     /// The run's status now; `deleted` for a replay whose run was deleted since.
     #[schema(schema_with = schema::start_status)]
@@ -32,59 +31,18 @@ pub struct StartedRun {
 pub struct RerunRequest {
     /// Begin at this step and keep the outputs of the steps before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     pub from_step: Option<StepId>,
-}
-
-/// A run with its steps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct RunView {
-    #[schema(value_type = String)]
-    pub id: RunId,
-    #[schema(value_type = String)]
-    pub workflow_id: WorkflowId,
-    /// The version that the run is pinned to.
-    pub workflow_version: u32,
-    /// The tenant.
-    #[schema(value_type = String)]
-    pub org_id: TenantId,
-    #[schema(schema_with = schema::run_status)]
-    pub status: RunStatus,
-    pub input: Value,
-    /// What expressions see as `ctx`.
-    pub context: Value,
-    #[schema(required)]
-    pub output: Option<Value>,
-    #[schema(required)]
-    pub error: Option<FailureView>,
-    #[schema(value_type = BTreeMap<String, StepView>)]
-    pub steps: BTreeMap<StepId, StepView>,
-    pub created_at: Time,
-    #[schema(required)]
-    pub started_at: Option<Time>,
-    #[schema(required)]
-    pub completed_at: Option<Time>,
-    pub updated_at: Time,
-    #[schema(required, value_type = Option<String>)]
-    pub idempotency_key: Option<IdempotencyKey>,
-    /// The run that this one reruns.
-    #[schema(required, value_type = Option<String>)]
-    pub rerun_of: Option<RunId>,
-    /// The fence of the last write; it only grows.
-    pub fence: u64,
 }
 
 /// A run in a list, without its documents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunSummary {
-    #[schema(value_type = String)]
     pub id: RunId,
-    #[schema(value_type = String)]
     pub workflow_id: WorkflowId,
+    /// The version that the run is pinned to.
     pub workflow_version: u32,
-    #[schema(value_type = String)]
+    /// The tenant.
     pub org_id: TenantId,
-    #[schema(schema_with = schema::run_status)]
     pub status: RunStatus,
     #[schema(required)]
     pub error: Option<FailureView>,
@@ -94,22 +52,36 @@ pub struct RunSummary {
     #[schema(required)]
     pub completed_at: Option<Time>,
     pub updated_at: Time,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub idempotency_key: Option<IdempotencyKey>,
-    #[schema(required, value_type = Option<String>)]
+    /// The run that this one reruns.
+    #[schema(required)]
     pub rerun_of: Option<RunId>,
+    /// The fence of the last write; it only grows.
     pub fence: u64,
+}
+
+/// A run with its documents and steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    #[serde(flatten)]
+    pub summary: RunSummary,
+    pub input: Value,
+    /// What expressions see as `ctx`.
+    pub context: Value,
+    #[schema(required)]
+    pub output: Option<Value>,
+    pub steps: BTreeMap<StepId, StepView>,
 }
 
 /// The state of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StepView {
-    #[schema(schema_with = schema::step_status)]
     pub status: StepStatus,
     /// Dispatches so far.
     pub attempts: u32,
     /// The last dispatch.
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub job_id: Option<JobId>,
     #[schema(required)]
     pub started_at: Option<Time>,
@@ -120,7 +92,7 @@ pub struct StepView {
     #[schema(required)]
     pub error: Option<FailureView>,
     /// The items of a step that fans out, as `<step>[i]`; null for other steps.
-    #[schema(required, no_recursion, value_type = Option<BTreeMap<String, StepView>>)]
+    #[schema(required, no_recursion)]
     pub children: Option<BTreeMap<StepKey, StepView>>,
 }
 
@@ -136,21 +108,12 @@ pub struct FailureView {
 }
 
 /// Which runs a list shows.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RunQuery {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(schema_with = schema::run_status)]
     pub status: Option<RunStatus>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub workflow_id: Option<WorkflowId>,
-    /// 1 to 500; 50 by default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(minimum = 1, maximum = 500)]
-    pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cursor: Option<String>,
+    #[serde(flatten)]
+    #[param(ignore)]
+    pub page: PageQuery,
 }

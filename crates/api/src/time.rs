@@ -49,11 +49,7 @@ impl PartialSchema for Time {
     }
 }
 
-impl ToSchema for Time {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("Time")
-    }
-}
+impl ToSchema for Time {}
 
 #[cfg(test)]
 mod tests {

@@ -5,26 +5,17 @@ use interlock_model::{JobId, Resource, RunId, StepKey, WorkflowId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{Time, schema};
+use crate::Time;
 
 /// The subject: exactly one of the fields.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct WhyQuery {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub run_id: Option<RunId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub job_id: Option<JobId>,
     /// Name of a lock, or the key of a lock of the control plane.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub resource: Option<Resource>,
     /// What a start of this workflow would wait for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[param(value_type = Option<String>)]
     pub workflow_id: Option<WorkflowId>,
 }
 
@@ -44,15 +35,14 @@ pub struct WhyView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CauseView {
-    #[schema(schema_with = schema::cause_code)]
     pub code: CauseCode,
     /// One sentence: what it waits for, and who holds that.
     pub detail: String,
     /// What can be done about it.
     pub what_to_do: String,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub step_id: Option<StepKey>,
-    #[schema(required, value_type = Option<String>)]
+    #[schema(required)]
     pub job_id: Option<JobId>,
     #[schema(required)]
     pub since: Option<Time>,

@@ -5,16 +5,13 @@ use interlock_model::{Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Time, schema};
+use crate::Time;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
-    #[schema(value_type = String)]
     pub worker_id: WorkerId,
     /// How it gets jobs: it claims them over HTTP, or they are pushed over NATS.
-    #[schema(schema_with = schema::edge)]
     pub edge: Edge,
-    #[schema(value_type = Vec<String>)]
     pub topics: Vec<Topic>,
     pub capabilities: Vec<String>,
     /// As a worker on NATS reports it.

@@ -8,12 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::{Time, schema};
+use crate::Time;
 
 /// The answer to a saved document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedWorkflow {
-    #[schema(value_type = String)]
     pub id: WorkflowId,
     pub version: u32,
 }
@@ -21,7 +20,6 @@ pub struct CreatedWorkflow {
 /// A workflow as it was saved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkflowView {
-    #[schema(value_type = String)]
     pub id: WorkflowId,
     pub version: u32,
     pub name: String,
@@ -31,7 +29,6 @@ pub struct WorkflowView {
     pub timeout_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    #[schema(value_type = BTreeMap<String, schema::Step>)]
     pub steps: BTreeMap<StepId, StepDocument>,
     pub created_at: Time,
 }

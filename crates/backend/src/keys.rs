@@ -1,20 +1,10 @@
 //! API keys, hashed.
 
+pub use interlock_model::api_key::KeyRole as Role;
 use interlock_model::{ApiKeyId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
-
-/// What a key may do. The contract has a table of what each role may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Admin,
-    Operator,
-    Starter,
-    Worker,
-    Viewer,
-}
 
 /// Which tenants a key may access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

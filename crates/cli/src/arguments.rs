@@ -1,5 +1,6 @@
 //! The command line. The arguments of each noun are in its file under `commands`.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -30,14 +31,14 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-const GATEWAY_HELP: &str = "Gateway to connect to [default: http://127.0.0.1:8081]";
+const GATEWAY_HELP: &str = "Gateway to call; also `INTERLOCK_GATEWAY` [default: http://127.0.0.1:8081]";
 
 /// How to reach the gateway. These flags may stand anywhere.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConnectionFlags {
     #[arg(long, global = true, value_name = "URL", help_heading = "Connection", help = GATEWAY_HELP)]
     pub(crate) gateway: Option<String>,
-    /// Prefer `INTERLOCK_API_KEY`: flags are visible in process listings
+    /// API key; prefer `INTERLOCK_API_KEY`: flags are visible in process listings
     #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
     pub(crate) api_key: Option<String>,
     /// Tenant, for keys that cover more than one; also `INTERLOCK_TENANT_ID`
@@ -119,8 +120,8 @@ pub(crate) enum Command {
 const SERVE_EXAMPLES: &str = "\
 More settings: interlock serve --print-config
 
-Each setting is a flag (--poll-ms), an environment variable (INTERLOCK_POLL_MS) and a key of the file
-(poll_ms). A flag overrides the variable, and the variable overrides the file.
+Each setting is a flag (--poll-ms), an environment variable (INTERLOCK_POLL_MS) and a key of the
+file (poll_ms). A flag overrides the variable, and the variable overrides the file.
 
 Examples:
   interlock serve --listen 127.0.0.1:8081 --data ./interlock-data
@@ -132,6 +133,26 @@ pub(crate) struct ListFlags {
     /// List at most N items
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IdArgument {
+    /// Id, as `list` prints it
+    pub(crate) id: String,
+}
+
+/// Accepts the names of these values; help and completions list them.
+pub(crate) fn one_of<T, const N: usize>(
+    values: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(values.map(name)).map(move |chosen| {
+        let found = values.into_iter().find(|value| name(*value) == chosen);
+        found.expect("the parser accepts only these names")
+    })
 }
 
 #[cfg(test)]
@@ -165,6 +186,13 @@ mod tests {
         assert!(parses("interlock approval job r:s@1 --reject --reason no"));
         assert!(!parses("interlock approval job r:s@1"));
         assert!(!parses("interlock approval job r:s@1 --approve --reject"));
+    }
+
+    #[test]
+    fn a_lock_mode_is_one_of_two() {
+        let parses = |line: &str| Arguments::try_parse_from(line.split(' ')).is_ok();
+        assert!(parses("interlock locks acquire r --mode shared"));
+        assert!(!parses("interlock locks acquire r --mode both"));
     }
 
     #[test]

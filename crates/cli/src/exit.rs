@@ -7,10 +7,10 @@ use interlock_api::client::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Done,
-    Refused,
-    Usage,
-    Unreachable,
+    Done = 0,
+    Refused = 1,
+    Usage = 2,
+    Unreachable = 3,
 }
 
 impl From<Exit> for ExitCode {
@@ -21,12 +21,7 @@ impl From<Exit> for ExitCode {
 
 impl Exit {
     pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Refused => 1,
-            Self::Usage => 2,
-            Self::Unreachable => 3,
-        }
+        self as u8
     }
 }
 
@@ -38,7 +33,7 @@ pub(crate) enum Failure {
     /// An argument, a setting or a file is wrong.
     #[error("{0}")]
     Usage(String),
-    /// What was asked for does not exist.
+    /// The command needs an object that does not exist.
     #[error("{0}")]
     Nothing(&'static str),
     /// Something failed on this machine.

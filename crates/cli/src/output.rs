@@ -59,8 +59,11 @@ impl Output {
 }
 
 fn document<T: Serialize>(value: &T) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).expect("wire types are JSON");
-    raw(format!("{text}\n").as_bytes())
+    raw(format!("{}\n", pretty(value)).as_bytes())
+}
+
+pub(crate) fn pretty<T: Serialize>(value: &T) -> String {
+    serde_json::to_string_pretty(value).expect("wire types are JSON")
 }
 
 /// One line of a stream of JSON documents.
@@ -88,15 +91,22 @@ pub(crate) fn say(text: &str) {
     let _written = writeln!(io::stderr().lock(), "{}", printable(text));
 }
 
-/// A table without borders, which `awk` can read.
-pub(crate) fn table<const N: usize>(
-    titles: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-) -> String {
-    grid(titles.to_vec(), rows.into_iter().map(Vec::from))
+/// A column of a table: its title, and its cell in the row of an item.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// One row per item, without borders, so that `awk` can read it.
+pub(crate) fn table<'a, T: 'a>(columns: &[Column<T>], items: impl IntoIterator<Item = &'a T>) -> String {
+    grid(columns.iter().map(|(title, _)| *title).collect(), cells(columns, items))
 }
 
-/// A [`table`] whose columns are not known at compile time.
+fn cells<'a, T: 'a>(
+    columns: &[Column<T>],
+    items: impl IntoIterator<Item = &'a T>,
+) -> impl Iterator<Item = Vec<String>> {
+    items.into_iter().map(|item| columns.iter().map(|(_, cell)| cell(item)).collect())
+}
+
+/// A [`table`] of cells.
 pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(titles);
@@ -115,21 +125,17 @@ pub(crate) fn grid(titles: Vec<&str>, rows: impl IntoIterator<Item = Vec<String>
 }
 
 /// A table for people, or in Markdown for the documentation, whose first column is code.
-pub(crate) fn reference<const N: usize>(
-    titles: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
-    markdown: bool,
-) -> String {
+pub(crate) fn reference<T>(columns: &[Column<T>], items: &[T], markdown: bool) -> String {
     if !markdown {
-        return table(titles.map(str::to_uppercase).each_ref().map(String::as_str), rows);
+        return table(columns, items);
     }
-    let line = |cells: [String; N]| format!("| {} |\n", cells.join(" | "));
-    let head = line(titles.map(str::to_owned)) + &"|---".repeat(N) + "|\n";
-    let rows = rows.into_iter().map(|mut cells| {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let titles = columns.iter().map(|(title, _)| title.to_lowercase()).collect();
+    let rows = cells(columns, items).map(|mut cells| {
         cells[0] = format!("`{}`", cells[0]);
         line(cells)
     });
-    head + &rows.collect::<String>()
+    line(titles) + &"|---".repeat(columns.len()) + "|\n" + &rows.collect::<String>()
 }
 
 /// Names and values, one pair per line, without those that have no value.
@@ -171,7 +177,8 @@ pub(crate) mod tests {
     #[test]
     fn a_table_is_plain_text_with_one_line_per_row() {
         let long = "x".repeat(300);
-        let text = table(["ID", "STATUS"], [[long.clone(), "running".to_owned()]]);
+        let columns: [Column<String>; 2] = [("ID", String::clone), ("STATUS", |_| "running".to_owned())];
+        let text = table(&columns, [&long]);
         assert_eq!(text.lines().count(), 2);
         assert!(text.lines().last().is_some_and(|row| row.starts_with(&long) && row.ends_with("running")));
         assert!(!text.contains('\u{1b}'));

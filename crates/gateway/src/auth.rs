@@ -75,7 +75,7 @@ impl Caller {
         if self.role == Role::Admin || permission.roles().contains(&self.role) {
             return Ok(());
         }
-        let role = super::routes::keys::key_role(self.role).name();
+        let role = self.role.name();
         Err(Refusal::forbidden(format!("a key with the role {role} may not {}", permission.name())))
     }
 

@@ -66,7 +66,7 @@ fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
         && bytes.iter().all(allowed)
 }
 
-/// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`.
+/// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`, and its schema.
 macro_rules! string_conversions {
     ($type:ty, $error:ty) => {
         impl TryFrom<String> for $type {
@@ -82,6 +82,14 @@ macro_rules! string_conversions {
                 value.to_string()
             }
         }
+
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+                String::schema()
+            }
+        }
+
+        impl utoipa::ToSchema for $type {}
     };
 }
 pub(crate) use string_conversions;

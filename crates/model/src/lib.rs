@@ -6,6 +6,7 @@
 mod names;
 
 pub mod admission;
+pub mod api_key;
 pub mod approval;
 pub mod contention;
 pub mod dead_letter;
@@ -37,3 +38,7 @@ pub use ids::{
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};
+
+/// For [`named_enum!`] in other crates.
+#[doc(hidden)]
+pub use utoipa;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::Tag;
 
@@ -10,7 +11,7 @@ use crate::Tag;
 pub const TAGS_MAX: usize = 16;
 
 /// Declared by a step and carried by each of its jobs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobMeta {
     /// What the job uses, for policies.

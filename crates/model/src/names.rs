@@ -1,6 +1,7 @@
 //! Enums whose variants have one stable name, used in JSON, filters, metrics and messages.
 
-/// Declares an enum and the name of each variant once, so that serde, `name`, `named` and `ALL` cannot drift apart.
+/// Declares an enum and the name of each variant once, so that serde, `name`, `named`, `ALL` and the schema
+/// cannot drift apart.
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $type:ident {
@@ -29,5 +30,14 @@ macro_rules! named_enum {
                 Self::ALL.into_iter().find(|known| known.name() == name)
             }
         }
+
+        impl $crate::utoipa::PartialSchema for $type {
+            fn schema() -> $crate::utoipa::openapi::RefOr<$crate::utoipa::openapi::Schema> {
+                let names = $crate::utoipa::openapi::ObjectBuilder::new().enum_values(Some(Self::ALL.map(Self::name)));
+                names.schema_type($crate::utoipa::openapi::Type::String).into()
+            }
+        }
+
+        impl $crate::utoipa::ToSchema for $type {}
     };
 }

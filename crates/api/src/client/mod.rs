@@ -1,26 +1,13 @@
-//! A typed client of the HTTP API: one method per endpoint, one file per noun.
+//! A typed client of the HTTP API: one method per endpoint.
 //!
 //! A client is cheap to clone and shares its connections. It never retries: only the caller knows whether that is safe.
 //! The [worker loop](crate::worker), the [event reader](crate::events) and the [lock guard](crate::lock_guard) do retry.
 
-mod approvals;
-mod dead_letters;
-mod dispatch_policy;
-mod doctor;
+mod calls;
+mod endpoints;
 mod error;
-mod jobs;
-mod keys;
-mod limits;
-mod locks;
 mod paths;
-mod retry_policies;
-mod rollouts;
-mod runs;
-mod status;
 mod transport;
-mod why;
-mod workers;
-mod workflows;
 
 use std::time::Duration;
 
@@ -28,7 +15,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub use error::{Error, Result};
 pub(crate) use transport::unreachable;
-pub use transport::{innermost_cause, install_tls, is_loopback};
+pub use transport::{careful_client, innermost_cause, install_tls};
 
 /// Where to reach the gateway, and as whom.
 #[derive(Clone)]
@@ -85,17 +72,8 @@ impl Client {
         if let Some(tenant) = tenant {
             headers.insert(TENANT, header("the tenant", &tenant, false)?);
         }
-        install_tls();
-        let mut builder = reqwest::Client::builder()
-            .default_headers(headers)
-            .connect_timeout(connect_timeout)
-            // A redirect would send the key to another server.
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&url) {
-            builder = builder.no_proxy();
-        }
-        let http = builder.build().map_err(|error| Error::Settings(error.to_string()))?;
+        let http = careful_client(&url, headers).connect_timeout(connect_timeout).build();
+        let http = http.map_err(|error| Error::Settings(error.to_string()))?;
         Ok(Self { http, gateway, timeout })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,10 +56,7 @@ impl Call {
     }
 
     pub(super) fn header(self, name: &'static str, value: &str) -> Result<Self> {
-        let value = HeaderValue::from_str(value).map_err(|_| {
-            Error::Settings(format!("{name} has characters that are not allowed in a header"))
-        })?;
-        Ok(Self { request: self.request.header(name, value), ..self })
+        Ok(Self { request: self.request.header(name, super::header(name, value, false)?), ..self })
     }
 
     /// Extends the timeout by the time that the request asks the server to wait.
@@ -69,32 +66,31 @@ impl Call {
 
     /// Sends the request and reads the answer as JSON.
     pub(super) async fn read<T: DeserializeOwned>(self) -> Result<T> {
-        let timeout = self.timeout;
-        let Self { request, action, gateway, .. } = self;
-        let response = send(request.timeout(timeout), &gateway).await?;
-        let status = response.status();
-        let bytes = read_bytes(response, &action, &gateway).await?;
-        if !status.is_success() {
-            return Err(refusal(status.as_u16(), &bytes, action));
-        }
+        let action = self.action.clone();
+        let (status, bytes) = self.receive().await?;
         serde_json::from_slice(&bytes).map_err(|error| Error::Malformed {
             action,
-            status: status.as_u16(),
+            status,
             reason: error.to_string(),
         })
     }
 
     /// Sends the request and ignores the body of the answer.
     pub(super) async fn done(self) -> Result<()> {
-        let timeout = self.timeout;
-        let Self { request, action, gateway, .. } = self;
+        self.receive().await.map(drop)
+    }
+
+    /// The status and the body of a success.
+    async fn receive(self) -> Result<(u16, Vec<u8>)> {
+        let Self { request, action, gateway, timeout } = self;
         let response = send(request.timeout(timeout), &gateway).await?;
         let status = response.status();
-        if status.is_success() {
-            return Ok(());
-        }
         let bytes = read_bytes(response, &action, &gateway).await?;
-        Err(refusal(status.as_u16(), &bytes, action))
+        if status.is_success() {
+            Ok((status.as_u16(), bytes))
+        } else {
+            Err(refusal(status.as_u16(), &bytes, action))
+        }
     }
 
     /// Sends the request and returns the answer when its headers have arrived. Only that is bounded in time.
@@ -149,11 +145,18 @@ pub fn innermost_cause(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// A proxy of the environment must not be used for this machine.
-#[must_use]
-pub fn is_loopback(url: &reqwest::Url) -> bool {
+/// A client that follows no redirect, which would send its secrets to another server, and uses no proxy of the
+/// environment for this machine.
+pub fn careful_client(url: &reqwest::Url, headers: HeaderMap) -> reqwest::ClientBuilder {
+    install_tls();
+    let builder = reqwest::Client::builder()
+        .default_headers(headers)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")));
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let is_loopback =
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_loopback { builder.no_proxy() } else { builder }
 }
 
 /// Installs the TLS provider of the process. Later calls change nothing.

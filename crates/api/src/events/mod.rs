@@ -61,13 +61,12 @@ enum ReadOutcome {
 }
 
 impl RunEvents {
-    /// Events after number `after`; all of them if it is zero.
     #[must_use]
-    pub fn new(client: Client, run: impl Into<String>, after: u64) -> Self {
+    pub fn new(client: Client, run: impl Into<String>) -> Self {
         Self {
             client,
             run: run.into(),
-            after,
+            after: 0,
             stream: None,
             arrived: VecDeque::new(),
             failures: 0,
@@ -140,7 +139,7 @@ impl RunEvents {
             return Ok(());
         }
         match self.client.run(&self.run).await {
-            Ok(run) if run.status.is_final() => {
+            Ok(run) if run.summary.status.is_final() => {
                 self.phase = Phase::Draining;
                 Ok(())
             }

@@ -7,6 +7,7 @@ use interlock_model::JobId;
 use tokio::time::Instant;
 
 use crate::client::{Client, Error};
+use crate::jobs::HeartbeatRequest;
 use crate::lock_guard::renewal_jitter;
 
 /// Why the worker must stop working on a job.
@@ -35,7 +36,7 @@ pub(super) async fn guard<T>(
     // A gateway may be unreachable for most of a lease: only the lease's end stops the work.
     let term = Term { asked_at: Instant::now(), ttl: lease.max(LEASE_MIN), failures_max: u32::MAX };
     let beat = move || async move {
-        match client.heartbeat(job, fence).await {
+        match client.heartbeat(job, &HeartbeatRequest { fence }).await {
             Ok(answer) if answer.cancel_requested => Renewal::Refused(JobLoss::CancelRequested),
             Ok(answer) => Renewal::Extended(Duration::from_millis(answer.lease_ms).max(LEASE_MIN)),
             Err(error) if !error.is_transient() => Renewal::Refused(JobLoss::Refused(error)),

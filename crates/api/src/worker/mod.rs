@@ -12,12 +12,13 @@ use std::time::Duration;
 use interlock_model::retry::{Backoff, Seed};
 use interlock_model::time::millis;
 use interlock_model::{JobId, Topic, WorkerId};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Client, Error, Result};
+use crate::client::{Client, Result};
 use crate::jobs::{ClaimRequest, ClaimedJob};
 
 pub use job_lease::JobLoss;
@@ -66,27 +67,36 @@ pub enum HandlerOutcome {
 }
 
 /// An event of the loop.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum WorkerEvent<'a> {
-    Claimed(&'a ClaimedJob),
-    Reported {
-        job: &'a JobId,
-        outcome: &'a HandlerOutcome,
+    Claimed {
+        job_id: &'a JobId,
+        fence: u64,
+    },
+    Completed {
+        job_id: &'a JobId,
+        output: &'a Value,
+    },
+    Failed {
+        job_id: &'a JobId,
+        error: &'a str,
+        retryable: bool,
     },
     /// The handler was dropped, and nothing was reported.
     Dropped {
-        job: &'a JobId,
-        loss: &'a JobLoss,
+        job_id: &'a JobId,
+        reason: String,
     },
     /// The server rejected the result, which is lost.
     Refused {
-        job: &'a JobId,
-        error: &'a Error,
+        job_id: &'a JobId,
+        error: String,
     },
-    /// A claim failed; the next follows after `wait`.
+    /// A claim failed; the next follows after the wait.
     Waiting {
-        error: &'a Error,
-        wait: Duration,
+        error: String,
+        wait_ms: u64,
     },
 }
 
@@ -149,7 +159,7 @@ where
                 Err(error) if error.is_transient() => {
                     failures += 1;
                     let wait = error.retry_after().unwrap_or_else(|| jitter(failures));
-                    (self.observer)(WorkerEvent::Waiting { error: &error, wait });
+                    (self.observer)(WorkerEvent::Waiting { error: error.to_string(), wait_ms: millis(wait) });
                     Some(wait)
                 }
                 Err(error) => return Err(error),
@@ -173,7 +183,7 @@ where
     }
 
     fn spawn_job(&self, job: ClaimedJob, running: &mut JoinSet<()>) {
-        (self.observer)(WorkerEvent::Claimed(&job));
+        (self.observer)(WorkerEvent::Claimed { job_id: &job.job_id, fence: job.fence });
         let (client, handler, observer) = (self.client.clone(), self.handler.clone(), self.observer.clone());
         let patience = self.settings.report_patience;
         running.spawn(async move {
@@ -181,12 +191,18 @@ where
             let lease = Duration::from_millis(job.lease_ms);
             let outcome = match job_lease::guard(&client, (&id, fence), lease, handler(job)).await {
                 Ok(outcome) => outcome,
-                Err(loss) => return observer(WorkerEvent::Dropped { job: &id, loss: &loss }),
+                Err(loss) => {
+                    return observer(WorkerEvent::Dropped { job_id: &id, reason: loss.to_string() });
+                }
             };
-            match report::report(&client, &id, fence, &outcome, patience).await {
-                Ok(()) => observer(WorkerEvent::Reported { job: &id, outcome: &outcome }),
-                Err(error) => observer(WorkerEvent::Refused { job: &id, error: &error }),
-            }
+            let job_id = &id;
+            observer(match (report::report(&client, job_id, fence, &outcome, patience).await, &outcome) {
+                (Err(error), _) => WorkerEvent::Refused { job_id, error: error.to_string() },
+                (Ok(()), HandlerOutcome::Completed { output }) => WorkerEvent::Completed { job_id, output },
+                (Ok(()), HandlerOutcome::Failed { error, retryable }) => {
+                    WorkerEvent::Failed { job_id, error, retryable: *retryable }
+                }
+            });
         });
     }
 }

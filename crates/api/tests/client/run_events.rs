@@ -31,7 +31,7 @@ async fn a_cut_stream_resumes_after_the_last_event_and_repeats_none() {
         _ => Answer::Events(SECOND),
     };
     let gateway = ScriptedGateway::start(script).await;
-    let mut events = RunEvents::new(gateway.client.clone(), RUN, 0);
+    let mut events = RunEvents::new(gateway.client.clone(), RUN);
     let mut events_read = Vec::new();
     while let Some(item) = events.next().await.unwrap() {
         events_read.push((item.seq, item.r#type));
@@ -49,6 +49,6 @@ async fn a_missing_run_is_an_error_and_not_a_wait() {
         Answer::Json(404, serde_json::to_value(problem).unwrap())
     };
     let gateway = ScriptedGateway::start(script).await;
-    let error = RunEvents::new(gateway.client.clone(), RUN, 0).next().await.unwrap_err();
+    let error = RunEvents::new(gateway.client.clone(), RUN).next().await.unwrap_err();
     assert_eq!(error.code(), Some(Code::NotFound));
 }

@@ -1,20 +1,19 @@
 //! `interlock approval`: approve or reject pending steps.
 
 use clap::{Args, Subcommand};
-use interlock_api::Page;
 use interlock_api::approvals::ApprovalView;
 use interlock_model::approval::Verdict;
 
-use super::{Session, pages};
+use super::Session;
 use crate::arguments::ListFlags;
 use crate::exit::Result;
-use crate::output::table;
+use crate::output::Column;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApprovalCommand {
     /// List steps that wait for an approval
     List(ListFlags),
-    /// Approve or reject one of them
+    /// Approve or reject a pending step
     #[command(
         after_help = "Example: interlock approval job 0192f0c1-…:release@1 --approve --reason 'looks good'"
     )]
@@ -47,8 +46,7 @@ pub(super) async fn run(command: ApprovalCommand, session: &Session) -> Result<(
     let Session { client, output, .. } = session;
     match command {
         ApprovalCommand::List(listing) => {
-            let page = pages::collect(listing, async |query| client.approvals(&query).await).await?;
-            output.result(&page, overview)
+            session.list(listing, &COLUMNS, async |page| client.approvals(&page).await).await
         }
         ApprovalCommand::Job(VerdictFlags { job, choice, reason }) => {
             let verdict = if choice.reject { Verdict::Rejected } else { Verdict::Approved };
@@ -58,15 +56,10 @@ pub(super) async fn run(command: ApprovalCommand, session: &Session) -> Result<(
     }
 }
 
-fn overview(page: &Page<ApprovalView>) -> String {
-    let row = |approval: &ApprovalView| {
-        [
-            approval.job_id.to_string(),
-            approval.workflow_id.to_string(),
-            approval.step_id.to_string(),
-            approval.requested_at.to_string(),
-            approval.input.to_string().chars().take(80).collect(),
-        ]
-    };
-    table(["JOB", "WORKFLOW", "STEP", "REQUESTED", "INPUT"], page.items.iter().map(row))
-}
+const COLUMNS: [Column<ApprovalView>; 5] = [
+    ("JOB", |approval| approval.job_id.to_string()),
+    ("WORKFLOW", |approval| approval.workflow_id.to_string()),
+    ("STEP", |approval| approval.step_id.to_string()),
+    ("REQUESTED", |approval| approval.requested_at.to_string()),
+    ("INPUT", |approval| approval.input.to_string().chars().take(80).collect()),
+];

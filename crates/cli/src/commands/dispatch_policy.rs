@@ -9,7 +9,7 @@ use interlock_model::{JobId, Tag, Topic};
 
 use super::Session;
 use crate::exit::Result;
-use crate::output::{fields, table};
+use crate::output::{Column, fields, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -56,11 +56,11 @@ pub(super) async fn run(command: DispatchPolicyCommand, session: &Session) -> Re
 }
 
 fn show(policy: &DispatchPolicyView) -> String {
-    let row = |rule: &Rule| [rule.name.to_string(), rule.words()];
+    let columns: [Column<Rule>; 2] = [("RULE", |rule| rule.name.to_string()), ("DECISION", Rule::words)];
     let rules = if policy.rules.is_empty() {
         "no rules: every job may go unless the service decides otherwise".to_owned()
     } else {
-        table(["RULE", "DECISION"], policy.rules.iter().map(row))
+        table(&columns, &policy.rules)
     };
     let rest = fields(&[
         ("service", Some(policy.service.as_ref().map_or_else(|| "none".to_owned(), service))),
@@ -70,13 +70,14 @@ fn show(policy: &DispatchPolicyView) -> String {
 }
 
 fn explain(check: &CheckView) -> String {
-    let row = |check: &RuleCheck| {
-        let why = check.mismatch.clone().unwrap_or_else(|| "matches and decides".to_owned());
-        [check.name.clone(), check.decision.clone(), why]
-    };
+    let columns: [Column<RuleCheck>; 3] = [
+        ("RULE", |check| check.name.clone()),
+        ("DECISION", |check| check.decision.clone()),
+        ("WHY", |check| check.mismatch.clone().unwrap_or_else(|| "matches and decides".to_owned())),
+    ];
     let mut text = String::new();
     if !check.rules.is_empty() {
-        text = table(["RULE", "DECISION", "WHY"], check.rules.iter().map(row)) + "\n";
+        text = table(&columns, &check.rules) + "\n";
     }
     text + &fields(&[
         ("tenant", Some(check.tenant.to_string())),

@@ -1,15 +1,14 @@
 //! `interlock dlq`: inspect, retry and delete dead letters.
 
 use clap::{ArgGroup, Args, Subcommand};
-use interlock_api::Page;
 use interlock_api::dead_letters::{DeadLetterView, DeadLettersAnswer, DeadLettersRequest};
 use interlock_model::{RunId, Timestamp, Topic};
 use serde_json::json;
 
-use super::{Session, pages};
-use crate::arguments::ListFlags;
+use super::Session;
+use crate::arguments::{IdArgument, ListFlags};
 use crate::exit::{Exit, Result};
-use crate::output::{Output, fields, or_dash, say, table};
+use crate::output::{Column, Output, fields, grid, or_dash, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DlqCommand {
@@ -17,10 +16,7 @@ pub(crate) enum DlqCommand {
     List(ListFlags),
     /// Show one dead letter
     #[command(after_help = "Example: interlock dlq show 0192f0c1-…:build@10")]
-    Show {
-        /// Job id
-        job: String,
-    },
+    Show(IdArgument),
     /// Retry the step of one dead letter, or of all that match, in its run
     #[command(after_help = RETRY_EXAMPLES)]
     Retry(DeadLetterFilter),
@@ -88,10 +84,9 @@ pub(super) async fn run(command: DlqCommand, session: &Session) -> Result<Exit> 
     let Session { client, output, .. } = session;
     match command {
         DlqCommand::List(listing) => {
-            let page = pages::collect(listing, async |query| client.dead_letters(&query).await).await?;
-            output.result(&page, overview)?;
+            session.list(listing, &COLUMNS, async |page| client.dead_letters(&page).await).await?;
         }
-        DlqCommand::Show { job } => output.result(&client.dead_letter(&job).await?, describe)?,
+        DlqCommand::Show(IdArgument { id }) => output.result(&client.dead_letter(&id).await?, describe)?,
         DlqCommand::Retry(DeadLetterFilter { job: Some(job), .. }) => {
             let retried = client.retry_dead_letter(&job).await?;
             output.done(&json!(retried), &format!("{job} is retried by its run"))?;
@@ -122,24 +117,19 @@ fn show_outcomes(output: Output, answer: &DeadLettersAnswer, done: &str) -> Resu
 
 fn outcomes(answer: &DeadLettersAnswer, done: &str) -> String {
     let done = if answer.dry_run { format!("would be {done}") } else { done.to_owned() };
-    let done = answer.done.iter().map(|job| [job.to_string(), done.clone()]);
-    let refused = answer.refused.iter().map(|letter| [letter.job_id.to_string(), letter.reason.clone()]);
-    table(["JOB", "OUTCOME"], done.chain(refused))
+    let done = answer.done.iter().map(|job| vec![job.to_string(), done.clone()]);
+    let refused = answer.refused.iter().map(|letter| vec![letter.job_id.to_string(), letter.reason.clone()]);
+    grid(vec!["JOB", "OUTCOME"], done.chain(refused))
 }
 
-fn overview(page: &Page<DeadLetterView>) -> String {
-    let row = |letter: &DeadLetterView| {
-        [
-            letter.job_id.to_string(),
-            or_dash(letter.topic.as_ref()),
-            letter.reason_code.clone(),
-            letter.attempts.to_string(),
-            letter.created_at.to_string(),
-            letter.reason.chars().take(80).collect(),
-        ]
-    };
-    table(["JOB", "TOPIC", "CODE", "ATTEMPTS", "CREATED", "REASON"], page.items.iter().map(row))
-}
+const COLUMNS: [Column<DeadLetterView>; 6] = [
+    ("JOB", |letter| letter.job_id.to_string()),
+    ("TOPIC", |letter| or_dash(letter.topic.as_ref())),
+    ("CODE", |letter| letter.reason_code.clone()),
+    ("ATTEMPTS", |letter| letter.attempts.to_string()),
+    ("CREATED", |letter| letter.created_at.to_string()),
+    ("REASON", |letter| letter.reason.chars().take(80).collect()),
+];
 
 fn describe(letter: &DeadLetterView) -> String {
     fields(&[

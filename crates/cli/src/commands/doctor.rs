@@ -11,12 +11,12 @@ use interlock_model::doctor::Invariant;
 use super::Session;
 use super::meter::Meter;
 use crate::exit::{Exit, Result};
-use crate::output::{Output, or_dash, table};
+use crate::output::{Column, Output, or_dash, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Checks the data of every tenant that the key covers, or of the one that --tenant names, and the
-installation itself, and reports what it could not check. A repair handles each finding in one step
-of the store, which checks it once more, and then checks everything again.
+installation itself, and reports what it could not check. --repair fixes each finding in one atomic
+step that checks it once more, and then checks everything again.
 
 Exit codes: 0 no findings; 1 findings (with --repair: some are left); 3 no findings, but not
 everything could be checked.
@@ -84,33 +84,36 @@ fn exit_of(view: &DoctorView) -> Exit {
 fn describe(view: &DoctorView) -> String {
     let mut parts = Vec::new();
     if !view.findings.is_empty() {
-        parts.push(findings(view));
+        parts.push(table(&FINDING, &view.findings));
     }
     if !view.unseen.is_empty() {
-        parts.push(unseen(view));
+        parts.push(table(&UNSEEN, &view.unseen));
     }
     parts.push(summary(view));
     parts.join("\n\n")
 }
 
-fn findings(view: &DoctorView) -> String {
-    let row = |found: &FindingView| {
-        let plan = if found.repairable { found.plan.clone() } else { format!("by hand: {}", found.plan) };
-        [
-            found.invariant.clone(),
-            or_dash(found.tenant.as_ref()),
-            found.subject.clone(),
-            found.detail.clone(),
-            plan,
-        ]
-    };
-    table(["INVARIANT", "TENANT", "SUBJECT", "FINDING", "REPAIR"], view.findings.iter().map(row))
-}
+const FINDING: [Column<FindingView>; 5] = [
+    ("INVARIANT", |found| found.invariant.clone()),
+    ("TENANT", |found| or_dash(found.tenant.as_ref())),
+    ("SUBJECT", |found| found.subject.clone()),
+    ("FINDING", |found| found.detail.clone()),
+    (
+        "REPAIR",
+        |found| if found.repairable { found.plan.clone() } else { format!("by hand: {}", found.plan) },
+    ),
+];
 
-fn unseen(view: &DoctorView) -> String {
-    let row = |unseen: &UnseenView| [unseen.what.clone(), unseen.why.clone()];
-    table(["NOT CHECKED", "WHY"], view.unseen.iter().map(row))
-}
+const UNSEEN: [Column<UnseenView>; 2] =
+    [("NOT CHECKED", |unseen| unseen.what.clone()), ("WHY", |unseen| unseen.why.clone())];
+
+const REPAIRED: [Column<RepairedView>; 5] = [
+    ("INVARIANT", |one| one.invariant.clone()),
+    ("TENANT", |one| or_dash(one.tenant.as_ref())),
+    ("SUBJECT", |one| one.subject.clone()),
+    ("OUTCOME", |one| one.became.replace('_', " ")),
+    ("WHY", |one| or_dash(one.reason.as_ref())),
+];
 
 fn summary(view: &DoctorView) -> String {
     let tenants = view.looked_at.iter().map(|looked| looked.tenants).max().unwrap_or(0);
@@ -137,17 +140,7 @@ fn summary(view: &DoctorView) -> String {
 fn describe_repair(view: &RepairView) -> String {
     let mut parts = Vec::new();
     if !view.repaired.is_empty() {
-        let row = |one: &RepairedView| {
-            [
-                one.invariant.clone(),
-                or_dash(one.tenant.as_ref()),
-                one.subject.clone(),
-                one.became.replace('_', " "),
-                or_dash(one.reason.as_ref()),
-            ]
-        };
-        let titles = ["INVARIANT", "TENANT", "SUBJECT", "OUTCOME", "WHY"];
-        parts.push(table(titles, view.repaired.iter().map(row)));
+        parts.push(table(&REPAIRED, &view.repaired));
     }
     parts.push(format!("after the repair:\n{}", describe(&view.after)));
     parts.join("\n\n")

@@ -1,4 +1,4 @@
-//! `interlock drill`: pauses a holder past its lease and checks that its late writes are refused.
+//! `interlock drill`: pauses a holder past its lease and checks that its late writes are rejected.
 
 use std::io;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use super::meter::Meter;
 use super::own_server::{OwnServer, Standing, Way};
 use super::serve::Stops;
 use crate::exit::{Exit, Failure, Result};
-use crate::output::{Output, or_dash, say, table};
+use crate::output::{Column, Output, or_dash, say, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Two processes, a holder and a contender, acquire the same job and the same lock, and write to a
 file under the lock's fence. The drill pauses the holder past its lease (SIGSTOP), lets the
 contender take over and write, and resumes the holder, which then sends its late writes. Every late
-write must be refused, and no write of a live holder. Without --gateway or --redis, the drill starts
-its own server in a temporary folder. Afterwards it deletes its run, workflow, lock, processes and
-folder. A persistent store keeps the names of its two workers and records of the deleted objects.
-On a server with API keys it needs an admin key.
+write must be rejected, and every write of a live holder accepted. Without --gateway or --redis, the
+drill starts its own server in a temporary folder. Afterwards it deletes its run, workflow, lock,
+processes and folder. A persistent store keeps the names of its two workers and records of the
+deleted objects. On a server with API keys it needs an admin key.
 
-Exit codes: 0 held; 1 broken, see the table; 3 inconclusive.
+Exit codes: 0 as required; 1 a rule was broken, see the table; 3 inconclusive.
 
 Examples:
   interlock drill
@@ -127,17 +127,15 @@ fn show(report: &DrillReport, output: Output) -> Result<Exit> {
 }
 
 fn describe(report: &DrillReport) -> String {
-    let row = |row: &DrillRow| {
-        [
-            row.actor.to_string(),
-            row.operation.to_string(),
-            or_dash(row.fence.as_ref()),
-            row.expected.to_string(),
-            or_dash(row.seen.as_ref()),
-            row.verdict.to_string(),
-        ]
-    };
-    let rows = table(["WHO", "WHAT", "FENCE", "EXPECTED", "SEEN", "VERDICT"], report.rows.iter().map(row));
+    let columns: [Column<DrillRow>; 6] = [
+        ("WHO", |row| row.actor.to_string()),
+        ("WHAT", |row| row.operation.to_string()),
+        ("FENCE", |row| or_dash(row.fence.as_ref())),
+        ("EXPECTED", |row| row.expected.to_string()),
+        ("SEEN", |row| or_dash(row.seen.as_ref())),
+        ("VERDICT", |row| row.verdict.to_string()),
+    ];
+    let rows = table(&columns, &report.rows);
     let summary = report.summary();
     if report.rows.is_empty() { summary } else { format!("{rows}\n\n{summary}") }
 }

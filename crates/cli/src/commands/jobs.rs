@@ -2,35 +2,28 @@
 
 use clap::{Args, Subcommand};
 use interlock_api::jobs::{JobQuery, JobView};
-use interlock_api::{Page, schema};
 use interlock_model::job::JobState;
 use serde_json::json;
 
-use super::{Session, pages};
-use crate::arguments::ListFlags;
+use super::Session;
+use crate::arguments::{IdArgument, ListFlags, one_of};
 use crate::exit::Result;
-use crate::output::{fields, or_dash, table};
+use crate::output::{Column, fields, or_dash};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobsCommand {
     /// List jobs, newest first
     List(JobListFlags),
     /// Show one job
-    Get {
-        /// Job id
-        id: String,
-    },
+    Get(IdArgument),
     /// Cancel an open job; its step fails as cancelled
-    Cancel {
-        /// Job id
-        id: String,
-    },
+    Cancel(IdArgument),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct JobListFlags {
-    /// Only jobs in this state: held, queued, running, succeeded, failed, lost, cancelled or denied
-    #[arg(long, value_parser = job_state)]
+    /// Only jobs in this state
+    #[arg(long, value_parser = one_of(JobState::ALL, JobState::name))]
     state: Option<JobState>,
     #[command(flatten)]
     listing: ListFlags,
@@ -40,31 +33,23 @@ pub(super) async fn run(command: JobsCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
     match command {
         JobsCommand::List(JobListFlags { state, listing }) => {
-            let page = pages::collect(listing, async |page| {
-                client.jobs(&JobQuery { state, limit: page.limit, cursor: page.cursor }).await
-            });
-            output.result(&page.await?, overview)
+            session.list(listing, &COLUMNS, async |page| client.jobs(&JobQuery { state, page }).await).await
         }
-        JobsCommand::Get { id } => output.result(&client.job(&id).await?, describe),
-        JobsCommand::Cancel { id } => {
+        JobsCommand::Get(IdArgument { id }) => output.result(&client.job(&id).await?, describe),
+        JobsCommand::Cancel(IdArgument { id }) => {
             client.cancel_job(&id).await?;
             output.done(&json!({"job_id": id, "cancelled": true}), &format!("job {id} cancelled"))
         }
     }
 }
 
-fn overview(page: &Page<JobView>) -> String {
-    let row = |job: &JobView| {
-        [
-            job.job_id.to_string(),
-            job.topic.to_string(),
-            schema::name(&job.state),
-            or_dash(job.worker_id.as_ref()),
-            job.created_at.to_string(),
-        ]
-    };
-    table(["JOB", "TOPIC", "STATE", "WORKER", "CREATED"], page.items.iter().map(row))
-}
+const COLUMNS: [Column<JobView>; 5] = [
+    ("JOB", |job| job.job_id.to_string()),
+    ("TOPIC", |job| job.topic.to_string()),
+    ("STATE", |job| job.state.name().to_owned()),
+    ("WORKER", |job| or_dash(job.worker_id.as_ref())),
+    ("CREATED", |job| job.created_at.to_string()),
+];
 
 fn describe(job: &JobView) -> String {
     let time = |time: Option<interlock_api::Time>| time.map(|time| time.to_string());
@@ -72,7 +57,7 @@ fn describe(job: &JobView) -> String {
         ("job", Some(job.job_id.to_string())),
         ("workflow", Some(job.workflow_id.to_string())),
         ("topic", Some(job.topic.to_string())),
-        ("state", Some(schema::name(&job.state))),
+        ("state", Some(job.state.name().to_owned())),
         ("waits for", job.waiting_for.as_ref().map(|cause| format!("{} ({})", cause.detail, cause.reason))),
         ("worker", job.worker_id.as_ref().map(ToString::to_string)),
         ("fence", job.fence.map(|fence| fence.to_string())),
@@ -82,12 +67,4 @@ fn describe(job: &JobView) -> String {
         ("ended", time(job.ended_at)),
         ("input", Some(job.input.to_string())),
     ])
-}
-
-fn job_state(text: &str) -> std::result::Result<JobState, String> {
-    let found = schema::JOB_STATES.into_iter().find(|state| schema::name(state) == text);
-    found.ok_or_else(|| {
-        let names: Vec<String> = schema::JOB_STATES.iter().map(schema::name).collect();
-        format!("expected one of: {}", names.join(", "))
-    })
 }

@@ -1,12 +1,14 @@
 //! `interlock limits`: show and set the limits of a tenant.
 
 use clap::{Args, Subcommand};
-use interlock_api::limits::{ConfigData, ConfigQuery, ConfigRequest, ConfigScope, LimitsData};
+use interlock_api::limits::{
+    ConfigData, ConfigQuery, ConfigRequest, ConfigScope, EffectiveConfigQuery, LimitsData,
+};
 use interlock_model::TenantId;
 use interlock_model::limit::RUNS_MAX_BOUND;
 
 use super::Session;
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
 use crate::output::{fields, or_dash};
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +41,7 @@ pub(crate) struct LimitsScope {
     /// Tenant [default: your own]
     #[arg(value_name = "TENANT")]
     organisation: Option<TenantId>,
-    /// The default of tenants without limits of their own
+    /// Show or set the defaults of tenants without limits of their own
     #[arg(long, conflicts_with = "organisation")]
     system: bool,
 }
@@ -51,11 +53,16 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
             let query = ConfigQuery { scope: ConfigScope::System, scope_id: None };
             output.result(&client.config(&query).await?, |view| describe(&view.data))
         }
-        LimitsCommand::Get(LimitsScope { organisation, system: false }) => {
-            output.result(&client.effective_config(organisation).await?, |view| describe(&view.data))
-        }
+        LimitsCommand::Get(LimitsScope { organisation, system: false }) => output.result(
+            &client.effective_config(&EffectiveConfigQuery { org_id: organisation }).await?,
+            |view| describe(&view.data),
+        ),
         LimitsCommand::Set { change, scope } => {
-            let (scope, scope_id) = config_scope(scope, session)?;
+            let (scope, scope_id) = if scope.system {
+                (ConfigScope::System, None)
+            } else {
+                (ConfigScope::Org, scope.organisation.map(String::from).or(session.tenant.clone()))
+            };
             // A write replaces all limits, so those that stay are read first.
             let query = ConfigQuery { scope, scope_id };
             let data = ConfigData { limits: change.over(client.config(&query).await?.data.limits) };
@@ -74,20 +81,6 @@ impl LimitsChange {
             idempotency_retention_sec: self.idempotency_retention_sec.or(written.idempotency_retention_sec),
         }
     }
-}
-
-fn config_scope(scope: LimitsScope, session: &Session) -> Result<(ConfigScope, Option<String>)> {
-    if scope.system {
-        return Ok((ConfigScope::System, None));
-    }
-    let named = match (scope.organisation, &session.tenant) {
-        (Some(tenant), _) => Some(tenant),
-        (None, Some(tenant)) => {
-            Some(tenant.parse::<TenantId>().map_err(|error| Failure::Usage(error.to_string()))?)
-        }
-        (None, None) => None,
-    };
-    Ok((ConfigScope::Org, named.map(String::from)))
 }
 
 fn describe(data: &ConfigData) -> String {

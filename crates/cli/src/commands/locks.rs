@@ -5,19 +5,19 @@ mod run;
 
 use clap::{Args, Subcommand};
 use interlock_api::locks::{
-    AcquireRequest, ForceReleaseRequest, LockDetail, LockEventKind, LockEventView, LockGrant,
-    LockHistoryQuery, LockView, ReleaseRequest, RenewRequest, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX,
+    AcquireRequest, ForceReleaseRequest, HolderView, LockDetail, LockEventView, LockGrant, LockHistoryQuery,
+    LockView, ReleaseRequest, RenewRequest, TTL_MS_MAX, TTL_MS_MIN, WAIT_MS_MAX, WaiterView,
 };
-use interlock_api::{Page, schema};
+use interlock_api::schema;
 use interlock_model::lock::{Inventory, LockMode};
 use interlock_model::time::millis;
 use interlock_model::{LockOwner, LockRequest, LockToken, Resource};
 use serde_json::json;
 
-use super::{Session, host_name, pages};
-use crate::arguments::ListFlags;
+use super::{Session, host_name};
+use crate::arguments::{ListFlags, one_of};
 use crate::exit::{Exit, Result};
-use crate::output::{Output, fields, or_dash, say, table};
+use crate::output::{Column, Output, fields, or_dash, say, table};
 
 const ACQUIRE_EXAMPLES: &str = "\
 Prints the token, which renews and releases the lock; --json also shows the fence.
@@ -49,13 +49,7 @@ pub(crate) enum LocksCommand {
     /// Renew the lease of a lock
     Renew(RenewFlags),
     /// Release a lock; releasing it again does nothing
-    Release {
-        /// Name of the lock
-        resource: Resource,
-        /// Token that `acquire` printed
-        #[arg(long)]
-        token: LockToken,
-    },
+    Release(LeaseFlags),
     /// Release a lock of another owner and record why
     #[command(
         after_help = "Example: interlock locks force-release deploy --expect-token t-… --reason 'machine lost'"
@@ -80,8 +74,8 @@ pub(crate) struct LockRequestFlags {
     /// Owner, for people to read [default: this machine and process]
     #[arg(long)]
     owner: Option<LockOwner>,
-    /// Mode: exclusive or shared
-    #[arg(long, default_value = "exclusive", value_parser = mode)]
+    /// Lock mode: one exclusive holder, or any number of shared ones
+    #[arg(long, default_value = "exclusive", value_parser = one_of(LockMode::ALL, LockMode::name))]
     mode: LockMode,
     /// Lease duration unless renewed
     #[arg(long, value_name = "MS", default_value_t = ttl_default(), value_parser = ttl())]
@@ -109,13 +103,20 @@ pub(crate) struct AcquireFlags {
     token: Option<LockToken>,
 }
 
+/// A lease that the caller holds.
 #[derive(Debug, Args)]
-pub(crate) struct RenewFlags {
+pub(crate) struct LeaseFlags {
     /// Name of the lock
     resource: Resource,
     /// Token that `acquire` printed
     #[arg(long)]
     token: LockToken,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RenewFlags {
+    #[command(flatten)]
+    lease: LeaseFlags,
     /// Lease duration from now
     #[arg(long, value_name = "MS", default_value_t = ttl_default(), value_parser = ttl())]
     ttl_ms: u64,
@@ -148,25 +149,22 @@ async fn call(command: LocksCommand, session: Session) -> Result<Exit> {
     let Session { client, output, .. } = &session;
     match command {
         LocksCommand::List(listing) => {
-            let page = pages::collect(listing, async |query| client.locks(&query).await).await?;
-            output.result(&page, overview)?;
+            session.list(listing, &COLUMNS, async |page| client.locks(&page).await).await?;
         }
         LocksCommand::Show { resource } => output.result(&client.lock(resource).await?, describe)?,
         LocksCommand::History { resource, listing } => {
-            let page = pages::collect(listing, async |query| {
-                let resource = resource.clone();
-                let query = LockHistoryQuery { resource, limit: query.limit, cursor: query.cursor };
-                client.lock_history(&query).await
-            });
-            output.result(&page.await?, events)?;
+            let fetch = async |page| {
+                client.lock_history(&LockHistoryQuery { resource: resource.clone(), page }).await
+            };
+            session.list(listing, &EVENTS, fetch).await?;
         }
         LocksCommand::Acquire(acquire) => {
             show_grant(*output, &client.acquire_lock(&acquire.request()).await?)?;
         }
-        LocksCommand::Renew(RenewFlags { resource, token, ttl_ms }) => {
+        LocksCommand::Renew(RenewFlags { lease: LeaseFlags { resource, token }, ttl_ms }) => {
             show_grant(*output, &client.renew_lock(&RenewRequest { resource, token, ttl_ms }).await?)?;
         }
-        LocksCommand::Release { resource, token } => {
+        LocksCommand::Release(LeaseFlags { resource, token }) => {
             client.release_lock(&ReleaseRequest { resource: resource.clone(), token }).await?;
             released(*output, &resource)?;
         }
@@ -208,73 +206,54 @@ fn released(output: Output, resource: &Resource) -> Result<()> {
     output.done(&json!({"resource": resource, "released": true}), &format!("{resource} released"))
 }
 
-fn overview(page: &Page<LockView>) -> String {
-    let row = |lock: &LockView| {
-        [
-            lock.resource.to_string(),
-            schema::name(&lock.mode),
-            lock.owner.to_string(),
-            lock.holders.len().to_string(),
-            lock.waiting.to_string(),
-            lock.fence.to_string(),
-            lock.expires_at.to_string(),
-        ]
-    };
-    let titles = ["RESOURCE", "MODE", "OWNER", "HOLDERS", "WAITING", "FENCE", "EXPIRES"];
-    table(titles, page.items.iter().map(row))
-}
+const COLUMNS: [Column<LockView>; 7] = [
+    ("RESOURCE", |lock| lock.resource.to_string()),
+    ("MODE", |lock| lock.mode.name().to_owned()),
+    ("OWNER", |lock| lock.owner.to_string()),
+    ("HOLDERS", |lock| lock.holders.len().to_string()),
+    ("WAITING", |lock| lock.waiting.to_string()),
+    ("FENCE", |lock| lock.fence.to_string()),
+    ("EXPIRES", |lock| lock.expires_at.to_string()),
+];
+
+const HOLDERS: [Column<HolderView>; 5] = [
+    ("OWNER", |holder| holder.owner.to_string()),
+    ("TOKEN", |holder| holder.token.to_string()),
+    ("FENCE", |holder| holder.fence.to_string()),
+    ("ACQUIRED", |holder| holder.acquired_at.to_string()),
+    ("EXPIRES", |holder| holder.expires_at.to_string()),
+];
+
+const WAITERS: [Column<WaiterView>; 4] = [
+    ("POSITION", |waiter| waiter.position.to_string()),
+    ("OWNER", |waiter| waiter.owner.to_string()),
+    ("MODE", |waiter| waiter.mode.name().to_owned()),
+    ("WAITED", |waiter| format!("{} ms", waiter.waiting_ms)),
+];
+
+const EVENTS: [Column<LockEventView>; 8] = [
+    ("TIME", |event| event.time.to_string()),
+    ("EVENT", |event| event.event.name().to_owned()),
+    ("CAUSE", |event| schema::name(&event.cause)),
+    ("OWNER", |event| event.owner.to_string()),
+    ("FENCE", |event| event.fence.to_string()),
+    ("TOKEN", |event| event.token.to_string()),
+    ("BY", |event| or_dash(event.by.as_ref())),
+    ("REASON", |event| or_dash(event.reason.as_ref())),
+];
 
 fn describe(lock: &LockDetail) -> String {
     let view = &lock.view;
     let facts = fields(&[
         ("resource", Some(view.resource.to_string())),
-        ("mode", Some(schema::name(&view.mode))),
+        ("mode", Some(view.mode.name().to_owned())),
         ("waiting", Some(view.waiting.to_string())),
     ]);
-    let holders = view.holders.iter().map(|holder| {
-        [
-            holder.owner.to_string(),
-            holder.token.to_string(),
-            holder.fence.to_string(),
-            holder.acquired_at.to_string(),
-            holder.expires_at.to_string(),
-        ]
-    });
-    let holders = table(["OWNER", "TOKEN", "FENCE", "ACQUIRED", "EXPIRES"], holders);
+    let holders = table(&HOLDERS, &view.holders);
     if lock.line.is_empty() {
         return format!("{facts}\n\n{holders}");
     }
-    let line = lock.line.iter().map(|waiter| {
-        let waited = format!("{} ms", waiter.waiting_ms);
-        [waiter.position.to_string(), waiter.owner.to_string(), schema::name(&waiter.mode), waited]
-    });
-    format!("{facts}\n\n{holders}\n\n{}", table(["POSITION", "OWNER", "MODE", "WAITED"], line))
-}
-
-fn events(page: &Page<LockEventView>) -> String {
-    let row = |event: &LockEventView| {
-        [
-            event.time.to_string(),
-            match event.event {
-                LockEventKind::Granted => "granted".to_owned(),
-                LockEventKind::Ended => "ended".to_owned(),
-            },
-            schema::name(&event.cause),
-            event.owner.to_string(),
-            event.fence.to_string(),
-            event.token.to_string(),
-            or_dash(event.by.as_ref()),
-            or_dash(event.reason.as_ref()),
-        ]
-    };
-    let titles = ["TIME", "EVENT", "CAUSE", "OWNER", "FENCE", "TOKEN", "BY", "REASON"];
-    table(titles, page.items.iter().map(row))
-}
-
-fn mode(text: &str) -> std::result::Result<LockMode, String> {
-    let modes = [LockMode::Exclusive, LockMode::Shared];
-    let found = modes.into_iter().find(|mode| schema::name(mode) == text);
-    found.ok_or_else(|| "expected exclusive or shared".to_owned())
+    format!("{facts}\n\n{holders}\n\n{}", table(&WAITERS, &lock.line))
 }
 
 fn ttl_default() -> u64 {
@@ -297,11 +276,5 @@ mod tests {
     #[test]
     fn a_process_without_a_name_is_found_by_its_number() {
         assert!(this_process().as_str().ends_with(&format!(":{}", std::process::id())));
-    }
-
-    #[test]
-    fn a_mode_is_one_of_two() {
-        assert_eq!(mode("shared"), Ok(LockMode::Shared));
-        assert!(mode("both").is_err());
     }
 }

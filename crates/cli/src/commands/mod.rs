@@ -27,11 +27,13 @@ pub(crate) mod workers;
 pub(crate) mod workflow;
 
 use interlock_api::client::Client;
+use interlock_api::{Page, PageQuery};
+use serde::Serialize;
 
-use crate::arguments::{Arguments, Command};
+use crate::arguments::{Arguments, Command, ListFlags};
 use crate::config::{self, Environment};
 use crate::exit::{Exit, Result};
-use crate::output::Output;
+use crate::output::{Column, Output, table};
 
 /// What every command that calls a gateway needs.
 pub(crate) struct Session {
@@ -39,6 +41,19 @@ pub(crate) struct Session {
     /// The tenant that flags or environment name, if any.
     pub(crate) tenant: Option<String>,
     pub(crate) output: Output,
+}
+
+impl Session {
+    /// Prints a list up to its limit.
+    async fn list<T: Serialize>(
+        &self,
+        listing: ListFlags,
+        columns: &[Column<T>],
+        fetch: impl AsyncFn(PageQuery) -> interlock_api::client::Result<Page<T>>,
+    ) -> Result<()> {
+        let page = pages::collect(listing, fetch).await?;
+        self.output.result(&page, |page| table(columns, &page.items))
+    }
 }
 
 pub(crate) async fn run(arguments: Arguments, environment: &Environment, output: Output) -> Result<Exit> {

@@ -3,16 +3,15 @@
 mod explain;
 
 use clap::{Args, Subcommand};
-use interlock_api::Page;
 use interlock_api::retry_policies::{
-    PolicyVersion, RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest,
+    PolicyVersion, RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest, TuningView,
 };
 use interlock_model::contention::Scope;
 use interlock_model::retry::RetryPolicy;
 
 use super::Session;
 use crate::exit::Result;
-use crate::output::{Output, fields, or_dash, table};
+use crate::output::{Column, Output, fields, or_dash, table};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +30,7 @@ pub(crate) enum RetryPolicyCommand {
     /// Set a policy on every replica; settings that are not named stay as they are
     #[command(after_help = FORMS)]
     Set(SetPolicyFlags),
-    /// Restore the previous version; repeated, it goes one further back
+    /// Restore the previous version; run it again to restore the one before
     Rollback {
         /// Scope: admission or lock-busy
         scope: Scope,
@@ -80,7 +79,7 @@ pub(super) async fn run(
 ) -> Result<()> {
     match command {
         RetryPolicyCommand::Get { scope: None } => {
-            output.result(&session()?.client.retry_policies().await?, |page: &Page<_>| list(&page.items))
+            output.result(&session()?.client.retry_policies().await?, |page| table(&COLUMNS, &page.items))
         }
         RetryPolicyCommand::Get { scope: Some(scope) } => {
             output.result(&session()?.client.retry_policy(scope).await?, describe)
@@ -99,22 +98,29 @@ pub(super) async fn run(
     }
 }
 
-fn list(policies: &[RetryPolicyView]) -> String {
-    let titles = ["SCOPE", "POLICY", "MAX WAIT", "LOCK TTL", "VERSION", "BY", "AT"];
-    table(
-        titles,
-        policies.iter().map(|policy| {
-            [
-                policy.scope.name().to_owned(),
-                policy.policy.to_string(),
-                format!("{} ms", policy.max_wait_ms),
-                format!("{} ms", policy.lock_ttl_ms),
-                policy.version.to_string(),
-                policy.by.clone().unwrap_or_else(|| "as configured".to_owned()),
-                or_dash(policy.at.as_ref()),
-            ]
-        }),
-    )
+const COLUMNS: [Column<RetryPolicyView>; 7] = [
+    ("SCOPE", |policy| policy.scope.name().to_owned()),
+    ("POLICY", |policy| policy.policy.to_string()),
+    ("MAX WAIT", |policy| format!("{} ms", policy.max_wait_ms)),
+    ("LOCK TTL", |policy| format!("{} ms", policy.lock_ttl_ms)),
+    ("VERSION", |policy| policy.version.to_string()),
+    ("BY", |policy| policy.by.clone().unwrap_or_else(|| "as configured".to_owned())),
+    ("AT", |policy| or_dash(policy.at.as_ref())),
+];
+
+const VERSIONS: [Column<PolicyVersion>; 8] = [
+    ("VERSION", |version| version.version.to_string()),
+    ("POLICY", |version| tuned(version, |tuning| tuning.policy.to_string(), "as configured")),
+    ("MAX WAIT", |version| tuned(version, |tuning| format!("{} ms", tuning.max_wait_ms), "-")),
+    ("LOCK TTL", |version| tuned(version, |tuning| format!("{} ms", tuning.lock_ttl_ms), "-")),
+    ("RESTORES", |version| or_dash(version.restores.as_ref())),
+    ("BY", |version| version.by.clone()),
+    ("AT", |version| version.at.to_string()),
+    ("REASON", |version| or_dash(version.reason.as_ref())),
+];
+
+fn tuned(version: &PolicyVersion, cell: fn(TuningView) -> String, otherwise: &str) -> String {
+    version.tuning.map_or_else(|| otherwise.to_owned(), cell)
 }
 
 fn in_force(policy: &RetryPolicyView) -> String {
@@ -132,23 +138,9 @@ fn in_force(policy: &RetryPolicyView) -> String {
 }
 
 fn describe(detail: &RetryPolicyDetail) -> String {
-    let titles = ["VERSION", "POLICY", "MAX WAIT", "LOCK TTL", "RESTORES", "BY", "AT", "REASON"];
-    let row = |version: &PolicyVersion| {
-        let tuning = version.tuning;
-        [
-            version.version.to_string(),
-            tuning.map_or_else(|| "as configured".to_owned(), |tuning| tuning.policy.to_string()),
-            tuning.map_or_else(|| "-".to_owned(), |tuning| format!("{} ms", tuning.max_wait_ms)),
-            tuning.map_or_else(|| "-".to_owned(), |tuning| format!("{} ms", tuning.lock_ttl_ms)),
-            or_dash(version.restores.as_ref()),
-            version.by.clone(),
-            version.at.to_string(),
-            or_dash(version.reason.as_ref()),
-        ]
-    };
     let history = match detail.versions.as_slice() {
         [] => "never changed".to_owned(),
-        versions => table(titles, versions.iter().map(row)),
+        versions => table(&VERSIONS, versions),
     };
     format!("{}\n\n{history}", in_force(&detail.in_force))
 }

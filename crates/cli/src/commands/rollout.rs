@@ -6,7 +6,8 @@ mod report;
 use clap::{Args, Subcommand};
 use interlock_api::PageQuery;
 use interlock_api::client::Client;
-use interlock_api::rollouts::{EndRolloutRequest, GuardLimits, StartRolloutRequest};
+use interlock_api::rollouts::{EndRolloutRequest, StartRolloutRequest};
+use interlock_model::contention::Guards;
 use interlock_model::retry::RetryPolicy;
 
 use super::Session;
@@ -106,8 +107,8 @@ fn request(start: RolloutStartFlags) -> StartRolloutRequest {
         max_p99_lock_wait_ms,
         reason,
     } = start;
-    let default = GuardLimits::default();
-    let guards = GuardLimits {
+    let default = Guards::default();
+    let guards = Guards {
         ratio: guard_ratio.unwrap_or(default.ratio),
         min_samples: min_samples.unwrap_or(default.min_samples),
         max_p99_lock_wait_ms,

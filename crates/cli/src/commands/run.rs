@@ -1,19 +1,17 @@
 //! `interlock run`: start, show, watch and cancel runs.
 
 use clap::{Args, Subcommand};
-use interlock_api::client::Error;
 use interlock_api::history::TimelineItem;
 use interlock_api::runs::{RunQuery, RunSummary, RunView, StartedRun, StepView};
-use interlock_api::{Page, schema};
 use interlock_model::run::RunStatus;
 use interlock_model::{StepId, WorkflowId};
 use serde_json::{Value, json};
 
-use super::{Session, pages, watch};
-use crate::arguments::ListFlags;
+use super::{Session, watch};
+use crate::arguments::{IdArgument, ListFlags, one_of};
 use crate::exit::{Exit, Result};
 use crate::input;
-use crate::output::{fields, or_dash, say, table};
+use crate::output::{Column, fields, grid, or_dash, say};
 
 const START_EXAMPLES: &str = "\
 Examples:
@@ -33,37 +31,25 @@ pub(crate) enum RunCommand {
     #[command(after_help = START_EXAMPLES)]
     Start(RunStartFlags),
     /// Show a run with its steps
-    Get {
-        /// Run id
-        id: String,
-    },
+    Get(IdArgument),
     /// List runs, newest first
     List(RunListFlags),
     /// Follow a run until it ends
     #[command(after_help = WATCH_EXAMPLES)]
-    Watch {
-        /// Run id
-        id: String,
-    },
+    Watch(IdArgument),
     /// List the events of a run, oldest first
     Timeline {
-        /// Run id
-        id: String,
+        #[command(flatten)]
+        run: IdArgument,
         #[command(flatten)]
         listing: ListFlags,
     },
     /// Cancel a run
-    Cancel {
-        /// Run id
-        id: String,
-    },
+    Cancel(IdArgument),
     /// Start the workflow of a run again with the same input, and print the new run's id
     Rerun(RerunFlags),
     /// Delete a run with its jobs and events; a live run is cancelled first
-    Delete {
-        /// Run id
-        id: String,
-    },
+    Delete(IdArgument),
 }
 
 #[derive(Debug, Args)]
@@ -80,7 +66,8 @@ pub(crate) struct RunStartFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunListFlags {
-    #[arg(long, value_parser = run_status, help = format!("Only runs with this status: {}", statuses()))]
+    /// Only runs with this status
+    #[arg(long, value_parser = one_of(RunStatus::ALL, RunStatus::name))]
     status: Option<RunStatus>,
     /// Only runs of this workflow
     #[arg(long, value_name = "WORKFLOW")]
@@ -91,8 +78,8 @@ pub(crate) struct RunListFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct RerunFlags {
-    /// Run id
-    id: String,
+    #[command(flatten)]
+    run: IdArgument,
     /// Begin at this step and keep the outputs of the steps before it
     #[arg(long, value_name = "STEP")]
     from_step: Option<StepId>,
@@ -110,24 +97,28 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
             show_started(&started, session)?;
         }
         RunCommand::Rerun(rerun) => {
-            let started = client.rerun(&rerun.id, rerun.from_step, rerun.idempotency_key.as_deref()).await?;
+            let started =
+                client.rerun(&rerun.run.id, rerun.from_step, rerun.idempotency_key.as_deref()).await?;
             show_started(&started, session)?;
         }
-        RunCommand::Get { id } => output.result(&client.run(&id).await?, describe)?,
-        RunCommand::List(list) => output.result(&collect(list, session).await?, overview)?,
-        RunCommand::Watch { id } => return watch::run(&id, session).await,
-        RunCommand::Timeline { id, listing } => {
-            let page = pages::collect(listing, async |query| client.timeline(&id, &query).await).await?;
-            output.result(&page, timeline)?;
+        RunCommand::Get(IdArgument { id }) => output.result(&client.run(&id).await?, describe)?,
+        RunCommand::List(RunListFlags { status, workflow, listing }) => {
+            let fetch =
+                async |page| client.runs(&RunQuery { status, workflow_id: workflow.clone(), page }).await;
+            session.list(listing, &COLUMNS, fetch).await?;
         }
-        RunCommand::Cancel { id } => {
+        RunCommand::Watch(IdArgument { id }) => return watch::run(&id, session).await,
+        RunCommand::Timeline { run, listing } => {
+            session.list(listing, &EVENTS, async |page| client.timeline(&run.id, &page).await).await?;
+        }
+        RunCommand::Cancel(IdArgument { id }) => {
             client.cancel_run(&id).await?;
             output.done(
                 &json!({"id": id, "cancelled": true}),
                 &format!("cancellation of run {id} requested"),
             )?;
         }
-        RunCommand::Delete { id } => {
+        RunCommand::Delete(IdArgument { id }) => {
             client.delete_run(&id).await?;
             output.done(&json!({"id": id, "deleted": true}), &format!("run {id} deleted"))?;
         }
@@ -144,76 +135,49 @@ fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
     session.output.result(started, |started| started.run_id.to_string())
 }
 
-async fn collect(list: RunListFlags, session: &Session) -> std::result::Result<Page<RunSummary>, Error> {
-    let RunListFlags { status, workflow, listing } = list;
-    pages::collect(listing, async |page| {
-        let query =
-            RunQuery { status, workflow_id: workflow.clone(), limit: page.limit, cursor: page.cursor };
-        session.client.runs(&query).await
-    })
-    .await
-}
+const COLUMNS: [Column<RunSummary>; 5] = [
+    ("ID", |run| run.id.to_string()),
+    ("WORKFLOW", |run| run.workflow_id.to_string()),
+    ("STATUS", |run| run.status.name().to_owned()),
+    ("CREATED", |run| run.created_at.to_string()),
+    ("ENDED", |run| or_dash(run.completed_at.as_ref())),
+];
 
-fn overview(page: &Page<RunSummary>) -> String {
-    let row = |run: &RunSummary| {
-        [
-            run.id.to_string(),
-            run.workflow_id.to_string(),
-            run.status.name().to_owned(),
-            run.created_at.to_string(),
-            or_dash(run.completed_at.as_ref()),
-        ]
-    };
-    table(["ID", "WORKFLOW", "STATUS", "CREATED", "ENDED"], page.items.iter().map(row))
-}
+const EVENTS: [Column<TimelineItem>; 6] = [
+    ("SEQ", |item| item.seq.to_string()),
+    ("TIME", |item| item.time.to_string()),
+    ("TYPE", |item| item.r#type.clone()),
+    ("STEP", |item| or_dash(item.step_id.as_ref())),
+    ("STATUS", |item| or_dash(item.status.as_ref())),
+    ("MESSAGE", |item| or_dash(item.message.as_ref())),
+];
 
 fn describe(run: &RunView) -> String {
+    let summary = &run.summary;
     let head = fields(&[
-        ("run", Some(run.id.to_string())),
-        ("workflow", Some(format!("{} version {}", run.workflow_id, run.workflow_version))),
-        ("tenant", Some(run.org_id.to_string())),
-        ("status", Some(run.status.name().to_owned())),
-        ("error", run.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
-        ("created", Some(run.created_at.to_string())),
-        ("started", run.started_at.as_ref().map(ToString::to_string)),
-        ("ended", run.completed_at.as_ref().map(ToString::to_string)),
-        ("rerun of", run.rerun_of.map(|id| id.to_string())),
-        ("key", run.idempotency_key.as_ref().map(ToString::to_string)),
+        ("run", Some(summary.id.to_string())),
+        ("workflow", Some(format!("{} version {}", summary.workflow_id, summary.workflow_version))),
+        ("tenant", Some(summary.org_id.to_string())),
+        ("status", Some(summary.status.name().to_owned())),
+        ("error", summary.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
+        ("created", Some(summary.created_at.to_string())),
+        ("started", summary.started_at.as_ref().map(ToString::to_string)),
+        ("ended", summary.completed_at.as_ref().map(ToString::to_string)),
+        ("rerun of", summary.rerun_of.map(|id| id.to_string())),
+        ("key", summary.idempotency_key.as_ref().map(ToString::to_string)),
         ("input", Some(run.input.to_string())),
         ("output", run.output.as_ref().map(Value::to_string)),
     ]);
     let steps = run.steps.iter().map(|(id, step)| step_row(id, step));
-    format!("{head}\n\n{}", table(["STEP", "STATUS", "ATTEMPTS", "ITEMS", "ERROR"], steps))
+    format!("{head}\n\n{}", grid(vec!["STEP", "STATUS", "ATTEMPTS", "ITEMS", "ERROR"], steps))
 }
 
-fn step_row(id: &StepId, step: &StepView) -> [String; 5] {
-    [
+fn step_row(id: &StepId, step: &StepView) -> Vec<String> {
+    vec![
         id.to_string(),
-        schema::name(&step.status),
+        step.status.name().to_owned(),
         step.attempts.to_string(),
         or_dash(step.children.as_ref().map(std::collections::BTreeMap::len).as_ref()),
         or_dash(step.error.as_ref().map(|error| &error.message)),
     ]
-}
-
-fn timeline(page: &Page<TimelineItem>) -> String {
-    let row = |item: &TimelineItem| {
-        [
-            item.seq.to_string(),
-            item.time.to_string(),
-            item.r#type.clone(),
-            or_dash(item.step_id.as_ref()),
-            or_dash(item.status.as_ref()),
-            or_dash(item.message.as_ref()),
-        ]
-    };
-    table(["SEQ", "TIME", "TYPE", "STEP", "STATUS", "MESSAGE"], page.items.iter().map(row))
-}
-
-fn run_status(text: &str) -> std::result::Result<RunStatus, String> {
-    RunStatus::named(text).ok_or_else(|| format!("expected one of: {}", statuses()))
-}
-
-fn statuses() -> String {
-    RunStatus::ALL.map(RunStatus::name).join(", ")
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_api::events::RunEvents;
 use interlock_api::history::TimelineItem;
-use interlock_api::runs::RunView;
+use interlock_api::runs::RunSummary;
 use interlock_model::run::RunStatus;
 
 use super::Session;
@@ -14,7 +14,7 @@ use crate::output::{json_line, line, say};
 
 pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
-    let mut events = RunEvents::new(client.clone(), id, 0);
+    let mut events = RunEvents::new(client.clone(), id);
     let mut view = output.is_live().then(LiveView::new);
     while let Some(item) = events.next().await? {
         match &mut view {
@@ -27,7 +27,7 @@ pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
         }
     }
     drop(view);
-    let run = client.run(id).await?;
+    let run = client.run(id).await?.summary;
     say(&epilogue(&run));
     Ok(if run.status == RunStatus::Succeeded { Exit::Done } else { Exit::Refused })
 }
@@ -101,7 +101,7 @@ fn sentence(item: &TimelineItem) -> String {
     line
 }
 
-fn epilogue(run: &RunView) -> String {
+fn epilogue(run: &RunSummary) -> String {
     let error = run.error.as_ref().map(|error| match &error.step_id {
         Some(step) => format!(": {step}: {}", error.message),
         None => format!(": {}", error.message),

@@ -47,7 +47,7 @@ fn query(WhyFlags { subject, workflow }: WhyFlags) -> Result<WhyQuery> {
     if let Ok(job) = subject.parse::<JobId>() {
         return Ok(WhyQuery { job_id: Some(job), ..WhyQuery::default() });
     }
-    let resource = subject.parse().map_err(|error| wrong("neither a run, a job nor a lock", &error))?;
+    let resource = subject.parse().map_err(|error| wrong("not a run id, a job id or a lock name", &error))?;
     Ok(WhyQuery { resource: Some(resource), ..WhyQuery::default() })
 }
 

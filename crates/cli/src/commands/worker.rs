@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use interlock_api::worker::{self, HandlerOutcome, WorkerEvent, WorkerSettings};
+use interlock_api::worker::{self, WorkerEvent, WorkerSettings};
 use interlock_model::{Tag, Topic, WorkerId};
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::serve::Stops;
@@ -101,47 +100,23 @@ async fn stop_on_signals(stop: &CancellationToken) -> Result<()> {
 fn tell(output: Output, event: &WorkerEvent<'_>) {
     if output.is_json() {
         // A closed pipe must not end the work.
-        let _read = json_line(&as_json(event));
+        let _read = json_line(event);
     } else {
-        say(&as_sentence(event));
+        say(&sentence(event));
     }
 }
 
-fn as_sentence(event: &WorkerEvent<'_>) -> String {
+fn sentence(event: &WorkerEvent<'_>) -> String {
     match event {
-        WorkerEvent::Claimed(job) => format!("{} claimed with fence {}", job.job_id, job.fence),
-        WorkerEvent::Reported { job, outcome: HandlerOutcome::Completed { .. } } => {
-            format!("{job} completed")
+        WorkerEvent::Claimed { job_id, fence } => format!("{job_id} claimed with fence {fence}"),
+        WorkerEvent::Completed { job_id, .. } => format!("{job_id} completed"),
+        WorkerEvent::Failed { job_id, error, retryable: true } => format!("{job_id} failed: {error}"),
+        WorkerEvent::Failed { job_id, error, retryable: false } => {
+            format!("{job_id} failed without retry: {error}")
         }
-        WorkerEvent::Reported { job, outcome: HandlerOutcome::Failed { error, retryable } } => {
-            let kind = if *retryable { "failed" } else { "failed without retry" };
-            format!("{job} {kind}: {error}")
-        }
-        WorkerEvent::Dropped { job, loss } => format!("{job} abandoned: {loss}"),
-        WorkerEvent::Refused { job, error } => format!("{job}: result rejected: {error}"),
-        WorkerEvent::Waiting { error, wait } => format!("{error}; retrying in {} ms", wait.as_millis()),
-    }
-}
-
-fn as_json(event: &WorkerEvent<'_>) -> Value {
-    match event {
-        WorkerEvent::Claimed(job) => json!({"event": "claimed", "job_id": job.job_id, "fence": job.fence}),
-        WorkerEvent::Reported { job, outcome: HandlerOutcome::Completed { output } } => {
-            json!({"event": "completed", "job_id": job, "output": output})
-        }
-        WorkerEvent::Reported { job, outcome: HandlerOutcome::Failed { error, retryable } } => {
-            json!({"event": "failed", "job_id": job, "error": error, "retryable": retryable})
-        }
-        WorkerEvent::Dropped { job, loss } => {
-            json!({"event": "dropped", "job_id": job, "reason": loss.to_string()})
-        }
-        WorkerEvent::Refused { job, error } => {
-            json!({"event": "refused", "job_id": job, "error": error.to_string()})
-        }
-        WorkerEvent::Waiting { error, wait } => {
-            let wait_ms = interlock_model::time::millis(*wait);
-            json!({"event": "waiting", "error": error.to_string(), "wait_ms": wait_ms})
-        }
+        WorkerEvent::Dropped { job_id, reason } => format!("{job_id} abandoned: {reason}"),
+        WorkerEvent::Refused { job_id, error } => format!("{job_id}: result rejected: {error}"),
+        WorkerEvent::Waiting { error, wait_ms } => format!("{error}; retrying in {wait_ms} ms"),
     }
 }
 

@@ -1,15 +1,14 @@
 //! `interlock workflow`: create, show and delete workflows.
 
 use clap::Subcommand;
-use interlock_api::Page;
 use interlock_api::workflows::WorkflowView;
 use serde_json::json;
 
-use super::{Session, pages};
-use crate::arguments::ListFlags;
+use super::Session;
+use crate::arguments::{IdArgument, ListFlags};
 use crate::exit::Result;
 use crate::input;
-use crate::output::table;
+use crate::output::{Column, pretty};
 
 const CREATE_EXAMPLES: &str = "\
 Example, with build.json:
@@ -29,49 +28,33 @@ pub(crate) enum WorkflowCommand {
     /// List workflows, newest first
     List(ListFlags),
     /// Print the current version of a workflow as JSON
-    Get {
-        /// Workflow id
-        id: String,
-    },
+    Get(IdArgument),
     /// Delete a workflow; its runs continue
-    Delete {
-        /// Workflow id
-        id: String,
-    },
+    Delete(IdArgument),
 }
 
 pub(super) async fn run(command: WorkflowCommand, session: &Session) -> Result<()> {
     let Session { client, output, .. } = session;
     match command {
         WorkflowCommand::Create { file } => {
-            let document = input::json_file(&file)?;
-            let created = client.create_workflow(&document).await?;
+            let created = client.create_workflow(&input::json_file(&file)?).await?;
             output.result(&created, |created| created.id.to_string())
         }
         WorkflowCommand::List(listing) => {
-            let page = pages::collect(listing, async |query| client.workflows(&query).await).await?;
-            output.result(&page, overview)
+            session.list(listing, &COLUMNS, async |page| client.workflows(&page).await).await
         }
-        WorkflowCommand::Get { id } => {
-            let view = client.workflow(&id).await?;
-            output.result(&view, |view| serde_json::to_string_pretty(view).expect("wire types are JSON"))
-        }
-        WorkflowCommand::Delete { id } => {
+        WorkflowCommand::Get(IdArgument { id }) => output.result(&client.workflow(&id).await?, pretty),
+        WorkflowCommand::Delete(IdArgument { id }) => {
             client.delete_workflow(&id).await?;
             output.done(&json!({"id": id, "deleted": true}), &format!("workflow {id} deleted"))
         }
     }
 }
 
-fn overview(page: &Page<WorkflowView>) -> String {
-    let row = |view: &WorkflowView| {
-        [
-            view.id.to_string(),
-            view.version.to_string(),
-            view.steps.len().to_string(),
-            view.created_at.to_string(),
-            view.name.clone(),
-        ]
-    };
-    table(["ID", "VERSION", "STEPS", "CREATED", "NAME"], page.items.iter().map(row))
-}
+const COLUMNS: [Column<WorkflowView>; 5] = [
+    ("ID", |workflow| workflow.id.to_string()),
+    ("VERSION", |workflow| workflow.version.to_string()),
+    ("STEPS", |workflow| workflow.steps.len().to_string()),
+    ("CREATED", |workflow| workflow.created_at.to_string()),
+    ("NAME", |workflow| workflow.name.clone()),
+];

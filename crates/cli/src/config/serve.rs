@@ -41,9 +41,8 @@ impl ServeConfig {
                 [(environment.first(&[&variable]), variable), (flag, format!("--{}", setting.flag()))];
             for (text, name) in given {
                 let Some(text) = text else { continue };
-                setting
-                    .set(&mut config, &text)
-                    .map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+                let set = (setting.set)(&mut config, &text);
+                set.map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
                 config.listen_is_given |= setting.key == "listen";
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_api::client::{innermost_cause, install_tls, is_loopback};
+use interlock_api::client::{careful_client, innermost_cause};
 use interlock_control::dispatch_policy::{DispatchPolicy, PolicyService, ServiceConfig};
 use interlock_model::dispatch_policy::{Answer, Question, ServiceTerms};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -57,16 +57,8 @@ fn service(choices: &PolicyServiceChoices) -> Result<ServiceConfig> {
         return Err(wrong("url: expected an http or https URL".to_owned()));
     }
     let place = format!("{}{}", url.origin().ascii_serialization(), url.path());
-    install_tls();
-    let mut builder = Client::builder()
-        .default_headers(headers(choices).map_err(wrong)?)
-        // A redirect would send the token to another server.
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("interlock/", env!("CARGO_PKG_VERSION")));
-    if is_loopback(&url) {
-        builder = builder.no_proxy();
-    }
-    let client = builder.build().map_err(|error| wrong(error.to_string()))?;
+    let client = careful_client(&url, headers(choices).map_err(wrong)?).build();
+    let client = client.map_err(|error| wrong(error.to_string()))?;
     let time = |given: Option<std::num::NonZeroU64>, default| {
         given.map_or(default, |given| Duration::from_millis(given.get()))
     };

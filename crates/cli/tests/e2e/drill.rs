@@ -224,7 +224,7 @@ async fn an_interrupted_drill_ends_its_processes_and_cleans_up() {
     let server = Server::start(folder.path());
     let caller = server.caller("acme");
     for name in ["INT", "TERM"] {
-        // The lease outlasts the test, so a lock that is gone afterwards was released.
+        // The lease outlasts the test, so a lock that is free afterwards was released.
         let drill =
             place.begin(&["--gateway", &server.base, "--tenant", "acme", "--ttl-ms", "30000", "--json"]);
         until("the holder has the lock and the job", async || {

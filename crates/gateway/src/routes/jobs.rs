@@ -9,13 +9,15 @@ use interlock_model::{Fence, JobId, Timestamp, scheduling};
 use serde_json::Value;
 
 use super::{
-    Answer, Caller, Json, Named, OptionalPayload, Page, Parameters, Permission, endpoints, found, page_of,
+    Answer, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Permission, endpoints, found,
+    page_of,
 };
 
 endpoints!("jobs": list, get, cancel);
 
 /// Jobs, those of the newest runs first.
-#[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery), responses((status = 200, body = Page<JobView>)))]
+#[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery, PageQuery),
+    responses((status = 200, body = Page<JobView>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<JobView>> {
     caller.may(Permission::ReadJobs)?;
     let state = parameters.one_of("state", &JobState::ALL, JobState::name)?;

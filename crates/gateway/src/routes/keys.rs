@@ -1,7 +1,7 @@
 //! API keys: created, listed, revoked. For admins.
 
 use interlock_api::keys::{CreateKeyRequest, CreatedKey, KeyRole, KeyView};
-use interlock_backend::keys::{ApiKey, KeyScope, Role};
+use interlock_backend::keys::{ApiKey, KeyScope};
 use interlock_backend::verbs::ListApiKeys;
 use interlock_model::ApiKeyId;
 
@@ -42,9 +42,8 @@ async fn create(
             return Err(Refusal::invalid(sentence));
         }
     };
-    let (created, key) = caller.app.keys.create(&name, store_role(role), scope).await?;
-    let KeyView { id, name, role, tenant, created_at } = view(created);
-    Ok((StatusCode::CREATED, Json(CreatedKey { id, name, role, tenant, key, created_at })))
+    let (created, key) = caller.app.keys.create(&name, role, scope).await?;
+    Ok((StatusCode::CREATED, Json(CreatedKey { view: view(created), key })))
 }
 
 fn view(key: ApiKey) -> KeyView {
@@ -52,28 +51,7 @@ fn view(key: ApiKey) -> KeyView {
         KeyScope::Tenant(tenant) => Some(tenant),
         KeyScope::All => None,
     };
-    let role = key_role(key.role);
-    KeyView { id: key.id, name: key.name, role, tenant, created_at: key.created_at.into() }
-}
-
-pub(crate) fn key_role(role: Role) -> KeyRole {
-    match role {
-        Role::Admin => KeyRole::Admin,
-        Role::Operator => KeyRole::Operator,
-        Role::Starter => KeyRole::Starter,
-        Role::Worker => KeyRole::Worker,
-        Role::Viewer => KeyRole::Viewer,
-    }
-}
-
-fn store_role(role: KeyRole) -> Role {
-    match role {
-        KeyRole::Admin => Role::Admin,
-        KeyRole::Operator => Role::Operator,
-        KeyRole::Starter => Role::Starter,
-        KeyRole::Worker => Role::Worker,
-        KeyRole::Viewer => Role::Viewer,
-    }
+    KeyView { id: key.id, name: key.name, role: key.role, tenant, created_at: key.created_at.into() }
 }
 
 /// Keys that the caller's own covers, newest first.

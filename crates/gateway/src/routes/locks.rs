@@ -18,8 +18,8 @@ use interlock_model::time::millis;
 use interlock_model::{LockOwner, Resource, Timestamp, why};
 
 use super::{
-    Answer, App, Caller, Json, NoAnswer, Page, Parameters, Payload, Permission, Refusal, StatusCode, bounded,
-    bounded_text, endpoints, page_of,
+    Answer, App, Caller, Json, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
+    StatusCode, bounded, bounded_text, endpoints, page_of,
 };
 use crate::error::spread;
 use crate::metrics::FencedWrite;
@@ -121,7 +121,8 @@ async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseReq
 }
 
 /// The tenant's held locks, newest first; or the lock of `resource`, with the first requests in its queue.
-#[utoipa::path(get, path = "/api/v1/locks", params(LockQuery), responses((status = 200, body = LocksAnswer)))]
+#[utoipa::path(get, path = "/api/v1/locks", params(LockQuery, PageQuery),
+    responses((status = 200, body = LocksAnswer)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
     caller.may(Permission::ReadRest)?;
     let Caller { app, tenant, .. } = caller;
@@ -137,7 +138,7 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
 }
 
 /// Grants and ends of one lock, newest first, as far as the store keeps them.
-#[utoipa::path(get, path = "/api/v1/locks/history", params(LockHistoryQuery),
+#[utoipa::path(get, path = "/api/v1/locks/history", params(LockHistoryQuery, PageQuery),
     responses((status = 200, body = Page<LockEventView>)))]
 async fn history(caller: Caller, parameters: Parameters) -> Answer<Page<LockEventView>> {
     caller.may(Permission::ReadRest)?;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use interlock_api::rollouts::{
-    ArmView, EndRolloutRequest, GuardLimits, RolloutEventView, RolloutView, StartRolloutRequest,
+    ArmView, EndRolloutRequest, RolloutEventView, RolloutView, StartRolloutRequest,
 };
 use interlock_api::status::RolloutStatus;
 use interlock_control::rollouts::{RolloutDetail, StartRollout};
 use interlock_model::RolloutId;
 use interlock_model::contention::RolloutEventKind::{Aborted, Promoted};
-use interlock_model::contention::{Arm, ArmSummary, Guards, Rollout, RolloutEvent, Share};
+use interlock_model::contention::{Arm, ArmSummary, Rollout, RolloutEvent, Share};
 
 use super::retry_policies::{checked_reason, may_tune};
 use super::{
@@ -28,12 +28,11 @@ async fn start(
 ) -> Result<(StatusCode, Json<RolloutView>), Refusal> {
     may_tune(&caller)?;
     let StartRolloutRequest { candidate, share_percent, duration_ms, guards, reason } = request;
-    let GuardLimits { ratio, min_samples, max_p99_lock_wait_ms } = guards;
     let start = StartRollout {
         candidate,
         share: Share::of_percent(share_percent).map_err(Refusal::invalid)?,
         duration: Duration::from_millis(duration_ms),
-        guards: Guards { ratio, min_samples, max_p99_lock_wait_ms },
+        guards,
     };
     let rollouts = &caller.app.stages.rollouts;
     let started = rollouts.start_rollout(start, &caller.name, checked_reason(reason)?).await?;
@@ -101,7 +100,7 @@ fn view(detail: RolloutDetail) -> RolloutView {
         note: note.map(str::to_owned),
         share_percent: rollout.share.percent(),
         control_version: rollout.control_version,
-        guards: rollout.guards.into(),
+        guards: rollout.guards,
         started_at: rollout.started_at.into(),
         ends_at: rollout.ends_at.into(),
         ended_at: rollout.ended_at.map(Into::into),

@@ -13,14 +13,14 @@ use interlock_model::{RunId, StepId, StepKey, WorkflowId};
 use serde_json::Value;
 
 use super::{
-    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, Parameters, Permission, Refusal,
+    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Permission, Refusal,
     StatusCode, endpoints, found, page_of,
 };
 
 endpoints!("runs": list, get, delete, cancel, cancel_of_workflow);
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/api/v1/workflow-runs", params(RunQuery),
+#[utoipa::path(get, path = "/api/v1/workflow-runs", params(RunQuery, PageQuery),
     responses((status = 200, body = Page<RunSummary>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RunSummary>> {
     caller.may(Permission::ReadRuns)?;
@@ -89,7 +89,7 @@ async fn end(caller: Caller, id: RunId) -> NoAnswer {
 /// A whole run. Its definition has the steps that the run has not reached yet.
 fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
     let context = scope::context(&run);
-    let Run { start, head, steps } = run;
+    let Run { mut start, mut head, steps } = run;
     let mut views = steps_of(steps);
     let unreached = if head.status.is_final() { StepStatus::Skipped } else { StepStatus::Pending };
     for step in definition.into_iter().flat_map(|version| version.document.steps.keys()) {
@@ -97,25 +97,8 @@ fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
             views.insert(step.clone(), step_view(StepRun { status: unreached, ..StepRun::default() }));
         }
     }
-    RunView {
-        id: start.run,
-        workflow_id: start.workflow,
-        workflow_version: start.workflow_version,
-        org_id: start.tenant,
-        status: head.status,
-        input: start.input,
-        context,
-        output: head.output,
-        error: head.error.map(failure),
-        steps: views,
-        created_at: start.created_at.into(),
-        started_at: head.started_at.map(Into::into),
-        completed_at: head.completed_at.map(Into::into),
-        updated_at: head.updated_at.into(),
-        idempotency_key: start.idempotency_key,
-        rerun_of: rerun_of(&start.origin),
-        fence: head.fence.number(),
-    }
+    let (input, output) = (std::mem::take(&mut start.input), head.output.take());
+    RunView { summary: summary(runs::RunSummary { start, head }), input, context, output, steps: views }
 }
 
 fn summary(summary: runs::RunSummary) -> RunSummary {

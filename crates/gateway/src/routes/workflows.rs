@@ -1,6 +1,5 @@
 //! Workflows: saved, listed, deleted.
 
-use interlock_api::schema;
 use interlock_api::workflows::{CreatedWorkflow, WorkflowView};
 use interlock_backend::verbs::{ListWorkflows, ReadWorkflow};
 use interlock_backend::workflows::WorkflowVersion;
@@ -15,7 +14,7 @@ use super::{
 endpoints!("workflows": create, list, get, delete);
 
 /// Checks the document and saves it as the next version of its workflow.
-#[utoipa::path(post, path = "/api/v1/workflows", request_body = schema::Workflow,
+#[utoipa::path(post, path = "/api/v1/workflows", request_body = WorkflowDocument,
     responses((status = 201, body = CreatedWorkflow)))]
 async fn create(
     caller: Caller,

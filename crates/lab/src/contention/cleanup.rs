@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use interlock_api::Code;
 use interlock_api::client::{Client, Error, Result};
 use interlock_api::runs::RunQuery;
+use interlock_api::{Code, PageQuery};
 use tokio::task::JoinSet;
 
 use super::load::{WORKFLOW, limit_runs};
@@ -31,7 +31,8 @@ pub(super) async fn delete_tenant(client: &Client, tenant: &str) -> Option<Strin
 
 async fn delete_runs(client: &Client) -> Result<()> {
     loop {
-        let query = RunQuery { limit: Some(PAGE_SIZE), ..RunQuery::default() };
+        let page = PageQuery { limit: Some(PAGE_SIZE), cursor: None };
+        let query = RunQuery { page, ..RunQuery::default() };
         let page = client.runs(&query).await?;
         if page.items.is_empty() {
             return Ok(());

@@ -207,7 +207,7 @@ impl<'a> DrillRunner<'a> {
     async fn check_results(&mut self) -> Result<()> {
         if let Some(run) = self.run {
             let mut view = self.client.run(&run.to_string()).await?;
-            while !view.status.is_final() {
+            while !view.summary.status.is_final() {
                 tokio::time::sleep(POLL).await;
                 view = self.client.run(&run.to_string()).await?;
             }
@@ -231,11 +231,12 @@ impl<'a> DrillRunner<'a> {
 }
 
 fn run_output(run: &RunView) -> (bool, String) {
+    let status = run.summary.status;
     let by = run.output.as_ref().and_then(|output| output[STEP]["by"].as_str());
-    let is_kept = run.status == RunStatus::Succeeded && by == Some(&ParticipantRole::Contender.to_string());
+    let is_kept = status == RunStatus::Succeeded && by == Some(&ParticipantRole::Contender.to_string());
     let detail = match by {
-        Some(by) => format!("{}, by the {by}", run.status.name()),
-        None => run.status.name().to_owned(),
+        Some(by) => format!("{}, by the {by}", status.name()),
+        None => status.name().to_owned(),
     };
     (is_kept, detail)
 }

@@ -1,6 +1,7 @@
 //! Estimates with confidence intervals.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Histogram;
 
@@ -8,11 +9,12 @@ use super::Histogram;
 const Z: f64 = 1.96;
 
 /// A value with its 95 % confidence interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Estimate {
     pub value: f64,
     pub low: f64,
     /// Absent if there are too few samples for an upper bound.
+    #[schema(required)]
     pub high: Option<f64>,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Arm, Measured, Tuning};
 use crate::retry::{InvalidPolicy, Seed};
@@ -50,15 +51,20 @@ impl fmt::Display for Share {
     }
 }
 
-/// Conditions that roll back a rollout early.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What ends a rollout early.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = GuardLimits)]
 pub struct Guards {
-    /// How many times the control's cost the candidate may reach.
+    /// How many times as much as the control the candidate may cost: p95 and p99 lock wait, p95 result latency, retries
+    /// per result, each by the ends of its 95 % interval.
+    #[schema(minimum = 1, maximum = 100, default = 2)]
     pub ratio: f64,
-    /// Results that each arm needs before a guard applies.
+    /// Results that each arm must have before anything is concluded.
+    #[schema(minimum = 1, maximum = 1_000_000, default = 50)]
     pub min_samples: u64,
-    /// Absolute limit on the candidate's p99 lock wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The longest p99 lock wait of the candidate, whatever the control's is.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_p99_lock_wait_ms: Option<u64>,
 }
 
@@ -81,7 +87,7 @@ impl Guards {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RolloutState {
     Running,
@@ -93,7 +99,7 @@ pub enum RolloutState {
     Aborted,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RolloutEventKind {
     Started,

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 crate::named_enum! {
     /// A lock of a control plane loop that should run on one replica at a time.
@@ -77,7 +78,7 @@ impl StageLock {
 }
 
 /// What a lock is taken for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockKind {
     /// One item of work, released when it is done.
@@ -91,7 +92,7 @@ pub enum LockKind {
 }
 
 /// How a lock becomes free while its holder is alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseMode {
     /// The holder releases it: compare the token, then delete.

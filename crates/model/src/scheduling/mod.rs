@@ -4,6 +4,7 @@ mod pools;
 mod waiting;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::{Topic, WorkerId};
 pub use pools::{Pool, Pools};
@@ -13,7 +14,7 @@ pub use waiting::{WaitReason, WaitingFor};
 pub const DEFAULT_CAPACITY: u32 = 4;
 
 /// How a worker connects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
     /// It claims jobs when it has capacity.

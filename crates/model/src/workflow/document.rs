@@ -4,22 +4,30 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::meta::JobMeta;
 use crate::{StepId, Topic, WorkflowId};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A workflow as its author writes it. Unknown fields are rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Workflow)]
 pub struct WorkflowDocument {
+    /// Letters, digits, `.`, `_` and `-`; generated if absent. An existing id gets its next version.
+    #[schema(value_type = Option<String>, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<WorkflowId>,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Ends the run as `timed_out`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
+    /// JSON Schema of the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
+    /// 1 to 1,000 steps, by id.
     pub steps: BTreeMap<StepId, StepDocument>,
 }
 
@@ -34,31 +42,44 @@ crate::named_enum! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One step of a workflow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Step)]
 pub struct StepDocument {
+    #[schema(inline)]
     #[serde(rename = "type")]
     pub kind: StepType,
+    /// Worker steps: the topic of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Topic>,
+    #[schema(default = json!([]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<StepId>,
+    /// A bare expression. If it is false, the step is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// Worker steps: an expression that gives a list; one job per item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<String>,
+    /// Items of `for_each` that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// Input of the job. Strings may contain `${…}` templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
+    /// JSON Schema of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The step that takes over if this one fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<StepId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryDocument>,
+    /// Timeout of one attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_sec: Option<f64>,
+    /// Delay steps: how long, or else `delay_until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_sec: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,12 +88,18 @@ pub struct StepDocument {
     pub meta: Option<JobMeta>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How often and when a failed step is retried, with full jitter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schema(as = Retry)]
 pub struct RetryDocument {
+    #[schema(default = 0)]
     pub max_retries: u32,
+    #[schema(default = 1.0)]
     pub initial_backoff_sec: f64,
+    #[schema(default = 2.0)]
     pub multiplier: f64,
+    #[schema(default = 300.0)]
     pub max_backoff_sec: f64,
 }
 

@@ -5,7 +5,7 @@ use interlock_model::doctor::{Invariant, Realm};
 use serde_json::{Value, json};
 
 use crate::exit::Result;
-use crate::output::{self, Output, fields, reference};
+use crate::output::{self, Column, Output, fields, reference};
 
 #[derive(Debug, Args)]
 pub(super) struct DeclaredFlags {
@@ -21,7 +21,7 @@ pub(super) struct DeclaredFlags {
 }
 
 impl DeclaredFlags {
-    /// None: neither was asked for.
+    /// None without --list and --explain.
     pub(super) fn print(&self, output: Output) -> Option<Result<()>> {
         match self.explain {
             _ if self.list => Some(list(output, self.markdown)),
@@ -47,14 +47,15 @@ fn document(invariant: Invariant) -> Value {
     })
 }
 
-fn cells(invariant: Invariant) -> [String; 4] {
-    [invariant.name(), realm(invariant), invariant.rule(), invariant.plan()].map(str::to_owned)
-}
-
-const TITLES: [&str; 4] = ["invariant", "of", "what must be true", "where it is not"];
+const COLUMNS: [Column<Invariant>; 4] = [
+    ("INVARIANT", |invariant| invariant.name().to_owned()),
+    ("OF", |invariant| realm(*invariant).to_owned()),
+    ("WHAT MUST BE TRUE", |invariant| invariant.rule().to_owned()),
+    ("WHERE IT IS NOT", |invariant| invariant.plan().to_owned()),
+];
 
 fn describe(markdown: bool) -> String {
-    reference(TITLES, Invariant::ALL.iter().copied().map(cells), markdown)
+    reference(&COLUMNS, &Invariant::ALL, markdown)
 }
 
 fn list(output: Output, markdown: bool) -> Result<()> {
@@ -66,11 +67,10 @@ fn list(output: Output, markdown: bool) -> Result<()> {
 }
 
 fn explain(output: Output, invariant: Invariant) -> Result<()> {
-    output.result(&document(invariant), |_| {
-        let [name, realm, rule, plan] = cells(invariant);
-        let pairs = [("invariant", name), ("of", realm), ("rule", rule), ("plan", plan)];
-        fields(&pairs.map(|(name, value)| (name, Some(value))))
-    })
+    let (name, realm) = (invariant.name(), realm(invariant));
+    let pairs = [("invariant", name), ("of", realm), ("rule", invariant.rule()), ("plan", invariant.plan())];
+    output
+        .result(&document(invariant), |_| fields(&pairs.map(|(name, value)| (name, Some(value.to_owned())))))
 }
 
 #[cfg(test)]

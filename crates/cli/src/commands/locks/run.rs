@@ -18,9 +18,10 @@ use crate::exit::{Exit, Failure, Result};
 use crate::output::say;
 
 pub(crate) const EXAMPLES: &str = "\
-The lock is renewed while the command runs, and released when it ends. If it may be lost, the command is
-killed with all its children. The command finds INTERLOCK_FENCE and INTERLOCK_LOCK_TOKEN in its environment:
-pass the fence to everything that it writes to. Exits with 0 if the command did, and with 1 otherwise.
+Renews the lock while the command runs, and releases it when the command ends. If the lock may be
+lost, kills the command with all its children. The environment of the command has INTERLOCK_FENCE and
+INTERLOCK_LOCK_TOKEN: pass the fence to everything that it writes to. Exits with 0 if the command
+did, and with 1 otherwise.
 
 Example:
   interlock locks run deploy --wait-ms 60000 -- ./deploy.sh";

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use crate::commands::Session;
 use crate::exit::{Failure, Result};
-use crate::output::{Output, fields, table};
+use crate::output::{Column, Output, fields, table};
 
 pub(super) const EXAMPLES: &str = "\
-A result whose run is leased is deferred by the policy lock-busy, seeded by its job id; a start that
-waits for the admission lock retries by the policy admission, seeded by its run id.
+The policy lock-busy delays a result whose run is leased, with the job id as seed. The policy
+admission delays a start that waits for the admission lock, with the run id as seed.
 Needs no server if --policy is given.
 
 Examples:
@@ -138,10 +138,12 @@ fn describe(explained: &ExplainedSchedule) -> String {
         ("arm", explained.arm.map(|arm| arm.name().to_owned())),
         ("seed", Some(explained.seed.to_string())),
     ]);
-    let row = |tried: &ScheduledAttempt| {
-        [tried.number.to_string(), format!("{} ms", tried.delay_ms), format!("{} ms", tried.total_ms)]
-    };
-    format!("{head}\n\n{}", table(["ATTEMPT", "DELAY", "TOTAL"], explained.attempts.iter().map(row)))
+    let columns: [Column<ScheduledAttempt>; 3] = [
+        ("ATTEMPT", |tried| tried.number.to_string()),
+        ("DELAY", |tried| format!("{} ms", tried.delay_ms)),
+        ("TOTAL", |tried| format!("{} ms", tried.total_ms)),
+    ];
+    format!("{head}\n\n{}", table(&columns, &explained.attempts))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The two arms as a table.
 
+use std::iter;
+
 use interlock_api::rollouts::{ArmView, RolloutEventView, RolloutView};
 use interlock_api::schema;
 use interlock_model::contention::Estimate;
 
-use crate::output::{fields, or_dash, table};
+use crate::output::{Column, fields, grid, or_dash, table};
 
 pub(super) fn describe(rollout: &RolloutView) -> String {
     let head = fields(&[
@@ -17,29 +19,36 @@ pub(super) fn describe(rollout: &RolloutView) -> String {
         ("verdict", Some(rollout.verdict.clone())),
         ("note", rollout.note.clone()),
     ]);
-    let history = table(["TIME", "EVENT", "BY", "WHY"], rollout.history.iter().map(event));
-    format!("{head}\n\n{}\n\n{history}", arms(&rollout.arms))
+    format!("{head}\n\n{}\n\n{}", arms(&rollout.arms), table(&HISTORY, &rollout.history))
 }
 
 fn arms(arms: &[ArmView]) -> String {
-    let row = |title: &str, cell: &dyn Fn(&ArmView) -> String| -> [String; 3] {
-        let mut cells = arms.iter().map(cell);
-        [title.to_owned(), cells.next().unwrap_or_default(), cells.next().unwrap_or_default()]
+    // One row per figure, one column per arm.
+    let row = |(title, figure): &Column<ArmView>| {
+        iter::once((*title).to_owned()).chain(arms.iter().map(figure)).collect()
     };
-    let rows = [
-        row("policy", &|arm| arm.policy.to_string()),
-        row("results", &|arm| counted(arm)),
-        row("retries", &|arm| arm.retries.to_string()),
-        row("deferred", &|arm| arm.outstanding.to_string()),
-        row("retries per minute", &|arm| number(arm.retries_per_minute)),
-        row("retries per result", &|arm| number(arm.retries_per_result)),
-        row("p95 lock wait", &|arm| milliseconds(arm.lock_wait_p95_ms)),
-        row("p99 lock wait", &|arm| milliseconds(arm.lock_wait_p99_ms)),
-        row("p95 result latency", &|arm| milliseconds(arm.result_latency_p95_ms)),
-        row("first retry succeeds", &|arm| share(arm.first_retry_success)),
-    ];
-    table(["95 % INTERVALS", "CONTROL", "CANDIDATE"], rows)
+    grid(vec!["95 % INTERVALS", "CONTROL", "CANDIDATE"], FIGURES.iter().map(row))
 }
+
+const FIGURES: [Column<ArmView>; 10] = [
+    ("policy", |arm| arm.policy.to_string()),
+    ("results", counted),
+    ("retries", |arm| arm.retries.to_string()),
+    ("deferred", |arm| arm.outstanding.to_string()),
+    ("retries per minute", |arm| number(arm.retries_per_minute)),
+    ("retries per result", |arm| number(arm.retries_per_result)),
+    ("p95 lock wait", |arm| milliseconds(arm.lock_wait_p95_ms)),
+    ("p99 lock wait", |arm| milliseconds(arm.lock_wait_p99_ms)),
+    ("p95 result latency", |arm| milliseconds(arm.result_latency_p95_ms)),
+    ("first retry succeeds", |arm| share(arm.first_retry_success)),
+];
+
+const HISTORY: [Column<RolloutEventView>; 4] = [
+    ("TIME", |event| event.time.to_string()),
+    ("EVENT", |event| schema::name(&event.event)),
+    ("BY", |event| event.by.clone()),
+    ("WHY", |event| or_dash(event.why.as_ref())),
+];
 
 fn counted(arm: &ArmView) -> String {
     if arm.has_enough_samples {
@@ -65,11 +74,6 @@ fn shown(estimate: Option<Estimate>, write: &dyn Fn(f64) -> String, unit: &str) 
     let Some(Estimate { value, low, high }) = estimate else { return "-".to_owned() };
     let high = high.map_or_else(|| "…".to_owned(), write);
     format!("{}{unit} ({}–{high})", write(value), write(low))
-}
-
-fn event(event: &RolloutEventView) -> [String; 4] {
-    let RolloutEventView { time, event, by, why } = event;
-    [time.to_string(), schema::name(event), by.clone(), or_dash(why.as_ref())]
 }
 
 #[cfg(test)]

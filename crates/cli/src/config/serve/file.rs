@@ -30,7 +30,7 @@ pub(super) fn apply(text: &str, config: &mut ServeConfig) -> Result<(), String> 
                 let wrong = |error: String| at(start, &format!("{key}: {error}"));
                 let value =
                     plain(value.get_ref()).ok_or_else(|| wrong("expected a plain value".to_owned()))?;
-                setting.set(config, &value).map_err(wrong)?;
+                (setting.set)(config, &value).map_err(wrong)?;
                 config.listen_is_given |= key == "listen";
             }
         }

@@ -23,14 +23,10 @@ pub(super) struct Setting {
     pub(super) default: &'static str,
     /// What `--help` calls the value. None: `--help` leaves the flag out.
     pub(super) placeholder: Option<&'static str>,
-    set: fn(&mut ServeConfig, &str) -> Result<(), String>,
+    pub(super) set: fn(&mut ServeConfig, &str) -> Result<(), String>,
 }
 
 impl Setting {
-    pub(super) fn set(&self, config: &mut ServeConfig, text: &str) -> Result<(), String> {
-        (self.set)(config, text)
-    }
-
     pub(super) fn flag(&self) -> String {
         self.key.replace('_', "-")
     }

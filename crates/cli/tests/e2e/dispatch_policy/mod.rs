@@ -1,8 +1,8 @@
 //! A policy decides before a job goes to a worker: the same tests on one machine and on many.
 
-mod away;
 mod rules;
 mod service;
+mod unreachable;
 
 use std::path::Path;
 

@@ -16,7 +16,7 @@ async def work(context, data):
     attempt = int(context.job.labels["attempt"])
     if data.get("fails") and attempt == 1:
         raise RuntimeError("not yet")
-    # Time enough for somebody to pause this process.
+    # Long enough for the test to pause this process.
     await asyncio.sleep(data.get("seconds", 0) if worker_id == "first" else 0)
     return {"doubled": data["number"] * 2, "by": worker_id, "attempt": attempt}
 

@@ -33,7 +33,7 @@ impl LoadGenerator {
         warm_up(&client, results).await;
         let recorder = Arc::new(TraceRecorder::default());
         let (connected, is_connected) = oneshot::channel();
-        let events = RunEvents::new(client.clone(), run, 0);
+        let events = RunEvents::new(client.clone(), run);
         let open = jobs.iter().map(|job| job.step_id.clone()).collect();
         let mut following = tokio::spawn(follow(events, open, recorder.clone(), connected));
         // If the follower has failed, the wait for it below ends at once.

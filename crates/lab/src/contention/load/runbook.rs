@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use interlock_api::client::{Client, Error, Result};
 use interlock_api::jobs::CompleteRequest;
+use interlock_api::limits::EffectiveConfigQuery;
 use interlock_api::runs::StartedRun;
 use interlock_model::RunId;
 use serde_json::{Value, json};
@@ -33,7 +34,8 @@ impl LoadGenerator {
         save_workflow(&client, false).await?;
         let mut book = Runbook::default();
         limit_runs(&client, &self.tenant, Some(1)).await?;
-        let limit = client.effective_config(None).await?.data.limits.max_concurrent_runs;
+        let config = client.effective_config(&EffectiveConfigQuery::default()).await?;
+        let limit = config.data.limits.max_concurrent_runs;
         let seen = limit.map_or("no limit".to_owned(), |limit| format!("limit {limit}"));
         book.add("set max_concurrent_runs to 1", "in force", limit == Some(1), seen);
 
@@ -88,7 +90,7 @@ async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
     }
     let until = Instant::now() + END_LIMIT;
     loop {
-        let status = client.run(&run.to_string()).await?.status;
+        let status = client.run(&run.to_string()).await?.summary.status;
         if status.is_final() || Instant::now() >= until {
             return Ok(status.name().to_owned());
         }
@@ -100,7 +102,7 @@ async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
 async fn look_up(client: &Client, input: &Value, run: Option<RunId>) -> Result<(bool, String)> {
     let Some(run) = run else { return Ok((false, "no new run".to_owned())) };
     let replay = client.start_run(WORKFLOW, input, Some(KEY)).await;
-    let key = client.run(&run.to_string()).await?.idempotency_key.map(|key| key.to_string());
+    let key = client.run(&run.to_string()).await?.summary.idempotency_key;
     let is_replay = matches!(&replay, Ok(found) if found.run_id == run && found.replayed);
-    Ok((is_replay && key.as_deref() == Some(KEY), status(&replay)))
+    Ok((is_replay && key.is_some_and(|key| key.as_str() == KEY), status(&replay)))
 }

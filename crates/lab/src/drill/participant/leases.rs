@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use interlock_api::client::Client;
-use interlock_api::jobs::{ClaimRequest, ClaimedJob, CompleteRequest, FailRequest, ProgressRequest};
+use interlock_api::jobs::{
+    ClaimRequest, ClaimedJob, CompleteRequest, FailRequest, HeartbeatRequest, ProgressRequest,
+};
 use interlock_api::locks::{AcquireRequest, LockGrant, ReleaseRequest, RenewRequest};
 use interlock_model::lock::LockMode;
 use interlock_model::time::millis;
@@ -113,7 +115,8 @@ impl<'a> ParticipantLeases<'a> {
             }
             DrillOperation::LedgerWrite => self.write_ledger(lock.fence),
             DrillOperation::JobHeartbeat => {
-                let extended = with_retry(|| client.heartbeat(&job.job_id, fence)).await;
+                let request = HeartbeatRequest { fence };
+                let extended = with_retry(|| client.heartbeat(&job.job_id, &request)).await;
                 if extended.is_ok() {
                     self.job = Some((job, requested_at));
                 }

@@ -1,0 +1,143 @@
+//! The endpoints that need nothing but their path and one value: one line each.
+
+use interlock_model::JobId;
+use interlock_model::contention::Scope;
+
+use super::paths::path;
+use super::{Client, Result};
+use crate::approvals::ApprovalView;
+use crate::dead_letters::{DeadLetterView, DeadLettersAnswer, DeadLettersRequest, RetriedDeadLetter};
+use crate::dispatch_policy::{CheckRequest, CheckView, DispatchPolicyView};
+use crate::history::TimelineItem;
+use crate::jobs::{
+    CompleteRequest, FailRequest, HeartbeatAnswer, HeartbeatRequest, JobQuery, JobView, ProgressRequest,
+};
+use crate::keys::{CreateKeyRequest, CreatedKey, KeyView};
+use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, EffectiveConfigQuery};
+use crate::locks::{
+    ForceReleaseRequest, LockEventView, LockGrant, LockHistoryQuery, LockView, ReleaseRequest, RenewRequest,
+};
+use crate::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
+use crate::rollouts::{EndRolloutRequest, RolloutView, StartRolloutRequest};
+use crate::runs::{RunQuery, RunSummary, RunView};
+use crate::status::StatusView;
+use crate::why::{WhyQuery, WhyView};
+use crate::workers::{DrainRequest, WorkerView};
+use crate::workflows::{CreatedWorkflow, WorkflowView};
+use crate::{Page, PageQuery};
+
+/// Declares a method of [`Client`] for each line: its name and ids, the HTTP method, the segments of the path, what it
+/// sends as `query` or `body`, and the answer.
+macro_rules! endpoints {
+    ($($(#[doc = $doc:literal])*
+        $name:ident($($id:ident: $type:ty),*):
+        $method:ident [$($segment:expr),*] $(, $part:ident $sent:ty)? $(=> $answer:ty)?;
+    )*) => {
+        impl Client {
+            $($(#[doc = $doc])*
+            pub async fn $name(&self, $($id: $type,)* $($part: &$sent)?) -> Result<endpoints!(@type $($answer)?)> {
+                let call = self.$method(&path(&[$(&$segment),*]));
+                $(let call = call.$part($part);)?
+                endpoints!(@send call $($answer)?)
+            })*
+        }
+    };
+    (@type) => { () };
+    (@type $answer:ty) => { $answer };
+    (@send $call:ident) => { $call.done().await };
+    (@send $call:ident $answer:ty) => { $call.read::<$answer>().await };
+}
+
+endpoints! {
+    /// Saves a document as the next version of its workflow.
+    create_workflow(): post ["workflows"], body serde_json::Value => CreatedWorkflow;
+    workflows(): get ["workflows"], query PageQuery => Page<WorkflowView>;
+    workflow(id: &str): get ["workflows", id] => WorkflowView;
+    delete_workflow(id: &str): delete ["workflows", id];
+
+    runs(): get ["workflow-runs"], query RunQuery => Page<RunSummary>;
+    run(id: &str): get ["workflow-runs", id] => RunView;
+    /// Requests the cancellation of a run. Safe to repeat.
+    cancel_run(id: &str): post ["workflow-runs", id, "cancel"];
+    delete_run(id: &str): delete ["workflow-runs", id];
+    /// The events of a run, oldest first.
+    timeline(run: &str): get ["workflow-runs", run, "timeline"], query PageQuery => Page<TimelineItem>;
+
+    approvals(): get ["approvals"], query PageQuery => Page<ApprovalView>;
+
+    jobs(): get ["jobs"], query JobQuery => Page<JobView>;
+    job(id: &str): get ["jobs", id] => JobView;
+    cancel_job(id: &str): post ["jobs", id, "cancel"];
+    /// Renews the job's lease. `stale_fence` means that the job is lost.
+    heartbeat(job: &JobId): post ["jobs", job, "heartbeat"], body HeartbeatRequest => HeartbeatAnswer;
+    /// Safe to repeat with the same fence.
+    complete(job: &JobId): post ["jobs", job, "complete"], body CompleteRequest;
+    /// Safe to repeat with the same fence.
+    fail(job: &JobId): post ["jobs", job, "fail"], body FailRequest;
+    progress(job: &JobId): post ["jobs", job, "progress"], body ProgressRequest;
+
+    workers(): get ["workers"], query PageQuery => Page<WorkerView>;
+    worker(id: &str): get ["workers", id] => WorkerView;
+    /// Stops or resumes giving jobs to a worker.
+    drain_worker(id: &str): post ["workers", id, "drain"], body DrainRequest => WorkerView;
+
+    /// The dispatch policy in force for the tenant.
+    dispatch_policy(): get ["dispatch-policy"] => DispatchPolicyView;
+    /// What the policy would decide, and why. Changes nothing.
+    check_dispatch(): post ["dispatch-policy", "check"], body CheckRequest => CheckView;
+
+    /// Dead letters, those of the newest runs first.
+    dead_letters(): get ["dlq"], query PageQuery => Page<DeadLetterView>;
+    dead_letter(job: &str): get ["dlq", job] => DeadLetterView;
+    /// Deletes a dead letter. The job and its run stay as they are.
+    delete_dead_letter(job: &str): delete ["dlq", job];
+    /// Retries the step of a dead letter in its run.
+    retry_dead_letter(job: &str): post ["dlq", job, "retry"] => RetriedDeadLetter;
+    retry_dead_letters(): post ["dlq", "retry"], body DeadLettersRequest => DeadLettersAnswer;
+    delete_dead_letters(): post ["dlq", "delete"], body DeadLettersRequest => DeadLettersAnswer;
+
+    /// The tenant's held locks, newest first.
+    locks(): get ["locks"], query PageQuery => Page<LockView>;
+    /// The events of a lock, newest first.
+    lock_history(): get ["locks", "history"], query LockHistoryQuery => Page<LockEventView>;
+    /// Extends the lease. `stale_fence` means that it has ended.
+    renew_lock(): post ["locks", "renew"], body RenewRequest => LockGrant;
+    /// Ends the lease. Safe to repeat.
+    release_lock(): post ["locks", "release"], body ReleaseRequest;
+    /// Ends the lease of another owner.
+    force_release_lock(): post ["locks", "force-release"], body ForceReleaseRequest;
+
+    /// Replaces the limits of a scope, effective with the answer.
+    put_config(): put ["config"], body ConfigRequest;
+    config(): get ["config"], query ConfigQuery => ConfigView;
+    /// The limits in force for a tenant, by default the caller's own.
+    effective_config(): get ["config", "effective"], query EffectiveConfigQuery => EffectiveConfig;
+
+    /// The policies in force.
+    retry_policies(): get ["retry-policies"] => Page<RetryPolicyView>;
+    /// The policy of one scope, with its history.
+    retry_policy(scope: Scope): get ["retry-policies", scope.name()] => RetryPolicyDetail;
+    set_retry_policy(scope: Scope):
+        put ["retry-policies", scope.name()], body SetPolicyRequest => RetryPolicyView;
+    /// Restores the previous version.
+    roll_back_retry_policy(scope: Scope):
+        post ["retry-policies", scope.name(), "rollback"], body RollbackRequest => RetryPolicyView;
+
+    start_rollout(): post ["rollouts"], body StartRolloutRequest => RolloutView;
+    /// Newest first.
+    rollouts(): get ["rollouts"], query PageQuery => Page<RolloutView>;
+    rollout(id: &str): get ["rollouts", id] => RolloutView;
+    /// Ends the rollout and puts its candidate in force.
+    promote_rollout(id: &str): post ["rollouts", id, "promote"], body EndRolloutRequest => RolloutView;
+    /// Ends the rollout and keeps the control in force.
+    abort_rollout(id: &str): post ["rollouts", id, "abort"], body EndRolloutRequest => RolloutView;
+
+    /// Creates a key. Only this answer has its secret.
+    create_key(): post ["keys"], body CreateKeyRequest => CreatedKey;
+    keys(): get ["keys"], query PageQuery => Page<KeyView>;
+    revoke_key(id: &str): delete ["keys", id];
+
+    /// What something waits for now.
+    why(): get ["why"], query WhyQuery => WhyView;
+    status(): get ["status"] => StatusView;
+}
