@@ -2,12 +2,14 @@
 
 use interlock_model::TenantId;
 use interlock_model::limit::{EffectiveLimits, Limits};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
 use crate::{Page, PageRequest};
 
 /// Whose limits they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LimitScope {
     /// The default for every tenant without limits of its own.
     System,
@@ -15,27 +17,27 @@ pub enum LimitScope {
 }
 
 /// Limits as written down, with the number of their last change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct WrittenLimits {
     pub limits: Limits,
     pub revision: u64,
 }
 
 /// Replaces the limits of the scope. They are in force with the answer, which is the new revision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetLimits {
     pub scope: LimitScope,
     pub limits: Limits,
 }
 verb!(write => SetLimits, "set_limits", "set limits", u64);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadLimits {
     pub scope: LimitScope,
 }
 verb!(read => ReadLimits, "read_limits", "read limits", WrittenLimits);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadEffectiveLimits {
     pub tenant: TenantId,
 }

@@ -28,7 +28,7 @@ end
 -- with when they were made.
 local function is_old(run)
   local first, second = string.match(run, '^(%x%x%x%x%x%x%x%x)-(%x%x%x%x)-')
-  return first and tonumber(first .. second, 16) < now - keys_judged_for
+  return first and tonumber(first .. second, 16) < now - limits.keys_judged_for
 end
 
 rules.key_without_run = { {

@@ -55,12 +55,12 @@ local function note(lock, grant, at, ending)
     redis.call('HSET', lock.hash, 'e:' .. grant.token,
       integer(lock.events) .. ' ' .. integer(grant.fence) .. ' ' .. ending)
   end
-  if kept <= history_max then
+  if kept <= limits.history_max then
     return
   end
   local forgotten = cjson.decode(redis.call('LPOP', lock.history))
   local ended = redis.call('HGET', lock.hash, 'e:' .. forgotten.token)
-  if ended and string.match(ended, '^%d+') == integer(lock.events - history_max) then
+  if ended and string.match(ended, '^%d+') == integer(lock.events - limits.history_max) then
     redis.call('HDEL', lock.hash, 'e:' .. forgotten.token)
   end
 end
@@ -179,7 +179,7 @@ local function fits(lock, mode)
   end
   local holder = first_holder(lock)
   return not holder
-    or mode == 'shared' and holder.mode == 'shared' and redis.call('ZCARD', lock.order) < sharing_max
+    or mode == 'shared' and holder.mode == 'shared' and redis.call('ZCARD', lock.order) < limits.sharing_max
 end
 
 -- The request of the first in line, if it would be granted now.
@@ -320,9 +320,9 @@ local function save(lock)
   if lock.is_hold_changed then
     save_listing(lock.id, ends_at > 0 and lock.since or nil)
   end
-  redis.call('ZADD', sweeps, integer(alive_until > 0 and alive_until or now + history_kept), lock.id)
+  redis.call('ZADD', sweeps, integer(alive_until > 0 and alive_until or now + limits.history_kept), lock.id)
   save_visible(lock, ends_at)
-  let_expire(lock, math.max(alive_until - now, 0) + history_kept)
+  let_expire(lock, math.max(alive_until - now, 0) + limits.history_kept)
 end
 
 -- Mints the fence in the same step as the grant: a tenant's, or for a stage the lock's own.

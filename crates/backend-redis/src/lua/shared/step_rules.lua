@@ -68,6 +68,6 @@ rules.step_without_job = { {
       or job[2] and 'the step waits for a job that has ended, and nobody has told the run'
   end,
   repairs = function(id)
-    post(run_of(id), outcome_now(',"job":"' .. id .. '","outcome":"lost"}}'))
+    post_outcome(id, '"lost"')
   end,
 } }
