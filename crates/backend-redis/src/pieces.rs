@@ -42,7 +42,8 @@ files! { PIECES in "lua/shared/":
     "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
     "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "queue", "registry", "repairs", "rule_pages", "run_lock",
-    "run_rules", "slots", "status", "step_rules", "usage", "visible", "workflows"
+    "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
+    "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.

@@ -32,7 +32,7 @@ impl Finder {
         &self.dialer
     }
 
-    /// Connects and asks the server who it is. `noticed` is told when the connection ends.
+    /// Connects and asks the server who it is. It calls `noticed` when the connection ends.
     pub(super) async fn find(&self, noticed: &Arc<Notify>) -> Result<Found, OpenError> {
         if let Some(master) = self.dialer.address().master() {
             let host = self.ask_sentinels(master).await?;
@@ -85,7 +85,7 @@ impl Finder {
     async fn dial_sentinel(&self, sentinel: &Host) -> RedisResult<MultiplexedConnection> {
         match self.dialer.dial(sentinel, As::SentinelUser, || ()).await {
             Err(error) if !error.is_io_error() && self.dialer.address().login().is_some() => {
-                self.dialer.dial(sentinel, As::Nobody, || ()).await
+                self.dialer.dial(sentinel, As::Anonymous, || ()).await
             }
             answer => answer,
         }

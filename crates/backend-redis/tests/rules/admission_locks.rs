@@ -85,8 +85,8 @@ async fn a_foreign_value_holds_the_lock_and_is_left_alone() {
 }
 
 async fn changes(server: &Redis) -> String {
-    let told = server.command(&["INFO", "persistence"]).await.unwrap();
-    told.lines().find(|line| line.starts_with("rdb_changes_since_last_save")).unwrap().trim().to_owned()
+    let info = server.command(&["INFO", "persistence"]).await.unwrap();
+    info.lines().find(|line| line.starts_with("rdb_changes_since_last_save")).unwrap().trim().to_owned()
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn a_result_whose_reply_was_lost_brings_its_run_once_under_one_fence() {
         Ok(None)
     );
     let committed = scene.store.call(idle(&taken)).await.unwrap();
-    assert!(!committed.has_more, "it was told to its run once");
+    assert!(!committed.has_more, "its run got it once");
     let again = scene.store.call(report(&held, "engine-7")).await;
     assert_eq!(again, Ok(DeliveryOutcome::AlreadyRecorded));
 }
@@ -104,9 +104,9 @@ async fn a_foreign_value_in_the_lock_makes_the_run_busy_and_is_left_alone() {
     let run = started(&store, 1, true).await;
     let held = claim(&store, "worker-1").await.pop().unwrap();
     let lock = format!("cordum:wf:run:lock:{run}");
-    server.command(&["SET", &lock, "somebody"]).await.unwrap();
+    server.command(&["SET", &lock, "another program"]).await.unwrap();
     assert_eq!(store.call(report(&held, "engine-1")).await, Ok(DeliveryOutcome::Busy));
-    assert_eq!(server.command(&["GET", &lock]).await.unwrap(), "somebody");
+    assert_eq!(server.command(&["GET", &lock]).await.unwrap(), "another program");
     assert_eq!(server.command(&["EXISTS", &format!("wf:inbox:{{acme}}:{run}")]).await.unwrap(), "0");
     server.command(&["DEL", &lock]).await.unwrap();
     let taken = store.call(report(&held, "engine-1")).await;

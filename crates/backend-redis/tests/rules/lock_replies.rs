@@ -71,7 +71,7 @@ async fn l19_a_release_whose_reply_was_lost_is_done_once_and_wakes_the_next() {
         scene.store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.is_ok(),
         "and may be said again"
     );
-    assert_eq!(store_fence(&scene).await, bob.fence, "it ends nobody else's hold");
+    assert_eq!(store_fence(&scene).await, bob.fence, "it ends no other lease");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 -- needs: idempotency, inspection
--- What must be true of idempotency keys, which are told as the workflow, a slash and the key.
+-- What must be true of idempotency keys, which are named by the workflow, a slash and the key.
 local over_all_keys = over_keys('wf:run:idempotency')
 local function over_idempotency(after, limit)
   local suffixes, next_place = over_all_keys(after, limit)

@@ -101,7 +101,7 @@ end
 
 local expired = '{"cause":"expired"}'
 
--- What happened, as it is told. Without an end, the hold began.
+-- An event of the history. Without an end, the lease began.
 local function event_of(grant, at, ending)
   local text = '{"at":' .. integer(at) .. ',"owner":' .. quoted(grant.owner) .. ',"mode":"' .. grant.mode
     .. '","token":' .. quoted(grant.token) .. ',"fence":' .. integer(grant.fence)
