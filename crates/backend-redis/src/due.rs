@@ -60,7 +60,9 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
     }
     let mut due = Due::default();
     let mut next_in: Option<Duration> = None;
-    for (Looks { now, tenants: looks }, asked) in looks.into_iter().zip(chunks).filter_map(|(looks, asked)| Some((looks.ok()?, asked))) {
+    for (Looks { now, tenants: looks }, asked) in
+        looks.into_iter().zip(chunks).filter_map(|(looks, asked)| Some((looks.ok()?, asked)))
+    {
         for (look, tenant) in looks.into_iter().zip(asked) {
             if look.is_ready && due.ready.len() < limit {
                 due.ready.push(tenant.clone());

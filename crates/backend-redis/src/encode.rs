@@ -51,9 +51,7 @@ pub(crate) struct Row<'a, K> {
     document: String,
 }
 
-pub(crate) fn steps<'a>(
-    steps: impl IntoIterator<Item = &'a (StepKey, StepRun)>,
-) -> Vec<Row<'a, StepKey>> {
+pub(crate) fn steps<'a>(steps: impl IntoIterator<Item = &'a (StepKey, StepRun)>) -> Vec<Row<'a, StepKey>> {
     steps.into_iter().map(|(key, step)| Row { key, document: json(step) }).collect()
 }
 

@@ -30,11 +30,7 @@ impl Scripted for RecordProgress {
             let event = event.with_data(json!({"percent": self.progress.percent}));
             Event { message: self.progress.message.clone(), ..event }
         });
-        Arguments::default()
-            .with("job", &self.job)
-            .with("fence", self.fence)
-            .with("event", event)
-            .packed()
+        Arguments::default().with("job", &self.job).with("fence", self.fence).with("event", event).packed()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Locks, for users and for our own stages: the record is in hidden keys, the holder in one that people read.
 
+use interlock_backend::Verb;
 use interlock_backend::locks::{Acquired, Turn};
 use interlock_backend::verbs::{AcquireLock, ForceReleaseLock, ReleaseLock, RenewLock};
-use interlock_backend::Verb;
 use interlock_model::lock::{Grant, LockEnd};
 
 use crate::encode;

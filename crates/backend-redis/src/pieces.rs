@@ -77,9 +77,9 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
     }
     parts.push(script);
     let text = parts.join("\n");
-    Ok(limits().iter().fold(text, |text, (name, value)| {
-        text.replace(&format!("limits.{name}"), &value.to_string())
-    }))
+    Ok(limits()
+        .iter()
+        .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string())))
 }
 
 fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {

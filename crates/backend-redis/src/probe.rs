@@ -82,7 +82,7 @@ impl RedisStore {
         Ok(reported.into_iter().map(read_timekeeper).collect())
     }
 
-    /// Has the servers throw nothing away. Until their configuration says so, too, it holds until they are started anew.
+    /// Sets the policy of all servers to keep everything. A restart resets it, unless their configuration says so, too.
     async fn keep_all(&self, server: &str) -> Result<RepairOutcome, StoreError> {
         let memories = self.memories().await?;
         let named = memories.iter().find(|memory| memory.server == server);

@@ -79,15 +79,20 @@ pub(crate) fn judge<'de, T>(
     read: impl FnOnce(Value<'de>) -> Result<T, Unreadable>,
 ) -> Result<T, StoreError> {
     let name = call.script.name;
-    let unreadable = |error: Unreadable| damaged(name, format!("the reply of {name} cannot be read: {error}"));
+    let unreadable =
+        |error: Unreadable| damaged(name, format!("the reply of {name} cannot be read: {error}"));
     if !matches!(&reply, Value::Map(fields) if fields.iter().any(|(name, _)| *name == "refused")) {
         return read(reply).map_err(unreadable);
     }
     Err(match Refusal::deserialize(reply).map_err(unreadable)? {
         Refusal::Missing => match (&call.missing, &call.home) {
             (Some((what, id)), _) => StoreError::NotFound { what, id: id.clone() },
-            (None, Home::Lock(lock)) => StoreError::NotFound { what: "lock", id: lock.resource().to_string() },
-            (None, Home::Tenant(_) | Home::System) => damaged(name, format!("{name} misses what it never needs")),
+            (None, Home::Lock(lock)) => {
+                StoreError::NotFound { what: "lock", id: lock.resource().to_string() }
+            }
+            (None, Home::Tenant(_) | Home::System) => {
+                damaged(name, format!("{name} misses what it never needs"))
+            }
         },
         Refusal::Fenced { current, held } => {
             StoreError::Fenced { held: held.unwrap_or(Fence::NONE), current }
@@ -286,7 +291,8 @@ impl<'de> Deserializer<'de> for Value<'de> {
         match self {
             time @ (Self::Number(_) | Self::Text(_)) if name == "Duration" => {
                 let millis = u64::deserialize(time)?;
-                visitor.visit_seq(SeqDeserializer::new([millis / 1_000, millis % 1_000 * 1_000_000].into_iter()))
+                visitor
+                    .visit_seq(SeqDeserializer::new([millis / 1_000, millis % 1_000 * 1_000_000].into_iter()))
             }
             Self::Text(text) => parse(text, |document| document.deserialize_struct(name, fields, visitor)),
             Self::List(items) if items.is_empty() => visitor.visit_map(Fields::new(Vec::new())),
@@ -345,7 +351,8 @@ impl<'de> MapAccess<'de> for Fields<'de> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Unreadable> {
-        let (name, value) = self.current.take().ok_or_else(|| Unreadable::custom("a value without a name"))?;
+        let (name, value) =
+            self.current.take().ok_or_else(|| Unreadable::custom("a value without a name"))?;
         seed.deserialize(value).map_err(|error| Unreadable(format!("{name}: {error}")))
     }
 }

@@ -56,7 +56,8 @@ impl Scripted for CreateApiKey {
 
 impl Scripted for ListApiKeys {
     fn read(&self, reply: Value<'_>) -> Result<Vec<ApiKey>, Unreadable> {
-        let mut keys: Vec<ApiKey> = Vec::deserialize(reply)?.into_iter().map(read_key).collect::<Result<_, _>>()?;
+        let mut keys: Vec<ApiKey> =
+            Vec::deserialize(reply)?.into_iter().map(read_key).collect::<Result<_, _>>()?;
         keys.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         Ok(keys)
     }

@@ -59,7 +59,7 @@ impl Finder {
         Ok(Found { live, host, facts })
     }
 
-    /// The master as the first Sentinel that answers knows it. Asked anew for each connection.
+    /// The master as the first Sentinel that answers knows it. Each connection asks again.
     async fn ask_sentinels(&self, master: &str) -> Result<Host, OpenError> {
         let mut refusal = None;
         for sentinel in self.dialer.address().hosts() {

@@ -119,7 +119,7 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
         (&value["run"], &value["reservation"]["fence"]),
         (&json!(start.request.run), &json!(held.fence))
     );
-    until("the reservation is gone", async || shown(&server, RESERVED).await == Value::Null).await;
+    until("the reservation has expired", async || shown(&server, RESERVED).await == Value::Null).await;
     assert_eq!(store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert!(ends_within(&server, RESERVED, LEASE).await);
     assert!(matches!(store.call(start.clone()).await, Ok(StartOutcome::Admitted { .. })));

@@ -121,7 +121,7 @@ async fn an_instance_that_is_gone_loses_its_runs_before_their_leases_end() {
         "it may come back yet"
     );
     clock.advance(Duration::from_secs(2));
-    until("the second instance hears that the first is gone", async || {
+    until("the second instance learns that the first is offline", async || {
         second
             .call(AcquireRun { tenant: acme(), run, holder: name("second"), lease: LEASE })
             .await

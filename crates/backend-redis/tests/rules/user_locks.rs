@@ -66,7 +66,7 @@ async fn a_lock_that_ran_out_by_the_servers_own_clock_is_free_and_shows_nothing(
     let server = server().await;
     let store = open(&server.url()).await;
     let ann = granted(&store, &AcquireLock { ttl: Duration::from_millis(40), ..ask(&door(), "ann") }).await;
-    until("it has run out", async || shown(&server, DOOR).await == Value::Null).await;
+    until("it has expired", async || shown(&server, DOOR).await == Value::Null).await;
     let bob = granted(&store, &ask(&door(), "bob")).await;
     assert!(bob.fence > ann.fence);
     assert_eq!(shown(&server, DOOR).await["owner"], "bob");

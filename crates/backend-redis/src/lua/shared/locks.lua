@@ -101,7 +101,7 @@ end
 -- Calls of one request that are remembered.
 local calls_max = 4
 
--- One more call looks for a waiter's turn, or is gone. Whether it was known.
+-- Adds a call that waits for the turn of a waiter, or removes it. Whether it was known.
 local function attend(waiter, token, is_there)
   local calls, was_known = {}, false
   for _, known in ipairs(waiter.calls) do
@@ -162,7 +162,7 @@ local function end_hold(lock, grant, at, ending)
   note(lock, grant, at, ending)
 end
 
--- Ends what has run out and leaves out who is gone.
+-- Ends leases that have expired, and drops waiters that are offline.
 local function purge(lock)
   for _, grant in ipairs(overdue(lock)) do
     end_hold(lock, grant, grant.expires_at, expired)

@@ -116,10 +116,10 @@ rules.run_hold_without_holder = { {
       return 'the lock on the run has a value that is not ours', 'another program may hold it: delete the lock by hand'
     end
     if gone_instances[lock.owner] then
-      return 'the run is held by ' .. lock.owner .. ', which is gone'
+      return 'the run is held by ' .. lock.owner .. ', which is offline'
     end
     local held = 'the hold of ' .. lock.owner
-    return lock.expires_at + grace <= now and held .. ' has run out since ' .. late_by(lock.expires_at)
+    return lock.expires_at + grace <= now and held .. ' has expired since ' .. late_by(lock.expires_at)
       or lock.expires_at > now + hold_max and held .. ' lasts longer than any hold does'
   end,
   repairs = function(run)
