@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for Unpack {
     }
 }
 
-impl<'de> Value<'de> {
+impl Value<'_> {
     fn is_empty(&self) -> bool {
         match self {
             Self::Absent => true,
@@ -215,6 +215,7 @@ macro_rules! numbers {
     };
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "a value is what it is, unless the wanted type says more")]
 impl<'de> Deserializer<'de> for Value<'de> {
     type Error = Unreadable;
 

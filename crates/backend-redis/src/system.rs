@@ -56,15 +56,15 @@ impl Scripted for CreateApiKey {
 
 impl Scripted for ListApiKeys {
     fn read(&self, reply: Value<'_>) -> Result<Vec<ApiKey>, Unreadable> {
-        let mut keys: Vec<ApiKey> =
-            Vec::deserialize(reply)?.into_iter().map(read_key).collect::<Result<_, _>>()?;
+        let texts = Vec::<String>::deserialize(reply)?;
+        let mut keys: Vec<ApiKey> = texts.iter().map(|text| read_key(text)).collect::<Result<_, _>>()?;
         keys.sort_unstable_by(|one, other| one.id.cmp(&other.id));
         Ok(keys)
     }
 }
 
 /// A key as `lua/create_api_key.lua` writes it: the store's time stands before it.
-fn read_key(text: String) -> Result<ApiKey, Unreadable> {
+fn read_key(text: &str) -> Result<ApiKey, Unreadable> {
     let read = |(created_at, document): (&str, &str)| {
         let created_at = Timestamp::from_millis(created_at.parse().ok()?);
         let key: ApiKey = serde_json::from_str(document).ok()?;
