@@ -6,21 +6,20 @@ use interlock_backend::verbs::Admit;
 use interlock_backend::{Effect, StoreError, Verb as _};
 use interlock_model::admission::{FirstTurn, StartOutcome};
 use interlock_model::history::{Event, EventKind};
-use interlock_model::run::{Head, RunStatus};
+use interlock_model::run::Head;
 use interlock_model::step::StepRun;
 use interlock_model::{StepKey, TenantId, Timestamp};
+use serde::Deserialize as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::Arguments;
-use crate::client::{ScriptClient, damaged};
+use crate::client::ScriptClient;
 use crate::encode;
-use crate::reply::{Reply, Unreadable};
-use crate::reservations::{read_slot_flow, read_status, read_usage, runs_max};
-use crate::script::{Call, script};
+use crate::reply::{self, damaged};
+use crate::script::{Arguments, Call};
 use crate::store::{Execute, RedisStore};
 
-/// Starts that may wait in this process. More are told at once that nothing was done.
+/// Starts that may wait in this process. The store refuses more at once, with nothing done.
 const WAITING_MAX: usize = 4_096;
 /// What one call takes at most: Redis does nothing else meanwhile.
 const BATCH_MAX: usize = 32;
@@ -36,13 +35,13 @@ type Answer = Result<StartOutcome, StoreError>;
 /// A start, ready to be sent.
 struct Waiting {
     tenant: TenantId,
-    arguments: Arguments,
+    arguments: Vec<u8>,
     answer: oneshot::Sender<Answer>,
 }
 
 impl Execute for Admit {
     async fn execute(self, store: &RedisStore) -> Answer {
-        store.admissions.admit(&store.client, &self).await
+        store.admissions.admit(&self).await
     }
 }
 
@@ -63,9 +62,9 @@ impl Admissions {
         Self { queue }
     }
 
-    pub(crate) async fn admit(&self, client: &ScriptClient, admit: &Admit) -> Answer {
+    pub(crate) async fn admit(&self, admit: &Admit) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let arguments = arguments(client, admit);
+        let arguments = arguments(admit).packed();
         let waiting = Waiting { tenant: admit.request.tenant.clone(), arguments, answer };
         let not_done = |reason: &str| unavailable(Effect::NotDone, reason);
         self.queue.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
@@ -124,7 +123,7 @@ async fn gather(waiting: &tokio::sync::Mutex<mpsc::Receiver<Waiting>>) -> Option
 }
 
 fn size(waiting: &Waiting) -> usize {
-    waiting.arguments.bytes()
+    waiting.arguments.len()
 }
 
 fn by_tenant(batch: Vec<Waiting>) -> Vec<Vec<Waiting>> {
@@ -149,42 +148,40 @@ async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
         }
     }
     let Some(first) = ready.first() else { return };
-    let starts: Vec<&Arguments> = ready.iter().map(|waiting| &waiting.arguments).collect();
-    let call = Call::for_verb::<Admit>(script!("admit"), &first.tenant).with("starts", starts);
-    let name = call.script.name;
-    let answered = client.call_once(call).await.and_then(|value| {
-        let read = |mut reply: Reply| reply.each("answers", read_answer);
-        Reply::unpack(name, value).and_then(read).map_err(|error| damaged(name, error))
+    let call = Call {
+        starts: ready.iter().map(|waiting| waiting.arguments.clone()).collect(),
+        ..Call::on_behalf_of::<Admit>(Admit::NAME, &first.tenant, Arguments::default())
+    };
+    let answers = client.call_once(&call).await.and_then(|reply| {
+        reply::read(&call, &reply, |reply| {
+            let answers = reply.into_items().into_iter();
+            Ok(answers.map(|answer| reply::judge(&call, answer, StartOutcome::deserialize)).collect())
+        })
     });
-    match answered {
-        Ok(answers) if answers.len() == ready.len() => {
+    match answers {
+        Ok(answers) if Vec::len(&answers) == ready.len() => {
             for (waiting, answer) in ready.into_iter().zip(answers) {
-                // Whoever has stopped waiting finds out by asking again.
+                // A caller that has stopped waiting finds out by asking again.
                 let _ = waiting.answer.send(answer);
             }
         }
-        Ok(_) => {
-            let wrong = Unreadable("the answers are not as many as the starts".into());
-            tell_all(ready, &damaged(name, wrong));
-        }
-        Err(error) => tell_all(ready, &error),
+        Ok(_) => answer_all(ready, &damaged(Admit::NAME, "the answers are not as many as the starts".into())),
+        Err(error) => answer_all(ready, &error),
     }
 }
 
-fn tell_all(batch: Vec<Waiting>, error: &StoreError) {
+fn answer_all(batch: Vec<Waiting>, error: &StoreError) {
     for waiting in batch {
         let _ = waiting.answer.send(Err(error.clone()));
     }
 }
 
 /// A start as `lua/admit.lua` reads it.
-fn arguments(client: &ScriptClient, admit: &Admit) -> Arguments {
+fn arguments(admit: &Admit) -> Arguments {
     let start = &*admit.request;
     // No version is 0: what cannot begin is answered by its key, or as changed.
     let version = admit.version().unwrap_or(0);
     let copied_steps = admit.plan.as_ref().map_or(&[][..], |plan| &plan.copied_steps);
-    let (system, _) = client.known().system_limits();
-    let turn = admit.first_turn();
     let admitted = |at| Event::new(at, EventKind::RunStatus).with_status("pending");
     let arguments = Arguments::default()
         .with("tag", format!("{{{}}}", start.tenant))
@@ -192,67 +189,33 @@ fn arguments(client: &ScriptClient, admit: &Admit) -> Arguments {
         .with("is_repeat", admit.is_repeat)
         .with("workflow", &start.workflow)
         .with("workflow_version", version.to_string())
-        .with("runs_max", runs_max(client))
-        .with("key_retention", system.key_retention)
         .with("key", start.intent.as_ref().map(|intent| &intent.key))
         .with("fingerprint", start.intent.as_ref().map(|intent| &intent.fingerprint))
         .with("admission_fence", admit.admission_fence)
         .with("document", encode::around_time(|at| start.start(version, at)))
         .with("admitted", encode::around_time(admitted));
-    if let Some(turn) = turn {
+    if let Some(turn) = admit.first_turn() {
         return with_turn(arguments, copied_steps, turn);
     }
     let head = Head::admitted(Timestamp::ZERO);
     arguments
         .with("head", encode::around_time(Head::admitted))
-        .with("status", head.status.name())
+        .with("status", head.status)
         .with("version", head.version)
-        .with("steps", encode::steps(copied_steps.iter()))
+        .with("steps", encode::steps(copied_steps))
 }
 
 fn with_turn(arguments: Arguments, copied_steps: &[(StepKey, StepRun)], turn: &FirstTurn) -> Arguments {
     arguments
         .with("turn_at", turn.head.updated_at)
         .with("head", encode::json(&turn.head))
-        .with("status", turn.head.status.name())
+        .with("status", turn.head.status)
         .with("version", turn.head.version)
         .with("fence", turn.head.fence)
         .with("due_at", turn.head.due_at)
         .with("steps", encode::steps(copied_steps.iter().chain(&turn.steps)))
-        .with("events", turn.events.iter().map(encode::json).collect::<Vec<_>>())
+        .with("events", encode::texts(&turn.events))
         .with("dispatched", encode::jobs(&turn.dispatched))
         .with("held", encode::held(&turn.held))
         .with("approvals_opened", encode::approvals(&turn.approvals_opened))
-}
-
-/// One start's answer: what was decided, or that what is kept of its tenant could not be read.
-fn read_answer(mut reply: Reply) -> Result<Answer, Unreadable> {
-    let outcome = reply.text("outcome")?;
-    if outcome == "broken" {
-        let reason = Unreadable(format!("the start could not be decided: {}", reply.text("reason")?));
-        return Ok(Err(damaged(Admit::NAME, reason)));
-    }
-    if outcome == "fenced" {
-        return Ok(Err(StoreError::Fenced { held: reply.fence("held")?, current: reply.fence("current")? }));
-    }
-    if outcome == "conflict" {
-        return Ok(Err(StoreError::Conflict(reply.text("reason")?)));
-    }
-    Ok(read(&outcome, reply).map_err(|error| damaged(Admit::NAME, error)))
-}
-
-fn read(outcome: &str, mut reply: Reply) -> Result<StartOutcome, Unreadable> {
-    let usage = read_usage(&mut reply)?;
-    match outcome {
-        "admitted" => {
-            Ok(StartOutcome::Admitted { run: reply.parsed("run")?, status: RunStatus::Pending, usage })
-        }
-        "key_reused" => Ok(StartOutcome::KeyReused { run: reply.parsed("run")?, usage }),
-        "replayed" => {
-            Ok(StartOutcome::Replayed { run: reply.parsed("run")?, status: read_status(&mut reply)?, usage })
-        }
-        "changed" => Ok(StartOutcome::DefinitionChanged { current: reply.optional("current")?, usage }),
-        "full" => Ok(StartOutcome::AtCapacity { usage, slot_flow: read_slot_flow(&mut reply)? }),
-        _ => Err(reply.unreadable("outcome")),
-    }
 }

@@ -19,7 +19,7 @@ const MESSAGE_MAX: usize = 256;
 /// What one process says to the others.
 #[derive(Serialize, Deserialize)]
 struct Message {
-    /// Whoever said it has heard it already.
+    /// The sender has handled it already.
     from: InstanceId,
     wakes: Vec<Wake>,
 }
@@ -69,7 +69,7 @@ impl Bus for NatsBus {
             // What does not fit is found by the poll.
             let _ = self.outgoing.try_send(wake.clone());
         }
-        // Nobody listening is fine: whoever starts to listen looks first.
+        // It is fine without a listener: a new listener checks the store first.
         let _ = self.here.send(wake);
     }
 

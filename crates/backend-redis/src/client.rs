@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
 use interlock_backend::{Effect, StoreError};
-use interlock_model::{Clock, Fence, TenantId, Timestamp};
+use interlock_model::limit::RUNS_MAX_DEFAULT;
+use interlock_model::lock::LockName;
+use interlock_model::time::millis;
+use interlock_model::{Clock, TenantId, Timestamp};
 use rand::RngExt;
 use redis::Value;
+use serde::de::DeserializeOwned;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
 use crate::known::Known;
-use crate::reply::{Reply, Unreadable};
+use crate::reply;
 use crate::rhythm::Rhythm;
-use crate::script::{Call, Header, Home, Missing};
+use crate::script::{Call, Header, Home};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
 const SYSTEM_TAG: &str = "{:system}";
@@ -67,20 +71,20 @@ impl ScriptClient {
         self.known.fence_floor(self.connection.store_changes())
     }
 
-    /// Calls a script. If its answer is lost, it is called again under the same request id.
-    pub(crate) async fn call(&self, call: Call) -> Result<Reply, StoreError> {
-        self.call_as(call, &new_request()).await
+    /// Calls a script and reads its answer. If the reply is lost, it is called again under the same request id.
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, StoreError> {
+        let reply = self.call_as(&call, &new_request()).await?;
+        reply::read(&call, &reply, |reply| T::deserialize(reply))
     }
 
-    /// The same, under a request id that the caller knows.
-    pub(crate) async fn call_as(&self, call: Call, request: &str) -> Result<Reply, StoreError> {
-        let value = self.run(&call, request, REPEATS_MAX).await?;
-        judge(&call, value)
+    /// The reply of a script, under a request id that the caller knows.
+    pub(crate) async fn call_as(&self, call: &Call, request: &str) -> Result<Value, StoreError> {
+        self.run(call, request, REPEATS_MAX).await
     }
 
     /// Calls a script once, for callers that repeat by themselves.
-    pub(crate) async fn call_once(&self, call: Call) -> Result<Value, StoreError> {
-        self.run(&call, "", 0).await
+    pub(crate) async fn call_once(&self, call: &Call) -> Result<Value, StoreError> {
+        self.run(call, "", 0).await
     }
 
     async fn run(&self, call: &Call, request: &str, repeats_max: u32) -> Result<Value, StoreError> {
@@ -105,25 +109,37 @@ impl ScriptClient {
     }
 
     async fn send(&self, call: &Call, request: &str, is_repeat: bool) -> Result<Value, SendError> {
-        let (prefix, locks) = (self.connection.key_prefix(), self.connection.lock_prefix());
+        let (prefix, lock_prefix) = (self.connection.key_prefix(), self.connection.lock_prefix());
+        let (limits, _) = self.known.system_limits();
         let tag = match &call.home {
-            Home::Tenant(tenant) => format!("{{{tenant}}}"),
             Home::System => SYSTEM_TAG.to_owned(),
-            Home::Stage(stage) => format!("{{{locks}{}}}", stage.key()),
+            // The key of a loop's lock has a name that people know and thus no tag: the name itself is the tag of all
+            // that belongs to it.
+            Home::Lock(LockName::Stage(stage)) => format!("{{{lock_prefix}{}}}", stage.key()),
+            Home::Tenant(tenant) | Home::Lock(LockName::Of(tenant, _) | LockName::Admission(tenant)) => {
+                format!("{{{tenant}}}")
+            }
         };
+        let (lock, lock_kind) = call.home.lock().unzip();
         let header = Header {
             key: &format!("{prefix}wf:tenant:{tag}"),
             prefix,
-            lock_prefix: locks,
+            lock_prefix,
+            lock,
+            lock_kind,
             is_cluster: self.connection.is_cluster(),
             tag: &tag,
             now: self.clock.as_ref().map(|clock| clock.now().as_millis()),
             fence_floor: self.fence_floor(),
             request,
             is_repeat,
+            runs_max: limits.runs_max.unwrap_or(RUNS_MAX_DEFAULT),
+            key_retention: limits.key_retention.map(millis),
+            gone_instances: self.known.gone_instances(),
+            doubtful_leases: self.known.doubtful_leases(),
         };
         match self.evaluate(&header, call, false).await {
-            // A server that has started anew, or a new release of ours: from now on it knows the script.
+            // A server that was restarted, or a new release of ours: from now on it knows the script.
             Err(SendError { kind: SendErrorKind::NoScript, .. }) => {
                 let header = Header { fence_floor: self.fence_floor(), ..header };
                 self.evaluate(&header, call, true).await
@@ -134,15 +150,15 @@ impl ScriptClient {
 
     async fn evaluate(&self, header: &Header<'_>, call: &Call, in_full: bool) -> Result<Value, SendError> {
         self.polls.fetch_add(u64::from(call.is_poll), Ordering::Relaxed);
-        let command = header.command(call.script, &call.arguments, in_full);
+        let command = header.command(call, in_full);
         self.connection.send(&command, call.writes).await
     }
 
     /// Puts the tenant into the list of all before its first write: the search for work goes through that list.
     async fn list_tenant(&self, call: &Call) -> Result<(), SendError> {
-        match &call.home {
-            Home::Tenant(tenant) if call.writes => self.list_tenant_once(tenant).await,
-            Home::Tenant(_) | Home::System | Home::Stage(_) => Ok(()),
+        match call.home.tenant() {
+            Some(tenant) if call.writes => self.list_tenant_once(tenant).await,
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -177,28 +193,4 @@ async fn pause(attempt: u32) {
     let bound = PAUSE_BASE * 2u32.saturating_pow(attempt.saturating_sub(1));
     let pause = rand::rng().random_range(Duration::ZERO..=bound);
     tokio::time::sleep(pause).await;
-}
-
-/// The answer, or what the script refused.
-fn judge(call: &Call, value: Value) -> Result<Reply, StoreError> {
-    let name = call.script.name;
-    let unreadable = |error| damaged(name, error);
-    let mut reply = Reply::unpack(name, value).map_err(unreadable)?;
-    let Some(refusal) = reply.optional_text("refused").map_err(unreadable)? else { return Ok(reply) };
-    match (refusal.as_str(), &call.missing) {
-        ("missing", Missing::Thing { what, id }) => Err(StoreError::NotFound { what, id: id.clone() }),
-        ("fenced", _) => {
-            let current = reply.fence("current").map_err(unreadable)?;
-            let held = reply.optional("held").map_err(unreadable)?.map(Fence::new);
-            Err(StoreError::Fenced { held: held.unwrap_or(call.held), current })
-        }
-        ("conflict", _) => Err(StoreError::Conflict(reply.text("reason").map_err(unreadable)?)),
-        ("damaged", _) => Err(unreadable(Unreadable(reply.text("reason").map_err(unreadable)?))),
-        (other, _) => Err(unreadable(Unreadable(format!("{name} refused with {other}")))),
-    }
-}
-
-/// An unreadable reply as an error of the contract.
-pub(crate) fn damaged(script: &'static str, error: Unreadable) -> StoreError {
-    StoreError::Damaged { table: "redis", key: script.to_owned(), reason: error.0 }
 }

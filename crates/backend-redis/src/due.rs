@@ -7,10 +7,10 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::Due;
 use interlock_backend::verbs::FindDue;
 use interlock_model::{TenantId, Timestamp};
+use serde::Deserialize;
 
-use crate::client::{ScriptClient, damaged};
-use crate::reply::{Reply, Unreadable};
-use crate::script::{Call, script};
+use crate::client::ScriptClient;
+use crate::script::{Arguments, Call};
 use crate::store::{Execute, RedisStore};
 use crate::tenants;
 
@@ -20,9 +20,15 @@ const TENANTS_AT_ONCE: usize = 256;
 /// Scripts that are on their way at once.
 const LOOKS_AT_ONCE: usize = 64;
 
-/// What one tenant has to do.
+/// What some tenants have to do, in the order in which they were asked about.
+#[derive(Deserialize)]
+struct Looks {
+    now: Timestamp,
+    tenants: Vec<Look>,
+}
+
+#[derive(Deserialize)]
 struct Look {
-    tenant: TenantId,
     is_ready: bool,
     timer: Option<Timestamp>,
     lease: Option<Timestamp>,
@@ -45,7 +51,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
     for side_by_side in chunks.chunks(LOOKS_AT_ONCE) {
         looks.extend(join_all(side_by_side.iter().map(|some| look_at(client, some))).await);
     }
-    // A node that is away does not keep the others' tenants waiting.
+    // A node that is unreachable does not keep the others' tenants waiting.
     if let Some(Err(error)) = looks.iter().find(|look| look.is_err()) {
         if looks.iter().all(Result::is_err) {
             return Err(error.clone());
@@ -54,10 +60,12 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
     }
     let mut due = Due::default();
     let mut next_in: Option<Duration> = None;
-    for (now, looks) in looks.into_iter().flatten() {
-        for look in looks {
+    for (Looks { now, tenants: looks }, asked) in
+        looks.into_iter().zip(chunks).filter_map(|(looks, asked)| Some((looks.ok()?, asked)))
+    {
+        for (look, tenant) in looks.into_iter().zip(asked) {
             if look.is_ready && due.ready.len() < limit {
-                due.ready.push(look.tenant.clone());
+                due.ready.push(tenant.clone());
             }
             let times = [
                 (look.timer, &mut due.timers),
@@ -67,7 +75,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
             ];
             for (at, tenants) in times {
                 match at {
-                    Some(at) if at <= now && tenants.len() < limit => tenants.push(look.tenant.clone()),
+                    Some(at) if at <= now && tenants.len() < limit => tenants.push(tenant.clone()),
                     Some(at) if at <= now => {}
                     Some(at) => next_in = next_in.into_iter().chain([at.since(now)]).min(),
                     None => {}
@@ -79,27 +87,8 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
     Ok(due)
 }
 
-async fn look_at(client: &ScriptClient, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), StoreError> {
-    let Some(first) = tenants.first() else { return Ok((Timestamp::ZERO, Vec::new())) };
+async fn look_at(client: &ScriptClient, tenants: &[TenantId]) -> Result<Looks, StoreError> {
     let tags: Vec<String> = tenants.iter().map(|tenant| format!("{{{tenant}}}")).collect();
-    let call = Call::for_verb::<FindDue>(script!("find_due"), first).polling().with("tags", tags);
-    let name = call.script.name;
-    let reply = client.call(call).await?;
-    read(reply, tenants).map_err(|error| damaged(name, error))
-}
-
-fn read(mut reply: Reply, tenants: &[TenantId]) -> Result<(Timestamp, Vec<Look>), Unreadable> {
-    let now = reply.time("now")?;
-    let mut names = tenants.iter();
-    let looks = reply.each("tenants", |mut item| {
-        Ok(Look {
-            tenant: names.next().ok_or_else(|| item.unreadable("tenant"))?.clone(),
-            is_ready: item.flag("is_ready"),
-            timer: item.optional_time("timer")?,
-            lease: item.optional_time("lease")?,
-            deferred: item.optional_time("deferred")?,
-            held: item.optional_time("held")?,
-        })
-    })?;
-    Ok((now, looks))
+    let arguments = Arguments::default().with("tags", tags);
+    client.call(Call::on_behalf_of::<FindDue>("find_due", &tenants[0], arguments).polling()).await
 }

@@ -1,21 +1,22 @@
-//! Looking for what must not be among the keys, and mending it. `lua/shared/*_rules.lua` say what must not be.
+//! Checks invariants among the keys and repairs violations. `lua/shared/*_rules.lua` hold the rules.
 
 use std::time::Duration;
 
-use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::verbs::{Inspect, Repair};
-use interlock_backend::{Page, PageRequest, StoreError, Verb};
-use interlock_model::TenantId;
+use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::approval::Approval;
 use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Start};
 use interlock_model::step::StepRun;
+use interlock_model::time::millis;
+use interlock_model::{Resource, TenantId};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
-use crate::locks::{name_of, of_users, resource_of};
-use crate::reply::{Reply, Unreadable};
-use crate::script::{Call, Script, script};
+use crate::client::new_request;
+use crate::reply::{self, Unreadable};
+use crate::script::{Arguments, Call, name_of};
 use crate::store::{Execute, RedisStore};
 
 /// Rows that one call looks at when something is looked for again.
@@ -57,27 +58,31 @@ struct Question<'a> {
     grace: Duration,
 }
 
-/// Something that was found.
+/// Something that was found, as `lua/shared/rule_pages.lua` gives it.
+#[derive(Deserialize)]
 struct Found {
+    #[serde(deserialize_with = "lossy")]
     subject: String,
     detail: String,
-    /// Why nobody but a person can mend it.
+    /// Why only a person can repair it.
     obstacle: Option<String>,
-    /// Where it is found again, if its subject does not tell.
+    /// Where it is found again, if its subject does not say.
+    #[serde(default)]
     place: String,
 }
 
-impl RedisStore {
-    fn question<V: Verb>(&self, script: &'static Script, theme: Theme, question: &Question<'_>) -> Call {
-        let call = Call::for_verb::<V>(script, question.tenant);
-        let call = if theme == Theme::Locks { of_users(call) } else { call };
-        call.with("invariant", question.invariant.name())
-            .with("grace", question.grace)
-            .with("letters_told_from", DEAD_LETTERS_REPORTED_FROM)
-            .with("keys_judged_for", KEYS_JUDGED_FOR)
-            .with("gone_instances", self.client.known().gone_instances())
-    }
+/// What stands in a list may be anything.
+fn lossy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(String::from_utf8_lossy(<&[u8]>::deserialize(deserializer)?).into_owned())
+}
 
+impl Question<'_> {
+    fn arguments(&self) -> Arguments {
+        Arguments::default().with("invariant", self.invariant).with("grace", millis(self.grace))
+    }
+}
+
+impl RedisStore {
     /// A page of one theme.
     async fn look(
         &self,
@@ -86,17 +91,21 @@ impl RedisStore {
         page: &PageRequest,
     ) -> Result<Page<Found>, StoreError> {
         let script = match theme {
-            Theme::Rows => script!("inspect"),
-            Theme::Locks => script!("inspect_locks"),
-            Theme::Documents => script!("inspect_documents"),
+            Theme::Rows => "inspect",
+            Theme::Locks => "inspect_locks",
+            Theme::Documents => "inspect_documents",
         };
-        let call = self.question::<Inspect>(script, theme, question).page(page);
+        let arguments = question.arguments().with("page", page);
+        let call = Call::on_behalf_of::<Inspect>(script, question.tenant, arguments);
+        let reply = self.client.call_as(&call, &new_request()).await?;
         if theme == Theme::Documents {
-            let page = self.ask_script(call, |reply| reply.page(read_document)).await?;
-            let Page { items, next } = page;
-            return Ok(Page { items: items.into_iter().flatten().collect(), next });
+            return reply::read(&call, &reply, |reply| {
+                let page = Page::<Document<'_>>::deserialize(reply)?;
+                let damaged = page.items.iter().map(Document::check).collect::<Result<Vec<_>, _>>()?;
+                Ok(Page { items: damaged.into_iter().flatten().collect(), next: page.next })
+            });
         }
-        self.ask_script(call, |reply| reply.page(read_found)).await
+        reply::read(&call, &reply, |reply| Page::deserialize(reply))
     }
 
     /// A page of the first theme, then of the next: the number of the theme stands before its own cursor.
@@ -167,22 +176,20 @@ impl Execute for Repair {
         let Some(theme) = Theme::of(self.invariant).first().copied() else {
             return Ok(RepairOutcome::NothingToDo);
         };
-        let script = if theme == Theme::Locks { script!("repair_locks") } else { script!("repair") };
-        let call = store.question::<Self>(script, theme, &question);
-        let call = call.with("subject", kept(self.invariant, &self.subject)).with("place", place);
-        let read = |mut reply: Reply| match reply.text("outcome")?.as_str() {
-            "repaired" => Ok(RepairOutcome::Repaired),
-            "nothing" => Ok(RepairOutcome::NothingToDo),
-            "impossible" => Ok(RepairOutcome::Impossible { reason: reply.text("reason")? }),
-            _ => Err(reply.unreadable("outcome")),
-        };
-        store.ask_script(call, read).await
+        let script = if theme == Theme::Locks { "repair_locks" } else { "repair" };
+        let arguments = question.arguments();
+        let arguments = arguments.with("subject", kept(self.invariant, &self.subject)).with("place", place);
+        store.client.call(Call::on_behalf_of::<Self>(script, &self.tenant, arguments)).await
     }
 }
 
 /// Whether subjects of the invariant are names of locks, which stand in keys in another form.
 fn is_about_locks(invariant: Invariant) -> bool {
     matches!(invariant, Invariant::LockDebt | Invariant::LockNotListed)
+}
+
+fn resource_of(name: &str) -> Option<Resource> {
+    name.replace("%2F", "/").replace("%25", "%").parse().ok()
 }
 
 fn shown(invariant: Invariant, subject: String) -> String {
@@ -195,35 +202,33 @@ fn kept(invariant: Invariant, subject: &str) -> String {
     resource.map_or_else(|| subject.to_owned(), |resource| name_of(&resource))
 }
 
-/// As `lua/shared/rule_pages.lua` gives it.
-fn read_found(mut item: Reply) -> Result<Found, Unreadable> {
-    Ok(Found {
-        // What stands in a list may be anything.
-        subject: String::from_utf8_lossy(&item.bytes("subject")?).into_owned(),
-        detail: item.text("detail")?,
-        obstacle: item.optional_text("obstacle")?,
-        place: item.optional_text("place")?.unwrap_or_default(),
-    })
+/// A document as `lua/inspect_documents.lua` gives it.
+#[derive(Deserialize)]
+struct Document<'a> {
+    kind: String,
+    name: String,
+    text: &'a [u8],
 }
 
-/// A document as `lua/inspect_documents.lua` gives it, if it cannot be read.
-fn read_document(mut item: Reply) -> Result<Option<Found>, Unreadable> {
-    let (kind, subject, text) = (item.text("kind")?, item.text("name")?, item.bytes("text")?);
-    let trouble = match kind.as_str() {
-        "start" => trouble_with::<Start>(&text),
-        "head" => trouble_with::<Head>(&text),
-        "step" => trouble_with::<StepRun>(&text),
-        "event" => trouble_with::<InboxEvent>(&text),
-        "job" => trouble_with::<NewJob>(&text),
-        "approval" => trouble_with::<Approval>(&text),
-        _ => return Err(item.unreadable("kind")),
-    };
-    Ok(trouble.map(|trouble| Found {
-        subject,
-        detail: format!("the {kind} cannot be read: {trouble}"),
-        obstacle: Some(Invariant::RowDamaged.plan().to_owned()),
-        place: String::new(),
-    }))
+impl Document<'_> {
+    /// What is found if it cannot be read.
+    fn check(&self) -> Result<Option<Found>, Unreadable> {
+        let trouble = match self.kind.as_str() {
+            "start" => trouble_with::<Start>(self.text),
+            "head" => trouble_with::<Head>(self.text),
+            "step" => trouble_with::<StepRun>(self.text),
+            "event" => trouble_with::<InboxEvent>(self.text),
+            "job" => trouble_with::<NewJob>(self.text),
+            "approval" => trouble_with::<Approval>(self.text),
+            other => return Err(Unreadable(format!("{other} is no kind of document"))),
+        };
+        Ok(trouble.map(|trouble| Found {
+            subject: self.name.clone(),
+            detail: format!("the {} cannot be read: {trouble}", self.kind),
+            obstacle: Some(Invariant::RowDamaged.plan().to_owned()),
+            place: String::new(),
+        }))
+    }
 }
 
 fn trouble_with<T: DeserializeOwned>(text: &[u8]) -> Option<String> {

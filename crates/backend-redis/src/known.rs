@@ -100,7 +100,7 @@ impl Known {
     /// The fence that the next one must exceed, on a store that was replaced `store_changes` times so far.
     pub(crate) fn fence_floor(&self, store_changes: u64) -> u64 {
         if self.fences.store_changes.load(Ordering::SeqCst) != store_changes {
-            // The floor first: whoever sees the new number must see it, too.
+            // The floor first: a reader that sees the new number must see the floor, too.
             self.fences.floor.fetch_max(self.fences.seen.load(Ordering::SeqCst), Ordering::SeqCst);
             self.fences.store_changes.store(store_changes, Ordering::SeqCst);
             // The new store may have lost the list of tenants and the last limits, too.

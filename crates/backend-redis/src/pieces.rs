@@ -1,54 +1,71 @@
 //! Shared pieces of Lua. Each script, and each piece, names those that it needs in its first line:
 //! `-- needs: fence, queue`.
 
-macro_rules! pieces {
-    ($($name:literal),* $(,)?) => {
-        /// Every piece by its name.
-        const PIECES: &[(&str, &str)] = &[$(($name, include_str!(concat!("lua/shared/", $name, ".lua")))),*];
+use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
+use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
+use interlock_backend::keys::KEYS_MAX;
+use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
+use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
+use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
+use interlock_model::queue::KINDS_MAX;
+use interlock_model::time::millis;
+
+use crate::pulse::GONE_AFTER;
+
+macro_rules! files {
+    ($list:ident in $folder:literal: $($name:literal),*) => {
+        pub(crate) const $list: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!($folder, $name, ".lua")))),*];
     };
 }
 
-pieces! {
-    "acquire",
-    "admission_lock",
-    "append",
-    "approval_rules",
-    "call",
-    "contradiction",
-    "damage_rules",
-    "dead_letters",
-    "failures",
-    "fence",
-    "given",
-    "idempotency",
-    "inbox",
-    "inspection",
-    "job_lock",
-    "job_rows",
-    "job_rules",
-    "job_view",
-    "jobs",
-    "key_rules",
-    "lease_check",
-    "lock_record",
-    "lock_rules",
-    "lock_view",
-    "locks",
-    "losses",
-    "order",
-    "page",
-    "queue",
-    "registry",
-    "repairs",
-    "rule_pages",
-    "run_lock",
-    "run_rules",
-    "slots",
-    "status",
-    "step_rules",
-    "usage",
-    "visible",
-    "workflows",
+files! { SCRIPTS in "lua/":
+    "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
+    "acquire_run", "add_dead_letter", "admit", "cancel_job", "claim", "commit", "count_dead_letters",
+    "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
+    "delete_figures", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
+    "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
+    "forget_worker", "inspect", "inspect_documents", "inspect_locks", "list_active_runs", "list_api_keys",
+    "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_lock_history",
+    "list_locks", "list_runs", "list_workers", "list_workflows", "pulse", "read_dead_letter", "read_document",
+    "read_effective_limits", "read_figures", "read_job", "read_limits", "read_lock", "read_registry",
+    "read_run", "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker",
+    "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
+    "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock", "repair",
+    "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
+    "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "save_document",
+    "save_figures", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
+}
+
+files! { PIECES in "lua/shared/":
+    "acquire", "admission_lock", "append", "approval_rules", "call", "contradiction", "damage_rules",
+    "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
+    "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
+    "lock_view", "locks", "losses", "order", "page", "queue", "registry", "repairs", "rule_pages", "run_lock",
+    "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
+    "written_limits"
+}
+
+/// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
+fn limits() -> [(&'static str, u64); 16] {
+    [
+        ("deferral", millis(deliveries::IN_PROGRESS)),
+        ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
+        ("gone_after", millis(GONE_AFTER)),
+        ("history_kept", millis(HISTORY_KEPT)),
+        ("history_max", HISTORY_MAX as u64),
+        ("jobs_before_max", jobs::JOBS_BEFORE_MAX as u64),
+        ("keys_judged_for", millis(KEYS_JUDGED_FOR)),
+        ("keys_max", KEYS_MAX as u64),
+        ("kinds_max", KINDS_MAX as u64),
+        ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
+        ("line_shown_max", LINE_SHOWN_MAX as u64),
+        ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
+        ("members_max", documents::MEMBERS_MAX as u64),
+        ("sharing_max", SHARING_MAX as u64),
+        ("sweep_max", SWEEP_MAX as u64),
+        ("workers_max", registry::REGISTRY_MAX as u64),
+    ]
 }
 
 /// The script with all pieces that it needs before it, each once and after those that it needs itself.
@@ -59,7 +76,10 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
         add_piece(need, &mut parts)?;
     }
     parts.push(script);
-    Ok(parts.join("\n"))
+    let text = parts.join("\n");
+    Ok(limits()
+        .iter()
+        .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string())))
 }
 
 fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {
@@ -91,7 +111,7 @@ mod tests {
     const HELPERS: [&str; 5] = ["inspect_documents", "inspect_locks", "pulse", "repair_locks", "rhythms"];
 
     /// Verbs without a script of their own: they use another verb's, or none.
-    const WITHOUT_SCRIPT: [&str; 3] = ["force_release_lock", "list_tenants", "read_effective_limits"];
+    const WITHOUT_SCRIPT: [&str; 2] = ["force_release_lock", "list_tenants"];
 
     fn files(folder: &str) -> Vec<(String, &'static str)> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lua").join(folder);

@@ -10,8 +10,7 @@ use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 use crate::connect::{SendError, SendErrorKind};
 use crate::pulse::GONE_AFTER;
-use crate::reply::{Reply, Unreadable};
-use crate::script::{Call, Home, script};
+use crate::script::{Arguments, Call};
 use crate::store::RedisStore;
 
 /// Clocks that are apart by no more agree: nothing that matters is decided by any but the store's.
@@ -69,21 +68,21 @@ impl Probe for RedisStore {
 
 impl RedisStore {
     async fn memories(&self) -> Result<Vec<Memory>, StoreError> {
-        let told = self.client.connection().ask_every_master(redis::cmd("INFO").arg("memory")).await;
-        let told = told.map_err(|error| unavailable("look at the servers", error))?;
+        let answers = self.client.connection().ask_every_master(redis::cmd("INFO").arg("memory")).await;
+        let answers = answers.map_err(|error| unavailable("look at the servers", error))?;
         let read = |(server, info)| {
             Memory::read(server, &redis::from_redis_value::<String>(info).unwrap_or_default())
         };
-        Ok(told.into_iter().map(read).collect())
+        Ok(answers.into_iter().map(read).collect())
     }
 
     async fn timekeepers(&self) -> Result<Vec<Timekeeper>, StoreError> {
-        let call = Call::read(script!("rhythms"), "read how processes keep time", Home::System);
-        let call = call.with("gone_after", GONE_AFTER);
-        self.ask_script(call, |mut reply| reply.each("rhythms", read_timekeeper)).await
+        let call = Call::read("rhythms", "read how processes keep time", Arguments::default());
+        let reported: Vec<(String, String)> = self.client.call(call).await?;
+        Ok(reported.into_iter().map(read_timekeeper).collect())
     }
 
-    /// Has the servers throw nothing away. Until their configuration says so, too, it holds until they are started anew.
+    /// Sets the policy of all servers to keep everything. A restart resets it, unless their configuration says so, too.
     async fn keep_all(&self, server: &str) -> Result<RepairOutcome, StoreError> {
         let memories = self.memories().await?;
         let named = memories.iter().find(|memory| memory.server == server);
@@ -190,11 +189,10 @@ fn judge_pulses(timekeepers: &[Timekeeper]) -> Vec<Probed> {
 }
 
 /// As the process wrote it with its pulse. One of an older release does not say.
-fn read_timekeeper(mut item: Reply) -> Result<Timekeeper, Unreadable> {
-    let (instance, told) = (item.text("instance")?, item.text("rhythm")?);
-    let (ahead, silence) = told.split_once(' ').unwrap_or(("0", "0"));
+fn read_timekeeper((instance, rhythm): (String, String)) -> Timekeeper {
+    let (ahead, silence) = rhythm.split_once(' ').unwrap_or(("0", "0"));
     let silence = Duration::from_millis(silence.parse().unwrap_or(0));
-    Ok(Timekeeper { instance, ahead: ahead.parse().unwrap_or(0), silence })
+    Timekeeper { instance, ahead: ahead.parse().unwrap_or(0), silence }
 }
 
 #[cfg(test)]

@@ -7,17 +7,17 @@ use interlock_backend::{StoreError, Wake};
 use interlock_model::limit::Limits;
 use interlock_model::time::millis;
 use interlock_model::{InstanceId, Timestamp};
+use serde::Deserialize;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 
-use crate::client::{ScriptClient, damaged};
-use crate::reply::{Reply, Unreadable};
-use crate::script::{Call, Home, script};
+use crate::client::ScriptClient;
+use crate::script::{Arguments, Call};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// By the store's clock: a process that was not heard of for so long holds nothing any more.
+/// By the store's clock: the leases of a process that was silent for longer no longer count.
 pub(crate) const GONE_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(client: Arc<ScriptClient>, instance: InstanceId) {
@@ -31,7 +31,7 @@ pub(crate) async fn run(client: Arc<ScriptClient>, instance: InstanceId) {
     }
 }
 
-/// Hears the system's limits as soon as somebody says that they have changed.
+/// Reads the system's limits as soon as another process announces that they have changed.
 pub(crate) async fn follow(
     mut heard: broadcast::Receiver<Wake>,
     client: Arc<ScriptClient>,
@@ -50,36 +50,25 @@ pub(crate) async fn follow(
     }
 }
 
+/// What the store answers to a pulse.
+#[derive(Deserialize)]
+struct Heard {
+    now: Timestamp,
+    gone: Vec<InstanceId>,
+    limits: Limits,
+    revision: u64,
+}
+
 /// Says that this process lives, and learns what is new.
 pub(crate) async fn beat(client: &ScriptClient, instance: &InstanceId) -> Result<(), StoreError> {
-    // It waits for no replica: a pulse that is lost is followed by the next.
-    let call = Call::read(script!("pulse"), "beat", Home::System).polling();
-    let (ahead, silence) = client.rhythm().told();
+    let (ahead, silence) = client.rhythm().report();
     let rhythm = format!("{ahead} {}", millis(silence));
-    let call = call.with("instance", instance).with("gone_after", GONE_AFTER).with("rhythm", rhythm);
-    let name = call.script.name;
+    let arguments = Arguments::default().with("instance", instance).with("rhythm", rhythm);
     let asked_at = client.own_time();
-    let reply = client.call(call).await?;
-    learn(client, reply, (instance, asked_at)).map_err(|error| damaged(name, error))
-}
-
-fn learn(
-    client: &ScriptClient,
-    mut reply: Reply,
-    (ours, asked_at): (&InstanceId, Timestamp),
-) -> Result<(), Unreadable> {
-    client.rhythm().answered((asked_at, client.own_time()), reply.time("now")?);
-    let gone: Vec<InstanceId> = reply.each("gone", |gone| gone.into_parsed("instance"))?;
-    client.known().learn_gone(gone.into_iter().filter(|gone| gone != ours).collect());
-    let (limits, revision) = read_limits(&mut reply)?;
-    client.known().learn_limits(limits, revision);
+    // It waits for no replica: a pulse that is lost is followed by the next.
+    let heard: Heard = client.call(Call::read("pulse", "beat", arguments).polling()).await?;
+    client.rhythm().answered((asked_at, client.own_time()), heard.now);
+    client.known().learn_gone(heard.gone.into_iter().filter(|gone| gone != instance).collect());
+    client.known().learn_limits(heard.limits, heard.revision);
     Ok(())
-}
-
-/// Limits by the names of their fields in the hash that holds them.
-pub(crate) fn read_limits(reply: &mut Reply) -> Result<(Limits, u64), Unreadable> {
-    let runs_max = reply.optional("runs_max")?;
-    let key_retention = reply.optional("key_retention_ms")?.map(Duration::from_millis);
-    let revision = reply.optional("revision")?.unwrap_or(0);
-    Ok((Limits { runs_max, key_retention }, revision))
 }

@@ -1,253 +1,400 @@
-//! Replies of scripts, by name: what Lua packed with `cmsgpack`.
+//! Replies of scripts, by name: what Lua packed with `cmsgpack`, read as the type that is wanted.
+//!
+//! A hash in Redis holds texts. What a text means follows from the type: a number is parsed, and where a structure is
+//! wanted, the text is its JSON document. A duration is in milliseconds. An enum is a table with the name of the variant
+//! as `outcome` (or `refused`) beside the variant's fields, or with the variant's only value as `value`.
 
-use std::time::Duration;
+use std::fmt;
 
-use interlock_backend::Page;
-use interlock_model::{Fence, Timestamp};
-use serde::de::DeserializeOwned;
+use interlock_backend::StoreError;
+use interlock_model::Fence;
+use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
+};
+use serde::{Deserialize, forward_to_deserialize_any};
+
+use crate::script::{Call, Home};
 
 /// A reply that is not what the script promises: a bug, or foreign data under our names.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Unreadable(pub(crate) String);
 
-#[derive(Debug, Clone, PartialEq)]
-enum Value {
-    /// Also `false`, which Redis gives to scripts for what is absent.
-    Absent,
-    True,
-    Number(i128),
-    Text(Vec<u8>),
-    List(Vec<Self>),
-    Map(Vec<(Vec<u8>, Self)>),
+impl serde::de::Error for Unreadable {
+    fn custom<T: fmt::Display>(reason: T) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl From<serde_json::Error> for Unreadable {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error.to_string())
+    }
 }
 
 /// The reply of a script, or a part of it.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    script: &'static str,
-    value: Value,
+pub(crate) enum Value<'de> {
+    /// Also `false`, which Redis gives to scripts for what is absent.
+    Absent,
+    True,
+    Number(i64),
+    Text(&'de [u8]),
+    /// Also a table without fields.
+    List(Vec<Self>),
+    Map(Vec<(&'de str, Self)>),
 }
 
-impl Reply {
-    pub(crate) fn unpack(script: &'static str, packed: redis::Value) -> Result<Self, Unreadable> {
-        let redis::Value::BulkString(packed) = packed else {
-            return Err(Unreadable(format!("{script} replied {packed:?} where names were expected")));
-        };
-        let mut rest = packed.as_slice();
-        match unpack(&mut rest) {
-            Some(value) if rest.is_empty() => Ok(Self { script, value }),
-            _ => Err(Unreadable(format!("{script} replied {} bytes that cannot be unpacked", packed.len()))),
-        }
-    }
-
-    pub(crate) fn unreadable(&self, name: &str) -> Unreadable {
-        Unreadable(format!("the reply of {} has no readable {name}", self.script))
-    }
-
-    /// Whether there is nothing in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        match &self.value {
-            Value::Absent => true,
-            Value::List(items) => items.is_empty(),
-            Value::Map(fields) => fields.is_empty(),
-            Value::True | Value::Number(_) | Value::Text(_) => false,
-        }
-    }
-
-    /// The part of this name; it is absent then.
-    pub(crate) fn part(&mut self, name: &str) -> Self {
-        let value = match &mut self.value {
-            Value::Map(fields) => fields.iter_mut().find(|(known, _)| known == name.as_bytes()),
-            Value::Absent | Value::True | Value::Number(_) | Value::Text(_) | Value::List(_) => None,
-        };
-        let value = value.map_or(Value::Absent, |(_, value)| std::mem::replace(value, Value::Absent));
-        Self { script: self.script, value }
-    }
-
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
-        self.part(name).value == Value::True
-    }
-
-    pub(crate) fn optional_text(&mut self, name: &str) -> Result<Option<String>, Unreadable> {
-        self.part(name).into_text(name)
-    }
-
-    pub(crate) fn text(&mut self, name: &str) -> Result<String, Unreadable> {
-        self.optional_text(name)?.ok_or_else(|| self.unreadable(name))
-    }
-
-    /// Something that may be no text.
-    pub(crate) fn bytes(&mut self, name: &str) -> Result<Vec<u8>, Unreadable> {
-        match self.part(name).value {
-            Value::Text(bytes) => Ok(bytes),
-            Value::Absent | Value::True | Value::Number(_) | Value::List(_) | Value::Map(_) => {
-                Err(self.unreadable(name))
-            }
-        }
-    }
-
-    /// Something that is written as text or as a number; none if it is absent or empty.
-    pub(crate) fn optional<T: std::str::FromStr>(&mut self, name: &str) -> Result<Option<T>, Unreadable> {
-        match self.optional_text(name)? {
-            None => Ok(None),
-            Some(text) if text.is_empty() => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|_| self.unreadable(name)),
-        }
-    }
-
-    pub(crate) fn parsed<T: std::str::FromStr>(&mut self, name: &str) -> Result<T, Unreadable> {
-        self.optional(name)?.ok_or_else(|| self.unreadable(name))
-    }
-
-    pub(crate) fn fence(&mut self, name: &str) -> Result<Fence, Unreadable> {
-        self.parsed(name).map(Fence::new)
-    }
-
-    pub(crate) fn time(&mut self, name: &str) -> Result<Timestamp, Unreadable> {
-        self.parsed(name).map(Timestamp::from_millis)
-    }
-
-    pub(crate) fn optional_time(&mut self, name: &str) -> Result<Option<Timestamp>, Unreadable> {
-        Ok(self.optional(name)?.map(Timestamp::from_millis))
-    }
-
-    pub(crate) fn duration(&mut self, name: &str) -> Result<Duration, Unreadable> {
-        self.parsed(name).map(Duration::from_millis)
-    }
-
-    /// A document.
-    pub(crate) fn json<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Unreadable> {
-        self.part(name).into_json(name)
-    }
-
-    /// Each item of a list, turned into something.
-    pub(crate) fn each<T>(
-        &mut self,
-        name: &str,
-        read: impl FnMut(Self) -> Result<T, Unreadable>,
-    ) -> Result<Vec<T>, Unreadable> {
-        let script = self.script;
-        self.list(name)?.into_iter().map(|value| Self { script, value }).map(read).collect()
-    }
-
-    /// A list of names and values in turn, as HGETALL gives them.
-    pub(crate) fn pairs<T>(
-        &mut self,
-        name: &str,
-        mut read: impl FnMut(Self, Self) -> Result<T, Unreadable>,
-    ) -> Result<Vec<T>, Unreadable> {
-        let script = self.script;
-        let mut values = self.list(name)?.into_iter().map(|value| Self { script, value });
-        let mut found = Vec::new();
-        while let (Some(first), Some(second)) = (values.next(), values.next()) {
-            found.push(read(first, second)?);
-        }
-        Ok(found)
-    }
-
-    /// A page of a list.
-    pub(crate) fn page<T>(
-        mut self,
-        read: impl FnMut(Self) -> Result<T, Unreadable>,
-    ) -> Result<Page<T>, Unreadable> {
-        let next = self.optional_text("next_page")?;
-        Ok(Page { items: self.each("items", read)?, next })
-    }
-
-    /// What is there, if something is.
-    pub(crate) fn when_found<T>(
-        self,
-        read: impl FnOnce(Self) -> Result<T, Unreadable>,
-    ) -> Result<Option<T>, Unreadable> {
-        if self.is_empty() { Ok(None) } else { read(self).map(Some) }
-    }
-
-    /// An item of a list as what it stands for.
-    pub(crate) fn into_parsed<T: std::str::FromStr>(self, name: &str) -> Result<T, Unreadable> {
-        let unreadable = self.unreadable(name);
-        let text = self.into_text(name)?;
-        text.and_then(|text| text.parse().ok()).ok_or(unreadable)
-    }
-
-    pub(crate) fn into_json<T: DeserializeOwned>(self, name: &str) -> Result<T, Unreadable> {
-        match &self.value {
-            Value::Text(text) => serde_json::from_slice(text)
-                .map_err(|error| Unreadable(format!("the {name} cannot be read: {error}"))),
-            Value::Absent | Value::True | Value::Number(_) | Value::List(_) | Value::Map(_) => {
-                Err(self.unreadable(name))
-            }
-        }
-    }
-
-    fn into_text(self, name: &str) -> Result<Option<String>, Unreadable> {
-        let unreadable = self.unreadable(name);
-        match self.value {
-            Value::Absent => Ok(None),
-            Value::Text(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| unreadable),
-            Value::Number(number) => Ok(Some(number.to_string())),
-            Value::True | Value::List(_) | Value::Map(_) => Err(unreadable),
-        }
-    }
-
-    fn list(&mut self, name: &str) -> Result<Vec<Value>, Unreadable> {
-        match self.part(name).value {
-            Value::List(items) => Ok(items),
-            Value::Absent => Ok(Vec::new()),
-            Value::True | Value::Number(_) | Value::Text(_) | Value::Map(_) => Err(self.unreadable(name)),
-        }
-    }
+/// What a script says instead of an answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Refusal {
+    Missing,
+    Fenced { current: Fence, held: Option<Fence> },
+    Conflict { reason: String },
+    Damaged { reason: String },
 }
 
-/// None: it is cut off, or something that `cmsgpack` does not write.
-fn unpack(rest: &mut &[u8]) -> Option<Value> {
-    let marker = take(rest, 1)?[0];
-    Some(match marker {
-        0x00..=0x7f => Value::Number(i128::from(marker)),
-        0x80..=0x8f => unpack_map(rest, usize::from(marker & 0x0f))?,
-        0x90..=0x9f => unpack_list(rest, usize::from(marker & 0x0f))?,
-        0xa0..=0xbf => Value::Text(take(rest, usize::from(marker & 0x1f))?.to_vec()),
-        0xc0 | 0xc2 => Value::Absent,
-        0xc3 => Value::True,
-        0xcc..=0xcf => Value::Number(i128::from(unpack_number(rest, 1 << (marker - 0xcc))?)),
-        0xd0 => Value::Number(i128::from(i8::from_be_bytes(take(rest, 1)?.try_into().ok()?))),
-        0xd1 => Value::Number(i128::from(i16::from_be_bytes(take(rest, 2)?.try_into().ok()?))),
-        0xd2 => Value::Number(i128::from(i32::from_be_bytes(take(rest, 4)?.try_into().ok()?))),
-        0xd3 => Value::Number(i128::from(i64::from_be_bytes(take(rest, 8)?.try_into().ok()?))),
-        0xd9..=0xdb => {
-            let length = unpack_number(rest, 1 << (marker - 0xd9))?;
-            Value::Text(take(rest, usize::try_from(length).ok()?)?.to_vec())
+/// The answer in a reply, or what the script refused.
+pub(crate) fn read<T>(
+    call: &Call,
+    packed: &redis::Value,
+    read: impl for<'de> FnOnce(Value<'de>) -> Result<T, Unreadable>,
+) -> Result<T, StoreError> {
+    let name = call.script.name;
+    let redis::Value::BulkString(packed) = packed else {
+        return Err(damaged(name, format!("{name} replied {packed:?} where names were expected")));
+    };
+    let reply: Value<'_> = rmp_serde::from_slice(packed)
+        .map_err(|error| damaged(name, format!("{name} replied what cannot be unpacked: {error}")))?;
+    judge(call, reply, read)
+}
+
+/// The same of a reply to one of several requests.
+pub(crate) fn judge<'de, T>(
+    call: &Call,
+    reply: Value<'de>,
+    read: impl FnOnce(Value<'de>) -> Result<T, Unreadable>,
+) -> Result<T, StoreError> {
+    let name = call.script.name;
+    let unreadable =
+        |error: Unreadable| damaged(name, format!("the reply of {name} cannot be read: {error}"));
+    if !matches!(&reply, Value::Map(fields) if fields.iter().any(|(name, _)| *name == "refused")) {
+        return read(reply).map_err(unreadable);
+    }
+    Err(match Refusal::deserialize(reply).map_err(unreadable)? {
+        Refusal::Missing => match (&call.missing, &call.home) {
+            (Some((what, id)), _) => StoreError::NotFound { what, id: id.clone() },
+            (None, Home::Lock(lock)) => {
+                StoreError::NotFound { what: "lock", id: lock.resource().to_string() }
+            }
+            (None, Home::Tenant(_) | Home::System) => {
+                damaged(name, format!("{name} misses what it never needs"))
+            }
+        },
+        Refusal::Fenced { current, held } => {
+            StoreError::Fenced { held: held.unwrap_or(Fence::NONE), current }
         }
-        0xdc | 0xdd => {
-            let length = unpack_number(rest, 2 << (marker - 0xdc))?;
-            unpack_list(rest, usize::try_from(length).ok()?)?
-        }
-        0xde | 0xdf => {
-            let length = unpack_number(rest, 2 << (marker - 0xde))?;
-            unpack_map(rest, usize::try_from(length).ok()?)?
-        }
-        0xe0..=0xff => Value::Number(i128::from(marker) - 256),
-        _ => return None,
+        Refusal::Conflict { reason } => StoreError::Conflict(reason),
+        Refusal::Damaged { reason } => damaged(name, reason),
     })
 }
 
-fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(length)?;
-    *rest = left;
-    Some(taken)
+/// A reply that cannot be read, as an error of the contract.
+pub(crate) fn damaged(script: &str, reason: String) -> StoreError {
+    StoreError::Damaged { table: "redis", key: script.to_owned(), reason }
 }
 
-fn unpack_number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
-    Some(take(rest, bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+impl<'de> Deserialize<'de> for Value<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Unpack)
+    }
 }
 
-fn unpack_list(rest: &mut &[u8], length: usize) -> Option<Value> {
-    (0..length).map(|_| unpack(rest)).collect::<Option<_>>().map(Value::List)
+struct Unpack;
+
+impl<'de> Visitor<'de> for Unpack {
+    type Value = Value<'de>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("what cmsgpack writes")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
+        Ok(Value::Absent)
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value<'de>, E> {
+        Ok(if flag { Value::True } else { Value::Absent })
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value<'de>, E> {
+        Ok(Value::Number(number))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Value<'de>, E> {
+        i64::try_from(number).map(Value::Number).map_err(E::custom)
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Value<'de>, E> {
+        Ok(Value::Text(text.as_bytes()))
+    }
+
+    fn visit_borrowed_bytes<E>(self, text: &'de [u8]) -> Result<Value<'de>, E> {
+        Ok(Value::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value<'de>, A::Error> {
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0));
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value<'de>, A::Error> {
+        let mut map = Vec::with_capacity(fields.size_hint().unwrap_or(0));
+        while let Some(field) = fields.next_entry()? {
+            map.push(field);
+        }
+        Ok(Value::Map(map))
+    }
 }
 
-fn unpack_map(rest: &mut &[u8], length: usize) -> Option<Value> {
-    let field = |_| match unpack(rest)? {
-        Value::Text(name) => Some((name, unpack(rest)?)),
-        Value::Absent | Value::True | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+impl Value<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Absent => true,
+            Self::Text(text) => text.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Map(fields) => fields.is_empty(),
+            Self::True | Self::Number(_) => false,
+        }
+    }
+
+    pub(crate) fn into_items(self) -> Vec<Self> {
+        if let Self::List(items) = self { items } else { Vec::new() }
+    }
+
+    /// A number, also one that is written as text.
+    fn into_number(self) -> Result<Self, Unreadable> {
+        let Self::Text(text) = self else { return Ok(self) };
+        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        number.map(Self::Number).ok_or_else(|| {
+            Unreadable(format!("{:?} where a number was expected", String::from_utf8_lossy(text)))
+        })
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Unreadable> for Value<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+/// A document.
+fn parse<'de, T>(
+    text: &'de [u8],
+    read: impl FnOnce(&mut serde_json::Deserializer<serde_json::de::SliceRead<'de>>) -> serde_json::Result<T>,
+) -> Result<T, Unreadable> {
+    let mut document = serde_json::Deserializer::from_slice(text);
+    let value = read(&mut document)?;
+    document.end()?;
+    Ok(value)
+}
+
+macro_rules! numbers {
+    ($($method:ident)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+            self.into_number()?.deserialize_any(visitor)
+        })*
     };
-    (0..length).map(field).collect::<Option<_>>().map(Value::Map)
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "a value is what it is, unless the wanted type says more")]
+impl<'de> Deserializer<'de> for Value<'de> {
+    type Error = Unreadable;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        match self {
+            Self::Absent => visitor.visit_unit(),
+            Self::True => visitor.visit_bool(true),
+            Self::Number(number) => visitor.visit_i64(number),
+            Self::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => visitor.visit_borrowed_str(text),
+                Err(_) => visitor.visit_borrowed_bytes(text),
+            },
+            Self::List(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter())),
+            Self::Map(fields) => visitor.visit_map(Fields::new(fields)),
+        }
+    }
+
+    numbers!(deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64);
+    numbers!(deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64);
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        visitor.visit_bool(!self.is_empty() && !matches!(self, Self::Text(b"0")))
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        match self {
+            Self::Number(number) => visitor.visit_string(number.to_string()),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        if self.is_empty() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        visitor.visit_unit()
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Unreadable> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        match self {
+            Self::Text(text) => parse(text, |document| document.deserialize_seq(visitor)),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    /// Also a list of names and values in turn, as HGETALL gives them.
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unreadable> {
+        match self {
+            Self::Text(text) => parse(text, |document| document.deserialize_map(visitor)),
+            Self::List(items) => {
+                let mut items = items.into_iter();
+                let pairs = std::iter::from_fn(|| items.next().zip(items.next()));
+                visitor.visit_map(MapDeserializer::new(pairs))
+            }
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Unreadable> {
+        match self {
+            time @ (Self::Number(_) | Self::Text(_)) if name == "Duration" => {
+                let millis = u64::deserialize(time)?;
+                visitor
+                    .visit_seq(SeqDeserializer::new([millis / 1_000, millis % 1_000 * 1_000_000].into_iter()))
+            }
+            Self::Text(text) => parse(text, |document| document.deserialize_struct(name, fields, visitor)),
+            Self::List(items) if items.is_empty() => visitor.visit_map(Fields::new(Vec::new())),
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Unreadable> {
+        match self {
+            Self::Text(text) if text.starts_with(b"{") || text.starts_with(b"\"") => {
+                parse(text, |document| document.deserialize_enum(name, variants, visitor))
+            }
+            Self::Text(text) => {
+                let variant = std::str::from_utf8(text).map_err(Unreadable::custom)?;
+                visitor.visit_enum(BorrowedStrDeserializer::new(variant))
+            }
+            Self::Map(mut fields) => {
+                let tag = fields.iter().position(|(name, _)| matches!(*name, "outcome" | "refused"));
+                let tag = tag.ok_or_else(|| Unreadable::missing_field("outcome"))?;
+                let (_, variant) = fields.swap_remove(tag);
+                visitor.visit_enum(Variant { variant, fields })
+            }
+            other => other.deserialize_any(visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        i128 u128 f32 f64 char str bytes byte_buf unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+/// Fields of a table. An error names the one that it is about.
+struct Fields<'de> {
+    rest: std::vec::IntoIter<(&'de str, Value<'de>)>,
+    current: Option<(&'de str, Value<'de>)>,
+}
+
+impl<'de> Fields<'de> {
+    fn new(fields: Vec<(&'de str, Value<'de>)>) -> Self {
+        Self { rest: fields.into_iter(), current: None }
+    }
+}
+
+impl<'de> MapAccess<'de> for Fields<'de> {
+    type Error = Unreadable;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Unreadable> {
+        self.current = self.rest.next();
+        let name = self.current.as_ref().map(|(name, _)| BorrowedStrDeserializer::new(name));
+        name.map(|name| seed.deserialize(name)).transpose()
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Unreadable> {
+        let (name, value) =
+            self.current.take().ok_or_else(|| Unreadable::custom("a value without a name"))?;
+        seed.deserialize(value).map_err(|error| Unreadable(format!("{name}: {error}")))
+    }
+}
+
+/// A variant of an enum, with what it holds.
+struct Variant<'de> {
+    variant: Value<'de>,
+    fields: Vec<(&'de str, Value<'de>)>,
+}
+
+impl<'de> EnumAccess<'de> for Variant<'de> {
+    type Error = Unreadable;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(mut self, seed: S) -> Result<(S::Value, Self), Unreadable> {
+        let variant = std::mem::replace(&mut self.variant, Value::Absent);
+        Ok((seed.deserialize(variant)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'de> {
+    type Error = Unreadable;
+
+    fn unit_variant(self) -> Result<(), Unreadable> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Unreadable> {
+        let value = self.fields.into_iter().find(|(name, _)| *name == "value");
+        seed.deserialize(value.ok_or_else(|| Unreadable::missing_field("value"))?.1)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Unreadable> {
+        Err(Unreadable::custom("no script answers with a tuple"))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Unreadable> {
+        visitor.visit_map(Fields::new(self.fields))
+    }
 }

@@ -25,7 +25,7 @@ struct State {
 
 impl Rhythm {
     /// A pulse is about to be sent: how far ahead the clock was at the last one, and how long this process was silent.
-    pub(crate) fn told(&self) -> (i64, Duration) {
+    pub(crate) fn report(&self) -> (i64, Duration) {
         let now = Instant::now();
         let mut state = self.state();
         if let Some(silence) = state.last.map(|last| now.duration_since(last)) {
@@ -74,20 +74,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_silence_of_late_is_told_and_then_forgotten() {
+    async fn the_longest_recent_silence_is_reported_and_then_forgotten() {
         let rhythm = Rhythm::default();
-        assert_eq!(rhythm.told(), (0, Duration::ZERO), "nobody waited for the first");
+        assert_eq!(rhythm.report(), (0, Duration::ZERO), "nothing precedes the first");
         rhythm.answered((at(5_000), at(5_000)), at(3_000));
         for (pause, silence) in [(1, 1), (4, 4), (1, 4), (7, 7), (2, 7), (9, 9), (1, 9)] {
             tokio::time::advance(Duration::from_secs(pause)).await;
-            assert_eq!(rhythm.told(), (2_000, Duration::from_secs(silence)));
+            assert_eq!(rhythm.report(), (2_000, Duration::from_secs(silence)));
             rhythm.answered((at(5_000), at(5_000)), at(3_000));
         }
         for _ in 0..10 {
             tokio::time::advance(Duration::from_secs(1)).await;
-            rhythm.told();
+            rhythm.report();
             rhythm.answered((at(5_000), at(5_000)), at(3_000));
         }
-        assert_eq!(rhythm.told().1, Duration::from_secs(1));
+        assert_eq!(rhythm.report().1, Duration::from_secs(1));
     }
 }

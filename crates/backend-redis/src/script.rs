@@ -1,13 +1,16 @@
-//! Scripts, and how they are called: by hash, with one map of named arguments.
+//! Scripts, and how they are called: by hash, with named arguments.
 
-use interlock_backend::{PageRequest, Verb};
-use interlock_model::lock::StageLock;
-use interlock_model::{Fence, TenantId};
+use std::collections::HashMap;
+use std::sync::{LazyLock, OnceLock};
+
+use interlock_backend::Verb;
+use interlock_backend::tenants::LimitScope;
+use interlock_model::lock::LockName;
+use interlock_model::{InstanceId, Resource, TenantId};
 use redis::Cmd;
+use serde::Serialize;
 
-use crate::arguments::{Argument, Arguments};
 use crate::pieces;
-use crate::store::Scripted;
 
 /// Lua that Redis runs as one step.
 #[derive(Debug)]
@@ -19,33 +22,18 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Puts the shared pieces that `text` names in its first line before it.
-    pub(crate) fn assemble(name: &'static str, text: &'static str) -> Self {
-        let text = pieces::assemble(text).unwrap_or_else(|error| panic!("{name}.lua {error}"));
-        let hash = redis::Script::new(&text).get_hash().to_owned();
-        Self { name, text, hash }
+    /// The script of this name: `lua/<name>.lua`. Its first use assembles it.
+    pub(crate) fn named(name: &str) -> &'static Self {
+        static SCRIPTS: LazyLock<HashMap<&str, OnceLock<Script>>> =
+            LazyLock::new(|| pieces::SCRIPTS.iter().map(|(name, _)| (*name, OnceLock::new())).collect());
+        let script = SCRIPTS.get(name).unwrap_or_else(|| panic!("there is no {name}.lua"));
+        script.get_or_init(|| {
+            let (name, text) = pieces::SCRIPTS.iter().find(|(known, _)| *known == name).expect("it is known");
+            let text = pieces::assemble(text).unwrap_or_else(|error| panic!("{name}.lua {error}"));
+            let hash = redis::Script::new(&text).get_hash().to_owned();
+            Self { name, text, hash }
+        })
     }
-}
-
-/// The script of this name, assembled at its first use: `lua/<name>.lua`.
-macro_rules! script {
-    ($name:literal) => {{
-        static SCRIPT: std::sync::LazyLock<$crate::script::Script> = std::sync::LazyLock::new(|| {
-            $crate::script::Script::assemble($name, include_str!(concat!("lua/", $name, ".lua")))
-        });
-        &SCRIPT
-    }};
-}
-pub(crate) use script;
-
-/// What a script's refusal `missing` means.
-pub(crate) enum Missing {
-    /// The script never says that something is missing.
-    Never,
-    Thing {
-        what: &'static str,
-        id: String,
-    },
 }
 
 /// Whose keys a script touches. All of them share one hash tag.
@@ -53,9 +41,30 @@ pub(crate) enum Home {
     Tenant(TenantId),
     /// What belongs to no tenant.
     System,
-    /// A lock of our own stages, whose key has a name that people know and thus no tag: the name itself is the tag of
-    /// all that belongs to it.
-    Stage(StageLock),
+    /// What belongs to one lock.
+    Lock(LockName),
+}
+
+impl Home {
+    pub(crate) fn tenant(&self) -> Option<&TenantId> {
+        match self {
+            Self::Tenant(tenant) | Self::Lock(LockName::Of(tenant, _) | LockName::Admission(tenant)) => {
+                Some(tenant)
+            }
+            Self::System | Self::Lock(LockName::Stage(_)) => None,
+        }
+    }
+
+    /// The name of the lock in keys, and its kind.
+    pub(crate) fn lock(&self) -> Option<(String, &'static str)> {
+        match self {
+            Self::Lock(LockName::Of(_, resource)) => Some((name_of(resource), "user")),
+            Self::Lock(LockName::Stage(stage)) => Some((stage.key().to_owned(), "stage")),
+            // No resource has this name: a '%' in one is written as two digits more.
+            Self::Lock(LockName::Admission(_)) => Some(("%admission".to_owned(), "admission")),
+            Self::Tenant(_) | Self::System => None,
+        }
+    }
 }
 
 impl From<&TenantId> for Home {
@@ -63,6 +72,29 @@ impl From<&TenantId> for Home {
         Self::Tenant(tenant.clone())
     }
 }
+
+impl From<&LockName> for Home {
+    fn from(lock: &LockName) -> Self {
+        Self::Lock(lock.clone())
+    }
+}
+
+impl From<&LimitScope> for Home {
+    fn from(scope: &LimitScope) -> Self {
+        match scope {
+            LimitScope::System => Self::System,
+            LimitScope::Tenant(tenant) => Self::Tenant(tenant.clone()),
+        }
+    }
+}
+
+/// The name of a resource in keys, and in cursors, where '/' separates parts.
+pub(crate) fn name_of(resource: &Resource) -> String {
+    resource.as_str().replace('%', "%25").replace('/', "%2F")
+}
+
+/// What a script's refusal `missing` means: what is missing, and its id.
+pub(crate) type Missing = Option<(&'static str, String)>;
 
 /// One call of a script.
 pub(crate) struct Call {
@@ -75,67 +107,82 @@ pub(crate) struct Call {
     pub(crate) is_poll: bool,
     pub(crate) home: Home,
     pub(crate) missing: Missing,
-    /// The fence that the caller holds.
-    pub(crate) held: Fence,
-    pub(crate) arguments: Arguments,
+    pub(crate) arguments: Vec<u8>,
+    /// Arguments of each start in a batch of them.
+    pub(crate) starts: Vec<Vec<u8>>,
 }
 
 impl Call {
-    /// A call of the script of a verb.
-    pub(crate) fn to<V: Scripted>(home: impl Into<Home>) -> Self {
-        Self::for_verb::<V>(V::script(), home)
+    /// A call of a script on behalf of a verb.
+    pub(crate) fn on_behalf_of<V: Verb>(script: &str, home: impl Into<Home>, arguments: Arguments) -> Self {
+        Self { writes: V::WRITES, home: home.into(), ..Self::read(script, V::ACTION, arguments) }
     }
 
-    /// A call of another script on behalf of a verb.
-    pub(crate) fn for_verb<V: Verb>(script: &'static Script, home: impl Into<Home>) -> Self {
-        Self { writes: V::WRITES, ..Self::read(script, V::ACTION, home) }
-    }
-
-    /// A call of a script that belongs to no verb and changes nothing that must last.
-    pub(crate) fn read(script: &'static Script, action: &'static str, home: impl Into<Home>) -> Self {
+    /// A call of a script that belongs to no verb and no tenant, and changes nothing that must last.
+    pub(crate) fn read(script: &str, action: &'static str, arguments: Arguments) -> Self {
         Self {
-            script,
+            script: Script::named(script),
             action,
             writes: false,
             is_poll: false,
-            home: home.into(),
-            missing: Missing::Never,
-            held: Fence::NONE,
-            arguments: Arguments::default(),
+            home: Home::System,
+            missing: None,
+            arguments: arguments.packed(),
+            starts: Vec::new(),
         }
-    }
-
-    /// What the script's refusal `missing` means.
-    pub(crate) fn of(self, what: &'static str, id: impl std::fmt::Display) -> Self {
-        Self { missing: Missing::Thing { what, id: id.to_string() }, ..self }
-    }
-
-    /// The fence that the script's refusal `fenced` is about.
-    pub(crate) fn under(self, held: Fence) -> Self {
-        Self { held, ..self }
     }
 
     pub(crate) fn polling(self) -> Self {
         Self { is_poll: true, ..self }
     }
+}
 
-    /// Which page of a list is asked for.
-    pub(crate) fn page(self, page: &PageRequest) -> Self {
-        self.with("after", page.after.as_ref().filter(|after| !after.is_empty())).with("limit", page.limit)
+/// Arguments of a script by name: one `MessagePack` map, which Lua reads with `cmsgpack`.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    count: u32,
+    fields: Vec<u8>,
+}
+
+impl Arguments {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Serialize) -> Self {
+        self.count += 1;
+        pack_into(&mut self.fields, name);
+        pack_into(&mut self.fields, &value);
+        self
     }
 
-    pub(crate) fn with(mut self, name: &'static str, argument: impl Argument) -> Self {
-        self.arguments.put(name, argument);
-        self
+    pub(crate) fn packed(self) -> Vec<u8> {
+        let mut packed = Vec::with_capacity(self.fields.len() + 5);
+        packed.push(0xdf);
+        packed.extend_from_slice(&self.count.to_be_bytes());
+        packed.extend(self.fields);
+        packed
     }
 }
 
+/// A value as a script reads it: a struct becomes a table with its fields.
+pub(crate) fn packed(value: &(impl Serialize + ?Sized)) -> Vec<u8> {
+    let mut packed = Vec::new();
+    pack_into(&mut packed, value);
+    packed
+}
+
+fn pack_into(packed: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    rmp_serde::encode::write_named(packed, value).expect("arguments are plain data");
+}
+
 /// What every call of a script has beside its own arguments.
+#[derive(Serialize)]
 pub(crate) struct Header<'a> {
+    #[serde(skip)]
     pub(crate) key: &'a str,
     pub(crate) prefix: &'a str,
     pub(crate) tag: &'a str,
     pub(crate) lock_prefix: &'a str,
+    /// The name of the lock that the call is about, in keys, and its kind.
+    pub(crate) lock: Option<String>,
+    pub(crate) lock_kind: Option<&'static str>,
     /// On a Cluster a script may only touch keys of its own node, so that its locks carry the tag, too.
     pub(crate) is_cluster: bool,
     /// In milliseconds; none for the server's own.
@@ -143,27 +190,26 @@ pub(crate) struct Header<'a> {
     pub(crate) fence_floor: u64,
     pub(crate) request: &'a str,
     pub(crate) is_repeat: bool,
+    /// The system's limits, for tenants without their own.
+    pub(crate) runs_max: u32,
+    /// In milliseconds.
+    pub(crate) key_retention: Option<u64>,
+    /// Whose leases no longer count, and which of this process.
+    pub(crate) gone_instances: Vec<InstanceId>,
+    pub(crate) doubtful_leases: Vec<String>,
 }
 
 impl Header<'_> {
-    /// The command that runs `script`. `in_full`: with its text, for a server that does not know it yet.
-    pub(crate) fn command(&self, script: &Script, arguments: &Arguments, in_full: bool) -> Cmd {
+    /// The command that runs the script. `in_full`: with its text, for a server that does not know it yet.
+    pub(crate) fn command(&self, call: &Call, in_full: bool) -> Cmd {
+        let script = call.script;
         let mut command = if in_full { redis::cmd("EVAL") } else { redis::cmd("EVALSHA") };
         command.arg(if in_full { &script.text } else { &script.hash });
         // One key, for the way to its node: all that a script touches shares its hash tag. And one that is never there:
         // while a Cluster moves the slot, its keys are on two nodes, and a script that saw half of them would admit
         // too much. With a key missing, Redis answers TRYAGAIN instead of running it.
         command.arg(2).arg(self.key).arg(format!("{}wf:never:{}", self.prefix, self.tag));
-        let header = Arguments::default()
-            .with("prefix", self.prefix)
-            .with("tag", self.tag)
-            .with("lock_prefix", self.lock_prefix)
-            .with("is_cluster", self.is_cluster)
-            .with("now", self.now)
-            .with("fence_floor", Some(self.fence_floor).filter(|floor| *floor > 0))
-            .with("request", self.request)
-            .with("is_repeat", self.is_repeat);
-        command.arg(header.packed_with(arguments));
+        command.arg(packed(self)).arg(&call.arguments).arg(&call.starts);
         command
     }
 }

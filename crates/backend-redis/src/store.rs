@@ -8,23 +8,49 @@ use interlock_backend::verbs::{Admit, Answer, Request};
 use interlock_backend::{Backend, Bus, StoreError, Verb, for_each_verb};
 use interlock_model::admission::StartOutcome;
 use interlock_model::{Clock, InstanceId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::admission::Admissions;
-use crate::client::{ScriptClient, damaged, new_request};
+use crate::client::{ScriptClient, new_request};
 use crate::connect::Connection;
 use crate::known::Known;
-use crate::pulse;
-use crate::reply::{Reply, Unreadable};
-use crate::script::{Call, Script};
+use crate::reply::{Unreadable, Value};
+use crate::script::{Arguments, Call, Home, Missing, packed};
+use crate::{pulse, reply};
 
-/// A verb that one call of a script carries out.
-pub(crate) trait Scripted: Verb {
-    fn script() -> &'static Script;
+/// What a verb is about.
+pub(crate) trait Addressed {
+    /// Whose keys its script touches.
+    fn home(&self) -> Home;
 
-    fn call(&self, client: &ScriptClient) -> Call;
+    /// What it means that the script finds something missing.
+    fn missing(&self) -> Missing {
+        None
+    }
+}
 
-    fn read(&self, reply: Reply) -> Result<Self::Answer, Unreadable>;
+/// A verb that one call of its script carries out: its fields are the arguments, and the reply is its answer.
+pub(crate) trait Scripted: Addressed + Verb<Answer: DeserializeOwned> + Serialize {
+    /// The name of its script.
+    const SCRIPT: &'static str = Self::NAME;
+
+    /// Whether it only checks whether there is something to do.
+    const IS_POLL: bool = false;
+
+    /// Refuses what no script is asked.
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn arguments(&self) -> Vec<u8> {
+        packed(self)
+    }
+
+    fn read(&self, reply: Value<'_>) -> Result<Self::Answer, Unreadable> {
+        Self::Answer::deserialize(reply)
+    }
 
     /// What this process learns from the answer.
     fn learn(&self, _answer: &Self::Answer, _known: &Known) {}
@@ -42,18 +68,24 @@ pub(crate) trait Execute: Verb {
 
 impl<V: Scripted> Execute for V {
     async fn execute(self, store: &RedisStore) -> Result<V::Answer, StoreError> {
+        self.check()?;
         let client = &store.client;
-        let call = self.call(client);
-        let (script, request) = (call.script.name, new_request());
-        let reply = client.call_as(call, &request).await.inspect_err(|error| {
-            // What it may have acquired would otherwise be held by nobody until the lease ends.
+        let call = Call {
+            is_poll: V::IS_POLL,
+            missing: self.missing(),
+            arguments: self.arguments(),
+            ..Call::on_behalf_of::<V>(V::SCRIPT, self.home(), Arguments::default())
+        };
+        let request = new_request();
+        let reply = client.call_as(&call, &request).await.inspect_err(|error| {
+            // Otherwise the lease that the call may have acquired blocks the run until it expires.
             if matches!(error, StoreError::Unavailable { .. })
                 && let Some(mark) = self.lease_in_doubt(&request)
             {
                 client.known().doubt_lease(mark);
             }
         })?;
-        let answer = self.read(reply).map_err(|error| damaged(script, error))?;
+        let answer = reply::read(&call, &reply, |reply| self.read(reply))?;
         self.learn(&answer, client.known());
         Ok(answer)
     }
@@ -103,17 +135,6 @@ impl RedisStore {
     pub fn follow(&self, bus: &dyn Bus) {
         let following = pulse::follow(bus.subscribe(), self.client.clone(), self.instance.clone());
         tokio::spawn(self.tasks.clone().run_until_cancelled_owned(following));
-    }
-
-    /// Calls a script and reads its reply.
-    pub(crate) async fn ask_script<T>(
-        &self,
-        call: Call,
-        read: impl FnOnce(Reply) -> Result<T, Unreadable>,
-    ) -> Result<T, StoreError> {
-        let script = call.script.name;
-        let reply = self.client.call(call).await?;
-        read(reply).map_err(|error| damaged(script, error))
     }
 }
 

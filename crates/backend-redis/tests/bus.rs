@@ -31,7 +31,7 @@ fn jobs(topic: &str) -> Wake {
 }
 
 async fn heard(receiver: &mut Receiver<Wake>) -> Wake {
-    timeout(LIMIT, receiver.recv()).await.expect("somebody says something").unwrap()
+    timeout(LIMIT, receiver.recv()).await.expect("a wake-up arrives").unwrap()
 }
 
 /// Says `mark` from `speaker` until it is heard: a subscription takes a moment to reach the server.

@@ -2,12 +2,14 @@
 
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::{JobId, TenantId};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
 use crate::{Page, PageRequest};
 
 /// The answer to a retry of a dead letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum DeadLetterRetry {
     /// The dead letter waits in its run's inbox and is no longer listed.
@@ -19,7 +21,7 @@ pub enum DeadLetterRetry {
 }
 
 /// How many dead letters a tenant has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct DeadLetterCount {
     pub kept: u32,
     /// Those that made room for others since the tenant's first.
@@ -31,7 +33,7 @@ pub const DROPPED_AT_ONCE_MAX: u32 = 32;
 
 /// Saves the dead letter. A job has one: the last. Of more than `dead_letters_max`, those of the oldest runs make room in
 /// the same step, and are counted.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AddDeadLetter {
     pub tenant: TenantId,
     pub dead_letter: DeadLetter,
@@ -40,7 +42,7 @@ pub struct AddDeadLetter {
 verb!(write => AddDeadLetter, "add_dead_letter", "add a dead letter", ());
 
 /// Hands the dead letter to its run, which gives its step a new attempt: once, however often it is called.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RetryDeadLetter {
     pub tenant: TenantId,
     pub job: JobId,
@@ -48,28 +50,28 @@ pub struct RetryDeadLetter {
 }
 verb!(write => RetryDeadLetter, "retry_dead_letter", "retry a dead letter", DeadLetterRetry);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CountDeadLetters {
     pub tenant: TenantId,
 }
 verb!(read => CountDeadLetters, "count_dead_letters", "count dead letters", DeadLetterCount);
 
 /// Those of the newest runs first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListDeadLetters {
     pub tenant: TenantId,
     pub page: PageRequest,
 }
 verb!(read => ListDeadLetters, "list_dead_letters", "list dead letters", Page<DeadLetter>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadDeadLetter {
     pub tenant: TenantId,
     pub job: JobId,
 }
 verb!(read => ReadDeadLetter, "read_dead_letter", "read a dead letter", Option<DeadLetter>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeleteDeadLetter {
     pub tenant: TenantId,
     pub job: JobId,

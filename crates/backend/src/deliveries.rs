@@ -4,24 +4,29 @@ use std::time::Duration;
 
 use interlock_model::job::JobOutcome;
 use interlock_model::{Fence, InstanceId, JobId, TenantId};
+use serde::{Deserialize, Serialize};
 
 use crate::runs::AcquiredRun;
 use crate::verb::verb;
+use crate::wire;
 
 /// Records a result and acquires its run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeliverResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// Which instance acquires the run, and for how long.
     pub holder: InstanceId,
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
 }
 
 /// The answer to a delivery.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum DeliveryOutcome {
     /// Another instance holds the run. Nothing was written.
@@ -33,23 +38,28 @@ pub enum DeliveryOutcome {
 }
 
 /// Keeps a result for a later delivery.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeferResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// How often it was delivered so far.
     pub deliveries: u32,
     /// How long ago it came, as far as the caller knows. Only the first call counts.
+    #[serde(serialize_with = "wire::as_millis")]
     pub waited: Duration,
+    #[serde(serialize_with = "wire::as_millis")]
     pub delay: Duration,
     /// How long the job's lease lasts after the delay, at least.
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
 }
 
 /// The answer to deferring a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum DeferOutcome {
     /// The store has the result, and delivers it again.
@@ -59,7 +69,7 @@ pub enum DeferOutcome {
 }
 
 /// A deferred result that is due.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct DeferredResult {
     pub job: JobId,
     pub fence: Fence,
@@ -79,7 +89,7 @@ verb!(write => DeferResult, "defer_result", "defer a result", DeferOutcome);
 
 /// The tenant's deferred results that are due, oldest first. They are due again after [`IN_PROGRESS`], unless they
 /// are recorded or deferred.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireDeferredResults {
     pub tenant: TenantId,
     pub limit: usize,

@@ -14,7 +14,8 @@ pub const FIGURES_BYTES_MAX: usize = 8 * 1_024;
 pub const MEMBERS_MAX: usize = 2_000;
 
 /// Every document that there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DocumentName {
     /// Tunings and rollouts.
     Contention,
@@ -37,7 +38,7 @@ pub struct Document {
 }
 
 /// None: it was never saved.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadDocument {
     pub name: DocumentName,
 }
@@ -45,7 +46,7 @@ verb!(read => ReadDocument, "read_document", "read a document", Option<Document>
 
 /// Replaces the document if `expected` is its version (0: it was never saved), and answers whether it did. The same call
 /// again gives the same answer while no other call has saved it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SaveDocument {
     pub name: DocumentName,
     pub expected: u64,
@@ -54,7 +55,7 @@ pub struct SaveDocument {
 verb!(write => SaveDocument, "save_document", "save a document", bool);
 
 /// Replaces what this process has counted of the rollout.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SaveFigures {
     pub rollout: RolloutId,
     pub instance: InstanceId,
@@ -63,13 +64,13 @@ pub struct SaveFigures {
 verb!(write => SaveFigures, "save_figures", "save the figures of a rollout", ());
 
 /// What every process has counted of the rollout, by name, former processes included.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadFigures {
     pub rollout: RolloutId,
 }
 verb!(read => ReadFigures, "read_figures", "read the figures of a rollout", Vec<(InstanceId, String)>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeleteFigures {
     pub rollout: RolloutId,
 }

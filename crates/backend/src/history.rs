@@ -2,11 +2,12 @@
 
 use interlock_model::history::Recorded;
 use interlock_model::{RunId, TenantId};
+use serde::Serialize;
 
 use crate::verb::verb;
 
 /// Up to `limit` events after number `after`, oldest first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadTimeline {
     pub tenant: TenantId,
     pub run: RunId,

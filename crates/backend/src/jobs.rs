@@ -6,15 +6,17 @@ use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobLease, JobOutcome, JobState, NewJob};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId, Timestamp, Topic, WorkerId};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 use crate::{Page, PageRequest};
 
 /// Jobs before another one are counted up to here.
 pub const JOBS_BEFORE_MAX: usize = 10_000;
 
 /// Gives waiting jobs to a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claim {
     pub tenant: TenantId,
     pub worker: WorkerId,
@@ -27,12 +29,16 @@ pub struct Claim {
 }
 
 /// How long the lease of a claimed job lasts unless it is extended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LeaseTerm {
     /// This long from the claim, and again from every heartbeat.
-    For(Duration),
+    For(#[serde(serialize_with = "wire::as_millis")] Duration),
     /// Until the step's timeout, or this long where it has none: for workers that are watched by other means.
-    UntilDeadline { otherwise: Duration },
+    UntilDeadline {
+        #[serde(serialize_with = "wire::as_millis")]
+        otherwise: Duration,
+    },
 }
 
 impl LeaseTerm {
@@ -48,7 +54,7 @@ impl LeaseTerm {
 }
 
 /// A job that the worker now has a lease on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Claimed {
     pub job: NewJob,
     pub lease: JobLease,
@@ -57,7 +63,8 @@ pub struct Claimed {
 }
 
 /// The answer to a heartbeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Heartbeat {
     Extended {
@@ -69,7 +76,8 @@ pub enum Heartbeat {
 }
 
 /// The answer to a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Report {
     Recorded,
@@ -77,7 +85,7 @@ pub enum Report {
     AlreadyRecorded,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct JobView {
     pub job: Job,
     pub lease: Option<JobLease>,
@@ -87,7 +95,7 @@ pub struct JobView {
 }
 
 /// How far a worker is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Progress {
     pub percent: u8,
     pub message: Option<String>,
@@ -96,7 +104,7 @@ pub struct Progress {
 verb!(write => Claim, "claim", "claim jobs", Vec<Claimed>);
 
 /// Extends the lease. An expired lease cannot be revived.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExtendJobLease {
     pub tenant: TenantId,
     pub job: JobId,
@@ -106,7 +114,7 @@ pub struct ExtendJobLease {
 }
 verb!(write => ExtendJobLease, "extend_job_lease", "extend the lease of a job", Heartbeat);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordProgress {
     pub tenant: TenantId,
     pub job: JobId,
@@ -116,17 +124,18 @@ pub struct RecordProgress {
 verb!(write => RecordProgress, "record_progress", "record progress", ());
 
 /// Ends the job and puts its outcome into the run's inbox, in one step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
 }
 verb!(write => RecordResult, "record_result", "record a result", Report);
 
 /// Ends an open job on an operator's request. Answers with the state of the job then.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CancelJob {
     pub tenant: TenantId,
     pub job: JobId,
@@ -135,7 +144,7 @@ pub struct CancelJob {
 verb!(write => CancelJob, "cancel_job", "cancel a job", JobState);
 
 /// Ends the tenant's jobs whose lease has expired, so that their steps go to other workers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExpireLeases {
     pub tenant: TenantId,
     pub limit: usize,
@@ -143,7 +152,7 @@ pub struct ExpireLeases {
 verb!(write => ExpireLeases, "expire_leases", "expire leases", Vec<JobId>);
 
 /// Ends what this worker holds of the tenant's jobs, as if their leases had expired: the worker is offline.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbandonWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,
@@ -152,21 +161,21 @@ pub struct AbandonWorker {
 verb!(write => AbandonWorker, "abandon_worker", "end the leases of a worker", Vec<JobId>);
 
 /// How many jobs wait before it in its queue, up to [`JOBS_BEFORE_MAX`]; none if it does not wait.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CountJobsBefore {
     pub tenant: TenantId,
     pub job: JobId,
 }
 verb!(read => CountJobsBefore, "count_jobs_before", "count the jobs before one", Option<usize>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadJob {
     pub tenant: TenantId,
     pub job: JobId,
 }
 verb!(read => ReadJob, "read_job", "read a job", Option<JobView>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListJobs {
     pub tenant: TenantId,
     pub state: Option<JobState>,

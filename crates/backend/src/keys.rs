@@ -30,19 +30,19 @@ pub struct ApiKey {
 pub const KEYS_MAX: usize = 10_000;
 
 /// Saves a new key. The store sets its `created_at`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CreateApiKey {
     pub key: ApiKey,
 }
 verb!(write => CreateApiKey, "create_api_key", "create an API key", ApiKey);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RevokeApiKey {
     pub id: ApiKeyId,
 }
 verb!(write => RevokeApiKey, "revoke_api_key", "revoke an API key", ());
 
 /// All keys; there are at most [`KEYS_MAX`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListApiKeys;
 verb!(read => ListApiKeys, "list_api_keys", "list API keys", Vec<ApiKey>);

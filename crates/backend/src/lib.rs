@@ -28,6 +28,7 @@ mod store;
 pub mod tenants;
 pub mod verb;
 pub mod verbs;
+mod wire;
 pub mod workers;
 pub mod workflows;
 

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use interlock_model::lock::{Grant, LockEvent, LockLimits, LockMode, LockName, Waiter};
 use interlock_model::{LockOwner, LockRequest, LockToken, Resource, TenantId};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 use crate::{Page, PageRequest};
 
 /// Asks for a lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AcquireLock {
     pub lock: LockName,
     pub owner: LockOwner,
     pub mode: LockMode,
     /// Lease duration unless renewed.
+    #[serde(serialize_with = "wire::as_millis")]
     pub ttl: Duration,
     /// The same request again gets the same grant, or keeps its place in the queue.
     pub request: LockRequest,
@@ -26,12 +29,14 @@ pub struct AcquireLock {
     /// The token of a lease that the caller has already. Nothing else proves that it is the caller's.
     pub held: Option<LockToken>,
     /// Wait in the queue, and count as offline after this time without another call. None: now or not at all.
+    #[serde(serialize_with = "wire::as_millis")]
     pub stay: Option<Duration>,
     pub limits: LockLimits,
 }
 
 /// The answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Acquired {
     Granted(Grant),
@@ -48,14 +53,15 @@ pub enum Acquired {
 }
 
 /// What a tenant can have too much of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockQuota {
     Held,
     Waiting,
 }
 
 /// Why it is not the caller's turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Busy {
     /// The owner that holds it; of several, the one that has for longest. None: it is free and another waiter's turn, or the
     /// value in the store is foreign.
@@ -71,7 +77,7 @@ pub struct Busy {
 }
 
 /// An answer, and whose turn it is after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[must_use]
 pub struct Turn<T> {
     pub answer: T,
@@ -81,7 +87,7 @@ pub struct Turn<T> {
 }
 
 /// A lock that is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LockView {
     pub resource: Resource,
     /// By when they came; more than one only if they share.
@@ -90,7 +96,7 @@ pub struct LockView {
 }
 
 /// A lock with its queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct LockDetail {
     pub view: LockView,
     /// The first waiters of the queue.
@@ -104,7 +110,7 @@ pub const LINE_SHOWN_MAX: usize = 100;
 pub const SWEEP_MAX: usize = 64;
 
 /// Ends a lease on an operator's request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ForceReleaseLock {
     pub lock: LockName,
     /// Of the lease that is meant. If it is another by now, nothing is ended.
@@ -116,16 +122,17 @@ pub struct ForceReleaseLock {
 verb!(write => AcquireLock, "acquire_lock", "acquire a lock", Turn<Acquired>);
 
 /// Extends the lease to `ttl` from now. An expired one cannot be revived.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RenewLock {
     pub lock: LockName,
     pub token: LockToken,
+    #[serde(serialize_with = "wire::as_millis")]
     pub ttl: Duration,
 }
 verb!(write => RenewLock, "renew_lock", "renew a lock", Turn<Grant>);
 
 /// Ends the lease. Called again, it is still released; once it has expired or was ended by force, it is stale.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleaseLock {
     pub lock: LockName,
     pub token: LockToken,
@@ -134,7 +141,7 @@ verb!(write => ReleaseLock, "release_lock", "release a lock", Turn<()>);
 
 /// Removes what `call` leaves behind when its caller has disconnected: its place in the queue, unless another call of the
 /// same request waits there, too; and the lease that it was granted, unless another call was answered with it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithdrawLock {
     pub lock: LockName,
     pub request: LockRequest,
@@ -144,14 +151,14 @@ verb!(write => WithdrawLock, "withdraw_lock", "withdraw from a lock", Turn<()>);
 
 verb!(write => ForceReleaseLock, "force_release_lock", "release a lock by force", Turn<()>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadLock {
     pub lock: LockName,
 }
 verb!(read => ReadLock, "read_lock", "read a lock", Option<LockDetail>);
 
 /// The tenant's held locks, the newest first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListLocks {
     pub tenant: TenantId,
     pub page: PageRequest,
@@ -159,7 +166,7 @@ pub struct ListLocks {
 verb!(read => ListLocks, "list_locks", "list locks", Page<LockView>);
 
 /// What happened to it, the newest first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListLockHistory {
     pub lock: LockName,
     pub page: PageRequest,

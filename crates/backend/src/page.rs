@@ -1,7 +1,9 @@
 //! Lists come in pages.
 
+use serde::{Deserialize, Serialize};
+
 /// Which part of a list to return.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PageRequest {
     /// The most items.
     pub limit: usize,
@@ -10,7 +12,7 @@ pub struct PageRequest {
 }
 
 /// A part of a list. It may hold fewer items than the limit and still not be the last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Page<T> {
     pub items: Vec<T>,
     /// Give this as `after` for the next page. None: there is no more.

@@ -6,22 +6,26 @@ use interlock_model::approval::Approval;
 use interlock_model::dispatch_policy::{Hold, HoldReason, Throttle};
 use interlock_model::job::NewJob;
 use interlock_model::{JobId, Tag, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 
 /// The tenant's held jobs that are due. The caller is to settle them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AcquireHeldJobs {
     pub tenant: TenantId,
     /// Jobs that are due within this time count as due.
+    #[serde(serialize_with = "wire::as_millis")]
     pub ahead: Duration,
     /// How long a job is left to the instance that acquired it.
+    #[serde(serialize_with = "wire::as_millis")]
     pub in_progress: Duration,
     pub limit: usize,
 }
 
 /// A held job that is due.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct HeldDue {
     pub job: NewJob,
     pub hold: Hold,
@@ -30,7 +34,7 @@ pub struct HeldDue {
 }
 
 /// What a policy decided about a held job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Settlement {
     /// It goes to its queue.
     Release {
@@ -49,7 +53,8 @@ pub enum Settlement {
 }
 
 /// The answer to a settlement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Settled {
     Released,
@@ -64,7 +69,7 @@ pub enum Settled {
 verb!(write => AcquireHeldJobs, "acquire_held_jobs", "acquire held jobs", Vec<HeldDue>);
 
 /// Does with a held job what the policy decided, in one step. The first decision that ends the hold counts.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SettleHeldJob {
     pub tenant: TenantId,
     pub job: JobId,

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use interlock_model::job::JobLease;
 use interlock_model::{JobId, RunId, TenantId, Topic};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 
 /// The answer to [`RequeueJobs`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct RequeuedJobs {
     /// The topic of each job that waits in its queue.
     pub waiting: Vec<Topic>,
@@ -17,7 +19,7 @@ pub struct RequeuedJobs {
 }
 
 /// Where slots and live runs did not agree.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct SlotDrift {
     pub found: usize,
     /// A run that cannot be read is found and not repaired.
@@ -27,10 +29,11 @@ pub struct SlotDrift {
 }
 
 /// Removes what is no longer needed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Retire {
     pub tenant: TenantId,
     /// Removes workers that were last seen, and marks of deleted runs that were started, longer ago than this.
+    #[serde(serialize_with = "wire::as_millis")]
     pub unused_for: Duration,
     /// Where the walk through the idempotency keys continues.
     pub after: Option<String>,
@@ -39,7 +42,8 @@ pub struct Retire {
 }
 
 /// What was removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct Retired {
     pub workers: usize,
     pub deleted_runs: usize,
@@ -53,7 +57,7 @@ pub struct Retired {
 pub const LOOKED_AT_MAX: usize = 5_000;
 
 /// The tenant's jobs whose lease has expired and that have not ended yet, oldest first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListExpiredLeases {
     pub tenant: TenantId,
     pub limit: usize,
@@ -62,7 +66,7 @@ verb!(read => ListExpiredLeases, "list_expired_leases", "list expired leases", V
 
 /// Goes through the newest `limit` jobs: answers which wait, and puts those into their queue that are open, with no
 /// worker, and in no queue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequeueJobs {
     pub tenant: TenantId,
     pub limit: usize,
@@ -71,7 +75,7 @@ verb!(write => RequeueJobs, "requeue_jobs", "requeue waiting jobs", RequeuedJobs
 
 /// Goes through `limit` runs, newest first, and gives a slot to each live one that has none. At the beginning (`after`
 /// is none) also releases the slots of runs that have ended or are missing, and counts again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RepairSlots {
     pub tenant: TenantId,
     pub after: Option<RunId>,

@@ -9,11 +9,13 @@ use interlock_model::admission::{IdempotentIntent, Usage};
 use interlock_model::run::RunStatus;
 use interlock_model::tenant::SlotFlow;
 use interlock_model::{Fence, IdempotencyKey, RunId, TenantId, WorkflowId};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 
 /// Reserves a key for `run`, under the admission lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReserveIdempotencyKey {
     pub tenant: TenantId,
     pub workflow: WorkflowId,
@@ -22,11 +24,13 @@ pub struct ReserveIdempotencyKey {
     /// Of the caller's lease of the tenant's admission lock.
     pub fence: Fence,
     /// When the reservation expires.
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
 }
 
 /// The answer to a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Reserved {
     /// The caller may use it. A reservation of another start is taken over.
@@ -38,7 +42,7 @@ pub enum Reserved {
 }
 
 /// A tenant's live runs, and how fast their slots come free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Count {
     pub usage: Usage,
     pub slot_flow: SlotFlow,
@@ -48,7 +52,7 @@ verb!(write => ReserveIdempotencyKey, "reserve_idempotency_key", "reserve an ide
 
 /// Ends the reservation of a key for this very run, never one for another run, and never a key that has started one.
 /// Answers whether there was such a reservation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleaseIdempotencyKey {
     pub tenant: TenantId,
     pub workflow: WorkflowId,
@@ -58,7 +62,7 @@ pub struct ReleaseIdempotencyKey {
 verb!(write => ReleaseIdempotencyKey, "release_idempotency_key", "release an idempotency key", bool);
 
 /// What a start under the lock reads before it creates its run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CountRuns {
     pub tenant: TenantId,
 }

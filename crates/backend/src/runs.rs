@@ -12,12 +12,14 @@ use interlock_model::job::NewJob;
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
+use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 use crate::{Page, PageRequest};
 
 /// A run that only the caller may advance until the lease ends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AcquiredRun {
     pub start: Start,
     pub head: Head,
@@ -32,7 +34,7 @@ pub struct AcquiredRun {
 }
 
 /// What one turn of the engine changes. All of it is written, or none.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Commit {
     pub tenant: TenantId,
     pub run: RunId,
@@ -55,7 +57,7 @@ pub struct Commit {
 }
 
 /// The answer to a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[must_use]
 pub struct Committed {
     /// More came into the inbox during the turn: acquire the run again.
@@ -65,14 +67,14 @@ pub struct Committed {
 }
 
 /// A run without its steps, for lists.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct RunSummary {
     pub start: Start,
     pub head: Head,
 }
 
 /// Whether a run waits for the engine, and which instance holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct RunOwnership {
     /// The store's clock.
     pub now: Timestamp,
@@ -82,7 +84,7 @@ pub struct RunOwnership {
 }
 
 /// The instance that advances a run now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct RunHolder {
     /// None: what holds it is foreign.
     pub instance: Option<InstanceId>,
@@ -91,14 +93,15 @@ pub struct RunHolder {
 }
 
 /// Which runs a list shows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RunFilter {
     pub status: Option<RunStatus>,
     pub workflow: Option<WorkflowId>,
 }
 
 /// The answer to a request to cancel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum CancelOutcome {
     /// It waits in the run's inbox.
@@ -157,21 +160,23 @@ impl Admit {
 }
 
 /// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireReadyRuns {
     pub tenant: TenantId,
     pub holder: InstanceId,
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
     pub limit: usize,
 }
 verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", Vec<AcquiredRun>);
 
 /// Acquires this run, unless another instance holds it or it has nothing to take into account.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireRun {
     pub tenant: TenantId,
     pub run: RunId,
     pub holder: InstanceId,
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
 }
 verb!(write => AcquireRun, "acquire_run", "acquire a run", Option<AcquiredRun>);
@@ -180,17 +185,18 @@ verb!(write => Commit, "commit", "commit a run", Committed);
 
 /// Extends the lease of an acquired run to `lease` from now. The store rejects it once the lease has expired or is
 /// another instance's.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExtendRunLease {
     pub tenant: TenantId,
     pub run: RunId,
     pub fence: Fence,
+    #[serde(serialize_with = "wire::as_millis")]
     pub lease: Duration,
 }
 verb!(write => ExtendRunLease, "extend_run_lease", "extend the lease of a run", ());
 
 /// Releases an acquired run without having changed it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReleaseRun {
     pub tenant: TenantId,
     pub run: RunId,
@@ -199,7 +205,7 @@ pub struct ReleaseRun {
 verb!(write => ReleaseRun, "release_run", "release a run", ());
 
 /// Puts a request to cancel into the run's inbox.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestCancel {
     pub tenant: TenantId,
     pub run: RunId,
@@ -209,7 +215,7 @@ verb!(write => RequestCancel, "request_cancel", "cancel a run", CancelOutcome);
 
 /// Removes a run with everything of it but its idempotency key. A live one ends in the same step. Answers with the jobs
 /// that it had.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeleteRun {
     pub tenant: TenantId,
     pub run: RunId,
@@ -217,14 +223,14 @@ pub struct DeleteRun {
 verb!(write => DeleteRun, "delete_run", "delete a run", Vec<JobId>);
 
 /// Makes the tenant's runs ready whose timers are due. Answers with how many.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FireTimers {
     pub tenant: TenantId,
     pub limit: usize,
 }
 verb!(write => FireTimers, "fire_timers", "fire timers", usize);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadRun {
     pub tenant: TenantId,
     pub run: RunId,
@@ -232,14 +238,14 @@ pub struct ReadRun {
 verb!(read => ReadRun, "read_run", "read a run", Option<Run>);
 
 /// Whether the run, which need not exist, waits for the engine, and which instance holds it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadRunOwnership {
     pub tenant: TenantId,
     pub run: RunId,
 }
 verb!(read => ReadRunOwnership, "read_run_ownership", "read who holds a run", RunOwnership);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListRuns {
     pub tenant: TenantId,
     pub filter: RunFilter,
@@ -248,14 +254,14 @@ pub struct ListRuns {
 verb!(read => ListRuns, "list_runs", "list runs", Page<RunSummary>);
 
 /// The runs that hold a slot, oldest first.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListActiveRuns {
     pub tenant: TenantId,
     pub limit: usize,
 }
 verb!(read => ListActiveRuns, "list_active_runs", "list active runs", Vec<RunId>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadUsage {
     pub tenant: TenantId,
 }

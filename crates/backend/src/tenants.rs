@@ -8,7 +8,8 @@ use crate::verb::verb;
 use crate::{Page, PageRequest};
 
 /// Whose limits they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LimitScope {
     /// The default for every tenant without limits of its own.
     System,
@@ -23,20 +24,20 @@ pub struct WrittenLimits {
 }
 
 /// Replaces the limits of the scope. They are in force with the answer, which is the new revision.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetLimits {
     pub scope: LimitScope,
     pub limits: Limits,
 }
 verb!(write => SetLimits, "set_limits", "set limits", u64);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadLimits {
     pub scope: LimitScope,
 }
 verb!(read => ReadLimits, "read_limits", "read limits", WrittenLimits);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadEffectiveLimits {
     pub tenant: TenantId,
 }

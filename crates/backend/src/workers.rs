@@ -18,14 +18,14 @@ pub struct WorkerRecord {
     pub is_draining: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListWorkers {
     pub tenant: TenantId,
     pub page: PageRequest,
 }
 verb!(read => ListWorkers, "list_workers", "list workers", Page<WorkerRecord>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,
@@ -33,7 +33,7 @@ pub struct ReadWorker {
 verb!(read => ReadWorker, "read_worker", "read a worker", Option<WorkerRecord>);
 
 /// From now on the worker gets no new jobs, or gets them again.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DrainWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,
@@ -42,7 +42,7 @@ pub struct DrainWorker {
 verb!(write => DrainWorker, "drain_worker", "drain a worker", ());
 
 /// Removes a worker, unless it was seen after `unless_after`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ForgetWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,

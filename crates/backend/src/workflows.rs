@@ -5,6 +5,7 @@ use interlock_model::{TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
 
 use crate::verb::verb;
+use crate::wire;
 use crate::{Page, PageRequest};
 
 /// One version of a workflow. Never changes: runs are pinned to it.
@@ -17,16 +18,17 @@ pub struct WorkflowVersion {
 }
 
 /// Saves the document as the next version of its workflow. Answers with that version.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SaveWorkflow {
     pub tenant: TenantId,
     pub id: WorkflowId,
+    #[serde(serialize_with = "wire::as_document")]
     pub document: WorkflowDocument,
 }
 verb!(write => SaveWorkflow, "save_workflow", "save a workflow", u32);
 
 /// The current version.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadWorkflow {
     pub tenant: TenantId,
     pub id: WorkflowId,
@@ -34,7 +36,7 @@ pub struct ReadWorkflow {
 verb!(read => ReadWorkflow, "read_workflow", "read a workflow", Option<WorkflowVersion>);
 
 /// A version, also of a workflow that was deleted since.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadWorkflowVersion {
     pub tenant: TenantId,
     pub id: WorkflowId,
@@ -42,7 +44,7 @@ pub struct ReadWorkflowVersion {
 }
 verb!(read => ReadWorkflowVersion, "read_workflow_version", "read a workflow", Option<WorkflowVersion>);
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ListWorkflows {
     pub tenant: TenantId,
     pub page: PageRequest,
@@ -50,7 +52,7 @@ pub struct ListWorkflows {
 verb!(read => ListWorkflows, "list_workflows", "list workflows", Page<WorkflowVersion>);
 
 /// Refuses new starts. Runs that have begun continue with their version.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeleteWorkflow {
     pub tenant: TenantId,
     pub id: WorkflowId,

@@ -15,7 +15,7 @@ use crate::trace::TraceParent;
 use crate::{Fence, IdempotencyKey, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 
 /// An idempotency key and the fingerprint of the payload it came with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IdempotentIntent {
     pub key: IdempotencyKey,
     pub fingerprint: Fingerprint,
@@ -84,7 +84,7 @@ pub struct FirstTurn {
 }
 
 /// The tenant's active runs and its limit at the time of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct Usage {
     pub runs_active: u32,
     pub runs_max: u32,
@@ -98,7 +98,8 @@ impl Usage {
 }
 
 /// The outcome of a start request. Each variant is a normal outcome; none is an error.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum StartOutcome {
     /// The run was created and holds one of its tenant's slots.

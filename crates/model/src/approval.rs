@@ -41,7 +41,8 @@ pub enum ApprovalState {
 }
 
 /// The outcome of resolving an approval.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Resolution {
     Recorded,

@@ -160,7 +160,8 @@ pub struct Finding {
 }
 
 /// The outcome of repairing one finding.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum RepairOutcome {
     Repaired,

@@ -90,7 +90,7 @@ impl Event {
 }
 
 /// An event with its sequence number. The numbers of one run start at 1 and have no gaps.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Recorded {
     pub sequence: u64,
     pub event: Event,

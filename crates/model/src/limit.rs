@@ -22,7 +22,7 @@ pub struct Limits {
 }
 
 /// The limits in force after inheritance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct EffectiveLimits {
     pub runs_max: u32,
     pub key_retention: Option<Duration>,

@@ -5,7 +5,7 @@ use super::sources::Source;
 const WORDS: [&str; 7] = ["mend", "told", "whoever", "nobody", "somebody", "ripen", "so many"];
 
 /// Where they are counted, and how many there may be. Lower a number when you have removed some.
-pub(crate) const OCCURRENCES_MAX: [(&str, usize); 3] = [("crates", 632), ("docs", 4), ("README.md", 0)];
+pub(crate) const OCCURRENCES_MAX: [(&str, usize); 3] = [("crates", 0), ("docs", 0), ("README.md", 0)];
 
 pub(crate) fn check(sources: &[Source], occurrences_max: &[(&str, usize)]) -> Vec<String> {
     let mut findings = Vec::new();

@@ -56,7 +56,7 @@ pub(super) async fn check(
     Ok(Findings { warnings, durability_in_words: persistence::in_words(durability, &masters) })
 }
 
-/// After a reconnect the process goes on whatever is found, but not in silence.
+/// After a reconnect the process continues whatever is found, and logs it.
 pub(super) async fn warn_if_not_fsync(found: &Found, durability: Durability) {
     if durability != Durability::Fsync {
         return;

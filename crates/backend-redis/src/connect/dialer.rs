@@ -29,7 +29,7 @@ pub(super) struct Dialer {
 pub(super) enum As {
     User,
     SentinelUser,
-    Nobody,
+    Anonymous,
 }
 
 impl Dialer {
@@ -139,7 +139,7 @@ impl Dialer {
         if login == As::User {
             redis = redis.set_db(self.address.database());
         }
-        if let Some(login) = self.address.login().filter(|_| login != As::Nobody) {
+        if let Some(login) = self.address.login().filter(|_| login != As::Anonymous) {
             redis = redis.set_password(&login.password);
             if let Some(user) = &login.user {
                 redis = redis.set_username(user);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Which store it is: when one of the two differs, what was read before may not be true any more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
-    /// Drawn anew by each start of redis-server.
+    /// A new one for each start of redis-server.
     run_id: String,
     /// The history of writes that the server follows; a promoted replica begins a new one.
     replication_id: String,

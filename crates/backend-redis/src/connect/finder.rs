@@ -32,7 +32,7 @@ impl Finder {
         &self.dialer
     }
 
-    /// Connects and asks the server who it is. `noticed` is told when the connection ends.
+    /// Connects and asks the server who it is. It calls `noticed` when the connection ends.
     pub(super) async fn find(&self, noticed: &Arc<Notify>) -> Result<Found, OpenError> {
         if let Some(master) = self.dialer.address().master() {
             let host = self.ask_sentinels(master).await?;
@@ -59,7 +59,7 @@ impl Finder {
         Ok(Found { live, host, facts })
     }
 
-    /// The master as the first Sentinel that answers knows it. Asked anew for each connection.
+    /// The master as the first Sentinel that answers knows it. Each connection asks again.
     async fn ask_sentinels(&self, master: &str) -> Result<Host, OpenError> {
         let mut refusal = None;
         for sentinel in self.dialer.address().hosts() {
@@ -85,7 +85,7 @@ impl Finder {
     async fn dial_sentinel(&self, sentinel: &Host) -> RedisResult<MultiplexedConnection> {
         match self.dialer.dial(sentinel, As::SentinelUser, || ()).await {
             Err(error) if !error.is_io_error() && self.dialer.address().login().is_some() => {
-                self.dialer.dial(sentinel, As::Nobody, || ()).await
+                self.dialer.dial(sentinel, As::Anonymous, || ()).await
             }
             answer => answer,
         }

@@ -40,7 +40,7 @@ impl Live {
         !self.health.broken.load(Ordering::Acquire)
     }
 
-    /// Whether somebody missed an answer since this was last asked.
+    /// Whether an answer was missed since the last call.
     pub(super) fn take_suspicion(&self) -> bool {
         self.health.suspect.swap(false, Ordering::AcqRel)
     }

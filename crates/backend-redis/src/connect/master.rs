@@ -143,7 +143,7 @@ impl Pause {
         Self { base, cap, attempts: 0 }
     }
 
-    /// A connection that broke at once goes on counting: a server that accepts and hangs up is not called in a loop.
+    /// A connection that broke at once continues counting: a server that accepts and hangs up is not called in a loop.
     fn begin(&mut self, lived: Duration) {
         if lived >= self.cap {
             self.attempts = 0;

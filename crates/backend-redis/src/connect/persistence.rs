@@ -106,7 +106,7 @@ pub(super) fn in_words(durability: Durability, masters: &[Persistence]) -> Strin
     }
 }
 
-/// The patterns of CONFIG GET that are asked for one by one: several in one command need Redis 7.
+/// The patterns of CONFIG GET that are sent one by one: several in one command need Redis 7.
 pub(super) const PATTERNS: [&str; 3] = ["*appendfsync*", "save", "maxmemory-policy"];
 
 pub(super) fn config_get(pattern: &str) -> redis::Cmd {

@@ -43,7 +43,7 @@ impl ConnectSettings {
         }
     }
 
-    /// How long WAIT may block. Less than the response time-out, so that a missing replica is told apart from a
+    /// How long WAIT may block. Less than the response timeout, so that a missing replica is distinguished from a
     /// missing answer.
     pub(super) fn replica_wait(&self) -> Duration {
         self.response_timeout / 2
@@ -57,7 +57,7 @@ pub enum Durability {
     AsConfigured,
     /// On the master's disk: the server must run with `appendonly yes` and `appendfsync always`.
     Fsync,
-    /// In the memory of so many replicas.
+    /// In the memory of this number of replicas.
     Replicas(u32),
 }
 

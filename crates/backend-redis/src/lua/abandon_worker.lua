@@ -19,4 +19,4 @@ local lost = given_before('losses')
 if not lost then
   lost = lose(held_by_worker())
 end
-return answer({ lost = lost })
+return answer(lost)

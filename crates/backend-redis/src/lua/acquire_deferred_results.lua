@@ -14,11 +14,11 @@ for _, job in ipairs(jobs) do
   local found = read_fields(key('wf:job', job), 'put_off', 'fence', 'put_off_deliveries', 'put_off_since')
   if found.put_off then
     bytes = bytes + #found.put_off
-    redis.call('ZADD', key('wf:put_off'), integer(now + call.in_progress), job)
-    results[#results + 1] = { job = job, fence = found.fence, event = outcome_at('0', found.put_off),
+    redis.call('ZADD', key('wf:put_off'), integer(now + limits.deferral), job)
+    results[#results + 1] = { job = job, fence = found.fence, outcome = string.sub(found.put_off, #event_before_outcome(job) + 1, -3),
       deliveries = found.put_off_deliveries, waited = math.max(now - tonumber(found.put_off_since), 0) }
   else
     redis.call('ZREM', key('wf:put_off'), job)
   end
 end
-return answer({ results = results })
+return answer(results)

@@ -1,4 +1,4 @@
--- needs: given
+-- needs: given, job_view
 -- The held jobs that are due. They are due again when the decision about them is no longer in progress.
 local jobs = given_before('held')
 if not jobs then
@@ -18,9 +18,9 @@ for _, job in ipairs(jobs) do
     found.held_until = integer(now + call.in_progress)
     redis.call('ZADD', key('wf:held'), found.held_until, job)
     redis.call('HSET', hash, 'held_until', found.held_until)
-    acquired[#acquired + 1] = found
+    acquired[#acquired + 1] = { job = found.job, hold = hold_of(found), now = now }
   else
     redis.call('ZREM', key('wf:held'), job)
   end
 end
-return answer({ now = now, jobs = acquired })
+return answer(acquired)

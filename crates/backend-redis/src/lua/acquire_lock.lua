@@ -1,7 +1,7 @@
 -- needs: locks
 -- Acquires a lock: granted, waiting, or refused. `held` is the token of a lease that the caller has already, `stay` for
 -- how long it waits.
-local owner, mode, asked, token = call.owner, call.mode, call.lock_request, call.token
+local owner, mode, asked, token = call.owner, call.mode, call.request, call.call
 
 -- One of the locks that no call touches any more: ended, and much later forgotten.
 local function sweep_one(id)
@@ -21,9 +21,9 @@ end
 
 -- A few of them, with every request in the same home. A damaged one does not stop the others.
 local function sweep()
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', sweeps, '-inf', integer(now), 'LIMIT', 0, call.sweep_max)) do
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', sweeps, '-inf', integer(now), 'LIMIT', 0, limits.sweep_max)) do
     if id ~= own_id and not pcall(sweep_one, id) then
-      redis.call('ZADD', sweeps, integer(now + history_kept), id)
+      redis.call('ZADD', sweeps, integer(now + limits.history_kept), id)
     end
   end
 end
@@ -53,16 +53,16 @@ end
 local function busy(outcome, lock, place, is_line_full)
   local holder = first_holder(lock)
   local held_for = holder and math.max(now - lock.since, 0) or 0
-  return { outcome = outcome, holder = holder and holder.owner, held_for = held_for, position = place + 1,
-    may_change_in = may_change_in(lock, place), is_line_full = is_line_full }
+  return { outcome = outcome, value = { holder = holder and holder.owner, held_for = held_for, position = place + 1,
+    may_change_in = may_change_in(lock, place), is_line_full = is_line_full or false } }
 end
 
 local function granted(text)
-  return { outcome = 'granted', grant = text }
+  return { outcome = 'granted', value = text }
 end
 
 local function over_quota(quota, limit, current)
-  return { outcome = 'over_quota', quota = quota, limit = limit, current = current }
+  return { outcome = 'over_quota', what = quota, limit = limit, current = current }
 end
 
 local function grant(lock)
@@ -86,12 +86,12 @@ local function stay_or_leave(lock, waiter)
     leave_by(lock, asked, token)
     return busy('refused', lock, redis.call('ZCARD', lock.line))
   end
-  if not waiter and length >= call.line_max then
+  if not waiter and length >= call.limits.line_max then
     return busy('refused', lock, length, true)
   end
   local all_waiting = others_waiting(lock) + length
-  if not waiter and all_waiting >= call.waiting_max then
-    return over_quota('waiting', call.waiting_max, all_waiting)
+  if not waiter and all_waiting >= call.limits.waiting_max then
+    return over_quota('waiting', call.limits.waiting_max, all_waiting)
   end
   if not waiter then
     waiter = { request = asked, owner = owner, mode = mode, since = now, calls = {} }
@@ -117,9 +117,9 @@ local function decide_request(lock, known, waiter)
   local first = first_waiter(lock)
   if (not first or first.request == asked) and fits(lock, mode) then
     local held_beside = others_held(lock)
-    if not first_holder(lock) and held_beside >= call.held_max then
+    if not first_holder(lock) and held_beside >= call.limits.held_max then
       leave(lock, asked)
-      return over_quota('held', call.held_max, held_beside)
+      return over_quota('held', call.limits.held_max, held_beside)
     end
     return grant(lock)
   end
@@ -147,7 +147,7 @@ end
 
 return decide(function(lock)
   if not call.held and is_plainly_held(lock) then
-    return answer(busy('refused', lock, 0))
+    return answer({ answer = busy('refused', lock, 0) })
   end
   local known, waiter
   if call.held then
@@ -171,7 +171,7 @@ return decide(function(lock)
   purge(lock)
   local decided = decide_request(lock, known, waiter)
   local turn = whose_turn(lock)
-  decided.next = turn ~= asked and turn or who_must_know(lock, decided)
+  local next_request = turn ~= asked and turn or who_must_know(lock, decided)
   save(lock)
-  return answer(decided)
+  return answer({ answer = decided, next = next_request })
 end)

@@ -7,4 +7,4 @@ for _, run in ipairs(redis.call('ZRANGE', key('wf:ready'), 0, 511)) do
   end
   acquired[#acquired + 1] = acquire(run)
 end
-return answer({ now = now, runs = acquired })
+return answer(acquired)

@@ -3,6 +3,11 @@
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
 
+-- The run has its slot, now or before. Its caller knows by which plan it began.
+local function admitted(run, usage)
+  return { outcome = 'admitted', run = run, status = 'pending', usage = usage }
+end
+
 -- What the key says, before the cap is checked: a retry must not fail because it worked.
 local function by_key(start, usage)
   local record = start.key and live_key(key_name(start.workflow, start.key))
@@ -15,13 +20,13 @@ local function by_key(start, usage)
     return nil
   end
   if record.run == start.run and record.fingerprint == start.fingerprint then
-    return outcome('admitted', record.run, usage)
+    return admitted(record.run, usage)
   end
   return by_started(record, start.fingerprint, usage)
 end
 
 local function stale(start, current)
-  return { outcome = 'fenced', current = current, held = start.admission_fence }
+  return { refused = 'fenced', current = current, held = start.admission_fence }
 end
 
 -- Refuses a start under the admission lock, unless its caller still holds the lock and its key is still reserved for
@@ -41,15 +46,15 @@ local function check_admission_lock(start)
   return nil
 end
 
-local function write_key(start, usage)
+local function write_key(start, key_retention)
   if not start.key then
     return
   end
   local record = '{"run":"' .. start.run .. '","fingerprint":"' .. start.fingerprint .. '"'
-  if usage.key_retention then
-    record = record .. ',"expires_at":' .. integer(now + usage.key_retention)
+  if key_retention then
+    record = record .. ',"expires_at":' .. integer(now + key_retention)
   end
-  write_key_record(key_name(start.workflow, start.key), record .. '}', usage.key_retention)
+  write_key_record(key_name(start.workflow, start.key), record .. '}', key_retention)
 end
 
 -- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
@@ -86,7 +91,8 @@ local function write_run(start)
 end
 
 local function admit(start)
-  local usage = read_usage(start.runs_max, start.key_retention)
+  local found = read_usage()
+  local usage = found.usage
   local known = by_key(start, usage)
   if known then
     return known
@@ -94,10 +100,10 @@ local function admit(start)
   -- A start whose answer was lost: neither a new definition nor a full tenant takes it back.
   if start.is_repeat then
     if redis.call('EXISTS', key('wf:run', start.run)) == 1 then
-      return outcome('admitted', start.run, usage)
+      return admitted(start.run, usage)
     end
     if redis.call('SISMEMBER', key('wf:runs:deleted'), start.run) == 1 then
-      return outcome('replayed', start.run, usage)
+      return { outcome = 'replayed', run = start.run, usage = usage }
     end
   end
   local refusal = check_admission_lock(start)
@@ -106,18 +112,14 @@ local function admit(start)
   end
   local current = redis.call('HGET', key('wf:def', start.workflow), 'current')
   if current ~= start.workflow_version then
-    local changed = outcome('changed', nil, usage)
-    changed.current = current
-    return changed
+    return { outcome = 'definition_changed', current = current, usage = usage }
   end
   if usage.runs_active >= usage.runs_max then
-    local full = outcome('full', nil, usage)
-    full.freed_at, full.interval_ms = usage.freed_at, usage.interval_ms
-    return full
+    return { outcome = 'at_capacity', usage = usage, slot_flow = found.slot_flow }
   end
   if not start.is_repeat and redis.call('EXISTS', key('wf:run', start.run)) == 1 then
     -- Another start has this id. To answer that this one was admitted would be wrong.
-    return { outcome = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
+    return { refused = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
   end
   start.is_begun = true
   redis.call('SADD', key('wf:runs:active'), start.run)
@@ -126,8 +128,8 @@ local function admit(start)
   else
     usage.runs_active = usage.runs_active + 1
   end
-  write_key(start, usage)
-  return outcome('admitted', start.run, usage)
+  write_key(start, found.key_retention)
+  return admitted(start.run, usage)
 end
 
 -- Takes back what this call has written of a start that could not be finished, as far as that can be reached. It goes by
@@ -151,9 +153,9 @@ local function undo(start)
     undo_job(start.run, new)
   end
   for _, new in ipairs(start.approvals_opened or {}) do
-    redis.pcall('ZREM', key('wf:approvals:open'), new.job)
-    redis.pcall('SREM', key('wf:run:approvals', start.run), new.job)
-    redis.pcall('UNLINK', key('wf:approval', new.job))
+    redis.pcall('ZREM', key('wf:approvals:open'), new.key)
+    redis.pcall('SREM', key('wf:run:approvals', start.run), new.key)
+    redis.pcall('UNLINK', key('wf:approval', new.key))
   end
   for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
     redis.pcall('ZREM', key(name), start.run)
@@ -165,7 +167,8 @@ local function undo(start)
 end
 
 local answers = {}
-for index, start in ipairs(call.starts) do
+for index = 3, #ARGV do
+  local start = cmsgpack.unpack(ARGV[index])
   tag = start.tag
   -- One tenant's damaged data must not cost the others in this call their answers.
   local is_done, decided = pcall(admit, start)
@@ -175,8 +178,8 @@ for index, start in ipairs(call.starts) do
       return redis.error_reply(reason)
     end
     undo(start)
-    decided = { outcome = 'broken', reason = reason }
+    decided = { refused = 'damaged', reason = 'the start could not be decided: ' .. reason }
   end
-  answers[index] = decided
+  answers[#answers + 1] = decided
 end
-return answer({ answers = answers })
+return answer(answers)

@@ -1,12 +1,12 @@
--- needs: inbox, jobs
--- Ends an open job on an operator's request. Answers how it ended, now or before.
+-- needs: inbox, jobs, job_view
+-- Ends an open job on an operator's request. Answers with its state then.
 local found = read_fields(key('wf:job', call.job), 'created_at', 'end_cause')
 if not found.created_at then
   return missing()
 end
 if found.end_cause then
-  return answer({ cause = found.end_cause })
+  return answer(state_of(found))
 end
 end_job(call.job, 'cancelled')
-post(call.run, outcome_now(call.event))
-return answer({ cause = 'cancelled' })
+post_outcome(call.job, call.outcome)
+return answer('cancelled')

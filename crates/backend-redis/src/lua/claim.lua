@@ -1,13 +1,18 @@
--- needs: fence, order, job_lock, queue
+-- needs: fence, order, job_lock, job_view, queue
 -- Gives waiting jobs to a worker, oldest first over all of its topics and all kinds that it is capable of,
 -- each under a new lease with a larger fence.
 local worker, jobs_max = call.worker, call.jobs_max
 local passed_over_max = 1000
 
+-- Names as a JSON list.
+local function list_text(names)
+  return #names == 0 and '[]' or cjson.encode(names)
+end
+
 -- A worker that claims ten times a second is written down once. Whether it drains.
 local function see_worker()
   local hash = key('wf:worker', worker)
-  local topics, capabilities = call.topics_document, call.capabilities_document
+  local topics, capabilities = list_text(call.topics), list_text(call.capabilities)
   local topics_before, capabilities_before, last_seen_at, is_draining =
     unpack(redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at', 'is_draining'))
   if topics_before == topics and capabilities_before == capabilities and now - tonumber(last_seen_at) < 1000 then
@@ -25,12 +30,13 @@ local function leases_given_before()
   for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
     local held = redis.call('HMGET', key('wf:job', job), 'worker', 'request')
     if held[1] == worker and held[2] == request then
-      given[#given + 1] = read_fields(key('wf:job', job), 'job', 'fence', 'ttl', 'expires_at', 'claimed_at',
+      local found = read_fields(key('wf:job', job), 'job', 'worker', 'fence', 'ttl', 'expires_at', 'claimed_at',
         'created_at')
+      given[#given + 1] = { job = found.job, lease = lease_of(found), queued_at = found.created_at }
     end
   end
   table.sort(given, function(one, other)
-    return tonumber(one.fence) < tonumber(other.fence)
+    return tonumber(one.lease.fence) < tonumber(other.lease.fence)
   end)
   return given
 end
@@ -42,7 +48,7 @@ local function read_queues(topic, is_capable)
   if next(is_capable) == nil then
     return
   end
-  for _, kind in ipairs(redis.call('ZRANGE', key('wf:kinds', topic), '-', '+', 'BYLEX', 'LIMIT', 0, call.kinds_max)) do
+  for _, kind in ipairs(redis.call('ZRANGE', key('wf:kinds', topic), '-', '+', 'BYLEX', 'LIMIT', 0, limits.kinds_max)) do
     local fits = true
     for capability in string.gmatch(kind, '[^+]+') do
       fits = fits and is_capable[capability]
@@ -96,11 +102,7 @@ local function lease_out(waiting)
     redis.call('ZREM', waiting.queue, waiting.place)
     return nil, false
   end
-  local ttl = call.term
-  if call.is_until_deadline and deadline_at and deadline_at ~= '' then
-    -- A deadline that has just passed is the engine's to notice.
-    ttl = math.max(tonumber(deadline_at) - now, 1000)
-  end
+  local ttl = lease_ttl(call.term, deadline_at)
   local fence, expires_at = integer(mint_fence()), integer(now + ttl)
   if not take_job_lock(job, { worker, request, fence, expires_at }, ttl) then
     return nil, true
@@ -109,8 +111,8 @@ local function lease_out(waiting)
   redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
     'claimed_at', integer(now), 'request', request)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  return { job = document, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now,
-    created_at = created_at }, false
+  local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now }
+  return { job = document, lease = lease, queued_at = created_at }, false
 end
 
 local claimed, bytes = {}, 0
@@ -133,7 +135,7 @@ local function lease_out_all(limit, passed_over)
   return passed
 end
 
-local is_draining = call.is_on_http and see_worker()
+local is_draining = call.edge == 'http' and see_worker()
 read_topics()
 if is_repeat then
   claimed = leases_given_before()
@@ -149,4 +151,4 @@ if #claimed == 0 and not is_draining then
     limit = limit + passed
   end
 end
-return answer({ claimed = claimed })
+return answer(claimed)

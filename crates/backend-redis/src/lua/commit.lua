@@ -34,7 +34,7 @@ end
 for _, job in ipairs(call.approvals_withdrawn) do
   withdraw_approval(job)
 end
-add_dead_letters(call.dead_letters)
+add_dead_letters(call.dead_letters, call.dead_letters_max)
 
 -- A run has at most one timer: the earliest of all that may happen to it by itself. It is written even if it has not
 -- moved, because it may have fired into the ready mark that this commit clears.

@@ -9,4 +9,4 @@ local place = queue_place(call.job, found.created_at, found.moved)
 if not redis.call('ZSCORE', queue, place) then
   return answer()
 end
-return answer({ count = math.min(redis.call('ZLEXCOUNT', queue, '-', '(' .. place), call.jobs_max) })
+return answer(math.min(redis.call('ZLEXCOUNT', queue, '-', '(' .. place), limits.jobs_before_max))

@@ -1,3 +1,3 @@
 -- needs: usage
 -- What a start under the admission lock reads: the tenant's live runs, and how fast their slots are released.
-return answer(read_usage(call.runs_max))
+return answer(read_usage())

@@ -1,12 +1,12 @@
--- needs: lease_check, job_lock, contradiction
+-- needs: inbox, lease_check, job_lock, contradiction
 -- Keeps a result for another delivery. A repeated call, or one of the worker that did not get the answer, keeps the
 -- schedule.
 local job, fence = call.job, call.fence
-local lease, reply = check_result(job, fence, call.cause)
+local lease, reply = check_result(job, fence, call.outcome.cause)
 if not lease then
   return reply
 end
-local refusal = contradicts(job, call.cause)
+local refusal = contradicts(job, call.outcome.cause)
 if refusal then
   return refusal
 end
@@ -14,8 +14,8 @@ local hash = key('wf:job', job)
 if tonumber(redis.call('HGET', hash, 'put_off_deliveries') or '0') >= call.deliveries then
   return answer({ outcome = 'deferred' })
 end
-redis.call('HSET', hash, 'put_off', call.event, 'put_off_cause', call.cause,
-  'put_off_deliveries', integer(call.deliveries))
+redis.call('HSET', hash, 'put_off', event_without_time(job, call.outcome.document),
+  'put_off_cause', call.outcome.cause, 'put_off_deliveries', integer(call.deliveries))
 redis.call('HSETNX', hash, 'put_off_since', integer(now - call.waited))
 redis.call('ZADD', key('wf:put_off'), integer(now + call.delay), job)
 -- The worker has nothing more to send, and sends no heartbeats meanwhile.

@@ -4,7 +4,7 @@ local run = call.run
 local hash = key('wf:run', run)
 if redis.call('EXISTS', hash) == 0 then
   if is_repeat and redis.call('SISMEMBER', key('wf:runs:deleted'), run) == 1 then
-    return answer({ jobs = redis.call('SMEMBERS', key('wf:run:jobs:deleted', run)) })
+    return answer(redis.call('SMEMBERS', key('wf:run:jobs:deleted', run)))
   end
   return missing()
 end
@@ -33,4 +33,4 @@ if #jobs > 0 then
   redis.call('RENAME', key('wf:run:jobs', run), key('wf:run:jobs:deleted', run))
   redis.call('PEXPIRE', key('wf:run:jobs:deleted', run), 60000)
 end
-return answer({ jobs = jobs })
+return answer(jobs)

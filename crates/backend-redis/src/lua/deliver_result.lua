@@ -1,22 +1,22 @@
 -- needs: inbox, jobs, lease_check, acquire, contradiction
 -- Ends a job, posts its outcome to the run's inbox and acquires the run. Does nothing if another instance holds it.
-local job, run = call.job, call.run
+local job, run, cause = call.job, run_of(call.job), call.outcome.cause
 local state, found = check_lease(job, call.fence)
 if not state then
   return found
 end
 if state == 'ended' then
-  if found.cause ~= call.cause then
+  if found.cause ~= cause then
     return fenced(found.fence)
   end
   local _, fence_given = is_free(run)
   if fence_given then
     -- This very request has recorded it, and only its answer was lost.
-    return answer({ outcome = 'recorded', now = now, run = acquire(run) })
+    return answer({ outcome = 'recorded', value = acquire(run) })
   end
-  return answer({ outcome = 'already' })
+  return answer({ outcome = 'already_recorded' })
 end
-local refusal = contradicts(job, call.cause)
+local refusal = contradicts(job, cause)
 if refusal then
   return refusal
 end
@@ -26,6 +26,6 @@ end
 if redis.call('EXISTS', key('wf:run', run)) == 0 then
   return missing()
 end
-end_job(job, call.cause)
-post(run, outcome_now(call.event))
-return answer({ outcome = 'recorded', now = now, run = acquire(run) })
+end_job(job, cause)
+post_outcome(job, call.outcome.document)
+return answer({ outcome = 'recorded', value = acquire(run) })

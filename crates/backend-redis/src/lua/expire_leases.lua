@@ -4,4 +4,4 @@ local lost = given_before('losses')
 if not lost then
   lost = lose(redis.call('ZRANGEBYSCORE', key('wf:leases'), '-inf', integer(now), 'LIMIT', 0, call.limit))
 end
-return answer({ lost = lost })
+return answer(lost)

@@ -7,17 +7,13 @@ if not state then
 end
 if state == 'ended' then
   if found.cause == 'revoked' or found.cause == 'cancelled' then
-    return answer({ is_cancelled = true })
+    return answer({ outcome = 'cancel_requested' })
   end
   return fenced(found.fence)
 end
 local ttl = found.ttl
 if call.term then
-  ttl = call.term
-  local deadline = redis.call('HGET', key('wf:job', job), 'deadline_at')
-  if call.is_until_deadline and deadline and deadline ~= '' then
-    ttl = math.max(tonumber(deadline) - now, 1000)
-  end
+  ttl = lease_ttl(call.term, redis.call('HGET', key('wf:job', job), 'deadline_at'))
 end
 local lasts = ttl
 if redis.call('HEXISTS', key('wf:job', job), 'put_off') == 1 then
@@ -33,4 +29,4 @@ local seen_at = redis.call('HGET', key('wf:worker', found.worker), 'last_seen_at
 if seen_at and now - tonumber(seen_at) >= 1000 then
   redis.call('HSET', key('wf:worker', found.worker), 'last_seen_at', integer(now))
 end
-return answer({ ttl = ttl, expires_at = expires_at })
+return answer({ outcome = 'extended', lease = ttl, expires_at = expires_at })

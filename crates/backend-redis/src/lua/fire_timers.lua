@@ -4,4 +4,4 @@ for _, run in ipairs(due) do
   redis.call('ZREM', key('wf:timers'), run)
   redis.call('ZADD', key('wf:ready'), 0, run)
 end
-return answer({ fired = #due })
+return answer(#due)

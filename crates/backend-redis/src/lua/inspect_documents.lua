@@ -1,6 +1,6 @@
 -- needs: inspection
 -- A page of all documents, for a caller that can read them.
-local number_of_look, place = string.match(call.after or '', '^(%d+) (.*)$')
+local number_of_look, place = string.match(call.page.after or '', '^(%d+) (.*)$')
 local index = tonumber(number_of_look or '1')
 
 local function add(documents, kind, name, text)
@@ -55,5 +55,5 @@ local looks = {
   rows('wf:run:approvals', 'wf:approval', 'approval'),
 }
 
-local documents, next_place = looks[index](place or '', call.limit)
-return answer({ next_page = page_after(looks, index, next_place), items = documents })
+local documents, next_place = looks[index](place or '', call.page.limit)
+return answer({ next = page_after(looks, index, next_place), items = documents })

@@ -1,2 +1,2 @@
 -- The runs that hold a slot, oldest first: their ids sort by time.
-return answer({ runs = redis.call('SORT', key('wf:runs:active'), 'ALPHA', 'LIMIT', 0, call.limit) })
+return answer(redis.call('SORT', key('wf:runs:active'), 'ALPHA', 'LIMIT', 0, call.limit))

@@ -1,1 +1,1 @@
-return answer({ keys = redis.call('HVALS', key('sys:keys')) })
+return answer(redis.call('HVALS', key('sys:keys')))

@@ -1,12 +1,14 @@
 -- needs: lock_record
--- What happened to a lock, newest first. Every event has a number; those before `before` are listed.
+-- What happened to a lock, newest first. Every event has a number, and a page ends with one.
+local numbers_max = 2 ^ 53
 return decide(function(lock)
   local grants, kept = overdue(lock), redis.call('LLEN', lock.history)
   local items, bytes = {}, 0
-  local at = math.min(call.before, lock.events + #grants + 1) - 1
+  local before = math.min(tonumber(call.page.after) or numbers_max, numbers_max)
+  local at = math.min(before, lock.events + #grants + 1) - 1
   while at > lock.events - kept do
-    if #items == call.limit or bytes > answer_bytes_max then
-      return answer({ next_page = #items > 0 and at + 1, items = items })
+    if #items == call.page.limit or bytes > answer_bytes_max then
+      return answer({ next = #items > 0 and at + 1, items = items })
     end
     local event
     if at > lock.events then

@@ -1,3 +1,4 @@
+-- needs: written_limits
 -- Once a second from every process: it is alive, how it keeps time, and it learns which processes are gone and what the
 -- system's limits are. These keys belong to no tenant and share one hash tag of their own.
 local seen, rhythms = key('sys:instances'), key('sys:instances:rhythms')
@@ -7,7 +8,7 @@ for _, forgotten in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now
   redis.call('ZREM', seen, forgotten)
   redis.call('HDEL', rhythms, forgotten)
 end
-local learned = read_fields(key('sys:limits'), 'runs_max', 'key_retention_ms', 'revision')
+local learned = read_written_limits('system')
 learned.now = now
-learned.gone = redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now - call.gone_after), 'LIMIT', 0, 256)
+learned.gone = redis.call('ZRANGEBYSCORE', seen, '-inf', integer(now - limits.gone_after), 'LIMIT', 0, 256)
 return answer(learned)

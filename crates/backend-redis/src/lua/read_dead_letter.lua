@@ -1,1 +1,1 @@
-return answer({ dead_letter = redis.call('HGET', key('wf:dead_letters'), call.job) or nil })
+return answer(redis.call('HGET', key('wf:dead_letters'), call.job))

@@ -1,2 +1,2 @@
 -- A document about the installation, with its version.
-return answer(read_fields(key(call.name), 'version', 'text'))
+return answer(read_fields(key('sys:' .. call.name), 'version', 'text'))

@@ -1,3 +1,3 @@
 -- needs: job_view
 local view = view_job(call.job)
-return answer(view.job and view)
+return answer(view.job.new and view)

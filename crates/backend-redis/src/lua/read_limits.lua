@@ -1,1 +1,2 @@
-return answer(read_fields(key(call.name), 'runs_max', 'key_retention_ms', 'revision'))
+-- needs: written_limits
+return answer(read_written_limits(call.scope))

@@ -1,9 +1,6 @@
 -- needs: lock_view
 -- A held lock with the first of its queue.
 return decide(function(lock)
-  local holders = live_holders(lock)
-  if #holders == 0 then
-    return answer()
-  end
-  return answer({ holders = holders, waiting = waiting_for(lock), line = live_line(lock, call.line_shown_max) })
+  local view = view_lock(lock)
+  return answer(view and { view = view, line = live_line(lock, limits.line_shown_max) })
 end)

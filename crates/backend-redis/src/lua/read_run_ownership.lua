@@ -5,7 +5,5 @@ local is_held = lock and lock.expires_at > now
 return answer({
   now = now,
   is_ready = redis.call('ZSCORE', key('wf:ready'), call.run) ~= false,
-  is_held = is_held,
-  holder = is_held and lock.owner,
-  ['until'] = is_held and lock.expires_at < math.huge and lock.expires_at,
+  holder = is_held and { instance = lock.owner, ['until'] = lock.expires_at < math.huge and lock.expires_at },
 })

@@ -1,1 +1,2 @@
-return answer({ snapshot = redis.call('GET', call.name) })
+-- needs: snapshot
+return answer(redis.call('GET', snapshot_key()))

@@ -5,5 +5,10 @@ end
 if call.limit == 0 then
   return answer()
 end
-local last = integer(call.after + call.limit - 1)
-return answer({ events = redis.call('LRANGE', key('wf:timeline', call.run), integer(call.after), last) })
+-- More than any timeline has, and less than a script would round.
+local after = math.min(call.after, 9999999999)
+local events = redis.call('LRANGE', key('wf:timeline', call.run), integer(after), integer(after + call.limit - 1))
+for index, event in ipairs(events) do
+  events[index] = { sequence = after + index, event = event }
+end
+return answer(events)

@@ -11,6 +11,6 @@ end
 if state == 'ended' then
   return fenced(found.fence)
 end
-redis.call('RPUSH', key('wf:timeline', call.run), at_time(call.event, now))
+redis.call('RPUSH', key('wf:timeline', run_of(call.job)), at_time(call.event, now))
 redis.call('HSET', hash, 'progress_request', request)
 return answer()

@@ -8,5 +8,5 @@ return guarded(function()
   end
   redis.call('DEL', place)
   -- One that has expired is none, though nothing has removed it yet.
-  return answer({ is_released = now < record.reservation['until'] })
+  return answer(now < record.reservation['until'])
 end)

@@ -1,6 +1,6 @@
 -- needs: locks
 -- Ends a lease, by its holder or by an operator. Ended the same way before, it is fine: only the answer was lost.
-local token, ending = call.token, call.ending
+local token, ending = call.token, call.ending or '{"cause":"released"}'
 return decide(function(lock)
   local grant = live_grant(lock, token)
   if not grant then
@@ -16,5 +16,5 @@ return decide(function(lock)
   end
   local turn = whose_turn(lock)
   save(lock)
-  return answer({ next = turn })
+  return answer({ answer = {}, next = turn })
 end)

@@ -8,7 +8,7 @@ local function status_of(run)
   return redis.pcall('HGET', key('wf:run', run), 'status')
 end
 
-if not call.after and redis.call('SCARD', active) <= call.slots_max then
+if not call.after and redis.call('SCARD', active) <= limits.looked_at_max then
   for _, run in ipairs(redis.call('SMEMBERS', active)) do
     local status = status_of(run)
     if type(status) ~= 'table' and (not status or final[status]) then
@@ -26,4 +26,4 @@ for _, run in ipairs(runs) do
     found, repaired = found + 1, repaired + 1
   end
 end
-return answer({ found = found, repaired = repaired, next_page = next_page })
+return answer({ found = found, repaired = repaired, next = next_page })

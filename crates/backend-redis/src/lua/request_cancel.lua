@@ -4,7 +4,7 @@ if not status then
   return missing()
 end
 if final[status] then
-  return answer({ outcome = 'ended' })
+  return answer({ outcome = 'already_ended' })
 end
 post(call.run, call.event)
 return answer({ outcome = 'posted' })

@@ -7,10 +7,10 @@ if not found.verdict then
   return missing()
 end
 if found.verdict == verdict then
-  return answer({ outcome = 'already' })
+  return answer({ outcome = 'already_so' })
 end
 if found.verdict ~= 'open' then
-  return answer({ outcome = 'otherwise', state = found.state })
+  return answer({ outcome = 'already_otherwise', value = found.state })
 end
 -- A dispatch that waits for this verdict goes to its queue, or ends, with it.
 local is_held = redis.call('HEXISTS', key('wf:job', job), 'held') == 1
@@ -22,5 +22,5 @@ elseif is_held then
 end
 redis.call('HSET', hash, 'state', call.state, 'verdict', verdict)
 redis.call('ZREM', key('wf:approvals:open'), job)
-post(call.run, call.event)
+post(run_of(job), call.event)
 return answer({ outcome = 'recorded' })

@@ -1,6 +1,6 @@
 -- needs: status, inbox
 -- Hands a dead letter to its run, if that is live: the letter leaves its list and waits in the run's inbox.
-local job, run = call.job, call.run
+local job, run = call.job, run_of(call.job)
 local letter = redis.call('HGET', key('wf:dead_letters'), job)
 if not letter then
   if is_repeat and redis.call('HGET', key('wf:job', job), 'retry_request') == request then
@@ -10,10 +10,10 @@ if not letter then
 end
 local status = redis.call('HGET', key('wf:run', run), 'status')
 if not status then
-  return answer({ outcome = 'gone' })
+  return answer({ outcome = 'run_gone' })
 end
 if final[status] then
-  return answer({ outcome = 'ended' })
+  return answer({ outcome = 'run_ended' })
 end
 redis.call('HDEL', key('wf:dead_letters'), job)
 redis.call('ZREM', key('wf:dead_letters:index'), job)

@@ -1,4 +1,4 @@
--- needs: lock_record
+-- needs: lock_record, snapshot
 -- Saves which workers are online, for the live holder of the writer's lock under its fence.
 local fence = call.fence
 return decide(function(lock)
@@ -6,6 +6,6 @@ return decide(function(lock)
   if lock.fence ~= fence or not live_grant(lock, token) then
     return fenced(lock.fence)
   end
-  redis.call('SET', call.name, call.snapshot)
+  redis.call('SET', snapshot_key(), call.snapshot)
   return answer()
 end)

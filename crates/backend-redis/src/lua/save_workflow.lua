@@ -3,7 +3,7 @@ local id = call.id
 local hash = key('wf:def', id)
 local before = read_fields(hash, 'version', 'saved_at', 'request')
 if is_repeat and before.request == request then
-  return answer({ version = before.version })
+  return answer(before.version)
 end
 -- A workflow that is saved again after its deletion continues counting: old runs keep their version.
 local version = integer(tonumber(before.version or '0') + 1)
@@ -13,4 +13,4 @@ if before.saved_at then
 end
 redis.call('ZADD', key('wf:defs'), 0, sortable(now) .. '/' .. id)
 redis.call('HSET', hash, 'version', version, 'current', version, 'saved_at', integer(now), 'request', request)
-return answer({ version = version })
+return answer(version)

@@ -1,8 +1,9 @@
+-- needs: written_limits
 -- Replaces the limits of a tenant, or of the system. Each change has a number.
-local hash = key(call.name)
+local hash = limits_key(call.scope)
 local before = read_fields(hash, 'revision', 'limits_request')
 if is_repeat and before.limits_request == request then
-  return answer({ revision = before.revision })
+  return answer(before.revision)
 end
 local revision = tonumber(before.revision or '0') + 1
 redis.call('HDEL', hash, 'runs_max', 'key_retention_ms')
@@ -13,4 +14,4 @@ if call.key_retention then
   redis.call('HSET', hash, 'key_retention_ms', integer(call.key_retention))
 end
 redis.call('HSET', hash, 'revision', integer(revision), 'limits_request', request)
-return answer({ revision = revision })
+return answer(revision)

@@ -1,11 +1,11 @@
 -- needs: inbox, jobs
 -- Does with a held job what was decided. The first decision that ends the hold counts.
-local job, run = call.job, call.run
+local job, run = call.job, run_of(call.job)
 local hash = key('wf:job', job)
 local before = read_fields(hash, 'held', 'settled_request', 'settled_as', 'settled_until')
 if is_repeat and before.settled_request == request then
   -- It was done, and only its answer was lost.
-  return answer({ outcome = before.settled_as, ['until'] = before.settled_until })
+  return answer({ outcome = before.settled_as, value = before.settled_until })
 end
 if not before.held or before.held == 'approval' then
   return answer({ outcome = 'not_held' })
@@ -66,7 +66,7 @@ end
 
 function decisions.deny()
   end_job(job, 'denied')
-  post(run, outcome_now(call.event))
+  post_outcome(job, call.outcome)
   return 'denied', ''
 end
 
@@ -83,4 +83,4 @@ end
 
 local outcome, until_time = decisions[call.decision]()
 redis.call('HSET', hash, 'settled_request', request, 'settled_as', outcome, 'settled_until', until_time)
-return answer({ outcome = outcome, ['until'] = until_time })
+return answer({ outcome = outcome, value = until_time })

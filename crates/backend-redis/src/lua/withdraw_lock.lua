@@ -1,7 +1,7 @@
 -- needs: locks
 -- Removes what a call leaves behind when its caller has disconnected: its place in the queue, unless another call of
 -- the same request waits there, too; and the lease that it was granted, unless another call was answered with it.
-local asked, token = call.lock_request, call.token
+local asked, token = call.request, call.call
 return decide(function(lock)
   purge(lock)
   leave_by(lock, asked, token)
@@ -11,5 +11,5 @@ return decide(function(lock)
   end
   local turn = whose_turn(lock)
   save(lock)
-  return answer({ next = turn })
+  return answer({ answer = {}, next = turn })
 end)

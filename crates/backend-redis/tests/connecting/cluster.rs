@@ -68,7 +68,7 @@ async fn a_node_that_restarts_is_reached_again_as_another_store() {
     let connection = open(&cluster.urls().join(",").replace(",redis://", ",")).await;
     set(&connection, "foo", "1").await.unwrap();
     cluster.nodes_mut()[2].kill().await.unwrap();
-    until("the loss is told", async || set(&connection, "foo", "2").await.is_err()).await;
+    until("the loss is reported", async || set(&connection, "foo", "2").await.is_err()).await;
     until("nothing is sent to it any more", async || {
         set(&connection, "foo", "2").await.is_err_and(|error| error.effect == Effect::NotDone)
     })

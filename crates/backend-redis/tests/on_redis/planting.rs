@@ -1,4 +1,4 @@
-//! What somebody with a Redis client could do to the keys.
+//! What a person with a Redis client could do to the keys.
 
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ impl Soil {
                 let tag = if self.connection.is_cluster() { format!("{}:", self.tag) } else { String::new() };
                 let name = format!("{}wf:run:lock:{tag}{}", self.connection.lock_prefix(), fixture.held);
                 let lock = self.run(&format!("GET {name}"), "").await;
-                let (front, _) = lock.split_once("\"expires_at\":").expect("somebody holds it");
+                let (front, _) = lock.split_once("\"expires_at\":").expect("it is held");
                 self.run(&format!("SET {name}"), &format!("{front}\"expires_at\":{an_hour_ago}}}")).await;
                 fixture.held.to_string()
             }
@@ -217,7 +217,7 @@ impl Soil {
                 let token = "call-of-ann";
                 self.edit(&lock, &format!("h:{token}"), |hold| {
                     let (front, rest) = hold.split_once("\"expires_at\":").expect("a hold ends");
-                    let (_, back) = rest.split_once(',').expect("more is told of a hold");
+                    let (_, back) = rest.split_once(',').expect("a lease has more fields");
                     format!("{front}\"expires_at\":{ended_at},{back}")
                 })
                 .await;

@@ -85,8 +85,8 @@ async fn a_foreign_value_holds_the_lock_and_is_left_alone() {
 }
 
 async fn changes(server: &Redis) -> String {
-    let told = server.command(&["INFO", "persistence"]).await.unwrap();
-    told.lines().find(|line| line.starts_with("rdb_changes_since_last_save")).unwrap().trim().to_owned()
+    let info = server.command(&["INFO", "persistence"]).await.unwrap();
+    info.lines().find(|line| line.starts_with("rdb_changes_since_last_save")).unwrap().trim().to_owned()
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
         (&value["run"], &value["reservation"]["fence"]),
         (&json!(start.request.run), &json!(held.fence))
     );
-    until("the reservation is gone", async || shown(&server, RESERVED).await == Value::Null).await;
+    until("the reservation has expired", async || shown(&server, RESERVED).await == Value::Null).await;
     assert_eq!(store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert!(ends_within(&server, RESERVED, LEASE).await);
     assert!(matches!(store.call(start.clone()).await, Ok(StartOutcome::Admitted { .. })));

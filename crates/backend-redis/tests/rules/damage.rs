@@ -42,7 +42,7 @@ async fn a_tenant_whose_index_is_damaged_does_not_keep_the_others_from_their_wor
 async fn a_name_that_is_no_tenants_does_not_hide_the_tenants_behind_it() {
     let server = server().await;
     let store = open(&server.url()).await;
-    // A whole page of names, one of them nobody's, before the tenant that has something to do.
+    // A whole page of names, one of them no tenant's, before the tenant that has something to do.
     let names: Vec<String> =
         (0..999).map(|number| format!("a{number:03}")).chain(["a!".to_owned()]).collect();
     let mut listing = vec!["ZADD", "sys:tenants:{:system}"];
@@ -111,7 +111,7 @@ async fn a_lease_of_a_job_that_has_ended_is_removed_once_and_loses_nothing() {
     assert_eq!(server.command(&["EXISTS", "wf:leases:{acme}"]).await.unwrap(), "0");
     assert!(
         !store.call(ReadRunOwnership { tenant: acme(), run }).await.unwrap().is_ready,
-        "its run is told nothing"
+        "its run gets no event"
     );
 }
 

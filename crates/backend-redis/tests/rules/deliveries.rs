@@ -47,7 +47,7 @@ async fn a_result_whose_reply_was_lost_brings_its_run_once_under_one_fence() {
         Ok(None)
     );
     let committed = scene.store.call(idle(&taken)).await.unwrap();
-    assert!(!committed.has_more, "it was told to its run once");
+    assert!(!committed.has_more, "its run got it once");
     let again = scene.store.call(report(&held, "engine-7")).await;
     assert_eq!(again, Ok(DeliveryOutcome::AlreadyRecorded));
 }
@@ -84,13 +84,13 @@ async fn a_run_that_came_with_an_answer_that_never_arrived_is_taken_again_by_the
 }
 
 #[tokio::test]
-async fn results_that_are_due_are_told_again_when_the_reply_was_lost() {
+async fn due_results_are_acquired_again_when_the_reply_was_lost() {
     let scene = Scene::new().await;
     started(&scene.store, 1, true).await;
     let held = claim(&scene.store, "worker-1").await.pop().unwrap();
     assert_eq!(scene.store.call(put_off(&held, Duration::ZERO)).await, Ok(DeferOutcome::Deferred));
-    // The first argument after the header that no other call has: how long they are in hand.
-    scene.lose_reply_to("in_progress");
+    // An argument that no other call of this test has.
+    scene.lose_reply_to("limit");
     let due = scene.store.call(AcquireDeferredResults { tenant: acme(), limit: 10 }).await.unwrap();
     assert_eq!(due.len(), 1);
     assert_eq!((&due[0].job, due[0].fence), (&held.job.id, held.lease.fence));
@@ -104,9 +104,9 @@ async fn a_foreign_value_in_the_lock_makes_the_run_busy_and_is_left_alone() {
     let run = started(&store, 1, true).await;
     let held = claim(&store, "worker-1").await.pop().unwrap();
     let lock = format!("cordum:wf:run:lock:{run}");
-    server.command(&["SET", &lock, "somebody"]).await.unwrap();
+    server.command(&["SET", &lock, "another program"]).await.unwrap();
     assert_eq!(store.call(report(&held, "engine-1")).await, Ok(DeliveryOutcome::Busy));
-    assert_eq!(server.command(&["GET", &lock]).await.unwrap(), "somebody");
+    assert_eq!(server.command(&["GET", &lock]).await.unwrap(), "another program");
     assert_eq!(server.command(&["EXISTS", &format!("wf:inbox:{{acme}}:{run}")]).await.unwrap(), "0");
     server.command(&["DEL", &lock]).await.unwrap();
     let taken = store.call(report(&held, "engine-1")).await;
@@ -134,7 +134,7 @@ async fn a_run_of_an_instance_that_is_gone_keeps_no_result_waiting() {
     drop(first);
     assert_eq!(second.call(report(&held, "second")).await, Ok(DeliveryOutcome::Busy));
     clock.advance(Duration::from_secs(11));
-    until("the second instance hears that the first is gone", async || {
+    until("the second instance learns that the first is offline", async || {
         matches!(second.call(report(&held, "second")).await, Ok(DeliveryOutcome::Recorded(_)))
     })
     .await;

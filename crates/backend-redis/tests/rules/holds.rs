@@ -47,8 +47,8 @@ async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
 async fn a_release_whose_reply_was_lost_has_happened_once_and_is_told_so() {
     let scene = Scene::new().await;
     let (run, jobs) = holding(&scene.store).await;
-    scene.lose_reply_to("nobody answered");
-    let release = Settlement::Release { message: Some("nobody answered".to_owned()) };
+    scene.lose_reply_to("the service was unreachable");
+    let release = Settlement::Release { message: Some("the service was unreachable".to_owned()) };
     assert_eq!(
         scene
             .store
@@ -56,8 +56,8 @@ async fn a_release_whose_reply_was_lost_has_happened_once_and_is_told_so() {
             .await,
         Ok(Settled::Released)
     );
-    let told = scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
-    let released = told.iter().filter(|recorded| recorded.event.kind == EventKind::StepReleased);
+    let events = scene.store.call(ReadTimeline { tenant: acme(), run, after: 0, limit: 100 }).await.unwrap();
+    let released = events.iter().filter(|recorded| recorded.event.kind == EventKind::StepReleased);
     assert_eq!(released.count(), 1);
     assert_eq!(claim(&scene.store, "worker-1").await.len(), 1);
     let again = scene
@@ -95,9 +95,9 @@ async fn a_throttled_release_whose_reply_was_lost_is_counted_once() {
 async fn a_wait_whose_reply_was_lost_is_one_look() {
     let scene = Scene::new().await;
     let (_, jobs) = holding(&scene.store).await;
-    scene.lose_reply_to("it is away");
+    scene.lose_reply_to("it is down");
     let (reason, wait) = (HoldReason::PolicyUnavailable, Duration::from_hours(1));
-    let away = Settlement::Wait { reason, detail: "it is away".to_owned(), wait };
+    let away = Settlement::Wait { reason, detail: "it is down".to_owned(), wait };
     let Ok(Settled::Waiting(look_at)) = scene
         .store
         .call(SettleHeldJob { tenant: acme(), job: jobs[0].clone(), settlement: away.clone() })

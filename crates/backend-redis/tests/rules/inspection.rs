@@ -75,7 +75,7 @@ impl Scene {
         panic!("{invariant} is looked for without end");
     }
 
-    async fn mend(&self, finding: &Finding) -> RepairOutcome {
+    async fn repair(&self, finding: &Finding) -> RepairOutcome {
         let (invariant, subject) = (finding.invariant, finding.subject.clone());
         self.store.call(Repair { tenant: acme(), invariant, subject, grace: GRACE }).await.unwrap()
     }
@@ -90,9 +90,9 @@ impl Scene {
         let [finding] = found.as_slice() else { panic!("{commands:?} are one fault, but: {found:?}") };
         assert_eq!((finding.invariant, &finding.subject), (invariant, &subject), "{finding:?}");
         assert!(finding.is_repairable, "{finding:?}");
-        assert_eq!(self.mend(finding).await, RepairOutcome::Repaired, "{finding:?}");
+        assert_eq!(self.repair(finding).await, RepairOutcome::Repaired, "{finding:?}");
         assert_eq!(self.look().await, [], "{commands:?}");
-        assert_eq!(self.mend(finding).await, RepairOutcome::NothingToDo);
+        assert_eq!(self.repair(finding).await, RepairOutcome::NothingToDo);
     }
 
     /// Does it and finds it, beyond repair.
@@ -102,7 +102,7 @@ impl Scene {
         let subject = self.named(subject);
         let [finding] = found.as_slice() else { panic!("{command} is one fault, but: {found:?}") };
         assert_eq!((&finding.subject, finding.is_repairable), (&subject, false), "{finding:?}");
-        assert!(matches!(self.mend(finding).await, RepairOutcome::Impossible { .. }));
+        assert!(matches!(self.repair(finding).await, RepairOutcome::Impossible { .. }));
         assert_eq!(self.look_for(invariant).await.len(), 1, "it was left alone");
     }
 }
@@ -241,7 +241,7 @@ async fn rows_that_cannot_be_read_are_each_named() {
         let scene = Scene::new().await;
         if subject.is_empty() {
             scene.run(command).await;
-            assert_eq!(scene.look().await, [], "what nothing leads to hurts nobody");
+            assert_eq!(scene.look().await, [], "a row that nothing leads to does no harm");
         } else {
             scene.tells_only(command, Invariant::RowDamaged, subject).await;
         }
@@ -276,7 +276,7 @@ async fn a_list_of_another_kind_is_named_and_stops_no_look() {
             |finding: &&Finding| finding.invariant == Invariant::RowDamaged && finding.subject == key;
         assert_eq!(found.iter().filter(damaged).count(), 1, "{list}: {found:?}");
         for finding in &found {
-            let _ = scene.mend(finding).await;
+            let _ = scene.repair(finding).await;
         }
         assert_eq!(scene.run(&format!("GET {key}")).await, "x");
     }

@@ -172,7 +172,7 @@ async fn l23_no_end_of_a_lease_deletes_a_lock_that_is_not_ours() {
     }
 }
 
-/// A job that somebody else's lock is on, and one behind it that can be had.
+/// A job that a foreign lock is on, and one behind it that is available.
 async fn locked_and_free(server: &Redis, store: &Store, foreign: &[&str]) -> (JobId, JobId) {
     let first_job = async |number| {
         let run = started(store, number, true).await;
@@ -185,7 +185,7 @@ async fn locked_and_free(server: &Redis, store: &Store, foreign: &[&str]) -> (Jo
 
 #[tokio::test]
 async fn a_job_with_a_foreign_lock_stays_in_the_queue_and_is_passed_over() {
-    let timeless: [&[&str]; 3] = [&["SET", "somebody"], &["SET", "{}"], &["HSET", "not", "even text"]];
+    let timeless: [&[&str]; 3] = [&["SET", "foreign"], &["SET", "{}"], &["HSET", "not", "even text"]];
     for foreign in timeless {
         let server = server().await;
         let store = open(&server.url()).await;

@@ -1,4 +1,4 @@
-//! Somebody else's data under the names of a lock: never a grant, and nobody else's trouble.
+//! Foreign data under the names of a lock: never a grant, and no trouble for other locks.
 
 use interlock_backend::verbs::ReleaseLock;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn a_damaged_lock_keeps_nobody_from_the_tenants_other_locks() {
     let store = open_on(&server.url(), "instance-1", clock.clone()).await;
     for damage in DAMAGES {
         spoil(&server, &store, damage).await;
-        // From now on whoever asks for another lock finds it among those that are over.
+        // From now on a request for another lock finds it among those that have expired.
         clock.advance(LEASE);
         let other = LockName::Of(acme(), name("other"));
         let answer = store.call(ask(&other, "cid")).await.unwrap().answer;

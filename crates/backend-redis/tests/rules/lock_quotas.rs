@@ -84,7 +84,7 @@ impl Walk {
             call: name(&format!("c{step}")),
             stay: Some(self.moment()).filter(|_| self.random.random_bool(0.7)),
             limits: LIMITS,
-            ..ask(&lock, "somebody")
+            ..ask(&lock, "ann")
         };
         self.asked.push((lock, asked.request.clone(), asked.call.clone()));
         let _ = self.call(asked).await;
@@ -158,7 +158,7 @@ async fn a_long_history_forgets_its_oldest_as_in_the_reference() {
         }
     }
     assert_eq!(events, HISTORY_MAX);
-    // Nobody knows any more that the first were released.
+    // The store has forgotten that the first were released.
     for number in 0..15 {
         let token: LockToken = name(&format!("c{number}"));
         let _ = walk.call(ReleaseLock { lock: lock.clone(), token }).await;

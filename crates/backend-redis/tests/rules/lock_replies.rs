@@ -71,7 +71,7 @@ async fn l19_a_release_whose_reply_was_lost_is_done_once_and_wakes_the_next() {
         scene.store.call(ReleaseLock { lock: door(), token: held.token.clone() }).await.is_ok(),
         "and may be said again"
     );
-    assert_eq!(store_fence(&scene).await, bob.fence, "it ends nobody else's hold");
+    assert_eq!(store_fence(&scene).await, bob.fence, "it ends no other lease");
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn l16_a_hold_whose_renewal_was_refused_is_over_and_not_unknown() {
     let short =
         interlock_backend::locks::AcquireLock { ttl: Duration::from_millis(1), ..ask(&door(), "ann") };
     let held = granted(&store, &short).await;
-    until("it has run out", async || store.call(ReadLock { lock: door() }).await.unwrap().is_none()).await;
+    until("it has expired", async || store.call(ReadLock { lock: door() }).await.unwrap().is_none()).await;
     let late = store.call(RenewLock { lock: door(), token: held.token.clone(), ttl: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: held.fence, current: held.fence }));
 }

@@ -302,7 +302,7 @@ async fn a_document_whose_reply_was_lost_is_saved_once_and_by_us() {
     assert_eq!(scene.store.call(ReadDocument { name }).await.unwrap().unwrap().version, 2);
 }
 
-/// A store whose server hangs for longer than anybody waits, and then does what it was told.
+/// A store whose server hangs for longer than any caller waits, and then runs the commands.
 pub(crate) async fn hang(server: &Redis, call: impl Future<Output = ()>) {
     server.pause().unwrap();
     call.await;
@@ -364,6 +364,6 @@ async fn a_run_whose_commit_got_no_answer_is_taken_again_at_once() {
         .call(AcquireRun { tenant: acme(), run, holder: engine.clone(), lease: LEASE })
         .await
         .unwrap()
-        .expect("nobody else lets go of it");
+        .expect("no other call releases it");
     assert!(again.fence > taken.fence);
 }

@@ -38,7 +38,7 @@ async fn a_server_that_would_throw_data_away_is_found_and_told_not_to() {
     );
     assert_eq!(findings(store.probe().await), []);
     let others = Probe::repair(&store, Invariant::ConsumerGone, "x").await;
-    assert_eq!(others, Ok(RepairOutcome::NothingToDo), "that is somebody else's");
+    assert_eq!(others, Ok(RepairOutcome::NothingToDo), "it belongs to another worker");
 }
 
 #[tokio::test]
@@ -46,12 +46,12 @@ async fn a_process_tells_with_its_pulse_how_it_keeps_time() {
     let server = server().await;
     let store = RedisStore::open(connect(&server.url()).await, name("instance-1")).await.unwrap();
     let rhythms = "sys:instances:rhythms:{:system}";
-    let told = async || server.command(&["HGET", rhythms, "instance-1"]).await.unwrap();
-    let is_regular = |told: &str| {
-        let (ahead, silence) = told.split_once(' ').unwrap();
+    let reported = async || server.command(&["HGET", rhythms, "instance-1"]).await.unwrap();
+    let is_regular = |rhythm: &str| {
+        let (ahead, silence) = rhythm.split_once(' ').unwrap();
         ahead == "0" && (500..5_000).contains(&silence.parse::<u64>().unwrap())
     };
-    until("it has told of its pace", async || is_regular(&told().await)).await;
+    until("it has reported its rhythm", async || is_regular(&reported().await)).await;
     // Others that live, and are off; and one that is long gone.
     let now: u64 = server.command(&["TIME"]).await.unwrap().lines().next().unwrap().parse().unwrap();
     for (instance, seen_at, rhythm) in [

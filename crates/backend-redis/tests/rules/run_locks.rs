@@ -46,7 +46,7 @@ async fn a_foreign_value_in_the_lock_is_held_and_left_alone() {
     let store = open(&server.url()).await;
     let run = started(&store, 1, false).await;
     let timeless = r#"{"owner":"op","fence":1,"expires_at":"tomorrow"}"#;
-    for foreign in ["somebody", "{\"owner\":\"somebody\"}", "17", "null", "[]", timeless] {
+    for foreign in ["foreign", "{\"owner\":\"foreign\"}", "17", "null", "[]", timeless] {
         server.command(&["SET", &lock_of(run), foreign]).await.unwrap();
         assert_eq!(
             store.call(AcquireRun { tenant: acme(), run, holder: name("engine-1"), lease: LEASE }).await,
@@ -92,10 +92,10 @@ async fn a_kept_run_shows_its_new_end_and_keeps_owner_token_and_fence() {
     assert!(ends_within(&server, &lock_of(run), LEASE * 2).await);
 
     // What is not ours is neither extended nor replaced, and the hold is over.
-    server.command(&["SET", &lock_of(run), "somebody"]).await.unwrap();
+    server.command(&["SET", &lock_of(run), "foreign"]).await.unwrap();
     let refused = store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(refused, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
-    assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), "somebody");
+    assert_eq!(server.command(&["GET", &lock_of(run)]).await.unwrap(), "foreign");
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn an_instance_that_is_gone_loses_its_runs_before_their_leases_end() {
         "it may come back yet"
     );
     clock.advance(Duration::from_secs(2));
-    until("the second instance hears that the first is gone", async || {
+    until("the second instance learns that the first is offline", async || {
         second
             .call(AcquireRun { tenant: acme(), run, holder: name("second"), lease: LEASE })
             .await

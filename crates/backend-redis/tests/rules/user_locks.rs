@@ -49,7 +49,7 @@ async fn of_sharers_the_one_who_stays_longest_is_shown_on_top_because_nobody_may
     let bob = granted(&store, &shared("bob", LEASE * 3)).await;
     let value = shown(&server, DOOR).await;
     assert_eq!((&value["owner"], &value["fence"]), (&json!("bob"), &json!(bob.fence)));
-    assert_eq!(value["expires_at"], json!(bob.expires_at), "until then somebody holds it");
+    assert_eq!(value["expires_at"], json!(bob.expires_at), "it is held until then");
     let holders: Vec<_> = value["holders"].as_array().unwrap().iter().map(|it| &it["token"]).collect();
     assert_eq!(holders, [&json!("call-of-ann"), &json!("call-of-bob")]);
     assert!(!ends_within(&server, DOOR, LEASE * 2).await && ends_within(&server, DOOR, LEASE * 3).await);
@@ -66,7 +66,7 @@ async fn a_lock_that_ran_out_by_the_servers_own_clock_is_free_and_shows_nothing(
     let server = server().await;
     let store = open(&server.url()).await;
     let ann = granted(&store, &AcquireLock { ttl: Duration::from_millis(40), ..ask(&door(), "ann") }).await;
-    until("it has run out", async || shown(&server, DOOR).await == Value::Null).await;
+    until("it has expired", async || shown(&server, DOOR).await == Value::Null).await;
     let bob = granted(&store, &ask(&door(), "bob")).await;
     assert!(bob.fence > ann.fence);
     assert_eq!(shown(&server, DOOR).await["owner"], "bob");
@@ -77,7 +77,7 @@ async fn a_foreign_value_is_held_and_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
     let like_ours = r#"{"owner":"op","token":"t","fence":1,"mode":"exclusive","expires_at":1}"#;
-    for foreign in ["somebody", "17", "null", "[]", "{}", like_ours] {
+    for foreign in ["foreign", "17", "null", "[]", "{}", like_ours] {
         server.command(&["SET", DOOR, foreign]).await.unwrap();
         let busy = refused(&store, &ask(&door(), "ann")).await;
         assert_eq!((busy.holder, busy.held_for), (None, Duration::ZERO), "{foreign}");
@@ -88,7 +88,7 @@ async fn a_foreign_value_is_held_and_left_alone() {
     let turn = store.call(waiting(&door(), "ann")).await.unwrap();
     assert!(matches!(turn.answer, Acquired::Waiting(Busy { holder: None, position: 1, .. })), "{turn:?}");
     let turn = store.call(ask(&door(), "bob")).await.unwrap();
-    assert_eq!(turn.next, None, "it is nobody's turn");
+    assert_eq!(turn.next, None, "no request is next");
     server.command(&["DEL", DOOR]).await.unwrap();
     granted(&store, &waiting(&door(), "ann")).await;
 }

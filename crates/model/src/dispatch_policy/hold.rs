@@ -10,7 +10,7 @@ use crate::job::NewJob;
 use crate::{JobId, Timestamp};
 
 /// A new job that the policy must decide before it enters its queue.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeldJob {
     pub job: NewJob,
     /// What has to be decided.

@@ -52,7 +52,7 @@ pub enum Action {
 }
 
 /// Maximum number of dispatches per period and tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Throttle {
     pub dispatches: NonZeroU32,
     pub period: Duration,

@@ -150,7 +150,7 @@ impl LockEvent {
 }
 
 /// Limits on the locks of a tenant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "`held` and `waiting` are counts elsewhere")]
 pub struct LockLimits {
     /// Held locks per tenant.

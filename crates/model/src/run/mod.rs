@@ -81,7 +81,7 @@ impl Head {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Run {
     pub start: Start,
     pub head: Head,

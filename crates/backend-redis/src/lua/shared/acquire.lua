@@ -1,12 +1,12 @@
 -- needs: fence, run_lock
 -- Acquiring runs: for whom, for how long, and whose leases no longer count.
 local holder, lease, gone, doubtful = call.holder, call.lease, {}, {}
-for _, instance in ipairs(call.gone_instances) do
+for _, instance in ipairs(header.gone_instances) do
   gone[instance] = true
 end
 -- Leases of this very process that nothing in it knows of: the answer to the call that acquired or committed was lost
 -- for good.
-for _, mark in ipairs(call.doubtful_leases) do
+for _, mark in ipairs(header.doubtful_leases) do
   doubtful[mark] = true
 end
 
@@ -66,5 +66,5 @@ local function acquire(run)
     inbox_end = tonumber(inbox_base or '0') + #waiting
   end
   bytes = bytes + #start + #head
-  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting }
+  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now }
 end

@@ -52,7 +52,7 @@ rules.dead_letters_growing = { {
   end,
   finds = function(tenant)
     local letters = tenant == string.sub(tag, 2, -2) and look('ZCARD', key('wf:dead_letters:index')) or 0
-    return letters >= letters_told_from and integer(letters) .. ' dead letters wait for somebody to look at them',
+    return letters >= limits.dead_letters_reported_from and integer(letters) .. ' dead letters wait for an operator',
       'only people can tell whether what they were is still wanted'
   end,
 } }

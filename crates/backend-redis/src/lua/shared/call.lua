@@ -1,16 +1,18 @@
 -- What every script begins with: its arguments by name, the time, and how it answers.
 --
--- Every call has: `prefix` of all keys, `tag` (the hash tag of the tenant, or of what belongs to none), `lock_prefix`
--- of locks that people read, `now` in milliseconds (absent: the server's own clock), `fence_floor` that the next fence
--- must exceed, `request` (the id of this call), `is_repeat` (it was sent before, and its answer was lost),
--- `is_cluster`.
+-- The header of every call has: `prefix` of all keys, `tag` (the hash tag of the tenant, or of what belongs to none),
+-- `lock_prefix` of locks that people read, `lock` and `lock_kind` (of a call about a lock), `now` in milliseconds
+-- (absent: the server's own clock), `fence_floor` that the next fence must exceed, `request` (the id of this call),
+-- `is_repeat` (it was sent before, and its answer was lost), `is_cluster`, and what the calling process knows: the
+-- system's limits, which instances are gone, and which of its own leases are in doubt.
+--
+-- The call itself has the fields of the verb. Bounds of the contract stand in a script as `limits.<name>`.
 --
 -- Documents are opaque here: Lua would round their numbers and turn empty lists into objects. What a script must know
 -- of them stands in fields beside them. In text a number is written by integer(): '..' and cjson keep 14 digits.
-local call = cmsgpack.unpack(ARGV[1])
-local prefix, tag, lock_prefix = call.prefix, call.tag, call.lock_prefix
-local fence_floor = call.fence_floor or 0
-local request, is_repeat, is_cluster = call.request, call.is_repeat, call.is_cluster
+local header, call = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]) or {}
+local prefix, tag, lock_prefix = header.prefix, header.tag, header.lock_prefix
+local request, is_repeat, is_cluster = header.request, header.is_repeat, header.is_cluster
 
 local function integer(value)
   return string.format('%.0f', value)
@@ -21,8 +23,8 @@ local function sortable(time)
   return string.format('%015.0f', time)
 end
 
-local is_own_clock = not call.now
-local now = call.now
+local is_own_clock = not header.now
+local now = header.now
 if is_own_clock then
   local time = redis.call('TIME')
   now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -34,6 +36,11 @@ local function key(name, suffix)
     return prefix .. name .. ':' .. tag .. ':' .. suffix
   end
   return prefix .. name .. ':' .. tag
+end
+
+-- The run of a job, or of an approval.
+local function run_of(job)
+  return string.match(job, '^[^:]+')
 end
 
 -- Fields of a hash, by name. What is absent is nil.
@@ -53,7 +60,7 @@ end
 -- An answer stops growing there: Redis does nothing else while it puts one together, and it must arrive in time.
 local answer_bytes_max = 4 * 1024 * 1024
 
--- The answer of a verb, by name. What is false or nil is absent.
+-- The answer of a verb. What is false or nil is absent.
 local function answer(values)
   return cmsgpack.pack(values or {})
 end
@@ -62,9 +69,9 @@ local function missing()
   return answer({ refused = 'missing' })
 end
 
--- The fence that is current, and the caller's, if the caller itself does not know it.
+-- The fence that is current, and the caller's.
 local function fenced(current, held)
-  return answer({ refused = 'fenced', current = current, held = held })
+  return answer({ refused = 'fenced', current = current, held = held or call.fence })
 end
 
 local function conflict(reason)

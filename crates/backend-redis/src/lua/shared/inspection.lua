@@ -3,11 +3,10 @@
 -- wrong with one subject (`finds`: a sentence, or nothing; then, where only a person can repair it, why), and
 -- how it is repaired (`repairs`).
 --
--- Every call has: the invariant, how late is not late yet, how many dead letters are too many, for how long keys are
--- judged, and the instances that are gone.
-local grace, letters_told_from, keys_judged_for = call.grace, call.letters_told_from, call.keys_judged_for
+-- Every call has: the invariant, and how late is not late yet.
+local grace = call.grace
 local gone_instances = {}
-for _, instance in ipairs(call.gone_instances) do
+for _, instance in ipairs(header.gone_instances) do
   gone_instances[instance] = true
 end
 local rules = {}
@@ -112,11 +111,6 @@ local function state_of_run(run)
     return not found[2] and 'gone' or nil
   end
   return final[found[1]] and 'ended' or 'live'
-end
-
--- What an id names before its first colon.
-local function run_of(job)
-  return string.match(job, '^[^:]+')
 end
 
 local function is_scored(name, member)

@@ -26,3 +26,12 @@ local function release_job_lock(job, lease)
     redis.call('DEL', name)
   end
 end
+
+-- How long a lease of a job lasts from now: its term, or until the job times out.
+local function lease_ttl(term, deadline_at)
+  if term.until_deadline and deadline_at and deadline_at ~= '' then
+    -- The engine notices a deadline that has just passed.
+    return math.max(tonumber(deadline_at) - now, 1000)
+  end
+  return term['for'] or term.until_deadline.otherwise
+end

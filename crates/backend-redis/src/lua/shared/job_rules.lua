@@ -74,7 +74,7 @@ rules.lease_not_indexed = { {
     end
     local ends_at = is_scored('wf:leases', id)
     return ends_at ~= nil and tonumber(ends_at) ~= tonumber(job.expires_at)
-      and 'nobody would notice when the lease of the job runs out'
+      and 'the expiry of the lease of the job would not be noticed'
   end,
   repairs = function(id)
     redis.call('ZADD', key('wf:leases'), redis.call('HGET', key('wf:job', id), 'expires_at'), id)
@@ -90,7 +90,7 @@ rules.job_in_no_index = { {
     end
     if job.held then
       return job.held_until ~= '' and is_scored('wf:held', id) == false
-        and 'the job is held, and nobody would look at it again'
+        and 'the job is held, and is due for no policy'
     end
     local queue, place = queued_at(job)
     return look('ZSCORE', queue, place) == false and 'the job is open, in no queue and with no worker'

@@ -1,6 +1,31 @@
+local states = { completed = 'succeeded', failed = 'failed', lost = 'lost', revoked = 'cancelled',
+  cancelled = 'cancelled', denied = 'denied' }
+
+-- The state of a job, by the fields of its hash.
+local function state_of(found)
+  if found.end_cause then
+    return states[found.end_cause]
+  end
+  return found.worker and 'running' or found.held and 'held' or 'queued'
+end
+
+local function lease_of(found)
+  return found.worker and { worker = found.worker, fence = found.fence, ttl = found.ttl,
+    expires_at = found.expires_at, claimed_at = found.claimed_at }
+end
+
+local function hold_of(found)
+  return found.held and { reason = found.held, detail = found.held_detail, since = found.held_since,
+    looks = found.held_looks, look_at = found.held_until }
+end
+
 -- A job with its lease, its policy hold and its end, as far as there are any.
 local function view_job(job)
-  return read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at', 'claimed_at',
-    'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at', 'end_held', 'end_fence',
-    'end_worker')
+  local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
+    'claimed_at', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at', 'end_held',
+    'end_fence', 'end_worker')
+  local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
+    fence = found.end_fence, worker = found.end_worker }
+  return { job = { new = found.job, created_at = found.created_at, ['end'] = ended }, lease = lease_of(found),
+    hold = hold_of(found), state = state_of(found) }
 end

@@ -59,9 +59,9 @@ local function withdraw_approval(job)
 end
 
 local function open_approval(run, new)
-  redis.call('HSET', key('wf:approval', new.job), 'approval', new.document, 'state', '"open"', 'verdict', 'open')
-  redis.call('ZADD', key('wf:approvals:open'), 0, new.job)
-  redis.call('SADD', key('wf:run:approvals', run), new.job)
+  redis.call('HSET', key('wf:approval', new.key), 'approval', new.document, 'state', '"open"', 'verdict', 'open')
+  redis.call('ZADD', key('wf:approvals:open'), 0, new.key)
+  redis.call('SADD', key('wf:run:approvals', run), new.key)
 end
 
 -- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open.

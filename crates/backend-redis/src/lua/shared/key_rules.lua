@@ -1,5 +1,5 @@
 -- needs: idempotency, inspection
--- What must be true of idempotency keys, which are told as the workflow, a slash and the key.
+-- What must be true of idempotency keys, which are named by the workflow, a slash and the key.
 local over_all_keys = over_keys('wf:run:idempotency')
 local function over_idempotency(after, limit)
   local suffixes, next_place = over_all_keys(after, limit)
@@ -28,7 +28,7 @@ end
 -- with when they were made.
 local function is_old(run)
   local first, second = string.match(run, '^(%x%x%x%x%x%x%x%x)-(%x%x%x%x)-')
-  return first and tonumber(first .. second, 16) < now - keys_judged_for
+  return first and tonumber(first .. second, 16) < now - limits.keys_judged_for
 end
 
 rules.key_without_run = { {

@@ -37,7 +37,7 @@ local function check_result(job, fence, cause)
     return found
   end
   if found.cause == cause then
-    return nil, answer({ outcome = 'already' })
+    return nil, answer({ outcome = 'already_recorded' })
   end
   return nil, fenced(found.fence)
 end

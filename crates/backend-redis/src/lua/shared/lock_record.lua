@@ -4,10 +4,8 @@
 -- event, fence, end). Beside it, in order: tokens by fence, tokens by the end of their lease, requests by their place in
 -- line and by the moment from which they count as gone, and what has happened.
 --
--- Every call has: the lock's name in its home (unless it is about all locks there), its kind ('user', 'stage' or
--- 'admission'), and three bounds.
-local own_id, lock_kind = call.lock, call.lock_kind
-local sharing_max, history_max, history_kept = call.sharing_max, call.history_max, call.history_kept
+-- The header has the lock's name in its home, and its kind ('stage' or 'admission'; else it is a user's).
+local own_id, lock_kind = header.lock, header.lock_kind or 'user'
 
 local function damaged(what)
   error('a ' .. what .. ' of the lock is not ours')
@@ -61,7 +59,7 @@ local function decoded(text, fields, what)
   return value
 end
 
--- The hold under this token, whether or not it has run out.
+-- The hold under this token, whether or not it has expired.
 local function read_grant(lock, token)
   local text = redis.call('HGET', lock.hash, 'h:' .. token)
   return text and decoded(text, grant_fields, 'hold')
@@ -86,7 +84,7 @@ local function live_waiter(lock, asked)
   return waiter and now < waiter.alive_until and waiter
 end
 
--- What has run out though nobody has written it down, in the order in which it did.
+-- Leases that have expired and are not recorded as such yet, in the order of their expiry.
 local function overdue(lock)
   local grants = {}
   for index, token in ipairs(redis.call('ZRANGEBYSCORE', lock.ends, '-inf', integer(now))) do
@@ -103,7 +101,7 @@ end
 
 local expired = '{"cause":"expired"}'
 
--- What happened, as it is told. Without an end, the hold began.
+-- An event of the history. Without an end, the lease began.
 local function event_of(grant, at, ending)
   local text = '{"at":' .. integer(at) .. ',"owner":' .. quoted(grant.owner) .. ',"mode":"' .. grant.mode
     .. '","token":' .. quoted(grant.token) .. ',"fence":' .. integer(grant.fence)

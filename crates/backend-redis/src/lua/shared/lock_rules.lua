@@ -6,7 +6,7 @@ rules.lock_debt = { {
   over = locks,
   finds = function(id)
     local ended = redis.call('ZRANGEBYSCORE', open_lock(id).ends, '-inf', integer(now - grace), 'LIMIT', 0, 1)
-    return #ended > 0 and 'a hold on the lock has run out, and nobody has ended it'
+    return #ended > 0 and 'a lease of the lock has expired and was not ended'
   end,
   repairs = function(id)
     local lock = open_lock(id)
@@ -35,7 +35,7 @@ rules.lock_not_listed = { {
 } }
 
 -- The number of those who wait, of each lock and of all. A lock whose keys have ended by themselves is counted as it
--- was until somebody sweeps.
+-- was until the next sweep.
 local function counted()
   local counts, sum, total, drifted = redis.call('HGETALL', waiting_counts), 0, 0, {}
   for index = 1, #counts, 2 do
@@ -101,6 +101,6 @@ rules.row_damaged = { {
       redis.call('ZCARD', lock.silences)
       redis.call('LLEN', lock.history)
     end)
-    return not is_read and 'the lock cannot be read: ' .. reason_of(failure), 'nobody but a person can tell what it was'
+    return not is_read and 'the lock cannot be read: ' .. reason_of(failure), 'only a person can say what it was'
   end,
 } }

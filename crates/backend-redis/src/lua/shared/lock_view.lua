@@ -11,11 +11,25 @@ local function live_holders(lock)
   return holders
 end
 
+-- What a lock is on. The name of a resource in keys has no '/'.
+local function resource_of(id)
+  if lock_kind == 'admission' then
+    return 'wf:run:admission:' .. string.sub(tag, 2, -2)
+  end
+  return (string.gsub(string.gsub(id, '%%2F', '/'), '%%25', '%%'))
+end
+
 local function waiting_for(lock)
   return integer(redis.call('ZCOUNT', lock.silences, '(' .. integer(now), '+inf'))
 end
 
--- The first so many of the line.
+-- The lock with its holders; nothing if it has none.
+local function view_lock(lock)
+  local holders = live_holders(lock)
+  return #holders > 0 and { resource = resource_of(lock.id), holders = holders, waiting = waiting_for(lock) } or nil
+end
+
+-- The first waiters of the queue.
 local function live_line(lock, limit)
   local line, from = {}, 0
   repeat

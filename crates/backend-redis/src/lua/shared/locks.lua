@@ -4,7 +4,7 @@
 
 -- Of a home, which is a tenant or one lock of a stage: held locks by since when, all locks by when nothing of them is
 -- alive any more or all can be forgotten, and how many wait for each (and, under no name, for all of them). They name
--- also locks whose keys have ended by themselves, until somebody sweeps there.
+-- also locks whose keys have ended by themselves, until the next sweep there.
 -- A tenant's admission lock is beside its users' locks and not among them: it counts for no quota, and is in no list.
 local list_of = lock_kind == 'admission' and 'admission' or nil
 local listed, listed_since = key('wf:locks:listed', list_of), key('wf:locks:since', list_of)
@@ -14,7 +14,7 @@ local sweeps, waiting_counts = key('wf:locks:sweeps', list_of), key('wf:locks:wa
 local holders_shown_max = 32
 
 -- What people read with GET. The record decides: if an operator deletes the value, the lock is still held, and
--- whoever touches the lock next writes it again.
+-- the next call on the lock writes it again.
 local function visible_name(lock)
   if lock_kind == 'stage' then
     return string.sub(tag, 2, -2)
@@ -26,7 +26,7 @@ local function visible_name(lock)
   return lock_prefix .. 'lock:' .. tag .. ':' .. resource
 end
 
--- Whether a value stands there that is not ours: then somebody else holds it.
+-- Whether a value stands there that is not ours: then another program holds it.
 local function is_foreign(lock)
   if lock.visible == nil then
     lock.visible = redis.pcall('GET', visible_name(lock))
@@ -55,12 +55,12 @@ local function note(lock, grant, at, ending)
     redis.call('HSET', lock.hash, 'e:' .. grant.token,
       integer(lock.events) .. ' ' .. integer(grant.fence) .. ' ' .. ending)
   end
-  if kept <= history_max then
+  if kept <= limits.history_max then
     return
   end
   local forgotten = cjson.decode(redis.call('LPOP', lock.history))
   local ended = redis.call('HGET', lock.hash, 'e:' .. forgotten.token)
-  if ended and string.match(ended, '^%d+') == integer(lock.events - history_max) then
+  if ended and string.match(ended, '^%d+') == integer(lock.events - limits.history_max) then
     redis.call('HDEL', lock.hash, 'e:' .. forgotten.token)
   end
 end
@@ -83,7 +83,7 @@ local function first_waiter(lock)
 end
 
 -- A hold as people read it, without the last brace.
-local function told(grant, expires_at)
+local function shown_grant(grant, expires_at)
   return '{"owner":' .. quoted(grant.owner) .. ',"token":' .. quoted(grant.token)
     .. ',"fence":' .. integer(grant.fence) .. ',"mode":"' .. grant.mode
     .. '","acquired_at":' .. integer(grant.acquired_at) .. ',"expires_at":' .. integer(expires_at)
@@ -91,7 +91,7 @@ end
 
 local function write_grant(lock, grant)
   lock.holder = nil
-  local text = told(grant, grant.expires_at) .. ',"request":' .. quoted(grant.request)
+  local text = shown_grant(grant, grant.expires_at) .. ',"request":' .. quoted(grant.request)
     .. ',"call":' .. quoted(grant.call) .. '}'
   redis.call('HSET', lock.hash, 'h:' .. grant.token, text, 'g:' .. grant.request, grant.token)
   redis.call('ZADD', lock.ends, integer(grant.expires_at), grant.token)
@@ -101,7 +101,7 @@ end
 -- Calls of one request that are remembered.
 local calls_max = 4
 
--- One more call looks for a waiter's turn, or is gone. Whether it was known.
+-- Adds a call that waits for the turn of a waiter, or removes it. Whether it was known.
 local function attend(waiter, token, is_there)
   local calls, was_known = {}, false
   for _, known in ipairs(waiter.calls) do
@@ -142,7 +142,7 @@ local function leave(lock, asked)
   end
 end
 
--- One call looks for its request no more. The place is free when nobody else does.
+-- One call looks for its request no more. The place is free when no other call does.
 local function leave_by(lock, asked, token)
   local waiter = read_waiter(lock, asked)
   if waiter and attend(waiter, token, false) then
@@ -162,7 +162,7 @@ local function end_hold(lock, grant, at, ending)
   note(lock, grant, at, ending)
 end
 
--- Ends what has run out and leaves out who is gone.
+-- Ends leases that have expired, and drops waiters that are offline.
 local function purge(lock)
   for _, grant in ipairs(overdue(lock)) do
     end_hold(lock, grant, grant.expires_at, expired)
@@ -179,7 +179,7 @@ local function fits(lock, mode)
   end
   local holder = first_holder(lock)
   return not holder
-    or mode == 'shared' and holder.mode == 'shared' and redis.call('ZCARD', lock.order) < sharing_max
+    or mode == 'shared' and holder.mode == 'shared' and redis.call('ZCARD', lock.order) < limits.sharing_max
 end
 
 -- The request of the first in line, if it would be granted now.
@@ -193,7 +193,7 @@ local function last_of(list)
   return tonumber(redis.call('ZRANGE', list, -1, -1, 'WITHSCORES')[2] or '0')
 end
 
--- Until when somebody holds it, or zero.
+-- When its last lease ends, or zero.
 local function held_until(lock)
   local holder = first_holder(lock)
   if not holder then
@@ -202,7 +202,7 @@ local function held_until(lock)
   return holder.mode == 'shared' and last_of(lock.ends) or holder.expires_at
 end
 
--- The value that people read: of those who share it, the one whose hold ends last stands first, because nobody may touch
+-- The value that people read: of those who share it, the one whose hold ends last stands first, because no other program may touch
 -- the lock until then.
 local function visible_text(lock)
   local first = first_holder(lock)
@@ -210,12 +210,12 @@ local function visible_text(lock)
     local token = redis.call('ZRANGE', lock.ends, -1, -1)[1]
     first = read_grant(lock, token) or damaged('hold')
   end
-  local text = told(first, first.expires_at)
+  local text = shown_grant(first, first.expires_at)
   if first.mode == 'shared' then
     local holders = {}
     for index, token in ipairs(redis.call('ZRANGE', lock.order, 0, holders_shown_max - 1)) do
       local grant = read_grant(lock, token) or damaged('hold')
-      holders[index] = told(grant, grant.expires_at) .. '}'
+      holders[index] = shown_grant(grant, grant.expires_at) .. '}'
     end
     text = text .. ',"holders":[' .. table.concat(holders, ',') .. ']'
   end
@@ -268,7 +268,7 @@ local function save_listing(id, since)
   end
 end
 
--- What nobody touches any more ends by itself: a lock with its history, and the lists of a home after its last lock.
+-- What no call touches any more expires by itself: a lock with its history, and the lists of a home after its last lock.
 -- All keys are given so long at once, with an hour to spare; until that hour is over, only those that may be new.
 local spare = 3600000
 local function let_expire(lock, lasts)
@@ -320,15 +320,15 @@ local function save(lock)
   if lock.is_hold_changed then
     save_listing(lock.id, ends_at > 0 and lock.since or nil)
   end
-  redis.call('ZADD', sweeps, integer(alive_until > 0 and alive_until or now + history_kept), lock.id)
+  redis.call('ZADD', sweeps, integer(alive_until > 0 and alive_until or now + limits.history_kept), lock.id)
   save_visible(lock, ends_at)
-  let_expire(lock, math.max(alive_until - now, 0) + history_kept)
+  let_expire(lock, math.max(alive_until - now, 0) + limits.history_kept)
 end
 
 -- Mints the fence in the same step as the grant: a tenant's, or for a stage the lock's own.
 local function mint(lock)
   if lock_kind == 'stage' then
-    return math.max(lock.fence + 1, now * 1000, fence_floor + 1)
+    return math.max(lock.fence + 1, now * 1000, header.fence_floor + 1)
   end
   return mint_fence()
 end

@@ -1,9 +1,9 @@
 -- Whether the worker may be saved: it is known, or there is room.
-local function has_room(worker, workers_max)
+local function has_room(worker)
   local seen = key('sys:registry:seen')
-  return redis.call('ZSCORE', seen, worker) or redis.call('ZCARD', seen) < workers_max
+  return redis.call('ZSCORE', seen, worker) or redis.call('ZCARD', seen) < limits.workers_max
 end
 
-local function is_full(workers_max)
-  return conflict('there are ' .. integer(workers_max) .. ' workers on the bus already')
+local function is_full()
+  return conflict('there are ' .. integer(limits.workers_max) .. ' workers on the bus already')
 end

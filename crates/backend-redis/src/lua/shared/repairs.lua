@@ -3,7 +3,7 @@
 local function repair(look_at)
   local detail, obstacle = look_at.finds(call.subject, call.place)
   if not detail then
-    return 'nothing'
+    return 'nothing_to_do'
   end
   if obstacle then
     return 'impossible', obstacle
@@ -13,7 +13,7 @@ local function repair(look_at)
 end
 
 local function repair_all()
-  local outcome, reason = 'nothing', nil
+  local outcome, reason = 'nothing_to_do', nil
   for _, look_at in ipairs(rules[call.invariant]) do
     local is_done, result, obstacle = pcall(repair, look_at)
     if not is_done then
@@ -23,7 +23,7 @@ local function repair_all()
       end
       result, obstacle = 'impossible', 'what is written there cannot be read: ' .. failure
     end
-    if result == 'impossible' or outcome == 'nothing' then
+    if result == 'impossible' or outcome == 'nothing_to_do' then
       outcome, reason = result, obstacle
     end
   end

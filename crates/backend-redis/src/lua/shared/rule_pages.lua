@@ -1,9 +1,9 @@
 -- needs: inspection
 -- One page of a check of an invariant. Changes nothing.
 local function inspect_page()
-  local number_of_look, place = string.match(call.after or '', '^(%d+) (.*)$')
+  local number_of_look, place = string.match(call.page.after or '', '^(%d+) (.*)$')
   local looks, index = rules[call.invariant], tonumber(number_of_look or '1')
-  local subjects, next_place, places = looks[index].over(place or '', call.limit)
+  local subjects, next_place, places = looks[index].over(place or '', call.page.limit)
   local findings = {}
   for position, subject in ipairs(subjects) do
     local where = places and places[position] or ''
@@ -13,5 +13,5 @@ local function inspect_page()
       findings[#findings + 1] = { subject = subject, detail = detail, obstacle = obstacle, place = where }
     end
   end
-  return answer({ next_page = page_after(looks, index, next_place), items = findings })
+  return answer({ next = page_after(looks, index, next_place), items = findings })
 end

@@ -37,7 +37,7 @@ rules.timer_overdue = { {
   finds = function(run)
     local due_at = is_scored('wf:timers', run)
     return due_at and tonumber(due_at) + grace <= now and state_of_run(run) == 'live'
-      and 'the timer is due since ' .. late_by(due_at) .. ', and nobody has fired it'
+      and 'the timer is due since ' .. late_by(due_at) .. ' and has not fired'
   end,
   repairs = function(run)
     redis.call('ZREM', key('wf:timers'), run)
@@ -113,13 +113,13 @@ rules.run_hold_without_holder = { {
       return nil
     end
     if lock.expires_at == math.huge then
-      return 'the lock on the run has a value that is not ours', 'it may be somebody else\'s: delete the lock by hand'
+      return 'the lock on the run has a value that is not ours', 'another program may hold it: delete the lock by hand'
     end
     if gone_instances[lock.owner] then
-      return 'the run is held by ' .. lock.owner .. ', which is gone'
+      return 'the run is held by ' .. lock.owner .. ', which is offline'
     end
     local held = 'the hold of ' .. lock.owner
-    return lock.expires_at + grace <= now and held .. ' has run out since ' .. late_by(lock.expires_at)
+    return lock.expires_at + grace <= now and held .. ' has expired since ' .. late_by(lock.expires_at)
       or lock.expires_at > now + hold_max and held .. ' lasts longer than any hold does'
   end,
   repairs = function(run)

@@ -65,9 +65,9 @@ rules.step_without_job = { {
     end
     local job = redis.call('HMGET', key('wf:job', id), 'created_at', 'end_cause')
     return not job[1] and 'the step waits for a job that is not there'
-      or job[2] and 'the step waits for a job that has ended, and nobody has told the run'
+      or job[2] and 'the step waits for a job that has ended, and its run has no event of it'
   end,
   repairs = function(id)
-    post(run_of(id), outcome_now(',"job":"' .. id .. '","outcome":"lost"}}'))
+    post_outcome(id, '"lost"')
   end,
 } }

@@ -1,0 +1,124 @@
+//! What belongs to no tenant: documents, figures of rollouts, API keys, workers on NATS.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use interlock_backend::StoreError;
+use interlock_backend::keys::ApiKey;
+use interlock_backend::registry::{Beat, Handshake, RegisteredWorker, Registry};
+use interlock_backend::verbs::{
+    CreateApiKey, ListApiKeys, ReadDocument, ReadFigures, ReadRegistry, ReadSnapshot, RecordBeat,
+    SaveDocument, SaveFigures, SaveSnapshot,
+};
+use interlock_model::lock::{LockName, StageLock};
+use interlock_model::{InstanceId, Timestamp, WorkerId};
+use serde::Deserialize;
+
+use crate::encode;
+use crate::reply::{Unreadable, Value};
+use crate::script::{Arguments, Home};
+use crate::store::{Addressed, Scripted};
+
+/// Every process reads it twice a second, and it changes once a week.
+impl Scripted for ReadDocument {
+    const IS_POLL: bool = true;
+}
+
+impl Scripted for SaveDocument {
+    fn check(&self) -> Result<(), StoreError> {
+        self.check()
+    }
+}
+
+impl Scripted for SaveFigures {
+    fn check(&self) -> Result<(), StoreError> {
+        self.check()
+    }
+}
+
+impl Scripted for ReadFigures {
+    const IS_POLL: bool = true;
+
+    fn read(&self, reply: Value<'_>) -> Result<Vec<(InstanceId, String)>, Unreadable> {
+        Ok(BTreeMap::deserialize(reply)?.into_iter().collect())
+    }
+}
+
+impl Scripted for CreateApiKey {
+    fn arguments(&self) -> Vec<u8> {
+        let document = encode::json(&self.key);
+        Arguments::default().with("id", &self.key.id).with("document", document).packed()
+    }
+
+    fn read(&self, reply: Value<'_>) -> Result<ApiKey, Unreadable> {
+        Ok(ApiKey { created_at: Timestamp::deserialize(reply)?, ..self.key.clone() })
+    }
+}
+
+impl Scripted for ListApiKeys {
+    fn read(&self, reply: Value<'_>) -> Result<Vec<ApiKey>, Unreadable> {
+        let texts = Vec::<String>::deserialize(reply)?;
+        let mut keys: Vec<ApiKey> = texts.iter().map(|text| read_key(text)).collect::<Result<_, _>>()?;
+        keys.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        Ok(keys)
+    }
+}
+
+/// A key as `lua/create_api_key.lua` writes it: the store's time stands before it.
+fn read_key(text: &str) -> Result<ApiKey, Unreadable> {
+    let read = |(created_at, document): (&str, &str)| {
+        let created_at = Timestamp::from_millis(created_at.parse().ok()?);
+        let key: ApiKey = serde_json::from_str(document).ok()?;
+        Some(ApiKey { created_at, ..key })
+    };
+    text.split_once(' ').and_then(read).ok_or_else(|| Unreadable("an API key is damaged".to_owned()))
+}
+
+impl Scripted for RecordBeat {
+    /// If the beat before is damaged, this one still counts.
+    fn read(&self, reply: Value<'_>) -> Result<Option<Beat>, Unreadable> {
+        Ok(Option::deserialize(reply).unwrap_or_default())
+    }
+}
+
+impl Scripted for ReadRegistry {
+    fn read(&self, reply: Value<'_>) -> Result<Registry, Unreadable> {
+        #[derive(Deserialize)]
+        struct Reply {
+            now: Timestamp,
+            seen: BTreeMap<WorkerId, Timestamp>,
+            handshakes: BTreeMap<WorkerId, Handshake>,
+            beats: BTreeMap<WorkerId, Beat>,
+            draining: BTreeSet<WorkerId>,
+        }
+        let Reply { now, seen, mut handshakes, mut beats, draining } = Reply::deserialize(reply)?;
+        let workers = seen.into_iter().map(|(worker, last_seen_at)| RegisteredWorker {
+            handshake: handshakes.remove(&worker),
+            beat: beats.remove(&worker),
+            is_draining: draining.contains(&worker),
+            worker,
+            last_seen_at,
+        });
+        Ok(Registry { now, workers: workers.collect() })
+    }
+}
+
+/// The snapshot of the workers is written under the lock of its writer, and is on the same node.
+fn snapshot() -> Home {
+    Home::Lock(LockName::Stage(StageLock::SnapshotWriter))
+}
+
+impl Addressed for SaveSnapshot {
+    fn home(&self) -> Home {
+        snapshot()
+    }
+}
+
+impl Scripted for SaveSnapshot {}
+
+impl Addressed for ReadSnapshot {
+    fn home(&self) -> Home {
+        snapshot()
+    }
+}
+
+impl Scripted for ReadSnapshot {}
