@@ -29,7 +29,6 @@ pub struct TimelineItem {
 
 impl TimelineItem {
     /// The new status of the run, if this event changed it.
-    #[must_use]
     pub fn run_status(&self) -> Option<interlock_model::run::RunStatus> {
         let status = self.status.as_deref().filter(|_| self.r#type == "run_status")?;
         interlock_model::run::RunStatus::named(status)

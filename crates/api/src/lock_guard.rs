@@ -39,7 +39,6 @@ pub struct LockSpec {
 
 impl LockSpec {
     /// Exclusive, without waiting, with the default lease.
-    #[must_use]
     pub fn new(resource: Resource, owner: LockOwner) -> Self {
         let ttl = Inventory::user().ttl;
         Self { resource, owner, mode: LockMode::Exclusive, ttl, wait: Duration::ZERO, request: None }

@@ -219,7 +219,6 @@ pub struct InventoryRow {
 }
 
 /// Every lock of an installation whose keys begin with `prefix`.
-#[must_use]
 pub fn inventory(inventory: &Inventory, prefix: &str) -> Vec<InventoryRow> {
     let row = |row: LockRow| {
         let LockRow { key, kind, ttl, renewed_every, failures_max, release, protects, loss } = row;

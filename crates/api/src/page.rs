@@ -19,7 +19,6 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    #[must_use]
     pub fn new(items: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { items, next_cursor }
     }

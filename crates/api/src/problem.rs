@@ -25,18 +25,15 @@ macro_rules! codes {
             /// Every code that this server sends.
             pub const ALL: [Self; [$($status),*].len()] = [$(Self::$code),*];
 
-            #[must_use]
             pub fn status(self) -> u16 {
                 self.row().1
             }
 
-            #[must_use]
             pub fn name(self) -> &'static str {
                 self.row().0
             }
 
             /// The same for every problem of this code.
-            #[must_use]
             pub fn title(self) -> &'static str {
                 self.row().2
             }
@@ -141,7 +138,6 @@ fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Refuse
 
 impl Problem {
     /// A problem without further members. `error` is one sentence for people.
-    #[must_use]
     pub fn new(code: Code, error: impl Into<String>) -> Self {
         let error = error.into();
         Self {

@@ -7,7 +7,6 @@ use serde_json::Value;
 use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
 /// The name of a value that is written as a plain string.
-#[must_use]
 pub fn name<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,

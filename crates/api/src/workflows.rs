@@ -34,7 +34,6 @@ pub struct WorkflowView {
 }
 
 impl WorkflowView {
-    #[must_use]
     pub fn new(id: WorkflowId, version: u32, document: WorkflowDocument, created_at: Time) -> Self {
         let WorkflowDocument { id: _, name, description, timeout_sec, input_schema, steps } = document;
         Self { id, version, name, description, timeout_sec, input_schema, steps, created_at }

@@ -74,7 +74,9 @@ impl EmbeddedTables {
             move || {
                 Writer::new(&connection, &cache, &*clock).serve(queue, &log);
                 // A snapshot that is still read from would keep the log from being emptied.
-                reader_threads.into_iter().for_each(|reader| drop(reader.join()));
+                for reader in reader_threads {
+                    drop(reader.join());
+                }
                 close(connection);
                 drop(folder);
                 drop(writing);

@@ -25,7 +25,6 @@ pub struct RedisMailbox {
 
 impl RedisMailbox {
     /// `blobs` is the Redis that the workers are configured with; usually the same as the store's.
-    #[must_use]
     pub fn new(store: Connection, blobs: Connection) -> Self {
         Self { store, blobs }
     }

@@ -18,7 +18,6 @@ pub struct NatsSettings {
 }
 
 impl NatsSettings {
-    #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -101,7 +100,6 @@ pub async fn connect(settings: &NatsSettings) -> Result<Client, NatsError> {
 }
 
 /// The address without what must not reach a log.
-#[must_use]
 pub fn shown(url: &str) -> String {
     let hosts = url.split(',').map(|server| server.rsplit(['@', '/']).next().unwrap_or(server).trim());
     hosts.collect::<Vec<_>>().join(",")

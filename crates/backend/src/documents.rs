@@ -22,7 +22,6 @@ pub enum DocumentName {
 }
 
 impl DocumentName {
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Contention => "contention",
@@ -99,7 +98,6 @@ fn check_size(what: &str, text: &str, bytes_max: usize) -> Result<(), StoreError
 }
 
 /// The error for one process more than [`MEMBERS_MAX`].
-#[must_use]
 pub fn too_many(rollout: &RolloutId) -> StoreError {
     StoreError::Conflict(format!("{MEMBERS_MAX} processes have counted the rollout {rollout} already"))
 }

@@ -30,7 +30,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    #[must_use]
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }

@@ -51,7 +51,6 @@ enum Loss {
 }
 
 impl FaultyStore {
-    #[must_use]
     pub fn new(backend: Arc<dyn Backend>, seed: u64, faults: Faults) -> Self {
         let random = Mutex::new(ChaCha8Rng::seed_from_u64(seed));
         Self { backend, random, faults: Mutex::new(faults) }

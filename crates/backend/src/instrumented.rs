@@ -48,7 +48,6 @@ pub struct VerbCalls {
 }
 
 impl VerbCalls {
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.outcomes.iter().sum()
     }
@@ -88,7 +87,6 @@ impl StoreCalls {
     }
 
     /// The verbs that were called.
-    #[must_use]
     pub fn counted(&self) -> Vec<(&'static str, VerbCalls)> {
         let calls = |verb: &Mutex<VerbCalls>| *verb.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.verbs.iter().map(|(name, verb)| (*name, calls(verb)));

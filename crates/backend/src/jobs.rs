@@ -43,7 +43,6 @@ pub enum LeaseTerm {
 
 impl LeaseTerm {
     /// The term of a job that times out at `deadline`, claimed at `now`.
-    #[must_use]
     pub fn of(self, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
         match (self, deadline) {
             (Self::For(term), _) | (Self::UntilDeadline { otherwise: term }, None) => term,

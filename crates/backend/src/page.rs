@@ -20,7 +20,6 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    #[must_use]
     pub fn map<U>(self, turn: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(turn).collect(), next: self.next }
     }

@@ -142,12 +142,10 @@ pub struct Admit {
 verb!(write => Admit, "admit", "admit a run", StartOutcome);
 
 impl Admit {
-    #[must_use]
     pub fn version(&self) -> Option<u32> {
         self.plan.as_ref().map(|plan| plan.workflow_version)
     }
 
-    #[must_use]
     pub fn first_turn(&self) -> Option<&FirstTurn> {
         self.plan.as_ref()?.first_turn.as_ref()
     }

@@ -33,7 +33,6 @@ pub struct Store {
 }
 
 impl Store {
-    #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         Self { backend, calls: Arc::default() }
     }
@@ -46,23 +45,19 @@ impl Store {
     }
 
     /// See [`Backend::refusal`]. Not counted: a refusal from memory is no call.
-    #[must_use]
     pub fn refusal(&self, admit: &Admit) -> Option<StartOutcome> {
         self.backend.refusal(admit)
     }
 
-    #[must_use]
     pub fn commands_sent(&self) -> u64 {
         self.backend.commands_sent()
     }
 
-    #[must_use]
     pub fn calls(&self) -> &StoreCalls {
         &self.calls
     }
 
     /// A handle that cannot write.
-    #[must_use]
     pub fn reader(&self) -> StoreReader {
         StoreReader { store: self.clone() }
     }
@@ -79,12 +74,10 @@ impl StoreReader {
         self.store.call(verb).await
     }
 
-    #[must_use]
     pub fn commands_sent(&self) -> u64 {
         self.store.commands_sent()
     }
 
-    #[must_use]
     pub fn calls(&self) -> &StoreCalls {
         self.store.calls()
     }

@@ -76,7 +76,6 @@ macro_rules! erase {
         }
 
         impl Request {
-            #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$read(_) => $read::NAME,)*
@@ -84,7 +83,6 @@ macro_rules! erase {
                 }
             }
 
-            #[must_use]
             pub fn action(&self) -> &'static str {
                 match self {
                     $(Self::$read(_) => $read::ACTION,)*
@@ -92,7 +90,6 @@ macro_rules! erase {
                 }
             }
 
-            #[must_use]
             pub fn writes(&self) -> bool {
                 match self {
                     $(Self::$read(_) => $read::WRITES,)*

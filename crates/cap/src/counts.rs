@@ -35,7 +35,6 @@ impl Count {
         self.add(1);
     }
 
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

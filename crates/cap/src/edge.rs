@@ -89,7 +89,6 @@ impl Edge {
         Ok(Self { shared, consumer, packets, results })
     }
 
-    #[must_use]
     pub fn counts(&self) -> Arc<NatsCounts> {
         self.shared.counts.clone()
     }

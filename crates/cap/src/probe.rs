@@ -28,7 +28,6 @@ pub struct StreamProbe {
 }
 
 impl StreamProbe {
-    #[must_use]
     pub fn new(client: Client, settings: CapSettings) -> Self {
         let mut context = jetstream::new(client.clone());
         context.set_timeout(ANSWER_MAX);

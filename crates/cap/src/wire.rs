@@ -33,7 +33,6 @@ pub const PROGRESS: &str = "sys.job.progress";
 pub const CANCEL: &str = "sys.job.cancel";
 
 /// The subject of one worker; none if NATS cannot route to a worker of this name.
-#[must_use]
 pub fn direct_subject(worker: &str) -> Option<String> {
     worker.split('.').all(|token| !token.is_empty()).then(|| format!("worker.{worker}.jobs"))
 }
@@ -77,7 +76,6 @@ pub fn same_name(sender: &str, named: &str) -> Result<(), BadPacket> {
 }
 
 /// Writes a packet of this server.
-#[must_use]
 pub fn write(trace: &str, now: Timestamp, payload: Payload) -> Bytes {
     let millis = now.as_millis();
     let created_at = prost_types::Timestamp {
@@ -96,7 +94,6 @@ pub fn write(trace: &str, now: Timestamp, payload: Payload) -> Bytes {
 }
 
 /// The first characters of a text from outside.
-#[must_use]
 pub fn shortened(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).collect()
 }

@@ -77,7 +77,6 @@ impl ApiKeys {
         }
     }
 
-    #[must_use]
     pub fn has_keys(&self) -> bool {
         self.bootstrap.is_some() || !self.keys.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

@@ -43,7 +43,6 @@ pub struct Swept {
 }
 
 /// Why a dead letter cannot be retried.
-#[must_use]
 pub fn why_not_retried(retry: DeadLetterRetry, run: RunId) -> Option<String> {
     match retry {
         DeadLetterRetry::Posted => None,

@@ -14,7 +14,6 @@ pub struct Identity {
 
 impl Identity {
     /// From the operating system's randomness.
-    #[must_use]
     pub fn unpredictable() -> Self {
         let mut seed = [0; 32];
         rand::rng().fill_bytes(&mut seed);
@@ -22,25 +21,21 @@ impl Identity {
     }
 
     /// The same ids for the same seed.
-    #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         Self { random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) }
     }
 
-    #[must_use]
     pub fn run_id(&self, now: Timestamp) -> RunId {
         RunId::new(now, self.draw(RngExt::random))
     }
 
     /// A name for one start of one process.
-    #[must_use]
     pub fn instance_id(&self) -> InstanceId {
         let number: u64 = self.draw(RngExt::random);
         format!("i-{number:016x}").parse().expect("hexadecimal digits make a name")
     }
 
     /// A name for a roll-out; sorts by the time of its start.
-    #[must_use]
     pub fn rollout_id(&self, now: Timestamp) -> RolloutId {
         let number: u32 = self.draw(RngExt::random);
         let id = format!("ro-{:011x}-{number:08x}", now.as_millis());
@@ -48,13 +43,11 @@ impl Identity {
     }
 
     /// The name of one call for a lock, which is its token if it is granted.
-    #[must_use]
     pub fn lock_token(&self) -> LockToken {
         format!("t-{}", self.unguessable()).parse().expect("hexadecimal digits make a token")
     }
 
     /// A request for a lock that its client did not name.
-    #[must_use]
     pub fn lock_request(&self) -> LockRequest {
         format!("r-{}", self.unguessable()).parse().expect("hexadecimal digits make a request id")
     }
@@ -65,13 +58,11 @@ impl Identity {
     }
 
     /// Secret bytes of a new key.
-    #[must_use]
     pub fn secret(&self) -> [u8; 32] {
         self.draw(RngExt::random)
     }
 
     /// Somewhere between the two, both included.
-    #[must_use]
     pub fn between(&self, low: u64, high: u64) -> u64 {
         self.draw(|random| random.random_range(low..=high.max(low)))
     }

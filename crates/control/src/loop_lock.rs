@@ -34,7 +34,6 @@ pub struct TickLease<'a> {
 }
 
 impl LoopLock {
-    #[must_use]
     pub fn new(process: &Process, stage: StageLock) -> Self {
         let row = process.settings.locks.stage(stage);
         Self {
@@ -62,7 +61,6 @@ impl LoopLock {
     }
 
     /// When it is worth asking again, after another was found to have it: a holder that lives has ticked again by then.
-    #[must_use]
     pub fn free_in(&self) -> Option<Duration> {
         self.free_in
     }
@@ -114,7 +112,6 @@ impl LoopLock {
 
 impl TickLease<'_> {
     /// To be presented by what the tick writes.
-    #[must_use]
     pub fn fence(&self) -> Fence {
         self.fence
     }

@@ -32,52 +32,43 @@ pub struct Process {
 
 impl Process {
     /// The store, for reading. Only stages write.
-    #[must_use]
     pub fn reader(&self) -> StoreReader {
         self.store.reader()
     }
 
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    #[must_use]
     pub fn instance(&self) -> &InstanceId {
         &self.instance
     }
 
     /// How the processes wake each other.
-    #[must_use]
     pub fn bus(&self) -> &Arc<dyn Bus> {
         &self.bus
     }
 
-    #[must_use]
     pub fn wakeups(&self) -> &Arc<Wakeups> {
         &self.wakeups
     }
 
-    #[must_use]
     pub fn traces(&self) -> Traces {
         self.traces
     }
 
     /// What the stages have counted.
-    #[must_use]
     pub fn counted(&self) -> Counted {
         let counted = self.counts.counted();
         Counted { orphans_replayed: counted.orphans_replayed + self.wakeups.orphans.count(), ..counted }
     }
 
     /// For ids and for timestamps in messages; the store has its own clock for everything that expires.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Between half and all of `longest`, so that replicas that fail together do not return together.
-    #[must_use]
     pub fn jittered(&self, longest: Duration) -> Duration {
         Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
     }

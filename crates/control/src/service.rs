@@ -72,7 +72,6 @@ pub struct Foundation {
 }
 
 impl Control {
-    #[must_use]
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
         let Foundation { store, bus, clock, identity, instance, mailbox, probes } = foundation;
         let (wakeups, counts, traces) = (Arc::default(), Counts::default(), Traces::new(settings.traces));

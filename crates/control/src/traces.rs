@@ -101,7 +101,6 @@ impl Traces {
     }
 
     /// The parent of a worker's own spans, if its job's run is traced.
-    #[must_use]
     pub fn for_worker(self, job: &JobId, parent_span: Option<TraceParent>) -> Option<TraceParent> {
         Some(self.run_trace(job.run, parent_span)?.for_worker(job))
     }

@@ -67,7 +67,6 @@ const SWEEP_AT: usize = 1_024;
 
 impl Wakeups {
     /// A waiter for `signal`. It receives every wake-up from now on, for as long as it lives.
-    #[must_use]
     pub fn waiter(&self, signal: Signal) -> Arc<Notify> {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(notify) = waiters.get(&signal).and_then(Weak::upgrade) {

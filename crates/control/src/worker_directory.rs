@@ -68,7 +68,6 @@ impl KnownWorker {
     }
 
     /// Whether it may have jobs of this tenant.
-    #[must_use]
     pub fn serves(&self, tenant: &TenantId) -> bool {
         self.tenant.as_ref().is_none_or(|only| only == tenant)
     }
@@ -81,7 +80,6 @@ pub struct WorkerDirectory {
 }
 
 impl WorkerDirectory {
-    #[must_use]
     pub fn new(process: Arc<Process>) -> Self {
         Self { store: process.reader(), process }
     }

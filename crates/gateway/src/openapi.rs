@@ -13,7 +13,6 @@ use crate::router::Endpoints;
 use crate::routes;
 
 /// The `OpenAPI` 3.1 document of every endpoint.
-#[must_use]
 pub fn document() -> OpenApi {
     let mut document = Document::openapi();
     for Endpoints { tag, document: described, list: _ } in routes::all() {

@@ -57,7 +57,6 @@ impl Gateway {
     }
 
     /// Where it listens, with the real port if port 0 was configured.
-    #[must_use]
     pub fn local_address(&self) -> SocketAddr {
         self.address
     }

@@ -29,7 +29,6 @@ pub enum HistoryVerdict {
 }
 
 /// Checks the history of one lock. Few clients at once keep the search short.
-#[must_use]
 pub fn check(history: &[HistoryEvent], search_limit: Duration) -> HistoryVerdict {
     Search::new(history).run(search_limit)
 }

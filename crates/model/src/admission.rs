@@ -36,7 +36,6 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// The immutable part of the run, written once.
-    #[must_use]
     pub fn start(&self, workflow_version: u32, now: Timestamp) -> Start {
         Start {
             run: self.run,
@@ -65,7 +64,6 @@ pub struct StartPlan {
 
 impl StartPlan {
     /// The status of a run that begins by this plan.
-    #[must_use]
     pub fn status(&self) -> RunStatus {
         self.first_turn.as_ref().map_or(RunStatus::Pending, |turn| turn.head.status)
     }
@@ -91,7 +89,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    #[must_use]
     pub fn free(self) -> u32 {
         self.runs_max.saturating_sub(self.runs_active)
     }
@@ -137,7 +134,6 @@ pub struct Reservation {
 }
 
 impl KeyRecord {
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         let ends = [self.expires_at, self.reservation.map(|reservation| reservation.until)];
         ends.into_iter().flatten().all(|at| now < at)

@@ -44,7 +44,6 @@ pub struct LetterFilter {
 }
 
 impl LetterFilter {
-    #[must_use]
     pub fn is_meant(&self, letter: &DeadLetter) -> bool {
         self.code.is_none_or(|code| code == letter.code)
             && self.topic.as_ref().is_none_or(|topic| letter.topic.as_ref() == Some(topic))

@@ -28,14 +28,12 @@ macro_rules! invariants {
 
         impl Invariant {
             /// What must hold.
-            #[must_use]
             pub fn rule(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($rule),*).trim_ascii(),)*
                 }
             }
 
-            #[must_use]
             pub fn realm(self) -> Realm {
                 match self {
                     $(Self::$name => Realm::$realm,)*
@@ -43,7 +41,6 @@ macro_rules! invariants {
             }
 
             /// The repair, or what an operator has to do.
-            #[must_use]
             pub fn plan(self) -> &'static str {
                 match self {
                     $(Self::$name => $plan,)*

@@ -13,19 +13,16 @@ use crate::WorkflowId;
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    #[must_use]
     pub fn of_start(workflow: &WorkflowId, input: &Value) -> Self {
         Self::of(&format!("start\n{workflow}\n{}", canonical(input)))
     }
 
     /// A rerun is identified by its source run and step rather than by a payload.
-    #[must_use]
     pub fn of_rerun(source: crate::RunId, from_step: Option<&crate::StepId>) -> Self {
         let step = from_step.map_or("", |step| step.as_str());
         Self::of(&format!("rerun\n{source}\n{step}"))
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,7 +32,6 @@ impl Fingerprint {
     }
 }
 
-#[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write_value(value, &mut out);

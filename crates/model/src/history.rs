@@ -58,32 +58,26 @@ pub struct Event {
 }
 
 impl Event {
-    #[must_use]
     pub fn new(at: Timestamp, kind: EventKind) -> Self {
         Self { at, kind, step: None, job: None, status: None, message: None, data: None }
     }
 
-    #[must_use]
     pub fn of_step(self, step: &StepKey) -> Self {
         Self { step: Some(step.clone()), ..self }
     }
 
-    #[must_use]
     pub fn of_job(self, job: &JobId) -> Self {
         Self { step: Some(job.step.clone()), job: Some(job.clone()), ..self }
     }
 
-    #[must_use]
     pub fn with_status(self, status: impl Into<String>) -> Self {
         Self { status: Some(status.into()), ..self }
     }
 
-    #[must_use]
     pub fn saying(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
-    #[must_use]
     pub fn with_data(self, data: Value) -> Self {
         Self { data: Some(data), ..self }
     }

@@ -102,7 +102,6 @@ macro_rules! names {
         pub struct $type(Arc<str>);
 
         impl $type {
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -174,19 +173,16 @@ pub struct RunId(Uuid);
 
 impl RunId {
     /// A new id (UUID version 7) from a time and ten random bytes.
-    #[must_use]
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(uuid::Builder::from_unix_timestamp_millis(at.as_millis(), &random).into_uuid())
     }
 
     /// The creation time in the id, by the clock of the process that created it.
-    #[must_use]
     pub fn made_at(self) -> Timestamp {
         let bytes = self.0.as_bytes();
         Timestamp::from_millis(bytes[..6].iter().fold(0, |millis, byte| millis << 8 | u64::from(*byte)))
     }
 
-    #[must_use]
     pub fn number(self) -> u128 {
         self.0.as_u128()
     }
@@ -218,12 +214,10 @@ pub struct StepKey {
 }
 
 impl StepKey {
-    #[must_use]
     pub fn whole(step: &StepId) -> Self {
         Self { step: step.clone(), item: None }
     }
 
-    #[must_use]
     pub fn item(step: &StepId, item: u32) -> Self {
         Self { step: step.clone(), item: Some(item) }
     }

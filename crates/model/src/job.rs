@@ -48,7 +48,6 @@ pub struct JobLease {
 
 impl JobLease {
     /// A heartbeat since the claim shows that the worker had begun.
-    #[must_use]
     pub fn stale_state(&self) -> StaleState {
         if self.expires_at > self.claimed_at + self.ttl {
             StaleState::Running
@@ -78,13 +77,11 @@ pub struct OpenJob<'a> {
 
 impl OpenJob<'_> {
     /// The next claim gets it.
-    #[must_use]
     pub fn is_queued(self) -> bool {
         self.lease.is_none() && self.is_in_queue
     }
 
     /// No worker has it, and no claim would find it.
-    #[must_use]
     pub fn is_orphaned(self) -> bool {
         self.lease.is_none() && !self.is_in_queue && !self.is_held
     }
@@ -139,7 +136,6 @@ pub enum JobOutcome {
 }
 
 impl JobOutcome {
-    #[must_use]
     pub fn cause(&self) -> EndCause {
         match self {
             Self::Completed { .. } => EndCause::Completed,
@@ -167,7 +163,6 @@ crate::named_enum! {
 }
 
 impl JobState {
-    #[must_use]
     pub fn of(job: &Job, lease: Option<&JobLease>, hold: Option<&Hold>) -> Self {
         match (&job.end, lease, hold) {
             (None, None, Some(_)) => Self::Held,
@@ -177,7 +172,6 @@ impl JobState {
         }
     }
 
-    #[must_use]
     pub fn after(cause: EndCause) -> Self {
         match cause {
             EndCause::Completed => Self::Succeeded,

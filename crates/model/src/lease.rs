@@ -16,19 +16,16 @@ impl Fence {
     /// Smaller than every minted fence.
     pub const NONE: Self = Self(0);
 
-    #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)
     }
 
-    #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
     /// The fence after this one: at least the time in microseconds, so that it also exceeds the fences that a failover
     /// lost.
-    #[must_use]
     pub fn next(self, now: Timestamp) -> Self {
         let next = (self.0 + 1).max(now.as_micros());
         assert!(next <= FENCE_MAX, "fences stay below 2^53 until the year 2255");

@@ -30,7 +30,6 @@ pub struct EffectiveLimits {
 
 impl Limits {
     /// The tenant's own limits, completed by the system's.
-    #[must_use]
     pub fn under(self, system: Self) -> EffectiveLimits {
         EffectiveLimits {
             runs_max: self.runs_max.or(system.runs_max).unwrap_or(RUNS_MAX_DEFAULT),

@@ -28,7 +28,6 @@ pub struct JobMeta {
 }
 
 impl JobMeta {
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -17,7 +17,6 @@ macro_rules! named_enum {
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant,)*];
 
             /// The stable name, as written in JSON.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -25,7 +24,6 @@ macro_rules! named_enum {
             }
 
             /// The variant with this name.
-            #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|known| known.name() == name)
             }

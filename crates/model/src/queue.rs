@@ -23,44 +23,37 @@ const SEPARATOR: char = '+';
 pub struct Kind(String);
 
 impl Kind {
-    #[must_use]
     pub fn of(requires: &BTreeSet<Tag>) -> Self {
         let tags: Vec<&str> = requires.iter().map(Tag::as_str).collect();
         Self(tags.join("+"))
     }
 
     /// A kind as stored by [`Self::as_str`].
-    #[must_use]
     pub fn written(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether it requires no capabilities.
-    #[must_use]
     pub fn is_usual(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The required capabilities that are not among these.
-    #[must_use]
     pub fn missing(&self, capabilities: &[String]) -> Vec<&str> {
         let required = self.0.split(SEPARATOR).filter(|tag| !tag.is_empty());
         required.filter(|tag| !capabilities.iter().any(|capability| capability == tag)).collect()
     }
 
-    #[must_use]
     pub fn fits(&self, capabilities: &[String]) -> bool {
         self.missing(capabilities).is_empty()
     }
 }
 
 /// How many milliseconds the priority shifts a job in its queue.
-#[must_use]
 pub fn moved(priority: Priority) -> i64 {
     let step = i64::try_from(PRIORITY_STEP.as_millis()).unwrap_or(i64::MAX);
     match priority {
@@ -71,19 +64,16 @@ pub fn moved(priority: Priority) -> i64 {
 }
 
 /// The sort key of a job in its queue.
-#[must_use]
 pub fn place(priority: Priority, dispatched_at: Timestamp) -> Timestamp {
     Timestamp::from_millis(dispatched_at.as_millis().saturating_add_signed(moved(priority)))
 }
 
 impl NewJob {
-    #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(&self.meta.requires)
     }
 
     /// The sort key of this job in its queue.
-    #[must_use]
     pub fn place(&self, dispatched_at: Timestamp) -> Timestamp {
         place(self.meta.priority, dispatched_at)
     }

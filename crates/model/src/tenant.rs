@@ -19,7 +19,6 @@ pub struct SlotFlow {
 
 impl SlotFlow {
     /// The flow after another slot was released at `now`.
-    #[must_use]
     pub fn freed(self, now: Timestamp) -> Self {
         let interval_ms = match (self.freed_at, self.interval_ms) {
             (None, _) => None,
@@ -31,7 +30,6 @@ impl SlotFlow {
     }
 
     /// The expected wait for the next slot, if enough is known.
-    #[must_use]
     pub fn expected_wait(self) -> Option<Duration> {
         self.interval_ms.map(Duration::from_millis)
     }

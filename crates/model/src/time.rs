@@ -18,23 +18,19 @@ const LAST_MILLIS: u64 = 253_370_764_799_999;
 impl Timestamp {
     pub const ZERO: Self = Self(0);
 
-    #[must_use]
     pub fn from_millis(millis: u64) -> Self {
         Self(millis.min(LAST_MILLIS))
     }
 
-    #[must_use]
     pub fn as_millis(self) -> u64 {
         self.0
     }
 
-    #[must_use]
     pub fn as_micros(self) -> u64 {
         self.0 * 1_000
     }
 
     /// The time since `earlier`; zero if that lies in the future.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
@@ -57,7 +53,6 @@ impl Sub<Duration> for Timestamp {
 }
 
 /// A duration in whole milliseconds.
-#[must_use]
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

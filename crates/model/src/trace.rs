@@ -97,7 +97,6 @@ pub struct RunTrace {
 
 impl RunTrace {
     /// Returns none if the trace is not exported.
-    #[must_use]
     pub fn of(run: RunId, parent_span: Option<TraceParent>, ratio: SampleRatio) -> Option<Self> {
         match parent_span {
             Some(TraceParent { trace, span, is_sampled }) => {
@@ -108,14 +107,12 @@ impl RunTrace {
     }
 
     /// The parent for a worker's own spans: the dispatch of its job.
-    #[must_use]
     pub fn for_worker(self, job: &JobId) -> TraceParent {
         TraceParent { trace: self.id, span: span_of(&job.to_string(), "dispatch"), is_sampled: true }
     }
 }
 
 /// The id of the span with this name for this run or job.
-#[must_use]
 pub fn span_of(subject: &str, name: &str) -> u64 {
     let hash = blake3::hash(format!("{name} {subject}").as_bytes());
     let first = hash.as_bytes().first_chunk().copied().unwrap_or_default();

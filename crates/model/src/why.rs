@@ -19,7 +19,6 @@ macro_rules! causes {
 
         impl CauseCode {
             /// What the reader can do about it.
-            #[must_use]
             pub fn hint(self) -> &'static str {
                 match self {
                     $(Self::$name => $hint,)*
@@ -92,7 +91,6 @@ pub struct Holder {
 }
 
 impl Cause {
-    #[must_use]
     pub fn new(code: CauseCode, sentence: impl Into<String>) -> Self {
         Self {
             code,
@@ -108,21 +106,18 @@ impl Cause {
     }
 
     /// Ends at `until` at the latest.
-    #[must_use]
     pub fn ending(self, until: Timestamp, now: Timestamp) -> Self {
         Self { until: Some(until), expected_wait: Some(until.since(now)), ..self }
     }
 }
 
 /// The tenant has no free slot.
-#[must_use]
 pub fn slots(usage: Usage) -> String {
     let Usage { runs_active, runs_max } = usage;
     format!("max concurrent runs reached: {runs_active} of {runs_max} are active")
 }
 
 /// A held lock. Without a holder, the store does not know who holds it.
-#[must_use]
 pub fn lock(name: &str, holder: Option<&str>, held_for: Duration) -> String {
     match holder {
         Some(holder) => format!("{name} has been held by {holder} for {} ms", millis(held_for)),
@@ -133,7 +128,6 @@ pub fn lock(name: &str, holder: Option<&str>, held_for: Duration) -> String {
 }
 
 /// The caller's position in a lock's queue.
-#[must_use]
 pub fn queue_position(position: u32, is_full: bool) -> String {
     if is_full {
         "its queue is full".to_owned()
@@ -143,7 +137,6 @@ pub fn queue_position(position: u32, is_full: bool) -> String {
 }
 
 /// The expected wait at `position`, by the mean interval between recent departures.
-#[must_use]
 pub fn at_the_pace_of(went: &[Timestamp], position: u64) -> Option<Duration> {
     let (first, last) = (went.iter().min()?, went.iter().max()?);
     let gaps = u32::try_from(went.len().checked_sub(1)?).ok().filter(|gaps| *gaps > 0)?;
@@ -152,7 +145,6 @@ pub fn at_the_pace_of(went: &[Timestamp], position: u64) -> Option<Duration> {
 }
 
 /// The expected wait until `count` runs of these ages have ended, by the median duration of earlier runs.
-#[must_use]
 pub fn until_have_ended(count: usize, ages: &[Duration], lasted: &[Duration]) -> Option<Duration> {
     let mut lasted = lasted.to_vec();
     lasted.sort_unstable();

@@ -28,13 +28,11 @@ impl RedisCluster {
     }
 
     /// One `redis://127.0.0.1:PORT` per node.
-    #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::url).collect()
     }
 
     /// `redis://127.0.0.1:PORT,127.0.0.1:PORT,…`: all nodes in one.
-    #[must_use]
     pub fn url(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis://{}", nodes.join(","))

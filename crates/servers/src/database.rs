@@ -38,13 +38,11 @@ impl PostgresDatabase {
     }
 
     /// `postgresql://postgres@127.0.0.1:PORT/NAME`.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// The folder of `psql`. The `psql` on the `PATH` is Debian's wrapper, which looks for a cluster first.
-    #[must_use]
     pub fn programs(&self) -> &Path {
         &self.programs
     }

@@ -49,32 +49,27 @@ impl Nats {
     }
 
     /// `nats://127.0.0.1:PORT`, with the user and the password if there are any.
-    #[must_use]
     pub fn url(&self) -> String {
         let user = self.server.kind().user.as_ref();
         let user = user.map(|(name, password)| format!("{name}:{password}@")).unwrap_or_default();
         format!("nats://{user}127.0.0.1:{}", self.port())
     }
 
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
     /// The running process, or the one that was killed last.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
     /// Holds its data and its `log`.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.folder()
     }
 
     /// As the server reports it, such as `2.9.10`.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -27,23 +27,19 @@ impl Postgres {
     }
 
     /// The database that every server has.
-    #[must_use]
     pub fn database(&self) -> PostgresDatabase {
         PostgresDatabase::new(self.port(), "postgres", &self.server.kind().programs)
     }
 
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
     /// Holds its data and its `log`.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.folder()
     }

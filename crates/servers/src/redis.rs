@@ -60,26 +60,22 @@ impl Redis {
         Ok(Self { server: Server::start(settings).await? })
     }
 
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
     /// `redis://127.0.0.1:PORT`, with the password if there is one.
-    #[must_use]
     pub fn url(&self) -> String {
         let password = self.password().map(|password| format!(":{password}@")).unwrap_or_default();
         format!("redis://{password}127.0.0.1:{}", self.port())
     }
 
     /// The running process, or the one that was killed last.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
     /// Holds its data and its `log`.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.folder()
     }

@@ -37,7 +37,6 @@ impl Sentinel {
     }
 
     /// `redis+sentinel://127.0.0.1:PORT,127.0.0.1:PORT,127.0.0.1:PORT/main`.
-    #[must_use]
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
         format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))

@@ -39,7 +39,6 @@ impl Bug {
         Self::BusyRunTaken,
     ];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::CapBeforeWrite => "cap-before-write",
@@ -56,7 +55,6 @@ impl Bug {
     }
 
     /// The bug of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|bug| bug.name() == name)
     }

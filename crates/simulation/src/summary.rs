@@ -17,7 +17,6 @@ macro_rules! counted {
             }
 
             /// Each thing by name.
-            #[must_use]
             pub fn counts(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }

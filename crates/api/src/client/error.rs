@@ -24,7 +24,6 @@ pub enum Error {
 
 impl Error {
     /// The code of a refusal.
-    #[must_use]
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Problem(problem) => Some(problem.code),
@@ -33,7 +32,6 @@ impl Error {
     }
 
     /// Whether the same call may succeed later.
-    #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Problem(problem) => matches!(problem.status, 408 | 429 | 500..),
@@ -45,7 +43,6 @@ impl Error {
     }
 
     /// How long the server asks to wait before a retry.
-    #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Problem(problem) => problem.retry_after_ms.map(Duration::from_millis),

@@ -32,7 +32,6 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    #[must_use]
     pub fn new(gateway: impl Into<String>) -> Self {
         Self {
             gateway: gateway.into(),
@@ -77,7 +76,6 @@ impl Client {
         Ok(Self { http, gateway, timeout })
     }
 
-    #[must_use]
     pub fn gateway(&self) -> &str {
         &self.gateway
     }

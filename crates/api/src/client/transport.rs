@@ -136,7 +136,6 @@ pub(crate) fn unreachable(gateway: &str, error: &reqwest::Error) -> Error {
 }
 
 /// Says what happened ("Connection refused"), where the outer errors repeat the URL.
-#[must_use]
 pub fn innermost_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

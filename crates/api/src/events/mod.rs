@@ -61,7 +61,6 @@ enum ReadOutcome {
 }
 
 impl RunEvents {
-    #[must_use]
     pub fn new(client: Client, run: impl Into<String>) -> Self {
         Self {
             client,

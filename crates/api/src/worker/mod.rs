@@ -45,7 +45,6 @@ pub struct WorkerSettings {
 }
 
 impl WorkerSettings {
-    #[must_use]
     pub fn new(worker: WorkerId, topics: Vec<Topic>) -> Self {
         Self {
             worker,
@@ -120,7 +119,6 @@ where
     }
 
     /// Calls `observer` with every event.
-    #[must_use]
     pub fn observed(self, observer: impl Fn(WorkerEvent<'_>) + Send + Sync + 'static) -> Self {
         Self { observer: Arc::new(observer), ..self }
     }

@@ -116,48 +116,40 @@ impl Connection {
 
     /// Every command of the callers that went to Redis. Not counted: what sets a connection up or watches it, WAIT,
     /// and what the connection itself sends again on a Cluster.
-    #[must_use]
     pub fn commands_sent(&self) -> u64 {
         self.shared.commands_sent.load(Ordering::Relaxed)
     }
 
-    #[must_use]
     pub fn is_cluster(&self) -> bool {
         matches!(self.shared.lane, Lane::Cluster(_))
     }
 
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.shared.lane.is_connected()
     }
 
     /// Raised whenever the store came back as another one: another run id, another replication id, another set of
     /// Cluster masters. On a Cluster that is looked at every two seconds.
-    #[must_use]
     pub fn store_changes(&self) -> u64 {
         self.shared.lane.store_changes()
     }
 
     /// What an acknowledged write is worth, by the settings that the server had at the start.
-    #[must_use]
     pub fn durability_in_words(&self) -> String {
         self.shared.durability_in_words.clone()
     }
 
     /// What the checks at the start found that was no reason to refuse.
-    #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.shared.warnings
     }
 
     /// What stands before every key but locks: nothing with the default prefix, else `<prefix>:`.
-    #[must_use]
     pub fn key_prefix(&self) -> &str {
         &self.shared.key_prefix
     }
 
     /// What stands before the name of every lock: `<prefix>:`.
-    #[must_use]
     pub fn lock_prefix(&self) -> &str {
         &self.shared.lock_prefix
     }

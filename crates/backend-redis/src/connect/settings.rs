@@ -28,7 +28,6 @@ pub struct ConnectSettings {
 }
 
 impl ConnectSettings {
-    #[must_use]
     pub fn new(address: Address) -> Self {
         Self {
             address,

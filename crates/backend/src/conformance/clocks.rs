@@ -16,7 +16,6 @@ pub struct RuntimeClock {
 
 impl RuntimeClock {
     /// A clock that shows `epoch` now.
-    #[must_use]
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { started: Instant::now(), epoch }
     }
@@ -33,7 +32,6 @@ impl Clock for RuntimeClock {
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    #[must_use]
     pub fn starting_at(now: Timestamp) -> Self {
         Self(AtomicU64::new(now.as_millis()))
     }

@@ -13,7 +13,6 @@ use crate::local::{Decide, Decision, Executor, LocalStore, Pick, Row, Table, Vie
 pub type MemoryStore = LocalStore<MemoryTables>;
 
 /// An empty store on this clock.
-#[must_use]
 pub fn store(clock: Arc<dyn Clock>) -> MemoryStore {
     LocalStore::new(MemoryTables { tables: Mutex::default(), clock })
 }

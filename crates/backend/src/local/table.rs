@@ -30,7 +30,6 @@ macro_rules! tables {
         impl Table {
             pub const ALL: &[Self] = &[$(Self::$table),*];
 
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$table => $name,)*

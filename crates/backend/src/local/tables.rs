@@ -62,13 +62,11 @@ impl Changes {
         self.writes.push((table, key, value));
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
     /// The writes, in order: table, key, and the value, or none to delete the row.
-    #[must_use]
     pub fn into_writes(self) -> Vec<(Table, String, Option<String>)> {
         self.writes
     }

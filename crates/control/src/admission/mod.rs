@@ -301,7 +301,6 @@ impl Admission {
 
     /// When a refused client should come back: at the pace at which slots come free, with half of it as jitter on both
     /// sides, so that the refused do not return as one wave.
-    #[must_use]
     pub fn retry_after(&self, flow: Option<SlotFlow>) -> Duration {
         let expected = flow.and_then(SlotFlow::expected_wait).unwrap_or_default();
         let settings = &self.process.settings;

@@ -48,7 +48,6 @@ pub struct InForceView {
 }
 
 impl Tunings {
-    #[must_use]
     pub fn of(&self, scope: Scope) -> Tuning {
         match scope {
             Scope::Admission => self.admission,
@@ -57,7 +56,6 @@ impl Tunings {
     }
 
     /// What holds in a process with these tunings and this book.
-    #[must_use]
     pub fn view(&self, book: &Book, scope: Scope) -> InForceView {
         let tuning = book.versions(scope).tuning().unwrap_or(self.of(scope));
         InForceView { scope, tuning, version: book.versions(scope).last().cloned() }
@@ -66,7 +64,6 @@ impl Tunings {
 
 impl InForce {
     /// What holds in this process.
-    #[must_use]
     pub fn view(&self, scope: Scope) -> InForceView {
         self.tunings.view(&self.book, scope)
     }
@@ -85,7 +82,6 @@ impl Contention {
     }
 
     /// How results wait for the lock of this run, and the arm that they are counted under.
-    #[must_use]
     pub fn lock_busy(&self, run: RunId) -> (Arm, Tuning) {
         let in_force = self.in_force();
         match &in_force.rollout {
@@ -97,7 +93,6 @@ impl Contention {
         }
     }
 
-    #[must_use]
     pub fn in_force(&self) -> Arc<InForce> {
         self.in_force.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -23,7 +23,6 @@ pub enum CleanupContext {
 impl CleanupContext {
     pub const ALL: [Self; 4] = [Self::CountFailed, Self::AtCapacity, Self::CreateFailed, Self::Cancelled];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::CountFailed => "count_failed",
@@ -43,7 +42,6 @@ pub struct Tallied {
 }
 
 impl Tallied {
-    #[must_use]
     pub fn of(&self, arm: Arm) -> &Figures {
         match arm {
             Arm::Control => &self.control,
@@ -51,7 +49,6 @@ impl Tallied {
         }
     }
 
-    #[must_use]
     pub fn cleanup_failures(&self, context: CleanupContext) -> u64 {
         self.cleanup_failures[context as usize]
     }
@@ -112,7 +109,6 @@ impl Tally {
         self.count(|counted| counted.cleanup_failures[context as usize] += 1);
     }
 
-    #[must_use]
     pub fn counted(&self) -> Tallied {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

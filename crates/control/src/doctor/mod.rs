@@ -103,7 +103,6 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    #[must_use]
     pub fn new(
         process: Arc<Process>,
         workers: Arc<Workers>,

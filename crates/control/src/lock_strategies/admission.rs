@@ -74,7 +74,6 @@ impl AdmitUnderLock for StartsUnderLock {
 }
 
 impl StartsUnderLock {
-    #[must_use]
     pub fn new(process: Arc<Process>, contention: Arc<Contention>) -> Self {
         Self { process, contention, cleanups: Cleanups::default() }
     }

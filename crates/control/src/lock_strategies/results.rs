@@ -43,7 +43,6 @@ pub struct ResultsUnderLock {
 }
 
 impl ResultsUnderLock {
-    #[must_use]
     pub fn new(
         process: Arc<Process>,
         contention: Arc<Contention>,

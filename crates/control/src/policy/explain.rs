@@ -76,7 +76,6 @@ impl Policy {
     }
 
     /// The policy service as this process knows it, if there is one.
-    #[must_use]
     pub fn service_health(&self, tenant: &TenantId) -> Option<ServiceHealth> {
         let service = self.configured().service.as_ref()?;
         let now = self.process.now();

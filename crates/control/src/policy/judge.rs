@@ -50,7 +50,6 @@ impl Policy {
 
 impl Judgement {
     /// The decision's name, as rules and services call it.
-    #[must_use]
     pub fn decision(&self) -> &'static str {
         match self {
             Self::Rule(rule) => rule.action.name(),
@@ -61,7 +60,6 @@ impl Judgement {
     }
 
     /// Who decided and why, for people.
-    #[must_use]
     pub fn words(&self) -> String {
         match self {
             Self::Rule(rule) => rule.words(),

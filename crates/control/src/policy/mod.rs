@@ -36,7 +36,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    #[must_use]
     pub fn new(process: Arc<Process>) -> Self {
         let (failures_max, pause, questions_max) = match &process.settings.dispatch_policy.service {
             None => (1, Duration::ZERO, 1),
@@ -58,7 +57,6 @@ impl Policy {
     }
 
     /// Jobs that were released because the policy service was unreachable, since the process began.
-    #[must_use]
     pub fn fail_opens(&self) -> u64 {
         self.fail_opens.load(Ordering::Relaxed)
     }

@@ -98,7 +98,6 @@ pub async fn run(reconcilers: Arc<Reconcilers>, stage: StageLock, shutdown: Canc
 }
 
 impl Reconcilers {
-    #[must_use]
     pub fn loop_lock(&self, stage: StageLock) -> LoopLock {
         LoopLock::new(&self.process, stage)
     }

@@ -217,7 +217,6 @@ impl Results {
 
     /// Counts a delivery that found its run busy. Returns how long to wait before the next; none without a strategy
     /// under which runs are busy.
-    #[must_use]
     pub fn count_busy(&self, job: &JobId, attempt: u32, waited: Duration) -> Option<Duration> {
         Some(self.under_lock.as_ref()?.count_busy(job, attempt, waited))
     }

@@ -25,7 +25,6 @@ pub struct Rollouts {
 }
 
 impl Rollouts {
-    #[must_use]
     pub fn new(process: Arc<Process>, contention: Arc<Contention>) -> Self {
         Self { process, contention, following: tokio::sync::Mutex::default() }
     }

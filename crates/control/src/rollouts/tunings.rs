@@ -27,7 +27,6 @@ impl Rollouts {
     }
 
     /// What holds in a process that was configured like this one.
-    #[must_use]
     pub fn tuning_of(&self, book: &Book, scope: Scope) -> InForceView {
         self.contention.configured.view(book, scope)
     }

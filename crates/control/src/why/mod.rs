@@ -53,7 +53,6 @@ pub struct Why {
 }
 
 impl Why {
-    #[must_use]
     pub fn new(
         process: Arc<Process>,
         definitions: Arc<Definitions>,

@@ -23,7 +23,6 @@ interlock_model::named_enum! {
 
 impl LabScenario {
     /// The load, in one sentence.
-    #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Admission => "Starts of one tenant, all at once, with a cap of 2 runs",
@@ -57,7 +56,6 @@ pub enum LabSize {
 
 impl LabSize {
     /// The default time limit of the whole lab.
-    #[must_use]
     pub fn limit(self) -> Duration {
         match self {
             Self::Tiny | Self::Small => Duration::from_secs(40),

@@ -28,7 +28,6 @@ pub struct LabReport {
 
 impl LabReport {
     /// Whether every step of the runbook passed.
-    #[must_use]
     pub fn is_as_expected(&self) -> bool {
         let arms = self.scenarios.iter().flat_map(|scenario| &scenario.arms);
         arms.flat_map(|arm| &arm.steps).all(|step| step.ok)

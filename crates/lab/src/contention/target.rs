@@ -60,7 +60,6 @@ pub struct LabServer {
 
 impl LabServer {
     /// A server that the lab started. Cancelling `stop` shuts it down.
-    #[must_use]
     pub fn own(connection: ClientSettings, stop: CancellationToken, serving: JoinHandle<()>) -> Self {
         Self { connection, own: Some((stop.drop_guard(), serving)) }
     }

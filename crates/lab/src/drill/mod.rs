@@ -70,7 +70,6 @@ pub struct DrillReport {
 
 impl DrillReport {
     /// The report of a drill that could not begin.
-    #[must_use]
     pub fn not_started(plan: &DrillPlan, reason: impl Into<String>) -> Self {
         Self {
             verdict: DrillVerdict::Unknown,
@@ -87,7 +86,6 @@ impl DrillReport {
     }
 
     /// The result in one sentence.
-    #[must_use]
     pub fn summary(&self) -> String {
         verdict::summary(&self.rows, self.paused_ms)
     }

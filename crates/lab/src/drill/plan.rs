@@ -15,7 +15,6 @@ pub struct DrillPlan {
 }
 
 impl DrillPlan {
-    #[must_use]
     pub fn new(ttl: Duration, guarded: bool) -> Self {
         Self { name: format!("drill-{:08x}", rand::random::<u32>()), ttl, guarded }
     }

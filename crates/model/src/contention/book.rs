@@ -54,7 +54,6 @@ pub enum BookError {
 }
 
 impl Book {
-    #[must_use]
     pub fn versions(&self, scope: Scope) -> &Versions {
         match scope {
             Scope::Admission => &self.admission,
@@ -73,7 +72,6 @@ impl Book {
         self.rollouts.iter().rev()
     }
 
-    #[must_use]
     pub fn running(&self) -> Option<&Rollout> {
         self.rollouts.iter().rev().find(|rollout| rollout.is_running())
     }

@@ -20,7 +20,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// A rate of `count` events per `per` units (Poisson, Byar's approximation). None if `per` is zero.
-    #[must_use]
     pub fn of_rate(count: u64, per: f64) -> Option<Self> {
         if per <= 0.0 {
             return None;
@@ -33,7 +32,6 @@ impl Estimate {
     }
 
     /// The share of `some` in `all` (Wilson score interval). None if `all` is zero.
-    #[must_use]
     pub fn of_share(some: u64, all: u64) -> Option<Self> {
         if all == 0 {
             return None;
@@ -50,7 +48,6 @@ impl Estimate {
 
     /// The quantile at `share`, bounded by the order statistics around it (binomial). The bounds are those of the
     /// histogram's buckets.
-    #[must_use]
     pub fn of_quantile(times: &Histogram, share: f64) -> Option<Self> {
         let value = times.quantile(share)?;
         let (low, high) = ranks(times.count(), share);
@@ -59,13 +56,11 @@ impl Estimate {
         Some(Self { value, low, high })
     }
 
-    #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { value: self.value * factor, low: self.low * factor, high: self.high.map(|high| high * factor) }
     }
 
     /// Whether it is significantly more than `ratio` times the other: their intervals do not overlap.
-    #[must_use]
     pub fn exceeds(&self, ratio: f64, other: &Self) -> bool {
         other.high.is_some_and(|high| self.low > ratio * high)
     }

@@ -38,14 +38,12 @@ pub struct Figures {
 
 impl Figures {
     /// Deferred results that have not been applied yet.
-    #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.busy_at_first.saturating_sub(self.came_back)
     }
 
     /// `times` including the outstanding results, each with the median deferral as its wait. Without them, an arm would
     /// look better the fewer of its results get through.
-    #[must_use]
     pub fn with_outstanding(&self, times: &Histogram) -> Histogram {
         let mut times = times.clone();
         if let Some(delay) = self.retry_delay.quantile(0.5) {
@@ -73,7 +71,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    #[must_use]
     pub fn of(&self, arm: Arm) -> &Figures {
         match arm {
             Arm::Control => &self.control,

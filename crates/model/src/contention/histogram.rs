@@ -34,12 +34,10 @@ impl Histogram {
         self.sum_ms += millis * float(times);
     }
 
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    #[must_use]
     pub fn sum_ms(&self) -> f64 {
         self.sum_ms
     }
@@ -58,7 +56,6 @@ impl Histogram {
     }
 
     /// The bounds of the bucket that contains the sample of this rank (from 1); the last bucket has no upper bound.
-    #[must_use]
     pub fn bucket_of(&self, rank: u64) -> Option<(f64, Option<f64>)> {
         let (mut before, mut low) = (0, 0.0);
         for (high, inside) in self.buckets() {
@@ -72,7 +69,6 @@ impl Histogram {
     }
 
     /// The quantile at `share` (0 to 1), interpolated linearly within its bucket. None without samples.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let count = self.count();
         if count == 0 {

@@ -41,7 +41,6 @@ pub struct ArmSummary {
 }
 
 impl Trial<'_> {
-    #[must_use]
     pub fn summary(&self, arm: Arm) -> ArmSummary {
         let figures = self.measured.of(arm);
         let retries_per_result = Estimate::of_rate(figures.retries, float(figures.results));

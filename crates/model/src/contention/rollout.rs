@@ -39,7 +39,6 @@ impl Share {
         Ok(Self(hundredths))
     }
 
-    #[must_use]
     pub fn percent(self) -> f64 {
         f64::from(self.0) / 100.0
     }
@@ -138,25 +137,21 @@ pub struct Rollout {
     pub history: Vec<RolloutEvent>,
 }
 
-#[must_use]
 pub fn arm_of(rollout: &RolloutId, share: Share, run: RunId) -> Arm {
     let place = Seed::of(&format!("rollout\n{rollout}\n{run}")).number() % u64::from(Share::WHOLE);
     if place < u64::from(share.0) { Arm::Candidate } else { Arm::Control }
 }
 
 impl Rollout {
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.state == RolloutState::Running
     }
 
     /// The arm of a run, identical for all its results and on every replica.
-    #[must_use]
     pub fn arm_of(&self, run: RunId) -> Arm {
         arm_of(&self.id, self.share, run)
     }
 
-    #[must_use]
     pub fn tuning(&self, arm: Arm) -> Tuning {
         match arm {
             Arm::Control => self.control,
@@ -165,7 +160,6 @@ impl Rollout {
     }
 
     /// How long the arms were measured.
-    #[must_use]
     pub fn elapsed(&self, now: Timestamp) -> Duration {
         self.ended_at.unwrap_or(now).since(self.started_at)
     }

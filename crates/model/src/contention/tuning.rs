@@ -44,7 +44,6 @@ crate::named_enum! {
 
 impl Scope {
     /// The documented default.
-    #[must_use]
     pub fn tuning(self) -> Tuning {
         match self {
             Self::Admission => Tuning {
@@ -103,12 +102,10 @@ impl Tuning {
         Ok(self)
     }
 
-    #[must_use]
     pub fn max_wait(&self) -> Duration {
         Duration::from_millis(self.max_wait_ms)
     }
 
-    #[must_use]
     pub fn lock_ttl(&self) -> Duration {
         Duration::from_millis(self.lock_ttl_ms)
     }

@@ -30,18 +30,15 @@ pub struct Versions(Vec<Version>);
 
 impl Versions {
     /// None if it was never changed.
-    #[must_use]
     pub fn last(&self) -> Option<&Version> {
         self.0.last()
     }
 
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.last().map_or(0, |version| version.number)
     }
 
     /// None means as configured.
-    #[must_use]
     pub fn tuning(&self) -> Option<Tuning> {
         self.last().and_then(|version| version.tuning)
     }

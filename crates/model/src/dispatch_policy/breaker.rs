@@ -35,7 +35,6 @@ crate::named_enum! {
 }
 
 impl Breaker {
-    #[must_use]
     pub fn new(failures_max: u32, pause: Duration) -> Self {
         Self { failures_max: failures_max.max(1), pause, failures: 0, away_since: None, probe_at: None }
     }
@@ -69,12 +68,10 @@ impl Breaker {
     }
 
     /// When the current series of failures began.
-    #[must_use]
     pub fn away_since(&self) -> Option<Timestamp> {
         self.away_since
     }
 
-    #[must_use]
     pub fn state(&self, now: Timestamp) -> BreakerState {
         match self.probe_at {
             None => BreakerState::Closed,

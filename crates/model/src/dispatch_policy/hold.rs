@@ -46,13 +46,11 @@ pub struct Hold {
 
 impl Hold {
     /// The hold of a new dispatch, due for evaluation at once.
-    #[must_use]
     pub fn new(now: Timestamp, detail: String) -> Self {
         Self { reason: HoldReason::PolicyPending, detail, since: now, looks: 0, look_at: Some(now) }
     }
 
     /// The hold after another evaluation at `now`, to be evaluated again after `wait`.
-    #[must_use]
     pub fn again(
         self,
         reason: HoldReason,
@@ -67,7 +65,6 @@ impl Hold {
     }
 
     /// The timeline event for a job that is held for a new reason.
-    #[must_use]
     pub fn event(at: Timestamp, job: &JobId, reason: HoldReason, detail: &str) -> Event {
         let event = Event::new(at, EventKind::StepHeld).of_job(job).saying(detail);
         event.with_data(json!({"reason": reason.name()}))

@@ -59,7 +59,6 @@ pub struct Throttle {
 }
 
 impl Action {
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.decision().name()
     }
@@ -80,7 +79,6 @@ impl Action {
 pub struct TopicPattern(String);
 
 impl TopicPattern {
-    #[must_use]
     pub fn matches(&self, topic: &Topic) -> bool {
         match self.0.strip_suffix('*') {
             Some(prefix) => topic.as_str().starts_with(prefix),
@@ -133,7 +131,6 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Tenant => "another tenant",
@@ -146,7 +143,6 @@ impl Mismatch {
 
 impl Rule {
     /// What keeps the rule from deciding; none if it decides.
-    #[must_use]
     pub fn mismatch(&self, facts: Facts<'_>) -> Option<Mismatch> {
         let has = |capability: &Tag| self.capabilities.contains(capability);
         if !self.tenants.is_empty() && !self.tenants.contains(facts.tenant) {
@@ -163,7 +159,6 @@ impl Rule {
     }
 
     /// The decision as one sentence.
-    #[must_use]
     pub fn words(&self) -> String {
         let Self { name, action, reason, .. } = self;
         let pace = match action {
@@ -189,7 +184,6 @@ impl Rule {
 pub struct Rules(Vec<Rule>);
 
 impl Rules {
-    #[must_use]
     pub fn decide(&self, facts: Facts<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| rule.mismatch(facts).is_none())
     }

@@ -27,7 +27,6 @@ pub struct ServiceTerms {
 }
 
 impl ServiceTerms {
-    #[must_use]
     pub fn failure_of(&self, tenant: &TenantId) -> FailureMode {
         self.tenants.get(tenant).copied().unwrap_or(self.failure)
     }
@@ -55,7 +54,6 @@ pub struct Question {
 }
 
 impl Question {
-    #[must_use]
     pub fn of_job(tenant: &TenantId, job: &NewJob) -> Self {
         Self {
             run_id: Some(job.id.run),
@@ -67,7 +65,6 @@ impl Question {
         }
     }
 
-    #[must_use]
     pub fn of_no_job(tenant: &TenantId, topic: &Topic, meta: &JobMeta) -> Self {
         let texts = |tags: &BTreeSet<Tag>| tags.iter().map(ToString::to_string).collect();
         Self {
@@ -113,7 +110,6 @@ const TEXT_CHARS_MAX: usize = 500;
 
 impl Answer {
     /// The decision as one sentence.
-    #[must_use]
     pub fn words(&self) -> String {
         let cut = |text: &String| text.chars().take(TEXT_CHARS_MAX).collect::<String>();
         let rule = self.rule_id.as_ref().map_or_else(String::new, |rule| format!(" (rule {})", cut(rule)));

@@ -30,7 +30,6 @@ crate::named_enum! {
 
 impl StageLock {
     /// The key after the installation's prefix.
-    #[must_use]
     pub fn key(self) -> &'static str {
         self.texts().0
     }
@@ -177,24 +176,20 @@ const FAILURES_MAX: u32 = 3;
 const USER_TTL: Duration = Duration::from_secs(30);
 
 impl Inventory {
-    #[must_use]
     pub fn new(timings: Timings) -> Self {
         Self { timings }
     }
 
-    #[must_use]
     pub fn timings(&self) -> Timings {
         self.timings
     }
 
-    #[must_use]
     pub fn rows(&self) -> Vec<LockRow> {
         let stages = StageLock::ALL.map(|stage| self.stage(stage));
         [self.job(), self.run(), self.admission()].into_iter().chain(stages).chain([Self::user()]).collect()
     }
 
     /// The lease on a job: the scheduler's while it hands the job over, then the worker's.
-    #[must_use]
     pub fn job(&self) -> LockRow {
         let texts = (
             "one dispatch of a step: held by the scheduler, then by the worker's own lease",
@@ -203,7 +198,6 @@ impl Inventory {
         LockRow::renewed("scheduler:job:<job>", LockKind::PerItem, self.timings.job_lease, texts)
     }
 
-    #[must_use]
     pub fn run(&self) -> LockRow {
         let texts = (
             "one turn of a run",
@@ -213,7 +207,6 @@ impl Inventory {
     }
 
     /// Only used by the admission strategy `lock`. A start ends long before the lease, so it is never renewed.
-    #[must_use]
     pub fn admission(&self) -> LockRow {
         let texts = (
             "one start of a tenant at a time, if the admission strategy is `lock`",
@@ -224,7 +217,6 @@ impl Inventory {
         LockRow { renewed_every: None, failures_max: None, ..row }
     }
 
-    #[must_use]
     pub fn stage(&self, stage: StageLock) -> LockRow {
         let (key, protects, loss) = stage.texts();
         let is_snapshot = stage == StageLock::SnapshotWriter;
@@ -237,7 +229,6 @@ impl Inventory {
         }
     }
 
-    #[must_use]
     pub fn user() -> LockRow {
         let texts = (
             "whatever its users agree on",

@@ -38,7 +38,6 @@ pub enum LockName {
 
 impl LockName {
     /// The resource; for the control plane's own locks, the key after the prefix.
-    #[must_use]
     pub fn resource(&self) -> Resource {
         match self {
             Self::Of(_, resource) => resource.clone(),
@@ -67,7 +66,6 @@ pub struct Grant {
 }
 
 impl Grant {
-    #[must_use]
     pub fn is_live(&self, now: Timestamp) -> bool {
         now < self.expires_at
     }
@@ -97,7 +95,6 @@ impl Waiter {
     }
 
     /// Removes `call`. True if it was the last one.
-    #[must_use]
     pub fn is_left_by(&mut self, call: &LockToken) -> bool {
         let before = self.calls.len();
         self.calls.retain(|known| known != call);
@@ -135,14 +132,12 @@ pub struct LockEvent {
 }
 
 impl LockEvent {
-    #[must_use]
     pub fn granted(grant: &Grant) -> Self {
         let Grant { owner, mode, token, fence, acquired_at, .. } = grant.clone();
         Self { at: acquired_at, owner, mode, token, fence, end: None }
     }
 
     /// An expired lease ended at its expiry, not when the expiry was noticed.
-    #[must_use]
     pub fn ended(grant: &Grant, end: LockEnd, now: Timestamp) -> Self {
         let at = if end == LockEnd::Expired { grant.expires_at } else { now };
         Self { at, end: Some(end), ..Self::granted(grant) }

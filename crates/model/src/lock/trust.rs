@@ -38,26 +38,22 @@ pub enum Distrust {
 
 impl Trust {
     /// A lease of `ttl`, requested at `asked` and granted.
-    #[must_use]
     pub fn granted(ttl: Duration, failures_max: u32, asked: Duration) -> Self {
         Self { ttl, failures_max, confirmed: asked, retry: None, failures: 0 }
     }
 
     /// How long before the end of the lease the holder stops.
-    #[must_use]
     pub fn margin(ttl: Duration) -> Duration {
         (ttl / 10).max(MARGIN_MIN).min(ttl / 3)
     }
 
     /// The holder must stop at this time.
-    #[must_use]
     pub fn until(&self) -> Duration {
         self.confirmed + self.ttl.saturating_sub(Self::margin(self.ttl))
     }
 
     /// When to renew: after a third of the lease, ±10 % by `jitter` (at most [`JITTER_MAX`]); sooner after a failed
     /// renewal.
-    #[must_use]
     pub fn renews_at(&self, jitter: u32) -> Duration {
         let due = match self.retry {
             Some((ended, pause)) => ended + pause,
@@ -67,7 +63,6 @@ impl Trust {
     }
 
     /// When to give up on a renewal sent at `asked`, so that there is time for another.
-    #[must_use]
     pub fn patience(&self, asked: Duration) -> Duration {
         (asked + self.ttl / 6).min(self.until())
     }
@@ -89,7 +84,6 @@ impl Trust {
     }
 
     /// Why the holder must stop at `now`, if it must.
-    #[must_use]
     pub fn ends(&self, now: Duration) -> Option<Distrust> {
         if self.failures >= self.failures_max {
             return Some(Distrust::Failures(self.failures));

@@ -17,7 +17,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// The maximum delay after failure number `failure` (from 1).
-    #[must_use]
     pub fn ceiling(&self, failure: u32) -> Duration {
         let exponent = i32::try_from(failure.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.multiplier.powi(exponent);
@@ -30,7 +29,6 @@ impl Backoff {
     }
 
     /// A uniform delay between zero and the ceiling, derived from the seed.
-    #[must_use]
     pub fn full_jitter(&self, failure: u32, seed: Seed) -> Duration {
         let ceiling = millis(self.ceiling(failure));
         Duration::from_millis(seed.rng().random_range(0..=ceiling))

@@ -70,7 +70,6 @@ impl RetryPolicy {
     }
 
     /// The delay after attempt number `attempt` (from 1) failed. `previous` is the delay before that attempt, if any.
-    #[must_use]
     pub fn delay(&self, attempt: u32, previous: Option<Duration>, seed: Seed) -> Duration {
         let draw = |low: u64, high: u64| seed.part(attempt.into()).rng().random_range(low..=high.max(low));
         let delay = match *self {
@@ -107,7 +106,6 @@ impl RetryPolicy {
     }
 
     /// The delay after attempt number `attempt` (from 1), without knowing the previous delays.
-    #[must_use]
     pub fn delay_of(&self, attempt: u32, seed: Seed) -> Duration {
         let before = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         self.schedule(seed).nth(before).unwrap_or(DELAY_MAX)

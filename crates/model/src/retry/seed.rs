@@ -12,36 +12,30 @@ use crate::{JobId, RunId, StepKey};
 pub struct Seed(u64);
 
 impl Seed {
-    #[must_use]
     pub fn new(number: u64) -> Self {
         Self(number)
     }
 
     /// For one retry of a step.
-    #[must_use]
     pub fn of_retry(run: RunId, step: &StepKey, failure: u32) -> Self {
         Self::of(&format!("retry\n{run}\n{step}\n{failure}"))
     }
 
     /// For a start that waits for its tenant's admission lock.
-    #[must_use]
     pub fn of_admission(run: RunId) -> Self {
         Self::of(&format!("admission\n{run}"))
     }
 
     /// For a result whose run is busy.
-    #[must_use]
     pub fn of_result(job: &JobId) -> Self {
         Self::of(&format!("lock_busy\n{job}"))
     }
 
     /// A seed derived from this one.
-    #[must_use]
     pub fn part(self, number: u64) -> Self {
         Self::of(&format!("part\n{}\n{number}", self.0))
     }
 
-    #[must_use]
     pub fn of(name: &str) -> Self {
         let hash = blake3::hash(name.as_bytes());
         let mut bytes = [0; 8];
@@ -50,7 +44,6 @@ impl Seed {
         Self(u64::from_le_bytes(bytes) >> 11)
     }
 
-    #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }

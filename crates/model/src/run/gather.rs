@@ -18,7 +18,6 @@ const INTERVAL_PER_JOB: Duration = Duration::from_micros(50);
 ///
 /// A result after a quiet period and the last result are due at once. Only a turn that
 /// [only records results](only_records_results) may wait.
-#[must_use]
 pub fn wait_for_more(
     run: (&Head, &BTreeMap<StepKey, StepRun>),
     inbox: &[InboxEvent],
@@ -41,7 +40,6 @@ pub fn wait_for_more(
 
 /// Whether this turn only records the results in `inbox` and lets nothing else begin. `before` is the run's status before
 /// the turn.
-#[must_use]
 pub fn only_records_results(before: RunStatus, inbox: &[InboxEvent], turn: &Advance) -> bool {
     let reported = inbox.iter().filter_map(|event| {
         let InboxEvent::Job { job, .. } = event else { return None };

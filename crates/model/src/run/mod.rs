@@ -75,7 +75,6 @@ pub struct Head {
 }
 
 impl Head {
-    #[must_use]
     pub fn admitted(now: Timestamp) -> Self {
         Self { updated_at: now, ..Self::default() }
     }
@@ -90,7 +89,6 @@ pub struct Run {
 }
 
 impl Run {
-    #[must_use]
     pub fn step_status(&self, step: &StepId) -> StepStatus {
         self.steps.get(&StepKey::whole(step)).map_or(StepStatus::Pending, |step| step.status)
     }

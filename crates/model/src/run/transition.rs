@@ -60,7 +60,6 @@ impl RunStatus {
     }
 
     /// Whether the run has ended and released its slot.
-    #[must_use]
     pub fn is_final(self) -> bool {
         match self {
             Self::Pending | Self::Running | Self::Waiting => false,

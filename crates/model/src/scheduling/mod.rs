@@ -44,7 +44,6 @@ pub struct Load {
 }
 
 impl Load {
-    #[must_use]
     pub fn has_room(self) -> bool {
         self.jobs < self.jobs_max
     }

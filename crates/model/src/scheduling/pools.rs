@@ -24,12 +24,10 @@ pub struct Pool {
 }
 
 impl Pools {
-    #[must_use]
     pub fn new(pools: BTreeMap<String, Pool>) -> Self {
         Self(pools)
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -42,7 +40,6 @@ impl Pools {
 
     /// Whether such a worker may get jobs of the topic. HTTP workers join a pool by claiming its topics, NATS workers by
     /// naming it.
-    #[must_use]
     pub fn admit(&self, topic: &Topic, edge: Edge, pool: Option<&str>, capabilities: &[String]) -> bool {
         let mut naming = self.of(topic).peekable();
         if naming.peek().is_none() {

@@ -34,7 +34,6 @@ pub struct WaitingFor {
 
 impl WaitingFor {
     /// Explains the wait by the online workers that serve the job's tenant.
-    #[must_use]
     pub fn judge(job: &NewJob, position: usize, workers: &[LiveWorker], pools: &Pools) -> Self {
         let serving: Vec<_> = workers.iter().filter(|worker| worker.topics.contains(&job.topic)).collect();
         let admitted = |worker: &&&LiveWorker| {

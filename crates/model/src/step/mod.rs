@@ -85,7 +85,6 @@ crate::named_enum! {
 
 impl StepRun {
     /// When its retry, delay or timeout is due.
-    #[must_use]
     pub fn due_at(&self) -> Option<Timestamp> {
         if self.status.is_settled() { None } else { self.wake_at.into_iter().chain(self.deadline_at).min() }
     }

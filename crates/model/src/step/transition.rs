@@ -58,7 +58,6 @@ impl StepStatus {
     }
 
     /// Whether only an operator's retry can change it.
-    #[must_use]
     pub fn is_settled(self) -> bool {
         match self {
             Self::Pending | Self::Running | Self::Waiting => false,
@@ -72,7 +71,6 @@ impl StepStatus {
     }
 
     /// Whether it ended in a way that an error handler can handle.
-    #[must_use]
     pub fn is_failure(self) -> bool {
         match self {
             Self::Failed | Self::Denied | Self::Cancelled | Self::TimedOut => true,

@@ -63,7 +63,6 @@ pub enum StepKind {
 
 impl StepKind {
     /// The topic of its jobs, if it has any.
-    #[must_use]
     pub fn topic(&self) -> Option<&Topic> {
         if let Self::Worker { topic, .. } = self { Some(topic) } else { None }
     }

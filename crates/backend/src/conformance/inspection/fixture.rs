@@ -150,7 +150,6 @@ impl Fixture {
     }
 
     /// A dead letter of this number, of the run that has ended.
-    #[must_use]
     pub fn letter(&self, number: u32) -> DeadLetter {
         DeadLetter { buried_at: self.now, ..letter(&JobId { attempt: number + 10, ..self.ended.clone() }) }
     }

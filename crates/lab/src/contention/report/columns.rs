@@ -92,7 +92,6 @@ fn short(ms: f64) -> String {
 
 impl ScenarioReport {
     /// One row per arm.
-    #[must_use]
     pub fn table(&self) -> TextTable {
         let cells = |column: &Column| -> Vec<Option<String>> {
             self.arms.iter().map(|arm| arm.figures.as_ref().and_then(column.cell)).collect()
@@ -116,7 +115,6 @@ impl ScenarioReport {
     }
 
     /// One row per step, if the scenario is a runbook.
-    #[must_use]
     pub fn steps(&self) -> Option<TextTable> {
         let steps: Vec<_> = self.arms.iter().flat_map(|arm| &arm.steps).collect();
         let row = |step: &&StepReport| {

@@ -51,7 +51,6 @@ impl Scope for RunScope<'_> {
 }
 
 /// The members of `ctx` besides the steps.
-#[must_use]
 pub fn context(run: &Run) -> Value {
     json!({
         "run_id": run.start.run,
