@@ -159,7 +159,7 @@ async fn tls_with_the_right_certificate_is_spoken_and_without_it_refused() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_told_without_showing_it() {
+async fn the_error_for_a_wrong_password_does_not_show_it() {
     let user = Some(("ada".to_owned(), "right".to_owned()));
     let server = Nats::start(NatsOptions { user, ..NatsOptions::default() }).await.unwrap();
     nats::connect(&NatsSettings::new(server.url())).await.unwrap();

@@ -131,7 +131,7 @@ async fn a_finding_that_cannot_be_repaired_does_not_stop_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
+async fn an_unreachable_store_is_a_finding() {
     let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
     let store = Arc::new(memory::store(Arc::new(clock)));
     let away = Faults { requests_lost: 1_000, ..Faults::NONE };
@@ -154,7 +154,7 @@ async fn a_store_that_is_away_is_told_and_not_taken_for_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_that_nobody_runs_is_told_once_replicas_have_had_time_to_come_up() {
+async fn a_loop_that_does_not_tick_is_a_finding_once_replicas_had_time_to_start() {
     let scene = scene().await;
     let loops = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::LoopNotTicking] };
     assert_eq!(scene.found(&loops).await, []);
@@ -168,7 +168,7 @@ async fn a_loop_that_nobody_runs_is_told_once_replicas_have_had_time_to_come_up(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_nobody_writes_is_written() {
+async fn a_snapshot_without_a_writer_is_written() {
     let scene = scene().await;
     tokio::time::advance(Duration::from_secs(31)).await;
     let snapshot = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::SnapshotStale] };
@@ -222,7 +222,7 @@ impl Probe for Beneath {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_looks_at_the_servers_beneath_is_asked_to_mend_its_own() {
+async fn a_probe_repairs_its_own_findings() {
     let scene = scene_with(vec![Arc::new(Beneath)]).await;
     let report = scene.control.doctor.examine(&everything()).await;
     let found: Vec<_> = report.findings.iter().map(|finding| finding.invariant).collect();

@@ -30,7 +30,7 @@ fn a_slot_that_is_freed_twice_is_caught() {
 }
 
 #[test]
-fn a_wake_up_that_nobody_makes_good_for_is_caught() {
+fn a_lost_wake_up_that_no_scan_replaces_is_caught() {
     assert_eq!(first_failure(Bug::WakeupLostForEver).invariant, Invariant::EveryRunEnds);
 }
 

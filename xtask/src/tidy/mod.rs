@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<()> {
         error_pages::check(&sources),
         lua::check(&sources),
         module_graph::check(&sources, &module_graph::CONTROL),
-        vocabulary::check(&sources, &vocabulary::OCCURRENCES_MAX),
+        vocabulary::check(&sources),
     ]
     .concat();
     if findings.is_empty() {

@@ -154,7 +154,7 @@ fn only_the_owner_may_enter_the_folder() {
 }
 
 #[tokio::test]
-async fn nobody_holds_a_run_after_opening() {
+async fn no_run_is_leased_after_opening() {
     let (tables, folder) = fresh();
     put(&tables, Table::RunLeases, "acme/run", 1).await.unwrap();
     put(&tables, Table::JobLeases, "acme/job", 1).await.unwrap();

@@ -128,7 +128,7 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_under_a_key_is_told_and_left_alone() {
+async fn a_foreign_value_under_a_key_is_reported_and_left_alone() {
     let server = server().await;
     let store = open(&server.url()).await;
     let held = granted(&store, &ask(&gate(), "replica-1")).await;

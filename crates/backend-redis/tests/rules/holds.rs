@@ -44,7 +44,7 @@ async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
 }
 
 #[tokio::test]
-async fn a_release_whose_reply_was_lost_has_happened_once_and_is_told_so() {
+async fn a_release_whose_reply_was_lost_happens_once_and_answers_so() {
     let scene = Scene::new().await;
     let (run, jobs) = holding(&scene.store).await;
     scene.lose_reply_to("the service was unreachable");
@@ -117,7 +117,7 @@ async fn a_wait_whose_reply_was_lost_is_one_look() {
 }
 
 #[tokio::test]
-async fn held_jobs_that_are_due_are_told_again_when_the_reply_was_lost() {
+async fn due_held_jobs_are_returned_again_when_the_reply_was_lost() {
     let scene = Scene::new().await;
     let (_, jobs) = holding(&scene.store).await;
     // The first argument after the header that no other call has: how long they are in hand.

@@ -153,7 +153,7 @@ async fn lists_that_disagree_are_found_and_mended() {
 }
 
 #[tokio::test]
-async fn a_step_whose_job_ended_unheard_is_told_and_one_that_was_told_is_left_alone() {
+async fn a_step_whose_job_ended_unreported_is_posted_once() {
     let scene = Scene::new().await;
     let job: JobId = scene.named("QUEUED:build@1").parse().unwrap();
     let _ = scene
@@ -210,7 +210,7 @@ async fn a_hold_of_a_process_that_is_gone_is_ended() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_told_and_left_alone() {
+async fn foreign_keys_are_reported_and_left_alone() {
     let scene = Scene::new().await;
     for (command, invariant, subject) in [
         ("SET cordum:wf:run:lock:FRESH mine", Invariant::RunHoldWithoutHolder, "FRESH"),

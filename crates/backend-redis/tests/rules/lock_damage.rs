@@ -38,7 +38,7 @@ async fn spoil(server: &Redis, store: &Store, damage: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_damaged_lock_is_told_as_damaged_and_granted_to_nobody() {
+async fn a_damaged_lock_is_reported_and_not_granted() {
     let server = server().await;
     let store = open(&server.url()).await;
     for damage in DAMAGES {
@@ -51,7 +51,7 @@ async fn a_damaged_lock_is_told_as_damaged_and_granted_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_free_lock_whose_history_is_damaged_is_granted_to_nobody_until_it_is_repaired() {
+async fn a_free_lock_with_a_damaged_history_is_not_granted_until_it_is_repaired() {
     let server = server().await;
     let store = open(&server.url()).await;
     let held = granted(&store, &ask(&vault(), "ann")).await;
@@ -65,7 +65,7 @@ async fn a_free_lock_whose_history_is_damaged_is_granted_to_nobody_until_it_is_r
 }
 
 #[tokio::test]
-async fn a_damaged_lock_keeps_nobody_from_the_tenants_other_locks() {
+async fn a_damaged_lock_does_not_block_the_tenants_other_locks() {
     let server = server().await;
     let clock = Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
     let store = open_on(&server.url(), "instance-1", clock.clone()).await;

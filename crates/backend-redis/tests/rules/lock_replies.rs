@@ -75,7 +75,7 @@ async fn l19_a_release_whose_reply_was_lost_is_done_once_and_wakes_the_next() {
 }
 
 #[tokio::test]
-async fn a_withdrawal_whose_reply_was_lost_ends_what_nobody_heard_of() {
+async fn a_withdrawal_whose_reply_was_lost_ends_an_unseen_grant() {
     let scene = Scene::new().await;
     let held = granted(&scene.store, &ask(&door(), "ann")).await;
     let _ = scene.store.call(waiting(&door(), "bob")).await.unwrap();

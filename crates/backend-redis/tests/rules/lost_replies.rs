@@ -150,7 +150,7 @@ async fn a_commit_whose_reply_was_lost_is_known_to_be_done() {
 }
 
 #[tokio::test]
-async fn a_report_whose_reply_was_lost_is_told_to_its_run_once() {
+async fn a_result_whose_reply_was_lost_reaches_its_run_once() {
     let scene = Scene::new().await;
     let run = scene.waiting(1).await;
     let held = claim(&scene.store, "worker-1").await.pop().unwrap();
@@ -186,7 +186,7 @@ async fn progress_whose_reply_was_lost_stands_in_the_timeline_once() {
 }
 
 #[tokio::test]
-async fn a_loss_whose_reply_was_lost_is_named_and_told_once() {
+async fn a_lost_job_whose_reply_was_lost_is_posted_once() {
     let scene = Scene::new().await;
     let run = scene.waiting(1).await;
     let held = claim(&scene.store, "worker-7").await.pop().unwrap();
@@ -201,7 +201,7 @@ async fn a_loss_whose_reply_was_lost_is_named_and_told_once() {
 }
 
 #[tokio::test]
-async fn a_cancellation_whose_reply_was_lost_is_told_once() {
+async fn a_cancellation_whose_reply_was_lost_is_posted_once() {
     let scene = Scene::new().await;
     let run = scene.waiting(1).await;
     let held = claim(&scene.store, "worker-1").await.pop().unwrap();

@@ -16,7 +16,7 @@ fn findings(probed: Vec<Probed>) -> Vec<Finding> {
 }
 
 #[tokio::test]
-async fn a_server_that_would_throw_data_away_is_found_and_told_not_to() {
+async fn a_server_that_may_evict_data_is_found_and_repaired() {
     let server = server().await;
     let store = RedisStore::open(connect(&server.url()).await, name("instance-1")).await.unwrap();
     assert_eq!(findings(store.probe().await), []);

@@ -41,7 +41,7 @@ async fn a_held_lock_shows_owner_token_and_fence_and_nothing_after_its_release()
 }
 
 #[tokio::test]
-async fn of_sharers_the_one_who_stays_longest_is_shown_on_top_because_nobody_may_look_until_then() {
+async fn the_key_of_a_shared_lock_shows_the_holder_whose_lease_ends_last() {
     let server = server().await;
     let store = open(&server.url()).await;
     let shared = |who: &str, ttl| AcquireLock { mode: LockMode::Shared, ttl, ..ask(&door(), who) };
@@ -132,7 +132,7 @@ async fn a_value_that_an_operator_deleted_frees_nothing_and_is_written_again() {
 }
 
 #[tokio::test]
-async fn l8_the_fence_comes_with_the_grant_and_is_nobody_elses() {
+async fn l8_the_fence_comes_with_the_grant_and_is_unique() {
     let server = server().await;
     let stores = [open(&server.url()).await, open(&server.url()).await];
     let locks: Vec<LockName> = (0..40).map(|it| LockName::Of(acme(), name(&format!("lock-{it}")))).collect();

@@ -26,7 +26,7 @@ pub(super) async fn measure(replicas: &Replicas, time: Duration) -> Result<Measu
             let token = next.acquire(RESOURCE).await;
             (next, token, Instant::now())
         });
-        until_somebody_waits(&mut looking).await?;
+        until_one_waits(&mut looking).await?;
         let released = Instant::now();
         holder.release(RESOURCE, &token).await?;
         let (client, granted, answered) = waiting.await?;
@@ -37,7 +37,7 @@ pub(super) async fn measure(replicas: &Replicas, time: Duration) -> Result<Measu
     sequential(times, time).await
 }
 
-async fn until_somebody_waits(connection: &mut Connection) -> Result<()> {
+async fn until_one_waits(connection: &mut Connection) -> Result<()> {
     loop {
         let path = format!("/api/v1/locks?resource={RESOURCE}");
         let lock = connection.call(Method::GET, &path, &Value::Null).await?;

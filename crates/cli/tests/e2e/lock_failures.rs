@@ -1,4 +1,4 @@
-//! The page about failures of locks names tests that exist.
+//! The page about failures of locks and the promises of the README name tests that exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,5 +35,18 @@ fn every_known_failure_of_lock_services_has_a_test_or_a_reason() {
         }
         let is_impossible = row.contains("cannot happen: ") && row.ends_with("| – |");
         assert!(is_impossible || !named.is_empty(), "L{number} has neither a test nor a reason");
+    }
+}
+
+#[test]
+fn every_promise_of_the_readme_names_tests_that_exist() {
+    let readme = read("README.md");
+    let mut known = BTreeSet::new();
+    functions(&root().join("crates"), &mut known);
+    let named: Vec<&str> =
+        readme.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("::")).collect();
+    assert!(named.len() >= 10, "{named:?}");
+    for name in named {
+        assert!(known.contains(name), "the README names {name}");
     }
 }

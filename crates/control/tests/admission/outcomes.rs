@@ -117,7 +117,7 @@ async fn a_definition_that_changes_under_a_start_is_loaded_again_within_the_same
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_begin_is_told_why_and_leaves_no_key_behind() {
+async fn a_start_that_cannot_begin_says_why_and_leaves_no_key_behind() {
     let scene = Scene::new(0).await;
     let process = scene.process(1);
     for key in [None, Some("k")] {
