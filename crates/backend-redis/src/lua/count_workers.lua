@@ -1,0 +1,1 @@
+return answer(redis.call('ZCARD', key('wf:workers')))
