@@ -44,7 +44,6 @@ addressed! {
     CountDeadLetters in tenant;
     CountJobsBefore in tenant;
     CountRuns in tenant;
-    CountWorkers in tenant;
     CreateApiKey in system;
     DeferResult in tenant, missing "job" job;
     DeleteDeadLetter in tenant, missing "dead letter" job;
@@ -119,7 +118,7 @@ macro_rules! plain {
 
 // Those of which nothing more is to be said.
 plain! {
-    AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, CountDeadLetters, CountJobsBefore, CountRuns, CountWorkers,
+    AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, CountDeadLetters, CountJobsBefore, CountRuns,
     DeferResult, DeleteDeadLetter, DeleteFigures, DeleteWorkflow, DrainNatsWorker, DrainWorker,
     ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForgetNatsWorker, ForgetWorker,
     ListActiveRuns, ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks,

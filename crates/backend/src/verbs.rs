@@ -30,7 +30,7 @@ pub use crate::runs::{
 };
 pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
 use crate::verb::Verb;
-pub use crate::workers::{CountWorkers, DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
+pub use crate::workers::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
 pub use crate::workflows::{DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow};
 
 /// Calls the macro `$then` with `$arguments` and every verb.
@@ -39,7 +39,7 @@ macro_rules! for_each_verb {
     ($then:ident! $arguments:tt) => {
         $then! { $arguments
             reads {
-                CountDeadLetters, CountJobsBefore, CountRuns, CountWorkers, FindDue, Inspect, ListActiveRuns, ListApiKeys,
+                CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, ListActiveRuns, ListApiKeys,
                 ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns,
                 ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
                 ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,

@@ -26,12 +26,6 @@ pub struct ListWorkers {
 verb!(read => ListWorkers, "list_workers", "list workers", Page<WorkerRecord>);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CountWorkers {
-    pub tenant: TenantId,
-}
-verb!(read => CountWorkers, "count_workers", "count workers", usize);
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,

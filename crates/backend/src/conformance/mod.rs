@@ -313,7 +313,6 @@ macro_rules! conformance_suite {
                 a_key_is_retired_only_when_its_time_is_over,
             }
             workers::{
-                workers_that_have_claimed_are_counted,
                 a_draining_worker_is_given_nothing_and_keeps_what_it_has,
                 draining_is_its_tenants_own_and_stays_through_claims_and_reopenings,
                 a_worker_that_was_not_seen_since_is_forgotten_with_its_draining,

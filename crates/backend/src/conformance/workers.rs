@@ -1,6 +1,6 @@
 //! Workers on HTTP, as they were last seen.
 
-use crate::verbs::{CountWorkers, DrainWorker, ExtendJobLease, ForgetWorker, ReadWorker, RecordResult};
+use crate::verbs::{DrainWorker, ExtendJobLease, ForgetWorker, ReadWorker, RecordResult};
 use std::time::Duration;
 
 use interlock_model::WorkerId;
@@ -18,13 +18,6 @@ const LATER: Duration = Duration::from_millis(1_100);
 
 fn worker() -> WorkerId {
     claim(&acme(), 1).worker
-}
-
-pub async fn workers_that_have_claimed_are_counted(subject: &mut dyn Subject) {
-    let scene = Scene::with_cap(subject, 2).await;
-    assert_eq!(scene.store.call(CountWorkers { tenant: acme() }).await, Ok(0));
-    let _ = scene.working(&acme()).await;
-    assert_eq!(scene.store.call(CountWorkers { tenant: acme() }).await, Ok(1));
 }
 
 pub async fn a_draining_worker_is_given_nothing_and_keeps_what_it_has(subject: &mut dyn Subject) {

@@ -7,10 +7,10 @@ use interlock_model::WorkerId;
 use super::draft::{Draft, decide};
 use super::rows;
 use super::store::look;
-use super::tables::{Pick, Table, newest_page, read, scan_prefix};
+use super::tables::{Table, newest_page, read};
 use crate::StoreError;
 use crate::jobs::Claim;
-use crate::verbs::{CountWorkers, DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
+use crate::verbs::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
 use crate::workers::WorkerRecord;
 
 /// A worker that claims ten times a second is written once in this time.
@@ -73,10 +73,6 @@ decide!(ForgetWorker, |verb, draft| {
 look!(ListWorkers, |verb, view| {
     let (page, rows_max) = ((&verb.tenant, &verb.page), verb.page.limit);
     newest_page(view, Table::Workers, page, rows_max, |row| read(view, Table::Workers, &row.key))
-});
-
-look!(CountWorkers, |verb, view| {
-    Ok(scan_prefix(view, Table::Workers, &rows::of_tenant(&verb.tenant), Pick::First(usize::MAX))?.len())
 });
 
 look!(ReadWorker, |verb, view| read(view, Table::Workers, &rows::worker(&verb.tenant, &verb.worker)));

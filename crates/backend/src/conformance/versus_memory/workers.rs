@@ -1,7 +1,7 @@
 //! Workers on HTTP.
 
 use super::sampled;
-use crate::verbs::{CountWorkers, DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
+use crate::verbs::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
 
 sampled!(
     ListWorkers,
@@ -13,8 +13,6 @@ sampled!(
     },
     |asked, answer, known| known.learn_page(format!("workers of {}", asked.tenant), answer)
 );
-
-sampled!(CountWorkers, 1, |walk| Some(CountWorkers { tenant: walk.tenant() }));
 
 sampled!(ReadWorker, 1, |walk| Some(ReadWorker { tenant: walk.tenant(), worker: walk.worker() }));
 

@@ -1,1 +1,0 @@
-return answer(redis.call('ZCARD', key('wf:workers')))
