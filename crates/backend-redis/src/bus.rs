@@ -125,6 +125,6 @@ async fn publish(client: &Client, subject: &Subject, message: Message) {
     if payload.len() > client.max_payload() {
         tracing::debug!(bytes = payload.len(), "a wake-up is too long for NATS; the poll finds what it says");
     } else if let Err(error) = client.publish(subject.clone(), payload.into()).await {
-        tracing::debug!(%error, "a wake-up was not said; the poll finds what it says");
+        tracing::debug!(%error, "a wake-up was not sent; the poll finds what it says");
     }
 }

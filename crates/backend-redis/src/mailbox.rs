@@ -63,11 +63,11 @@ impl RedisMailbox {
 impl Mailbox for RedisMailbox {
     async fn point(&self, run: RunId, tenant: &TenantId) -> Result<(), StoreError> {
         let command = command("SET", &[&self.pointer_key(run), tenant.as_str()]);
-        self.store.send(&command, true).await.map(drop).map_err(unavailable("say whose run it is"))
+        self.store.send(&command, true).await.map(drop).map_err(unavailable("record the tenant of a run"))
     }
 
     async fn tenant_of(&self, run: RunId) -> Result<Option<TenantId>, StoreError> {
-        const ACTION: &str = "read whose run it is";
+        const ACTION: &str = "read the tenant of a run";
         let key = self.pointer_key(run);
         let answer = self.store.send(&command("GET", &[&key]), false).await.map_err(unavailable(ACTION))?;
         let Some(bytes) = bytes(answer, ACTION)? else { return Ok(None) };
@@ -80,7 +80,7 @@ impl Mailbox for RedisMailbox {
     async fn put_input(&self, job: &JobId, input: &str) -> Result<String, StoreError> {
         let key = self.input_key(job);
         let command = command("SET", &[&key, input]);
-        self.blobs.send(&command, true).await.map_err(unavailable("lay down an input"))?;
+        self.blobs.send(&command, true).await.map_err(unavailable("store an input"))?;
         Ok(format!("{SCHEME}{key}"))
     }
 

@@ -63,9 +63,7 @@ pub async fn connect(settings: &NatsSettings) -> Result<Client, NatsError> {
         .event_callback(async |event| match event {
             Event::Connected => tracing::info!("connected to NATS"),
             Event::Disconnected => {
-                tracing::warn!(
-                    "NATS is unreachable: wake-ups wait for the poll, and results until it is back"
-                );
+                tracing::warn!("NATS unreachable: wake-ups wait for the poll, and results until it is back");
             }
             Event::LameDuckMode
             | Event::Draining

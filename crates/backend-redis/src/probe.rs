@@ -144,8 +144,8 @@ fn judge_policies(memories: &[Memory]) -> Vec<Probed> {
     let evicting = memories.iter().filter_map(|memory| {
         let policy = memory.policy.as_deref().filter(|policy| *policy != KEEPS_ALL)?;
         let now = match memory.max {
-            Some(_) => "when its memory is full, it throws runs away",
-            None => "it has no bound now, and with one it would throw runs away",
+            Some(_) => "when its memory is full, it evicts runs",
+            None => "it has no bound now, and with one it would evict runs",
         };
         let detail = format!("maxmemory-policy is {policy}: {now}");
         Some((memory.server.clone(), detail))

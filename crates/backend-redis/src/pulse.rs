@@ -26,7 +26,7 @@ pub(crate) async fn run(client: Arc<ScriptClient>, instance: InstanceId) {
     loop {
         ticks.tick().await;
         if let Err(error) = beat(&client, &instance).await {
-            tracing::warn!(%error, "no pulse; others may take over this process's runs");
+            tracing::warn!(%error, "heartbeat failed; other processes may take over this process's runs");
         }
     }
 }
@@ -41,7 +41,7 @@ pub(crate) async fn follow(
         match heard.recv().await {
             Ok(Wake::LimitsChanged) => {
                 if let Err(error) = beat(&client, &instance).await {
-                    tracing::debug!(%error, "changed limits are heard with the next pulse");
+                    tracing::debug!(%error, "changed limits not read; the next heartbeat reads them");
                 }
             }
             Ok(_) | Err(RecvError::Lagged(_)) => {}

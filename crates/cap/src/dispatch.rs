@@ -68,7 +68,7 @@ async fn cancel(shared: &Shared, jobs: &[JobId]) {
         let now = shared.control.process.now();
         let packet = wire::write(&job.run.to_string(), now, Payload::JobCancel(cancel));
         if let Err(error) = shared.client.publish(wire::CANCEL, packet).await {
-            tracing::debug!(run = %job.run, %job, %error, "a cancellation was not sent; the result will be refused");
+            tracing::debug!(run = %job.run, %job, %error, "cancellation not sent; the result will be refused");
         }
     }
 }

@@ -42,7 +42,7 @@ async fn register(shared: &Shared, worker: &WorkerId, handshake: &Handshake) -> 
         let lost = workers.abandon(worker).await?;
         if lost > 0 {
             shared.counts.jobs_abandoned.add(lost);
-            tracing::warn!(%worker, lost, "NATS worker restarted; its jobs are dispatched again");
+            tracing::warn!(%worker, lost, "NATS worker restarted; its earlier jobs are dispatched again");
         }
     }
     workers.register(worker, handshake).await

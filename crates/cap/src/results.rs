@@ -115,7 +115,7 @@ async fn settle(shared: &Shared, message: Message, shutdown: &CancellationToken)
 /// A lost acknowledgement costs another delivery, which finds the work done.
 fn log_failure(acknowledged: Result<(), async_nats::Error>) {
     if let Err(error) = acknowledged {
-        tracing::debug!(%error, "a result was not acknowledged");
+        tracing::debug!(%error, "result not acknowledged to NATS");
     }
 }
 

@@ -40,7 +40,7 @@ named_enum! {
         HandleDeadLetters = "retry or delete dead letters",
         Repair = "repair what the doctor finds",
         Lock = "acquire or release locks",
-        ForceRelease = "end the lease of another owner",
+        ForceRelease = "force-release a lock",
         Drain = "drain workers",
         Tune = "change retry policies or rollouts",
         Administer = "change workflows, limits or keys, or delete runs",
@@ -141,7 +141,7 @@ fn presented(headers: &HeaderMap) -> Option<&str> {
 fn unauthorized(headers: &HeaderMap) -> Refusal {
     let sentence = match presented(headers) {
         None => "an API key is needed: send it as X-API-Key or as Authorization: Bearer",
-        Some(_) => "this API key is not known here",
+        Some(_) => "unknown API key",
     };
     Refusal::new(Code::Unauthorized, sentence)
 }

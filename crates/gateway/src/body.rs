@@ -106,7 +106,7 @@ fn shaped<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
 fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
     match serde_json::from_slice::<IgnoredAny>(body) {
         Ok(IgnoredAny) if !is_object(body) => no_object(),
-        Ok(IgnoredAny) => refusal("the body is not what is expected here", error),
+        Ok(IgnoredAny) => refusal("invalid body", error),
         Err(broken) => refusal("the body is not valid JSON", &broken),
     }
 }

@@ -53,7 +53,7 @@ impl Refusal {
     }
 
     pub(crate) fn bug() -> Self {
-        Self::new(Code::InternalError, "internal error; the server's log has the details")
+        Self::new(Code::InternalError, "internal error; see the server's log")
     }
 
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
@@ -173,9 +173,7 @@ impl Refusal {
         match error {
             StoreError::Fenced { held, current } => {
                 let sentence = if held == current {
-                    format!(
-                        "this token does not hold {resource}: its lease has ended, and no other was granted since"
-                    )
+                    format!("this token's lease on {resource} has ended; no lease was granted since")
                 } else {
                     format!(
                         "this token does not hold {resource}: its fence was {held}, and the last grant's is {current}"

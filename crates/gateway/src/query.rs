@@ -57,7 +57,7 @@ impl Parameters {
         let found = values.iter().copied().find(|value| name_of(*value) == text);
         found.map(Some).ok_or_else(|| {
             let names: Vec<_> = values.iter().copied().map(name_of).collect();
-            Refusal::invalid(format!("{name}: there is no such {name}; there are {}", names.join(", ")))
+            Refusal::invalid(format!("{name}: unknown {name}; expected one of: {}", names.join(", ")))
         })
     }
 

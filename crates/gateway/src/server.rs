@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "refusing to listen on {0}: no API keys are configured, so every caller would be admin. \
+        "refusing to listen on {0}: no API keys are configured, so every client would be admin. \
          Listen on a loopback address such as 127.0.0.1:8081, or configure a key"
     )]
     NoKeys(SocketAddr),

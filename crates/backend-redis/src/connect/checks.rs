@@ -87,7 +87,7 @@ fn check_server(
         Some(policy) => Err(OpenError::Evicts { address, policy: policy.clone() }),
         None => Ok(Some(format!(
             "Redis at {host} does not say what it does when its memory is full. Make sure that maxmemory-policy is \
-             noeviction: otherwise it throws runs away."
+             noeviction: otherwise it evicts runs."
         ))),
     }
 }

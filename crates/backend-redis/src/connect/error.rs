@@ -26,7 +26,7 @@ pub enum OpenError {
     #[error("Redis at {address} is version {found}; at least 6.2 is needed. Upgrade the server.")]
     TooOld { address: String, found: String },
     #[error(
-        "Redis at {address} throws keys away when its memory is full (maxmemory-policy {policy}), and runs with \
+        "Redis at {address} evicts keys when its memory is full (maxmemory-policy {policy}), and runs with \
          them. Set maxmemory-policy noeviction."
     )]
     Evicts { address: String, policy: String },

@@ -95,7 +95,7 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_throws_keys_away_is_refused() {
+async fn a_server_that_evicts_keys_is_refused() {
     let server = server(&["--maxmemory-policy", "allkeys-lru"]).await;
     let refused = refusal(settings(&server.url())).await;
     assert!(

@@ -105,10 +105,10 @@ fn held(hold: &Hold, now: Timestamp) -> Cause {
 
 fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {
     let JobLease { worker, claimed_at, expires_at, .. } = lease;
-    let seconds = now.since(*claimed_at).as_secs();
     let sentence = if *expires_at <= now {
-        format!("worker {worker} has {id} for {seconds} s, and was not heard of in time: it goes to another")
+        format!("worker {worker} holds {id} but stopped sending heartbeats; the job will be dispatched again")
     } else {
+        let seconds = now.since(*claimed_at).as_secs();
         format!("worker {worker} works on {id} for {seconds} s now")
     };
     let holder = Holder { name: worker.to_string(), since: Some(*claimed_at), until: Some(*expires_at) };

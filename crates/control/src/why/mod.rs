@@ -68,7 +68,7 @@ impl Why {
             return Ok(WhyAnswer::new(
                 "free",
                 now,
-                vec![Cause::new(CauseCode::Free, format!("{name} is free: a request would be granted now"))],
+                vec![Cause::new(CauseCode::Free, format!("{name} is free"))],
             ));
         };
         let since = view.holders.iter().map(|grant| grant.acquired_at).min();

@@ -55,7 +55,7 @@ impl Why {
         }
         let name = holder.as_ref().map_or_else(|| "a value that is not ours".to_owned(), ToString::to_string);
         let sentence =
-            format!("the lock of run {run} is held by {name}, so no other process may advance the run");
+            format!("the lock of run {run} is held by {name}, so no other process can advance the run");
         let holders = vec![Holder { name, since: None, until: *until }];
         let cause = Cause { holders, ..Cause::new(CauseCode::LockHeld, sentence) };
         Some(match until {
@@ -100,7 +100,7 @@ impl Why {
             Some(cause) => Ok(cause),
             None => Ok(Cause::new(
                 CauseCode::Ready,
-                format!("the job {job} of step {key} is missing: run `interlock doctor`"),
+                format!("the job {job} of step {key} is missing. Check: `interlock doctor`"),
             )),
         }
     }
@@ -158,7 +158,7 @@ fn ready(run: &Run, ownership: &RunOwnership) -> Cause {
     let sentence = if run.head.status == RunStatus::Pending {
         "the run was admitted and waits for the engine to begin it"
     } else if ownership.is_ready {
-        "something has come for the run, and it waits for the engine"
+        "the run has new input and waits for the engine"
     } else {
         "the run is between two turns"
     };

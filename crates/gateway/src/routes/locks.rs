@@ -106,7 +106,7 @@ async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseReq
     let ForceReleaseRequest { resource, expect_token, reason } = request;
     bounded_text("reason", &reason, REASON_CHARS_MAX)?;
     if reason.trim().is_empty() {
-        return Err(Refusal::invalid("reason is needed: the lock's history records why"));
+        return Err(Refusal::invalid("reason: required; it is recorded in the lock's history"));
     }
     let Caller { app, tenant, name, .. } = caller;
     let lock = LockName::Of(tenant, resource.clone());
@@ -143,7 +143,7 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
 async fn history(caller: Caller, parameters: Parameters) -> Answer<Page<LockEventView>> {
     caller.may(Permission::ReadRest)?;
     let resource = resource(&parameters)?;
-    let resource = resource.ok_or_else(|| Refusal::invalid("resource is needed: whose history?"))?;
+    let resource = resource.ok_or_else(|| Refusal::invalid("resource is required"))?;
     let page = parameters.page()?;
     let is_first = page.after.is_none();
     let lock = LockName::Of(caller.tenant, resource.clone());
@@ -271,9 +271,9 @@ fn retry_after(busy: &Busy, wait_max: Duration) -> Duration {
 
 fn over_quota(what: LockQuota, limit: u32, current: u32) -> Refusal {
     let sentence = match what {
-        LockQuota::Held => format!("the tenant holds as many locks as it may: {limit}"),
+        LockQuota::Held => format!("the tenant already holds {limit} locks, the maximum"),
         LockQuota::Waiting => {
-            format!("as many requests of the tenant wait for locks as may: {limit}")
+            format!("the tenant already has {limit} waiting lock requests, the maximum")
         }
     };
     Refusal::new(Code::LockQuota, sentence).retry_after(spread()).with(|problem| {

@@ -29,7 +29,7 @@ impl LabScenario {
             Self::RunLock => "Results for one run, all at once",
             Self::Locks => "Contenders for one lock, each holding it briefly",
             Self::Fairness => {
-                "One tenant starts runs one by one, alone and beside a tenant that sends a storm"
+                "One tenant starts runs one by one, alone and beside a tenant that sends a burst"
             }
             Self::Idempotency => {
                 "A key that was refused at the cap is used again: the eight steps of the runbook"

@@ -12,7 +12,8 @@ rules.approval_of_ended_run = { {
       return nil
     end
     return verdict ~= 'open' and 'the list of open approvals names one that is not open'
-      or state ~= 'live' and 'the approval is open, and its run has ended or is not there'
+      or state == 'gone' and 'an approval is open, and the run does not exist'
+      or state == 'ended' and 'an approval is open, and the run has ended'
   end,
   repairs = function(approval)
     if verdict_on(approval) == 'open' then
@@ -26,7 +27,7 @@ rules.approval_of_ended_run = { {
   end),
   finds = function(approval)
     return verdict_on(approval) == 'open' and is_scored('wf:approvals:open', approval) == false
-      and state_of_run(run_of(approval)) == 'ended' and 'the approval is open, and its run has ended'
+      and state_of_run(run_of(approval)) == 'ended' and 'an approval is open, and the run has ended'
   end,
   repairs = function(approval)
     redis.call('HSET', key('wf:approval', approval), 'state', '"withdrawn"', 'verdict', 'withdrawn')
@@ -39,7 +40,7 @@ rules.approval_not_listed = { {
   end),
   finds = function(approval)
     return verdict_on(approval) == 'open' and is_scored('wf:approvals:open', approval) == false
-      and state_of_run(run_of(approval)) == 'live' and 'the approval is open and in no list'
+      and state_of_run(run_of(approval)) == 'live' and 'the run waits for an approval that no list shows'
   end,
   repairs = function(approval)
     redis.call('ZADD', key('wf:approvals:open'), 0, approval)
@@ -52,7 +53,8 @@ rules.dead_letters_growing = { {
   end,
   finds = function(tenant)
     local letters = tenant == string.sub(tag, 2, -2) and look('ZCARD', key('wf:dead_letters:index')) or 0
-    return letters >= limits.dead_letters_reported_from and integer(letters) .. ' dead letters wait for an operator',
-      'only people can tell whether what they were is still wanted'
+    return letters >= limits.dead_letters_reported_from
+      and integer(letters) .. ' dead letters wait to be retried or deleted',
+      'each needs a decision by hand: retry or delete it'
   end,
 } }

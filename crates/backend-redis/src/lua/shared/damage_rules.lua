@@ -1,7 +1,7 @@
 -- needs: order, idempotency, inspection, job_rules, key_rules
 -- What is written down can be read: here, that it is of its kind, and that what scripts go by is there. Whether a
 -- document can be read is not known to Lua.
-local by_hand = 'only a person can say what it was'
+local by_hand = 'what it contained is unknown: it needs a decision by hand'
 
 -- What is wrong with a key that should be of this kind, or not there at all.
 local function is_odd(name, kind)

@@ -74,7 +74,7 @@ rules.lease_not_indexed = { {
     end
     local ends_at = is_scored('wf:leases', id)
     return ends_at ~= nil and tonumber(ends_at) ~= tonumber(job.expires_at)
-      and 'the expiry of the lease of the job would not be noticed'
+      and 'the lease of the job is not in the index at its expiry'
   end,
   repairs = function(id)
     redis.call('ZADD', key('wf:leases'), redis.call('HGET', key('wf:job', id), 'expires_at'), id)

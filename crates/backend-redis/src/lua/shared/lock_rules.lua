@@ -6,7 +6,7 @@ rules.lock_debt = { {
   over = locks,
   finds = function(id)
     local ended = redis.call('ZRANGEBYSCORE', open_lock(id).ends, '-inf', integer(now - grace), 'LIMIT', 0, 1)
-    return #ended > 0 and 'a lease of the lock has expired and was not ended'
+    return #ended > 0 and 'a lease of the lock expired and was not ended'
   end,
   repairs = function(id)
     local lock = open_lock(id)
@@ -101,6 +101,7 @@ rules.row_damaged = { {
       redis.call('ZCARD', lock.silences)
       redis.call('LLEN', lock.history)
     end)
-    return not is_read and 'the lock cannot be read: ' .. reason_of(failure), 'only a person can say what it was'
+    return not is_read and 'the lock cannot be read: ' .. reason_of(failure),
+      'what it contained is unknown: it needs a decision by hand'
   end,
 } }

@@ -37,7 +37,7 @@ rules.timer_overdue = { {
   finds = function(run)
     local due_at = is_scored('wf:timers', run)
     return due_at and tonumber(due_at) + grace <= now and state_of_run(run) == 'live'
-      and 'the timer is due since ' .. late_by(due_at) .. ' and has not fired'
+      and 'a timer was due ' .. late_by(due_at) .. ' ago and did not fire'
   end,
   repairs = function(run)
     redis.call('ZREM', key('wf:timers'), run)
@@ -55,7 +55,7 @@ rules.timer_missing = { {
     end
     local due_at = is_scored('wf:timers', run)
     return due_at ~= nil and tonumber(due_at) ~= tonumber(found[1])
-      and 'something happens to the run by itself, and no timer is set for it'
+      and 'the timer of the run is not set, or is set for another time'
   end,
   repairs = function(run)
     redis.call('ZADD', key('wf:timers'), redis.call('HGET', key('wf:run', run), 'due_at'), run)
@@ -118,9 +118,10 @@ rules.run_hold_without_holder = { {
     if gone_instances[lock.owner] then
       return 'the run is held by ' .. lock.owner .. ', which is offline'
     end
-    local held = 'the hold of ' .. lock.owner
-    return lock.expires_at + grace <= now and held .. ' has expired since ' .. late_by(lock.expires_at)
-      or lock.expires_at > now + hold_max and held .. ' lasts longer than any hold does'
+    local lease = 'the run lease of ' .. lock.owner
+    return lock.expires_at + grace <= now
+      and lease .. ' expired ' .. late_by(lock.expires_at) .. ' ago and was not ended'
+      or lock.expires_at > now + hold_max and lease .. ' lasts longer than any run lease does'
   end,
   repairs = function(run)
     local lease = redis.call('HGET', key('wf:run', run), 'lease')

@@ -60,12 +60,12 @@ rules.step_without_job = { {
     end
     if status == 'waiting' then
       return redis.call('HGET', key('wf:approval', id), 'verdict') ~= 'open'
-        and 'the step waits for an approval that is not open',
-        'only a person can tell what was asked: cancel the run and start it again'
+        and 'step ' .. name .. ' waits for an approval that is not open',
+        'it needs a decision by hand: cancel the run and start it again'
     end
     local job = redis.call('HMGET', key('wf:job', id), 'created_at', 'end_cause')
-    return not job[1] and 'the step waits for a job that is not there'
-      or job[2] and 'the step waits for a job that has ended, and its run has no event of it'
+    local waits = 'step ' .. name .. ' waits for the job, which '
+    return not job[1] and waits .. 'does not exist' or job[2] and waits .. 'has ended without a result'
   end,
   repairs = function(id)
     post_outcome(id, '"lost"')

@@ -21,7 +21,7 @@ pub(super) fn of_ended_run(look: &Inspection<'_>, job: &JobId) -> Checked {
     let Some(approval) = open(look, &key)? else { return Ok(None) };
     let state = look.run_state(job.run)?;
     let Some(why) = state.why_over() else { return Ok(None) };
-    look.fault(format!("the approval is open, and {why}"), |draft| {
+    look.fault(format!("an approval is open, and {why}"), |draft| {
         draft.delete(Table::OpenApprovals, key.clone());
         if state == RunState::Missing {
             draft.delete(Table::Approvals, key);
@@ -36,7 +36,7 @@ pub(super) fn not_listed(look: &Inspection<'_>, job: &JobId) -> Checked {
     if look.run_state(job.run)?.why_over().is_some() || open(look, &key)?.is_none() {
         return Ok(None);
     }
-    look.missing(Table::OpenApprovals, key, "the run waits for an approval that is in no list".to_owned())
+    look.missing(Table::OpenApprovals, key, "the run waits for an approval that no list shows".to_owned())
 }
 
 pub(super) fn dead_letters_growing(look: &Inspection<'_>) -> Checked {
@@ -44,6 +44,6 @@ pub(super) fn dead_letters_growing(look: &Inspection<'_>) -> Checked {
     if (count as usize) < DEAD_LETTERS_REPORTED_FROM {
         return Ok(None);
     }
-    let remedy = Remedy::ByHand("only a person can decide which of them to retry");
+    let remedy = Remedy::ByHand("each needs a decision by hand: retry or delete it");
     Ok(Some(Fault { detail: format!("{count} dead letters wait to be retried or deleted"), remedy }))
 }

@@ -46,6 +46,6 @@ pub(super) fn check(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some(value) = look.view.get(table, key)? else { return Ok(None) };
     Ok(check(key, &value).map(|reason| Fault {
         detail: format!("the row cannot be read: {reason}"),
-        remedy: Remedy::ByHand("only a person can determine what the row contained"),
+        remedy: Remedy::ByHand("what it contained is unknown: it needs a decision by hand"),
     }))
 }

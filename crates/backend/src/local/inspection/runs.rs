@@ -49,7 +49,7 @@ pub(super) fn timer_overdue(look: &Inspection<'_>, run: RunId) -> Checked {
     let mut late = look.keys_of(Table::Timers, &run.to_string())?;
     late.retain(|key| rows::time_of(key).is_some_and(|at| look.is_past_grace(at)));
     let Some(first) = late.iter().filter_map(|key| rows::time_of(key)).min() else { return Ok(None) };
-    look.fault(format!("the timer was due at {first}, and has not fired"), |draft| {
+    look.fault(format!("a timer was due at {first} and did not fire"), |draft| {
         draft.delete_all(Table::Timers, late);
         draft.mark(Table::Ready, rows::run(look.tenant, run));
     })
@@ -63,7 +63,7 @@ pub(super) fn timer_missing(look: &Inspection<'_>, run: RunId) -> Checked {
     if look.has(Table::Timers, &timer)? || look.has(Table::Ready, &rows::run(look.tenant, run))? {
         return Ok(None);
     }
-    look.fault(format!("the run is due at {due_at}, and no timer is set"), |draft| {
+    look.fault(format!("a timer is due at {due_at} and is not set"), |draft| {
         draft.mark(Table::Timers, timer);
     })
 }
@@ -129,9 +129,7 @@ pub(super) fn lease_without_holder(look: &Inspection<'_>, run: RunId) -> Checked
     let detail = if look.run_state(run)? == RunState::Missing {
         format!("{holder} has a lease on a run that does not exist")
     } else if look.is_past_grace(expires_at) {
-        format!(
-            "the run lease of {holder} expired at {expires_at}, and no instance has acquired the run since"
-        )
+        format!("the run lease of {holder} expired at {expires_at} and was not ended")
     } else {
         return Ok(None);
     };

@@ -51,7 +51,7 @@ fn without_approval(look: &Inspection<'_>, job: &JobId) -> Checked {
     Ok(Some(Fault { detail, remedy: Remedy::ByHand(BY_HAND) }))
 }
 
-const BY_HAND: &str = "only a person knows what was to be approved: cancel the run and start it again";
+const BY_HAND: &str = "it needs a decision by hand: cancel the run and start it again";
 
 /// Whether the run's inbox has an event about the job.
 fn is_on_its_way(look: &Inspection<'_>, job: &JobId) -> Result<bool, StoreError> {

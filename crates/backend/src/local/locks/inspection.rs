@@ -29,8 +29,7 @@ pub(in super::super) fn debt(look: &Inspection<'_>, subject: &str) -> Checked {
     let Some((name, record)) = find(look, subject)? else { return Ok(None) };
     let late = record.holders.iter().find(|grant| look.is_past_grace(grant.expires_at));
     let Some(grant) = late else { return Ok(None) };
-    let detail =
-        format!("the lease of {} expired at {}, and no call has ended it", grant.owner, grant.expires_at);
+    let detail = format!("the lease of {} expired at {} and was not ended", grant.owner, grant.expires_at);
     let repaired = look.try_fault(detail, |draft| {
         let place = Place::of(&name);
         let tally = draft.read(Table::LockTallies, place.home())?.unwrap_or_default();

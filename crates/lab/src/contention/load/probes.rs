@@ -59,7 +59,7 @@ impl LoadGenerator {
         if storm_per_second > 0 {
             let seconds = elapsed.as_secs_f64();
             trace.notes.push(format!(
-                "storm of another tenant: {background} starts in {seconds:.1} s, {storm_per_second} per second"
+                "burst of another tenant: {background} starts in {seconds:.1} s, {storm_per_second} per second"
             ));
         }
         Ok(trace)

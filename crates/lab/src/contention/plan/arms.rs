@@ -138,7 +138,7 @@ fn fairness(size: LabSize) -> Vec<LabArm> {
     };
     let mut arms = Vec::new();
     for serving in [admission_lock(ADMISSION_FIXED), one_step()] {
-        for (clients, storm_per_second) in [("alone", 0), ("beside a storm", storm_per_second)] {
+        for (clients, storm_per_second) in [("alone", 0), ("beside a burst", storm_per_second)] {
             let work = Workload::Probes { probes, storm_per_second };
             arms.push(arm(serving.clone(), clients, work, expected_ms));
         }
