@@ -151,7 +151,7 @@ async fn a_forced_release_ends_the_named_lease_and_its_reason_is_recorded() {
     // No lease was granted since, so both fences are equal.
     assert_eq!(late["held"], late["current"]);
     let sentence = late["error"].as_str().unwrap();
-    assert!(sentence.contains("its lease has ended") && !sentence.contains("last grant"), "{sentence}");
+    assert!(sentence.contains("lease on db has ended") && !sentence.contains("last grant"), "{sentence}");
     let history =
         server.get("/api/v1/locks/history?resource=db").header("x-api-key", key).send().await.ok(200);
     let end = &history["items"][0];
