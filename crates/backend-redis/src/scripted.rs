@@ -30,38 +30,34 @@ macro_rules! addressed {
     };
 }
 
-addressed! {
+/// The same, for verbs of which nothing more is to be said: their fields are the arguments, and the reply is the answer.
+macro_rules! plain {
+    ($($verb:ident in $home:ident $(, missing $what:literal $id:ident)?;)*) => {
+        addressed! { $($verb in $home $(, missing $what $id)?;)* }
+        $(impl Scripted for verbs::$verb {})*
+    };
+}
+
+plain! {
     AbandonWorker in tenant;
     AcquireDeferredResults in tenant;
     AcquireHeldJobs in tenant;
-    AcquireLock in lock;
-    AcquireReadyRuns in tenant;
-    AcquireRun in tenant;
-    AddDeadLetter in tenant;
-    CancelJob in tenant, missing "job" job;
-    Claim in tenant;
-    Commit in tenant, missing "run" run;
     CountDeadLetters in tenant;
     CountJobsBefore in tenant;
     CountRuns in tenant;
-    CreateApiKey in system;
     DeferResult in tenant, missing "job" job;
     DeleteDeadLetter in tenant, missing "dead letter" job;
     DeleteFigures in system;
-    DeleteRun in tenant, missing "run" run;
     DeleteWorkflow in tenant, missing "workflow" id;
-    DeliverResult in tenant, missing "job" job;
     DrainNatsWorker in system, missing "worker" worker;
     DrainWorker in tenant, missing "worker" worker;
     ExpireLeases in tenant;
     ExtendJobLease in tenant, missing "job" job;
     ExtendRunLease in tenant, missing "run" run;
     FireTimers in tenant;
-    ForceReleaseLock in lock;
     ForgetNatsWorker in system;
     ForgetWorker in tenant;
     ListActiveRuns in tenant;
-    ListApiKeys in system;
     ListApprovals in tenant;
     ListDeadLetters in tenant;
     ListExpiredLeases in tenant;
@@ -72,13 +68,10 @@ addressed! {
     ListWorkers in tenant;
     ListWorkflows in tenant;
     ReadDeadLetter in tenant;
-    ReadDocument in system;
     ReadEffectiveLimits in tenant;
-    ReadFigures in system;
     ReadJob in tenant;
     ReadLimits in scope;
     ReadLock in lock;
-    ReadRegistry in system;
     ReadRun in tenant;
     ReadRunOwnership in tenant;
     ReadTimeline in tenant, missing "run" run;
@@ -86,44 +79,45 @@ addressed! {
     ReadWorker in tenant;
     ReadWorkflow in tenant;
     ReadWorkflowVersion in tenant;
-    RecordBeat in system;
-    RecordProgress in tenant, missing "job" job;
     RecordResult in tenant, missing "job" job;
     RegisterNatsWorker in system;
     ReleaseIdempotencyKey in tenant;
     ReleaseLock in lock;
-    ReleaseRun in tenant;
-    RenewLock in lock;
     RepairSlots in tenant;
-    RequestCancel in tenant, missing "run" run;
     RequeueJobs in tenant;
     ReserveIdempotencyKey in tenant;
-    ResolveApproval in tenant, missing "approval" job;
     Retire in tenant;
-    RetryDeadLetter in tenant, missing "dead letter" job;
     RevokeApiKey in system, missing "key" id;
-    SaveDocument in system;
-    SaveFigures in system;
     SaveWorkflow in tenant;
-    SetLimits in scope;
-    SettleHeldJob in tenant;
     WithdrawLock in lock;
 }
 
-macro_rules! plain {
-    ($($verb:ident),*) => {
-        $(impl Scripted for verbs::$verb {})*
-    };
-}
-
-// Those of which nothing more is to be said.
-plain! {
-    AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, CountDeadLetters, CountJobsBefore, CountRuns,
-    DeferResult, DeleteDeadLetter, DeleteFigures, DeleteWorkflow, DrainNatsWorker, DrainWorker,
-    ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForgetNatsWorker, ForgetWorker,
-    ListActiveRuns, ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks,
-    ListRuns, ListWorkers, ListWorkflows, ReadDeadLetter, ReadEffectiveLimits, ReadJob, ReadLimits,
-    ReadLock, ReadRun, ReadRunOwnership, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow,
-    ReadWorkflowVersion, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock, RepairSlots,
-    RequeueJobs, ReserveIdempotencyKey, Retire, RevokeApiKey, SaveWorkflow, WithdrawLock
+// Each of these has its `impl Scripted` in the file of its noun.
+addressed! {
+    AcquireLock in lock;
+    AcquireReadyRuns in tenant;
+    AcquireRun in tenant;
+    AddDeadLetter in tenant;
+    CancelJob in tenant, missing "job" job;
+    Claim in tenant;
+    Commit in tenant, missing "run" run;
+    CreateApiKey in system;
+    DeleteRun in tenant, missing "run" run;
+    DeliverResult in tenant, missing "job" job;
+    ForceReleaseLock in lock;
+    ListApiKeys in system;
+    ReadDocument in system;
+    ReadFigures in system;
+    ReadRegistry in system;
+    RecordBeat in system;
+    RecordProgress in tenant, missing "job" job;
+    ReleaseRun in tenant;
+    RenewLock in lock;
+    RequestCancel in tenant, missing "run" run;
+    ResolveApproval in tenant, missing "approval" job;
+    RetryDeadLetter in tenant, missing "dead letter" job;
+    SaveDocument in system;
+    SaveFigures in system;
+    SetLimits in scope;
+    SettleHeldJob in tenant;
 }
