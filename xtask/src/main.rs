@@ -2,6 +2,7 @@
 
 mod command;
 mod measuring;
+mod programs;
 mod stages;
 mod suite;
 mod targets;

@@ -6,60 +6,72 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 /// A name and what it runs.
-pub(crate) type Stage = (&'static str, fn() -> Result<()>);
+pub(crate) type Stage<'a> = (&'static str, Box<dyn FnOnce() -> Result<()> + 'a>);
+
+pub(crate) fn stage<'a>(name: &'static str, run: impl FnOnce() -> Result<()> + 'a) -> Stage<'a> {
+    (name, Box::new(run))
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Passed(Duration),
     Failed(Duration),
     /// A stage before it failed.
     Skipped,
 }
 
+impl Outcome {
+    pub(crate) fn time(self) -> Duration {
+        match self {
+            Self::Passed(time) | Self::Failed(time) => time,
+            Self::Skipped => Duration::ZERO,
+        }
+    }
+}
+
 /// Runs the stages and prints the table, also when one of them fails.
-pub(crate) fn run(stages: &[Stage]) -> Result<()> {
+pub(crate) fn run(stages: Vec<Stage<'_>>) -> Result<()> {
     run_into(&mut std::io::stdout(), stages)
 }
 
-fn run_into(out: &mut impl Write, stages: &[Stage]) -> Result<()> {
+fn run_into(out: &mut impl Write, stages: Vec<Stage<'_>>) -> Result<()> {
     let mut outcomes = Vec::new();
     let mut failure = None;
     for (name, stage) in stages {
         if failure.is_some() {
-            outcomes.push((*name, Outcome::Skipped));
+            outcomes.push((name, Outcome::Skipped));
             continue;
         }
         let began = Instant::now();
         match stage() {
-            Ok(()) => outcomes.push((*name, Outcome::Passed(began.elapsed()))),
+            Ok(()) => outcomes.push((name, Outcome::Passed(began.elapsed()))),
             Err(error) => {
-                outcomes.push((*name, Outcome::Failed(began.elapsed())));
+                outcomes.push((name, Outcome::Failed(began.elapsed())));
                 failure = Some(error.context(format!("stage `{name}` failed")));
             }
         }
     }
-    out.write_all(table(&outcomes).as_bytes()).context("cannot print the stages")?;
+    let total = outcomes.iter().map(|(_, outcome)| outcome.time()).sum();
+    let table = table("stage", outcomes.iter().copied()) + &row("total", shown(total), "");
+    out.write_all(table.as_bytes()).context("cannot print the stages")?;
     failure.map_or(Ok(()), Err)
 }
 
-fn table(outcomes: &[(&str, Outcome)]) -> String {
-    let width = outcomes.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max("total".len());
-    let line = |name: &str, time: String, result: &str| {
-        format!("{name:width$}  {time:>8}  {result}").trim_end().to_owned() + "\n"
-    };
-    let mut total = Duration::ZERO;
-    let mut table = String::from("\n") + &line("stage", "time".to_owned(), "result");
+/// A table of outcomes with the time of each.
+pub(crate) fn table<'a>(heading: &str, outcomes: impl IntoIterator<Item = (&'a str, Outcome)>) -> String {
+    let mut table = String::from("\n") + &row(heading, "time".to_owned(), "result");
     for (name, outcome) in outcomes {
         table += &match outcome {
-            Outcome::Passed(time) | Outcome::Failed(time) => {
-                total += *time;
-                let is_passed = matches!(outcome, Outcome::Passed(_));
-                line(name, shown(*time), if is_passed { "ok" } else { "FAILED" })
-            }
-            Outcome::Skipped => line(name, String::new(), "not run"),
+            Outcome::Passed(time) => row(name, shown(time), "ok"),
+            Outcome::Failed(time) => row(name, shown(time), "FAILED"),
+            Outcome::Skipped => row(name, String::new(), "not run"),
         };
     }
-    table + &line("total", shown(total), "")
+    table
+}
+
+fn row(name: &str, time: String, result: &str) -> String {
+    format!("{name:24}  {time:>8}  {result}").trim_end().to_owned() + "\n"
 }
 
 fn shown(time: Duration) -> String {
@@ -85,21 +97,20 @@ mod tests {
             ("tests", Outcome::Skipped),
         ];
         let expected = "
-stage      time  result
-tidy      0.1 s  ok
-lints  1:23.0 m  FAILED
-tests            not run
-total  1:23.2 m
+stage                         time  result
+tidy                         0.1 s  ok
+lints                     1:23.0 m  FAILED
+tests                               not run
 ";
-        assert_eq!(table(&outcomes), expected);
+        assert_eq!(table("stage", outcomes), expected);
     }
 
     #[test]
     fn no_stage_runs_after_one_that_failed() {
-        let stages: [Stage; 2] = [("broken", || bail!("a reason")), ("never", || panic!("it ran"))];
+        let stages = vec![stage("broken", || bail!("a reason")), stage("never", || panic!("it ran"))];
         let mut out = Vec::new();
-        let error = format!("{:#}", run_into(&mut out, &stages).unwrap_err());
+        let error = format!("{:#}", run_into(&mut out, stages).unwrap_err());
         assert_eq!(error, "stage `broken` failed: a reason");
-        assert!(String::from_utf8(out).unwrap().contains("never             not run\n"));
+        assert!(String::from_utf8(out).unwrap().contains("never                               not run\n"));
     }
 }

@@ -5,30 +5,35 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::command::{cargo, run};
-use crate::stages::{self, Stage};
-use crate::{targets, tidy, tools};
-
-const TIDY: Stage = ("tidy", tidy::check);
-const TOOLS: Stage = ("tools", tools::provide);
-const FORMAT: Stage = ("format", format);
-const LINTS: Stage = ("lints", lints);
-const DOCS: Stage = ("docs", documentation);
-const BUILD: Stage = ("build", build);
-const TESTS: Stage = ("tests", tests);
+use crate::stages::{self, stage};
+use crate::{programs, targets, tidy, tools};
 
 /// The inner loop.
 pub(crate) fn check() -> Result<()> {
-    stages::run(&[TIDY, FORMAT, LINTS])
+    stages::run(vec![stage("tidy", tidy::check), stage("format", format), stage("lints", lints)])
 }
 
 /// Every test that starts no server and no other program.
 pub(crate) fn test_fast() -> Result<()> {
-    stages::run(&[TIDY, FORMAT, ("tests", fast_tests)])
+    stages::run(vec![stage("tidy", tidy::check), stage("format", format), stage("tests", fast_tests)])
 }
 
 /// All that decides.
 pub(crate) fn test() -> Result<()> {
-    stages::run(&[TIDY, TOOLS, FORMAT, LINTS, DOCS, BUILD, TESTS])
+    std::thread::scope(|scope| {
+        // To install them takes the network more than the cores, which the compiler has meanwhile.
+        let tools = scope.spawn(tools::provide);
+        let installed = || tools.join().expect("the installation does not panic");
+        stages::run(vec![
+            stage("tidy", tidy::check),
+            stage("format", format),
+            stage("lints", lints),
+            stage("docs", documentation),
+            stage("build", build),
+            stage("tools", installed),
+            stage("tests", tests),
+        ])
+    })
 }
 
 fn format() -> Result<()> {
@@ -57,7 +62,7 @@ fn build() -> Result<()> {
 }
 
 fn tests() -> Result<()> {
-    run(tests_of_workspace())
+    programs::run(tests_of_workspace())
 }
 
 fn fast_tests() -> Result<()> {
@@ -65,5 +70,5 @@ fn fast_tests() -> Result<()> {
     for name in targets::without_servers()? {
         tests.args(["--test", &name]);
     }
-    run(tests)
+    programs::run(tests)
 }

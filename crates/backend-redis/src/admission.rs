@@ -1,6 +1,6 @@
 //! Starts on their way to the script: alone when there is time, together when there is not.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use interlock_backend::verbs::Admit;
 use interlock_backend::{Effect, StoreError, Verb as _};
@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ScriptClient;
-use crate::encode;
+use crate::encode::{self, AroundTime};
 use crate::reply::{self, damaged};
 use crate::script::{Arguments, Call};
 use crate::store::{Execute, RedisStore};
@@ -35,7 +35,7 @@ type Answer = Result<StartOutcome, StoreError>;
 /// A start, ready to be sent.
 struct Waiting {
     tenant: TenantId,
-    arguments: Vec<u8>,
+    parts: [Vec<u8>; 2],
     answer: oneshot::Sender<Answer>,
 }
 
@@ -64,8 +64,7 @@ impl Admissions {
 
     pub(crate) async fn admit(&self, admit: &Admit) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let arguments = arguments(admit).packed();
-        let waiting = Waiting { tenant: admit.request.tenant.clone(), arguments, answer };
+        let waiting = Waiting { tenant: admit.request.tenant.clone(), parts: parts(admit), answer };
         let not_done = |reason: &str| unavailable(Effect::NotDone, reason);
         self.queue.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
         let outcome =
@@ -123,7 +122,7 @@ async fn gather(waiting: &tokio::sync::Mutex<mpsc::Receiver<Waiting>>) -> Option
 }
 
 fn size(waiting: &Waiting) -> usize {
-    waiting.arguments.len()
+    waiting.parts.iter().map(Vec::len).sum()
 }
 
 fn by_tenant(batch: Vec<Waiting>) -> Vec<Vec<Waiting>> {
@@ -139,17 +138,20 @@ fn by_tenant(batch: Vec<Waiting>) -> Vec<Vec<Waiting>> {
 
 /// Sends a batch as one call and gives each start its own answer.
 async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
-    let mut ready = Vec::with_capacity(batch.len());
-    for waiting in batch {
+    let (mut ready, mut starts) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+    for mut waiting in batch {
         match client.list_tenant_once(&waiting.tenant).await {
-            Ok(()) => ready.push(waiting),
+            Ok(()) => {
+                starts.push(std::mem::take(&mut waiting.parts));
+                ready.push(waiting);
+            }
             // The list of tenants was not written, and nothing else was tried.
             Err(error) => drop(waiting.answer.send(Err(unavailable(Effect::NotDone, &error.reason)))),
         }
     }
     let Some(first) = ready.first() else { return };
     let call = Call {
-        starts: ready.iter().map(|waiting| waiting.arguments.clone()).collect(),
+        starts,
         ..Call::on_behalf_of::<Admit>(Admit::NAME, &first.tenant, Arguments::default())
     };
     let answers = client.call_once(&call).await.and_then(|reply| {
@@ -176,14 +178,13 @@ fn answer_all(batch: Vec<Waiting>, error: &StoreError) {
     }
 }
 
-/// A start as `lua/admit.lua` reads it.
-fn arguments(admit: &Admit) -> Arguments {
+/// What `lua/admit.lua` decides a start by, and what it writes if the start is admitted. It does not unpack the second
+/// part of a start that it refuses.
+fn parts(admit: &Admit) -> [Vec<u8>; 2] {
     let start = &*admit.request;
     // No version is 0: what cannot begin is answered by its key, or as changed.
     let version = admit.version().unwrap_or(0);
-    let copied_steps = admit.plan.as_ref().map_or(&[][..], |plan| &plan.copied_steps);
-    let admitted = |at| Event::new(at, EventKind::RunStatus).with_status("pending");
-    let arguments = Arguments::default()
+    let question = Arguments::default()
         .with("tag", format!("{{{}}}", start.tenant))
         .with("run", start.run)
         .with("is_repeat", admit.is_repeat)
@@ -191,23 +192,31 @@ fn arguments(admit: &Admit) -> Arguments {
         .with("workflow_version", version.to_string())
         .with("key", start.intent.as_ref().map(|intent| &intent.key))
         .with("fingerprint", start.intent.as_ref().map(|intent| &intent.fingerprint))
-        .with("admission_fence", admit.admission_fence)
-        .with("document", encode::around_time(|at| start.start(version, at)))
-        .with("admitted", encode::around_time(admitted));
+        .with("admission_fence", admit.admission_fence);
+    let rows = Arguments::default().with("document", encode::around_time(|at| start.start(version, at)));
+    [question.packed(), with_beginning(rows, admit).packed()]
+}
+
+/// The events that every run begins with, and its first turn, or that it waits for one.
+fn with_beginning(rows: Arguments, admit: &Admit) -> Arguments {
+    static ADMITTED: LazyLock<AroundTime> = LazyLock::new(|| {
+        encode::around_time(|at| Event::new(at, EventKind::RunStatus).with_status("pending"))
+    });
+    static HEAD: LazyLock<AroundTime> = LazyLock::new(|| encode::around_time(Head::admitted));
+    let rows = rows.with("admitted", &*ADMITTED);
+    let copied_steps = admit.plan.as_ref().map_or(&[][..], |plan| &plan.copied_steps);
     if let Some(turn) = admit.first_turn() {
-        return with_turn(arguments, copied_steps, turn);
+        return with_turn(rows, copied_steps, turn);
     }
     let head = Head::admitted(Timestamp::ZERO);
-    arguments
-        .with("head", encode::around_time(Head::admitted))
+    rows.with("head", &*HEAD)
         .with("status", head.status)
         .with("version", head.version)
         .with("steps", encode::steps(copied_steps))
 }
 
-fn with_turn(arguments: Arguments, copied_steps: &[(StepKey, StepRun)], turn: &FirstTurn) -> Arguments {
-    arguments
-        .with("turn_at", turn.head.updated_at)
+fn with_turn(rows: Arguments, copied_steps: &[(StepKey, StepRun)], turn: &FirstTurn) -> Arguments {
+    rows.with("turn_at", turn.head.updated_at)
         .with("head", encode::json(&turn.head))
         .with("status", turn.head.status)
         .with("version", turn.head.version)

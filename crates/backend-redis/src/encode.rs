@@ -1,5 +1,7 @@
 //! How documents are written for the scripts, which never look into them.
 
+use std::sync::LazyLock;
+
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
@@ -27,16 +29,27 @@ pub(crate) struct AroundTime {
 }
 
 pub(crate) fn around_time<T: Serialize>(document: impl Fn(Timestamp) -> T) -> AroundTime {
-    let attempts = std::iter::repeat_with(|| {
-        // The time is found by its value, wherever it stands. Other digits that equal it by chance differ from the next
-        // mark.
-        let time = Timestamp::from_millis(rand::rng().random_range(TIME_MARKS));
-        let (text, mark) = (json(&document(time)), time.as_millis().to_string());
-        let (before, after) = text.split_once(&mark)?;
-        let is_only = !after.contains(&mark);
-        is_only.then(|| AroundTime { before: before.to_owned(), after: after.to_owned() })
-    });
-    attempts.take(TIME_ATTEMPTS).flatten().next().expect("the document has the time once")
+    /// The first mark to try: to draw one for each document would cost more than to write it.
+    static MARK: LazyLock<u64> = LazyLock::new(random_mark);
+    // The time is found by its value, wherever it stands. Other digits that equal it by chance differ from the next mark.
+    let mut marks = std::iter::once(*MARK).chain(std::iter::repeat_with(random_mark)).take(TIME_ATTEMPTS);
+    marks.find_map(|mark| split_at(json(&document(Timestamp::from_millis(mark))), mark)).expect("one time only")
+}
+
+fn random_mark() -> u64 {
+    rand::rng().random_range(TIME_MARKS)
+}
+
+/// The text before and after the mark, unless it stands there more than once.
+fn split_at(mut text: String, mark: u64) -> Option<AroundTime> {
+    let mark = mark.to_string();
+    let (before, after) = text.split_once(&mark)?;
+    if after.contains(&mark) {
+        return None;
+    }
+    let (after, length) = (after.to_owned(), before.len());
+    text.truncate(length);
+    Some(AroundTime { before: text, after })
 }
 
 /// An operator's request for another attempt, for its run's inbox, up to the letter: the script puts the one that it has.

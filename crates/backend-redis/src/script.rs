@@ -108,8 +108,8 @@ pub(crate) struct Call {
     pub(crate) home: Home,
     pub(crate) missing: Missing,
     pub(crate) arguments: Vec<u8>,
-    /// Arguments of each start in a batch of them.
-    pub(crate) starts: Vec<Vec<u8>>,
+    /// Of each start in a batch of them, what decides and then what is written.
+    pub(crate) starts: Vec<[Vec<u8>; 2]>,
 }
 
 impl Call {
@@ -172,7 +172,13 @@ fn pack_into(packed: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     rmp_serde::encode::write_named(packed, value).expect("arguments are plain data");
 }
 
-/// What every call of a script has beside its own arguments.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// What every call of a script has beside its own arguments. What is absent, empty or false is left out: Redis unpacks
+/// the rest once per call.
 #[derive(Serialize)]
 pub(crate) struct Header<'a> {
     #[serde(skip)]
@@ -181,21 +187,29 @@ pub(crate) struct Header<'a> {
     pub(crate) tag: &'a str,
     pub(crate) lock_prefix: &'a str,
     /// The name of the lock that the call is about, in keys, and its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lock_kind: Option<&'static str>,
     /// On a Cluster a script may only touch keys of its own node, so that its locks carry the tag, too.
+    #[serde(skip_serializing_if = "is_false")]
     pub(crate) is_cluster: bool,
     /// In milliseconds; none for the server's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) now: Option<u64>,
     pub(crate) fence_floor: u64,
     pub(crate) request: &'a str,
+    #[serde(skip_serializing_if = "is_false")]
     pub(crate) is_repeat: bool,
     /// The system's limits, for tenants without their own.
     pub(crate) runs_max: u32,
     /// In milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_retention: Option<u64>,
     /// Whose leases no longer count, and which of this process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone_instances: Vec<InstanceId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) doubtful_leases: Vec<String>,
 }
 
@@ -209,7 +223,10 @@ impl Header<'_> {
         // while a Cluster moves the slot, its keys are on two nodes, and a script that saw half of them would admit
         // too much. With a key missing, Redis answers TRYAGAIN instead of running it.
         command.arg(2).arg(self.key).arg(format!("{}wf:never:{}", self.prefix, self.tag));
-        command.arg(packed(self)).arg(&call.arguments).arg(&call.starts);
+        command.arg(packed(self)).arg(&call.arguments);
+        for part in call.starts.iter().flatten() {
+            command.arg(part);
+        }
         command
     }
 }

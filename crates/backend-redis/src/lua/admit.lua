@@ -58,36 +58,35 @@ local function write_key(start, key_retention)
 end
 
 -- The run is left to the engine, or begins with its first turn. Whether it has ended with it.
-local function write_run(start)
+local function write_run(start, rows)
   local run, hash = start.run, key('wf:run', start.run)
-  local started_at, head = now, start.head
-  if start.turn_at then
-    started_at = math.min(now, start.turn_at)
+  local started_at, head = now, rows.head
+  if rows.turn_at then
+    started_at = math.min(now, rows.turn_at)
   else
     head = at_time(head, now)
     redis.call('ZADD', key('wf:ready'), 0, run)
   end
-  write_steps(run, start.steps)
-  redis.call('HSET', hash, 'start', at_time(start.document, started_at), 'head', head, 'status', start.status,
-    'version', integer(start.version), 'fence', integer(start.fence or 0), 'workflow', start.workflow)
-  redis.call('ZADD', key('wf:runs'), 0, run)
-  if start.due_at then
-    redis.call('HSET', hash, 'due_at', integer(start.due_at))
-    redis.call('ZADD', key('wf:timers'), integer(start.due_at), run)
+  write_steps(run, rows.steps)
+  redis.call('HSET', hash, 'start', at_time(rows.document, started_at), 'head', head, 'status', rows.status,
+    'version', integer(rows.version), 'fence', integer(rows.fence or 0), 'workflow', start.workflow)
+  if rows.due_at then
+    redis.call('HSET', hash, 'due_at', integer(rows.due_at))
+    redis.call('ZADD', key('wf:timers'), integer(rows.due_at), run)
   end
-  local events = start.events or {}
-  table.insert(events, 1, at_time(start.admitted, started_at))
+  local events = rows.events or {}
+  table.insert(events, 1, at_time(rows.admitted, started_at))
   append_events(run, events)
-  for _, new in ipairs(start.dispatched or {}) do
+  for _, new in ipairs(rows.dispatched or {}) do
     dispatch(run, new)
   end
-  for _, new in ipairs(start.held or {}) do
+  for _, new in ipairs(rows.held or {}) do
     hold(run, new)
   end
-  for _, new in ipairs(start.approvals_opened or {}) do
+  for _, new in ipairs(rows.approvals_opened or {}) do
     open_approval(run, new)
   end
-  return final[start.status]
+  return final[rows.status]
 end
 
 local function admit(start)
@@ -117,13 +116,13 @@ local function admit(start)
   if usage.runs_active >= usage.runs_max then
     return { outcome = 'at_capacity', usage = usage, slot_flow = found.slot_flow }
   end
-  if not start.is_repeat and redis.call('EXISTS', key('wf:run', start.run)) == 1 then
+  if redis.call('ZADD', key('wf:runs'), 0, start.run) == 0 and not start.is_repeat then
     -- Another start has this id. To answer that this one was admitted would be wrong.
     return { refused = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
   end
-  start.is_begun = true
+  start.begun = cmsgpack.unpack(start.rows)
   redis.call('SADD', key('wf:runs:active'), start.run)
-  if write_run(start) then
+  if write_run(start, start.begun) then
     redis.call('SREM', key('wf:runs:active'), start.run)
   else
     usage.runs_active = usage.runs_active + 1
@@ -143,16 +142,17 @@ local function undo_job(run, new)
 end
 
 local function undo(start)
-  if not start.is_begun then
+  local rows = start.begun
+  if not rows then
     return
   end
-  for _, new in ipairs(start.dispatched or {}) do
+  for _, new in ipairs(rows.dispatched or {}) do
     undo_job(start.run, new)
   end
-  for _, new in ipairs(start.held or {}) do
+  for _, new in ipairs(rows.held or {}) do
     undo_job(start.run, new)
   end
-  for _, new in ipairs(start.approvals_opened or {}) do
+  for _, new in ipairs(rows.approvals_opened or {}) do
     redis.pcall('ZREM', key('wf:approvals:open'), new.key)
     redis.pcall('SREM', key('wf:run:approvals', start.run), new.key)
     redis.pcall('UNLINK', key('wf:approval', new.key))
@@ -167,8 +167,10 @@ local function undo(start)
 end
 
 local answers = {}
-for index = 3, #ARGV do
+for index = 3, #ARGV, 2 do
   local start = cmsgpack.unpack(ARGV[index])
+  -- Still packed: a start that is refused writes none of them.
+  start.rows = ARGV[index + 1]
   tag = start.tag
   -- One tenant's damaged data must not cost the others in this call their answers.
   local is_done, decided = pcall(admit, start)

@@ -1,12 +1,12 @@
 -- needs: fence, run_lock
 -- Acquiring runs: for whom, for how long, and whose leases no longer count.
 local holder, lease, gone, doubtful = call.holder, call.lease, {}, {}
-for _, instance in ipairs(header.gone_instances) do
+for _, instance in ipairs(header.gone_instances or {}) do
   gone[instance] = true
 end
 -- Leases of this very process that nothing in it knows of: the answer to the call that acquired or committed was lost
 -- for good.
-for _, mark in ipairs(header.doubtful_leases) do
+for _, mark in ipairs(header.doubtful_leases or {}) do
   doubtful[mark] = true
 end
 

@@ -6,7 +6,7 @@
 -- Every call has: the invariant, and how late is not late yet.
 local grace = call.grace
 local gone_instances = {}
-for _, instance in ipairs(header.gone_instances) do
+for _, instance in ipairs(header.gone_instances or {}) do
   gone_instances[instance] = true
 end
 local rules = {}

@@ -1,0 +1,149 @@
+//! The test programs of the workspace, run side by side: most of them wait for servers more than they compute.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::command::root;
+use crate::stages::{self, Outcome};
+
+/// Programs that run at once.
+const LANES: usize = 3;
+
+/// The programs that take longest begin first, so that none of them is left alone at the end.
+const LONGEST: [&str; 3] = ["e2e", "seeds", "cluster"];
+
+/// Rows of the table when all have passed.
+const SHOWN: usize = 12;
+
+/// A test program that cargo built.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// Its package and its target, as `control/locks`.
+    name: String,
+    executable: PathBuf,
+    /// Where cargo would run it.
+    folder: PathBuf,
+}
+
+impl Program {
+    /// Reads a message of `cargo test --message-format json`. Messages about other things are none.
+    fn read(message: &str) -> Result<Option<Self>> {
+        let message: Value = serde_json::from_str(message).context("cargo printed a message that is not JSON")?;
+        let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+        let is_test = message.pointer("/profile/test").and_then(Value::as_bool) == Some(true);
+        let (true, Some(executable), Some(manifest), Some(target)) =
+            (is_test, text("/executable"), text("/manifest_path"), text("/target/name"))
+        else {
+            return Ok(None);
+        };
+        let folder = Path::new(manifest).parent().context("a manifest is in a folder")?;
+        let package = folder.file_name().context("a package has a folder")?.to_string_lossy();
+        let name = format!("{package}/{target}");
+        Ok(Some(Self { name, executable: executable.into(), folder: folder.into() }))
+    }
+
+    /// Where in the order it begins.
+    fn place(&self) -> usize {
+        let target = self.name.rsplit('/').next();
+        LONGEST.iter().position(|name| Some(*name) == target).unwrap_or(LONGEST.len())
+    }
+
+    /// Runs it. Its output goes to a file until it has ended: the outputs of two programs must not mix.
+    fn run(&self, log: &Path) -> Result<bool> {
+        let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let status = command.status().with_context(|| format!("cannot run {}", self.executable.display()))?;
+        Ok(status.success())
+    }
+}
+
+/// Builds with this command and returns what it built.
+fn build(mut command: Command) -> Result<Vec<Program>> {
+    command.arg("--no-run").arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+    let mut cargo = command.spawn().context("cannot run cargo")?;
+    let messages = BufReader::new(cargo.stdout.take().context("cargo has an output")?);
+    let mut programs = Vec::new();
+    for message in messages.lines() {
+        programs.extend(Program::read(&message?)?);
+    }
+    let status = cargo.wait()?;
+    if !status.success() {
+        bail!("the tests do not build: {status}");
+    }
+    programs.sort_by_key(Program::place);
+    Ok(programs)
+}
+
+/// Builds the test programs with this command and runs all of them, also when one fails. Prints the output of each when
+/// it has ended, and a table of those that took longest.
+pub(crate) fn run(command: Command) -> Result<()> {
+    let waiting = Mutex::new(VecDeque::from(build(command)?));
+    let ended = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(|| run_lane(&waiting, &ended))).collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().expect("a lane does not panic"))
+    })?;
+    let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ended.sort_by_key(|(_, outcome): &(String, Outcome)| std::cmp::Reverse(outcome.time()));
+    let failed: Vec<_> = ended.iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_))).collect();
+    let shown = if failed.is_empty() { SHOWN } else { ended.len() };
+    let rows = ended.iter().take(shown).map(|(name, outcome)| (name.as_str(), *outcome));
+    std::io::stdout().write_all(stages::table("test program", rows).as_bytes())?;
+    if !failed.is_empty() {
+        bail!("{} of {} test programs failed", failed.len(), ended.len());
+    }
+    Ok(())
+}
+
+fn run_lane(waiting: &Mutex<VecDeque<Program>>, ended: &Mutex<Vec<(String, Outcome)>>) -> Result<()> {
+    let logs = root().join("target/test-output");
+    fs::create_dir_all(&logs)?;
+    loop {
+        let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let Some(program) = next else { return Ok(()) };
+        let log = logs.join(program.name.replace('/', "-") + ".txt");
+        let began = Instant::now();
+        let is_passed = program.run(&log)?;
+        let time = began.elapsed();
+        let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\n     Ran {}", program.name)?;
+        std::io::copy(&mut File::open(&log)?, &mut out)?;
+        ended.push((program.name, if is_passed { Outcome::Passed(time) } else { Outcome::Failed(time) }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_is_read_from_the_message_of_cargo() {
+        let message = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/control/Cargo.toml",
+            "target":{"name":"locks"},"profile":{"test":true},"executable":"/x/target/debug/deps/locks-1"}"#;
+        let expected = Program {
+            name: "control/locks".to_owned(),
+            executable: "/x/target/debug/deps/locks-1".into(),
+            folder: "/x/crates/control".into(),
+        };
+        assert_eq!(Program::read(message).unwrap(), Some(expected));
+    }
+
+    #[test]
+    fn a_program_that_is_no_test_and_a_library_are_left_out() {
+        let program = r#"{"manifest_path":"/x/Cargo.toml","target":{"name":"x"},"profile":{"test":false},"executable":"/x/x"}"#;
+        let library = r#"{"manifest_path":"/x/Cargo.toml","target":{"name":"x"},"profile":{"test":true},"executable":null}"#;
+        assert_eq!(Program::read(program).unwrap(), None);
+        assert_eq!(Program::read(library).unwrap(), None);
+    }
+}
