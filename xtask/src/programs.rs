@@ -11,11 +11,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::command::root;
+use crate::command::{cargo, root};
 use crate::stages::{self, Outcome};
 
-/// Programs that run at once.
-const LANES: usize = 3;
+/// Programs that run at once, and tests at once in each: two cores are busy with them.
+const LANES: usize = 2;
+const THREADS: &str = "4";
 
 /// The programs that take longest begin first, so that none of them is left alone at the end.
 const LONGEST: [&str; 3] = ["e2e", "seeds", "cluster"];
@@ -25,7 +26,7 @@ const SHOWN: usize = 12;
 
 /// A test program that cargo built.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+pub(crate) struct Program {
     /// Its package and its target, as `control/locks`.
     name: String,
     executable: PathBuf,
@@ -34,9 +35,8 @@ struct Program {
 }
 
 impl Program {
-    /// Reads a message of `cargo test --message-format json`. Messages about other things are none.
-    fn read(message: &str) -> Result<Option<Self>> {
-        let message: Value = serde_json::from_str(message).context("cargo printed a message that is not JSON")?;
+    /// Reads a message of cargo. Messages about other things are none.
+    fn read(message: &Value) -> Result<Option<Self>> {
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         let is_test = message.pointer("/profile/test").and_then(Value::as_bool) == Some(true);
         let (true, Some(executable), Some(manifest), Some(target)) =
@@ -61,27 +61,47 @@ impl Program {
         let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.env("RUST_TEST_THREADS", THREADS);
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let status = command.status().with_context(|| format!("cannot run {}", self.executable.display()))?;
         Ok(status.success())
     }
 }
 
-/// Builds with this command and returns what it built.
-fn build(mut command: Command) -> Result<Vec<Program>> {
-    command.arg("--no-run").arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-    let mut cargo = command.spawn().context("cannot run cargo")?;
+/// The command that compiles tests of the workspace. Clippy compiles them: it is the compiler with more lints, so what is
+/// linted need not be compiled a second time.
+pub(crate) fn cargo_test<const N: usize>(selection: [&str; N]) -> Command {
+    let mut command = cargo(["test", "--workspace", "--all-features", "--no-run", "--message-format=json"]);
+    command.args(selection).env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    command
+}
+
+/// Builds with this command and returns the programs. A warning is an error.
+pub(crate) fn build(mut command: Command) -> Result<Vec<Program>> {
+    let mut cargo = command.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let messages = BufReader::new(cargo.stdout.take().context("cargo has an output")?);
-    let mut programs = Vec::new();
+    let (mut programs, mut complaints) = (Vec::new(), 0);
     for message in messages.lines() {
-        programs.extend(Program::read(&message?)?);
+        let message: Value = serde_json::from_str(&message?).context("cargo printed what is not JSON")?;
+        programs.extend(Program::read(&message)?);
+        if let Some(complaint) = complaint(&message) {
+            complaints += 1;
+            std::io::stderr().write_all(complaint.as_bytes())?;
+        }
     }
     let status = cargo.wait()?;
-    if !status.success() {
-        bail!("the tests do not build: {status}");
+    if !status.success() || complaints > 0 {
+        bail!("the tests do not build without a warning: {complaints} errors and warnings, {status}");
     }
     programs.sort_by_key(Program::place);
     Ok(programs)
+}
+
+/// An error or a warning, as the compiler prints it.
+fn complaint(message: &Value) -> Option<&str> {
+    let level = message.pointer("/message/level")?.as_str()?;
+    let is_complaint = level.starts_with("error") || level == "warning";
+    message.pointer("/message/rendered")?.as_str().filter(|_| is_complaint)
 }
 
 /// Builds the test programs with this command and runs all of them, also when one fails. Prints the output of each when
@@ -125,25 +145,39 @@ fn run_lane(waiting: &Mutex<VecDeque<Program>>, ended: &Mutex<Vec<(String, Outco
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn a_test_program_is_read_from_the_message_of_cargo() {
-        let message = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/control/Cargo.toml",
-            "target":{"name":"locks"},"profile":{"test":true},"executable":"/x/target/debug/deps/locks-1"}"#;
+        let message = json!({
+            "reason": "compiler-artifact", "manifest_path": "/x/crates/control/Cargo.toml",
+            "target": {"name": "locks"}, "profile": {"test": true}, "executable": "/x/target/debug/deps/locks-1",
+        });
         let expected = Program {
             name: "control/locks".to_owned(),
             executable: "/x/target/debug/deps/locks-1".into(),
             folder: "/x/crates/control".into(),
         };
-        assert_eq!(Program::read(message).unwrap(), Some(expected));
+        assert_eq!(Program::read(&message).unwrap(), Some(expected));
+        assert_eq!(complaint(&message), None);
     }
 
     #[test]
-    fn a_program_that_is_no_test_and_a_library_are_left_out() {
-        let program = r#"{"manifest_path":"/x/Cargo.toml","target":{"name":"x"},"profile":{"test":false},"executable":"/x/x"}"#;
-        let library = r#"{"manifest_path":"/x/Cargo.toml","target":{"name":"x"},"profile":{"test":true},"executable":null}"#;
-        assert_eq!(Program::read(program).unwrap(), None);
-        assert_eq!(Program::read(library).unwrap(), None);
+    fn a_program_that_is_no_test_is_left_out() {
+        let program = json!({
+            "manifest_path": "/x/Cargo.toml", "target": {"name": "x"}, "profile": {"test": false}, "executable": "/x/x",
+        });
+        assert_eq!(Program::read(&program).unwrap(), None);
+    }
+
+    #[test]
+    fn a_warning_is_a_complaint_and_a_note_is_none() {
+        let message =
+            |level| json!({"reason": "compiler-message", "message": {"level": level, "rendered": "unused"}});
+        assert_eq!(complaint(&message("warning")), Some("unused"));
+        assert_eq!(complaint(&message("error: internal compiler error")), Some("unused"));
+        assert_eq!(complaint(&message("failure-note")), None);
     }
 }

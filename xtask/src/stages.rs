@@ -52,25 +52,25 @@ fn run_into(out: &mut impl Write, stages: Vec<Stage<'_>>) -> Result<()> {
         }
     }
     let total = outcomes.iter().map(|(_, outcome)| outcome.time()).sum();
-    let table = table("stage", outcomes.iter().copied()) + &row("total", shown(total), "");
+    let table = table("stage", outcomes.iter().copied()) + &row("total", &shown(total), "");
     out.write_all(table.as_bytes()).context("cannot print the stages")?;
     failure.map_or(Ok(()), Err)
 }
 
 /// A table of outcomes with the time of each.
 pub(crate) fn table<'a>(heading: &str, outcomes: impl IntoIterator<Item = (&'a str, Outcome)>) -> String {
-    let mut table = String::from("\n") + &row(heading, "time".to_owned(), "result");
+    let mut table = String::from("\n") + &row(heading, "time", "result");
     for (name, outcome) in outcomes {
         table += &match outcome {
-            Outcome::Passed(time) => row(name, shown(time), "ok"),
-            Outcome::Failed(time) => row(name, shown(time), "FAILED"),
-            Outcome::Skipped => row(name, String::new(), "not run"),
+            Outcome::Passed(time) => row(name, &shown(time), "ok"),
+            Outcome::Failed(time) => row(name, &shown(time), "FAILED"),
+            Outcome::Skipped => row(name, "", "not run"),
         };
     }
     table
 }
 
-fn row(name: &str, time: String, result: &str) -> String {
+fn row(name: &str, time: &str, result: &str) -> String {
     format!("{name:24}  {time:>8}  {result}").trim_end().to_owned() + "\n"
 }
 

@@ -27,9 +27,8 @@ pub(crate) fn test() -> Result<()> {
         stages::run(vec![
             stage("tidy", tidy::check),
             stage("format", format),
-            stage("lints", lints),
+            stage("build and lints", build),
             stage("docs", documentation),
-            stage("build", build),
             stage("tools", installed),
             stage("tests", tests),
         ])
@@ -50,23 +49,21 @@ fn documentation() -> Result<()> {
     run(documentation)
 }
 
-/// Every stage builds the same packages with the same features, so that none compiles again what another has compiled.
-fn tests_of_workspace() -> Command {
-    cargo(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests"])
-}
-
+/// Compiles every test with its lints, and fails at a warning.
 fn build() -> Result<()> {
-    let mut build = tests_of_workspace();
-    build.arg("--no-run");
-    run(build)
+    programs::build(all_tests()).map(drop)
 }
 
 fn tests() -> Result<()> {
-    programs::run(tests_of_workspace())
+    programs::run(all_tests())
+}
+
+fn all_tests() -> Command {
+    programs::cargo_test(["--tests"])
 }
 
 fn fast_tests() -> Result<()> {
-    let mut tests = cargo(["test", "--workspace", "--all-features", "--lib", "--bins"]);
+    let mut tests = programs::cargo_test(["--lib", "--bins"]);
     for name in targets::without_servers()? {
         tests.args(["--test", &name]);
     }

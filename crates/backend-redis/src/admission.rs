@@ -150,10 +150,8 @@ async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
         }
     }
     let Some(first) = ready.first() else { return };
-    let call = Call {
-        starts,
-        ..Call::on_behalf_of::<Admit>(Admit::NAME, &first.tenant, Arguments::default())
-    };
+    let call =
+        Call { starts, ..Call::on_behalf_of::<Admit>(Admit::NAME, &first.tenant, Arguments::default()) };
     let answers = client.call_once(&call).await.and_then(|reply| {
         reply::read(&call, &reply, |reply| {
             let answers = reply.into_items().into_iter();

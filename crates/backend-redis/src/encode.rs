@@ -33,7 +33,9 @@ pub(crate) fn around_time<T: Serialize>(document: impl Fn(Timestamp) -> T) -> Ar
     static MARK: LazyLock<u64> = LazyLock::new(random_mark);
     // The time is found by its value, wherever it stands. Other digits that equal it by chance differ from the next mark.
     let mut marks = std::iter::once(*MARK).chain(std::iter::repeat_with(random_mark)).take(TIME_ATTEMPTS);
-    marks.find_map(|mark| split_at(json(&document(Timestamp::from_millis(mark))), mark)).expect("one time only")
+    marks
+        .find_map(|mark| split_at(json(&document(Timestamp::from_millis(mark))), mark))
+        .expect("one time only")
 }
 
 fn random_mark() -> u64 {

@@ -1,8 +1,6 @@
 //! What all servers have: a port, a folder, and a process that can be killed and started again.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
-use std::ops::Range;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,13 +10,9 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::port::Port;
 use crate::process::{Process, log_tail};
 
-/// Below the ports that the kernel assigns to clients. Otherwise a client that retries while its server is down could
-/// get the server's own port, connect to itself, and keep the server from starting again. The bus of a Redis cluster,
-/// 10,000 higher, stays below them as well.
-const PORTS: Range<u16> = 10_000..20_000;
-const PORT_CHOICES_MAX: usize = 100;
 const STARTS_MAX: usize = 5;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -52,7 +46,7 @@ pub(crate) struct Server<K> {
     kind: K,
     program: PathBuf,
     arguments: Vec<String>,
-    port: u16,
+    port: Port,
     folder: TempDir,
 }
 
@@ -61,20 +55,21 @@ impl<K: Kind> Server<K> {
     pub(crate) async fn start(kind: K) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for a server")?;
         let program = kind.program()?;
-        let mut server =
-            Self { process: None, pid: 0, kind, program, arguments: Vec::new(), port: 0, folder };
+        let port = Port::reserve()?;
+        let mut server = Self { process: None, pid: 0, kind, program, arguments: Vec::new(), port, folder };
         for _ in 1..STARTS_MAX {
-            match server.start_on(free_port()?).await {
-                Err(error) if is_port_taken(&error) => {}
+            match server.prepare_and_launch().await {
+                // By a program that is no test.
+                Err(error) if is_port_taken(&error) => server.port = Port::reserve()?,
                 started => return started.map(|()| server),
             }
         }
-        server.start_on(free_port()?).await?;
+        server.prepare_and_launch().await?;
         Ok(server)
     }
 
     pub(crate) async fn start_again(&mut self) -> Result<()> {
-        ensure!(self.process.is_none(), "the server on port {} was not killed", self.port);
+        ensure!(self.process.is_none(), "the server on port {} was not killed", self.port());
         self.launch().await
     }
 
@@ -88,7 +83,7 @@ impl<K: Kind> Server<K> {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -103,9 +98,8 @@ impl<K: Kind> Server<K> {
         &self.kind
     }
 
-    async fn start_on(&mut self, port: u16) -> Result<()> {
-        self.port = port;
-        self.arguments = self.kind.prepare(port, self.folder.path())?;
+    async fn prepare_and_launch(&mut self) -> Result<()> {
+        self.arguments = self.kind.prepare(self.port(), self.folder.path())?;
         self.launch().await
     }
 
@@ -113,7 +107,7 @@ impl<K: Kind> Server<K> {
     async fn launch(&mut self) -> Result<()> {
         let folder = self.folder.path();
         let mut process = Process::spawn(&self.program, &self.arguments, folder, K::LAST_SIGNAL)?;
-        let started = Started { port: self.port, pid: process.pid(), folder };
+        let started = Started { port: self.port(), pid: process.pid(), folder };
         let kind = &self.kind;
         let look = || {
             let exit = process.exit();
@@ -144,16 +138,6 @@ pub(crate) async fn connect(port: u16) -> Result<TcpStream> {
     Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?)
 }
 
-/// A random free port: tests of several processes choose at the same time.
-fn free_port() -> Result<u16> {
-    let chosen = (0..PORT_CHOICES_MAX).map(|attempt| {
-        let random = RandomState::new().hash_one(attempt) % u64::from(PORTS.end - PORTS.start);
-        PORTS.start + u16::try_from(random).expect("the range of ports is one of u16")
-    });
-    let mut free = chosen.filter(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
-    free.next().with_context(|| format!("none of {PORT_CHOICES_MAX} ports in {PORTS:?} is free"))
-}
-
 /// Every kind of server logs this when it cannot bind, and the error quotes the log.
 fn is_port_taken(error: &anyhow::Error) -> bool {
     format!("{error:#}").to_lowercase().contains("address already in use")
@@ -172,7 +156,8 @@ mod tests {
         let first = Server::start(first).await?;
         let mut second = Server::start(second).await?;
         second.kill().await?;
-        second.start_on(first.port()).await
+        second.port = first.port;
+        second.prepare_and_launch().await
     }
 
     #[tokio::test]

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use interlock_backend::Effect;
 use interlock_backend_redis::connect::{Connection, SendErrorKind};
+use interlock_poll::until;
 use interlock_servers::{Redis, RedisOptions};
 
-use super::{get, open, set, settings, until};
+use super::{get, open, set, settings};
 
 async fn server() -> Redis {
     Redis::start(RedisOptions::default()).await.unwrap()

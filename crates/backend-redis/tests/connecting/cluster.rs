@@ -2,9 +2,10 @@
 
 use interlock_backend::Effect;
 use interlock_backend_redis::connect::{ConnectSettings, Connection, Durability, SendErrorKind};
+use interlock_poll::until;
 use interlock_servers::RedisCluster;
 
-use super::{get, open, refusal, set, settings, until};
+use super::{get, open, refusal, set, settings};
 
 #[tokio::test]
 async fn a_cluster_is_noticed_and_every_slot_reached() {

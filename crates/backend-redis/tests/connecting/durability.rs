@@ -2,9 +2,10 @@
 
 use interlock_backend::Effect;
 use interlock_backend_redis::connect::{ConnectSettings, Connection, Durability, SendErrorKind};
+use interlock_poll::until;
 use interlock_servers::{AppendOnly, Redis, RedisOptions};
 
-use super::{get, refusal, set, settings, until};
+use super::{get, refusal, set, settings};
 
 fn with(durability: Durability, server: &Redis) -> ConnectSettings {
     ConnectSettings { durability, ..settings(&server.url()) }

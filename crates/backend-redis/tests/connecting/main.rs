@@ -8,12 +8,10 @@ mod opening;
 mod sentinel;
 mod tls;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use interlock_backend_redis::connect::{ConnectSettings, Connection, SendError};
 use redis::Value;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Settings with short waits, so that a test of a time-out is over soon.
 fn settings(url: &str) -> ConnectSettings {
@@ -40,13 +38,4 @@ async fn set(connection: &Connection, key: &str, value: &str) -> Result<Value, S
 async fn get(connection: &Connection, key: &str) -> Result<Option<String>, SendError> {
     let value = connection.send(redis::cmd("GET").arg(key), false).await?;
     Ok(redis::from_redis_value(value).unwrap())
-}
-
-/// Looks again and again until `holds`, for at most [`PATIENCE`].
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let give_up_at = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < give_up_at, "in vain waited until {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

@@ -1,9 +1,10 @@
 //! A master that Sentinels name.
 
 use interlock_backend::Effect;
+use interlock_poll::until;
 use interlock_servers::Sentinel;
 
-use super::{get, open, refusal, set, settings, until};
+use super::{get, open, refusal, set, settings};
 
 #[tokio::test]
 async fn the_master_is_found_and_its_successor_after_it_died() {

@@ -1,9 +1,7 @@
 //! Redis behind TLS.
 
-use std::net::TcpListener;
-
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
-use interlock_servers::{Certificate, Redis, RedisOptions};
+use interlock_servers::{Certificate, Port, Redis, RedisOptions};
 use tempfile::TempDir;
 
 use super::{get, refusal, set, settings};
@@ -11,7 +9,7 @@ use super::{get, refusal, set, settings};
 /// A server whose second port speaks TLS, with a certificate that signs itself.
 struct Guarded {
     server: Redis,
-    port: u16,
+    port: Port,
     folder: TempDir,
 }
 
@@ -19,11 +17,11 @@ impl Guarded {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Certificate::make(folder.path()).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = Port::reserve().unwrap();
         let file = |name: &str| folder.path().join(name).display().to_string();
         let arguments = vec![
             "--tls-port".to_owned(),
-            port.to_string(),
+            port.number().to_string(),
             "--tls-cert-file".to_owned(),
             file("certificate.pem"),
             "--tls-key-file".to_owned(),
@@ -44,7 +42,7 @@ impl Guarded {
 #[tokio::test]
 async fn a_certificate_from_the_ca_file_is_trusted() {
     let guarded = Guarded::start().await;
-    let connection = Connection::open(guarded.settings("localhost", guarded.port)).await.unwrap();
+    let connection = Connection::open(guarded.settings("localhost", guarded.port.number())).await.unwrap();
     set(&connection, "a", "1").await.unwrap();
     assert_eq!(get(&connection, "a").await.unwrap().as_deref(), Some("1"));
 }
@@ -52,18 +50,18 @@ async fn a_certificate_from_the_ca_file_is_trusted() {
 #[tokio::test]
 async fn what_cannot_be_trusted_is_refused() {
     let guarded = Guarded::start().await;
-    let unknown = ConnectSettings { ca_file: None, ..guarded.settings("localhost", guarded.port) };
-    let other_name = guarded.settings("127.0.0.1", guarded.port);
+    let unknown = ConnectSettings { ca_file: None, ..guarded.settings("localhost", guarded.port.number()) };
+    let other_name = guarded.settings("127.0.0.1", guarded.port.number());
     for settings in [unknown, other_name] {
         let refused = refusal(settings).await;
         assert!(refused.contains("the TLS connection to Redis"), "{refused}");
     }
     let plain_port = refusal(guarded.settings("localhost", guarded.server.port())).await;
     assert!(plain_port.contains("perhaps this port does not speak TLS"), "{plain_port}");
-    let mut missing = guarded.settings("localhost", guarded.port);
+    let mut missing = guarded.settings("localhost", guarded.port.number());
     missing.ca_file = Some(guarded.folder.path().join("nothing.pem"));
     assert!(refusal(missing).await.contains("nothing.pem cannot be used"));
-    let mut key_only = guarded.settings("localhost", guarded.port);
+    let mut key_only = guarded.settings("localhost", guarded.port.number());
     key_only.ca_file = Some(guarded.folder.path().join("key.pem"));
     assert!(refusal(key_only).await.contains("holds no certificate"));
 }

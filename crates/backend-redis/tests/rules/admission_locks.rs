@@ -8,12 +8,13 @@ use interlock_backend::{Store, StoreError};
 use interlock_model::Fence;
 use interlock_model::admission::StartOutcome;
 use interlock_model::lock::LockName;
+use interlock_poll::until;
 use interlock_servers::{Redis, RedisCluster};
 use serde_json::{Value, json};
 
 use super::asking::{ask, ends_within, granted, refused, shown};
 use super::lost_replies::Scene;
-use super::{LEASE, acme, connect, deploy, document, name, open, request, server, until};
+use super::{LEASE, acme, connect, deploy, document, name, open, request, server};
 
 const VISIBLE: &str = "cordum:wf:run:admission:acme";
 const RESERVED: &str = "wf:run:idempotency:{acme}:deploy:key-1";

@@ -12,8 +12,10 @@ use interlock_model::Timestamp;
 use interlock_model::job::JobOutcome;
 use serde_json::json;
 
+use interlock_poll::until;
+
 use super::lost_replies::{Scene, hang};
-use super::{LEASE, acme, claim, idle, name, open, open_impatient, open_on, server, started, until};
+use super::{LEASE, acme, claim, idle, name, open, open_impatient, open_on, server, started};
 
 const WELL: &str = "all is well";
 

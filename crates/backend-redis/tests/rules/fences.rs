@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use interlock_model::lock::{LockName, StageLock};
 use interlock_model::{Clock, Timestamp};
+use interlock_poll::until;
 use interlock_servers::Sentinel;
 
 use super::asking::{ask, door, granted};
-use super::{claim, open_on, server, started, until};
+use super::{claim, open_on, server, started};
 
 /// A clock that a test sets, also back.
 #[derive(Debug)]

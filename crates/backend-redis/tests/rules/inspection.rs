@@ -7,10 +7,11 @@ use interlock_backend::inspection::{Inspect, Repair};
 use interlock_backend::{PageRequest, Store};
 use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
 use interlock_model::{InstanceId, JobId};
+use interlock_poll::until;
 use interlock_servers::Redis;
 
 use super::asking::{DOOR, ask, door, granted, waiting};
-use super::{acme, claim, open, server, started, until};
+use super::{acme, claim, open, server, started};
 
 const GRACE: Duration = Duration::from_secs(5);
 

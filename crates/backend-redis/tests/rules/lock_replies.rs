@@ -7,9 +7,11 @@ use interlock_backend::locks::{Acquired, Busy, ForceReleaseLock};
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_model::lock::LockEnd;
 
+use interlock_poll::until;
+
 use super::asking::{ask, door, granted, history, refused, waiting};
 use super::lost_replies::{Scene, hang};
-use super::{LEASE, acme, name, open, open_impatient, server, started, until};
+use super::{LEASE, acme, name, open, open_impatient, server, started};
 
 /// How the holds of the door ended, the newest first.
 async fn ends(store: &Store) -> Vec<Option<LockEnd>> {

@@ -16,12 +16,13 @@ use interlock_model::admission::StartOutcome;
 use interlock_model::job::JobOutcome;
 use interlock_model::limit::Limits;
 use interlock_model::{InstanceId, JobId, RunId, Timestamp};
+use interlock_poll::until;
 use interlock_servers::Redis;
 use serde_json::json;
 
 use super::cutting::CuttingProxy;
 use super::{
-    LEASE, acme, claim, deploy, document, idle, name, open, open_impatient, request, server, started, until,
+    LEASE, acme, claim, deploy, document, idle, name, open, open_impatient, request, server, started,
 };
 
 /// A store whose replies can be lost.

@@ -25,7 +25,7 @@ mod user_locks;
 
 use interlock_backend::verbs::{Admit, ReadWorkflow, SaveWorkflow};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use interlock_backend::Store;
 use interlock_backend::jobs::{Claim, Claimed, LeaseTerm};
@@ -41,7 +41,6 @@ use interlock_model::{Clock, InstanceId, RunId, TenantId, Timestamp, WorkflowId}
 use interlock_servers::{AppendOnly, Redis, RedisOptions};
 use serde_json::json;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const LEASE: Duration = Duration::from_mins(1);
 
 async fn server() -> Redis {
@@ -171,13 +170,4 @@ async fn claim(store: &Store, worker: &str) -> Vec<Claimed> {
         edge: Edge::Http,
     };
     store.call(claim).await.unwrap()
-}
-
-/// Looks again and again until `holds`, for at most [`PATIENCE`].
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let give_up_at = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < give_up_at, "in vain waited until {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -4,7 +4,9 @@ use interlock_backend::inspection::{Probe, Probed};
 use interlock_backend_redis::RedisStore;
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
-use super::{connect, name, server, until};
+use interlock_poll::until;
+
+use super::{connect, name, server};
 
 fn findings(probed: Vec<Probed>) -> Vec<Finding> {
     let found = probed.into_iter().filter_map(|probed| match probed {

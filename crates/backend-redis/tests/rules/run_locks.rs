@@ -8,8 +8,10 @@ use interlock_backend::StoreError;
 use interlock_backend::clock::ManualClock;
 use interlock_model::{InstanceId, RunId, Timestamp};
 
+use interlock_poll::until;
+
 use super::asking::{ends_within, shown};
-use super::{LEASE, acme, idle, name, open, open_on, server, started, until};
+use super::{LEASE, acme, idle, name, open, open_on, server, started};
 
 fn lock_of(run: RunId) -> String {
     format!("cordum:wf:run:lock:{run}")

@@ -10,11 +10,12 @@ use interlock_backend::clock::ManualClock;
 use interlock_backend::locks::{AcquireLock, Acquired, Busy};
 use interlock_model::Timestamp;
 use interlock_model::lock::{HISTORY_KEPT, LockLimits, LockMode, LockName};
+use interlock_poll::until;
 use interlock_servers::Redis;
 use serde_json::{Value, json};
 
 use super::asking::{DOOR, ask, door, ends_within, granted, refused, shown, waiting};
-use super::{LEASE, acme, name, open, open_on, server, until};
+use super::{LEASE, acme, name, open, open_on, server};
 
 #[tokio::test]
 async fn a_held_lock_shows_owner_token_and_fence_and_nothing_after_its_release() {

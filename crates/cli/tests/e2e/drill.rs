@@ -5,12 +5,12 @@ mod tampering_proxy;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use interlock_poll::until;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::server::{BINARY, Caller, LIMIT, Server, signal};
+use super::server::{BINARY, Caller, Server, signal};
 use super::walk_through::{self, blocks, read};
 use tampering_proxy::{Tamper, TamperingProxy};
 
@@ -122,14 +122,6 @@ pub(crate) fn expect_held(report: &Value) {
 pub(crate) async fn expect_no_traces(caller: &Caller) {
     for list in ["/workflow-runs", "/workflows", "/locks", "/jobs"] {
         assert_eq!(caller.get(list).await.expect(200).body["items"], json!([]), "{list}");
-    }
-}
-
-async fn until(condition: &str, mut is_met: impl AsyncFnMut() -> bool) {
-    let limit = Instant::now() + LIMIT;
-    while !is_met().await {
-        assert!(Instant::now() < limit, "not in time: {condition}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use interlock_api::Code;
 use interlock_api::client::Result;
 use interlock_api::locks::ReleaseRequest;
+use interlock_model::Resource;
 
 use super::runner::DrillRunner;
 
@@ -19,16 +20,24 @@ impl DrillRunner<'_> {
             return remaining;
         }
         let (client, name) = (self.client, &self.plan.name);
-        for token in self.locks.iter().rev().cloned() {
-            let request = ReleaseRequest { resource: name.parse().expect("a valid resource"), token };
-            remaining.extend(failure("lock", name, client.release_lock(&request)).await);
-        }
+        remaining.extend(failure("lock", name, self.release_lock()).await);
         if let Some(run) = self.run.map(|run| run.to_string()) {
             remaining.extend(failure("run", &run, client.delete_run(&run)).await);
         }
         // Always: the response to its creation may have been lost.
         remaining.extend(failure("workflow", name, client.delete_workflow(name)).await);
         remaining
+    }
+
+    /// Releases the lock for all its holders. The server knows them: a participant may have been killed after it acquired
+    /// the lock and before it answered.
+    async fn release_lock(&self) -> Result<()> {
+        let resource: Resource = self.plan.name.parse().expect("a valid resource");
+        for holder in self.client.lock(resource.clone()).await?.view.holders {
+            let request = ReleaseRequest { resource: resource.clone(), token: holder.token };
+            self.client.release_lock(&request).await?;
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::DrillSettings;
-use super::protocol::{ParticipantAnswer, ParticipantCommand, ParticipantRole, ParticipantSettings};
+use super::protocol::{Observation, ParticipantCommand, ParticipantRole, ParticipantSettings};
 
 /// How long a process may take to stop after `SIGSTOP`.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ impl ParticipantProcess {
     }
 
     /// The answer to the oldest unanswered command.
-    pub(super) async fn answer(&mut self) -> io::Result<ParticipantAnswer> {
+    pub(super) async fn answer(&mut self) -> io::Result<Observation> {
         let line = self.lines.next_line().await?;
         let exited = || io::Error::other(format!("the {} process exited early", self.role));
         Ok(serde_json::from_str(&line.ok_or_else(exited)?)?)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use interlock_model::{LockToken, Resource, Topic, WorkerId};
+use interlock_model::{Resource, Topic, WorkerId};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{DrillActor, DrillOperation};
@@ -37,15 +37,7 @@ pub(super) struct ParticipantCommand {
     pub(super) operation: DrillOperation,
 }
 
-/// A participant's answer to a command.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct ParticipantAnswer {
-    pub(super) observation: Observation,
-    /// The token of its lock, so that the drill can release the lock of a dead participant.
-    pub(super) token: Option<LockToken>,
-}
-
-/// An operation and its outcome.
+/// A participant's answer to a command: an operation and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Observation {
     pub(super) operation: DrillOperation,

@@ -5,18 +5,16 @@ use std::time::{Duration, Instant};
 
 use interlock_api::client::{Client, Error};
 use interlock_api::runs::RunView;
+use interlock_model::RunId;
 use interlock_model::run::RunStatus;
 use interlock_model::time::millis;
-use interlock_model::{LockToken, RunId};
 use serde_json::json;
 
 use super::DrillSettings;
 use super::ledger::DrillLedger;
 use super::plan::{CHECKS, DrillActor, DrillCheck, DrillOperation, DrillPlan, ExpectedOutcome};
 use super::process::ParticipantProcess;
-use super::protocol::{
-    DrillOutcome, Observation, ParticipantAnswer, ParticipantCommand, ParticipantRole, ParticipantSettings,
-};
+use super::protocol::{DrillOutcome, Observation, ParticipantCommand, ParticipantRole, ParticipantSettings};
 
 /// The only step of the workflow.
 const STEP: &str = "work";
@@ -58,8 +56,6 @@ pub(super) struct DrillRunner<'a> {
     pub(super) observations: Vec<(DrillActor, Observation)>,
     pub(super) backend: Option<String>,
     pub(super) run: Option<RunId>,
-    /// All locks that the participants acquired, the latest last.
-    pub(super) locks: Vec<LockToken>,
     paused_at: Option<Instant>,
     /// How long the holder was paused.
     pub(super) paused: Option<Duration>,
@@ -76,7 +72,6 @@ impl<'a> DrillRunner<'a> {
             observations: Vec::new(),
             backend: None,
             run: None,
-            locks: Vec::new(),
             paused_at: None,
             paused: None,
         }
@@ -156,13 +151,9 @@ impl<'a> DrillRunner<'a> {
         }
         for &(_, operation, expected) in phase {
             let answer = self.participant(actor).answer().await;
-            let ParticipantAnswer { observation, token } =
-                answer.map_err(local("read from a participant"))?;
+            let observation = answer.map_err(local("read from a participant"))?;
             let (outcome, detail) = (observation.outcome, observation.detail.clone());
             self.observations.push((actor, observation));
-            if operation == DrillOperation::LockAcquire {
-                self.locks.extend(token);
-            }
             let must_succeed = operation.is_acquisition() && expected != ExpectedOutcome::NotGranted;
             if must_succeed && outcome != DrillOutcome::Accepted {
                 return Err(DrillError::NotAcquired { actor, operation, detail });

@@ -1,8 +1,9 @@
 //! A policy service that a test starts, stops and starts again on the same port.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use interlock_servers::Port;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,7 +16,7 @@ type Questions = Arc<Mutex<Vec<Value>>>;
 type Decide = fn(&Value) -> Value;
 
 pub(super) struct PolicyService {
-    address: SocketAddr,
+    port: Port,
     questions: Questions,
     decide: Decide,
     serving: Option<AbortOnDropHandle<()>>,
@@ -30,15 +31,14 @@ impl PolicyService {
     }
 
     pub(super) async fn started(decide: Decide) -> Self {
-        let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut service = Self { address, questions: Questions::default(), decide, serving: None };
+        let port = Port::reserve().unwrap();
+        let mut service = Self { port, questions: Questions::default(), decide, serving: None };
         service.start().await;
         service
     }
 
     pub(super) async fn start(&mut self) {
-        let listener = TcpListener::bind(self.address).await.expect("the port is still free");
-        self.address = listener.local_addr().unwrap();
+        let listener = TcpListener::bind(self.address()).await.expect("the port is reserved");
         let serve = serve(listener, self.questions.clone(), self.decide);
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve)));
     }
@@ -55,8 +55,12 @@ impl PolicyService {
         self.decide = decide;
     }
 
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port.number()).into()
+    }
+
     pub(super) fn url(&self) -> String {
-        format!("http://{}/decide", self.address)
+        format!("http://{}/decide", self.address())
     }
 
     pub(super) fn questions(&self) -> Vec<Value> {

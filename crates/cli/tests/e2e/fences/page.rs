@@ -1,8 +1,6 @@
 //! The page on fences says what the examples do.
 
-use std::net::TcpListener;
-
-use interlock_servers::PostgresDatabase;
+use interlock_servers::{Port, PostgresDatabase};
 
 use super::super::server::Server;
 use super::super::walk_through::{blocks, read, run};
@@ -22,7 +20,8 @@ async fn the_commands_of_the_page_store_a_report_in_three_resources() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("state"));
     let database = PostgresDatabase::create().await.unwrap();
-    let port = free_port();
+    let reserved = Port::reserve().unwrap();
+    let port = reserved.number();
     let commands = blocks(&read(PAGE), "sh walk-through").join("\n");
     let commands = commands.replace("127.0.0.1:8090", &format!("127.0.0.1:{port}"));
     let commands = commands.replace("service.db 8090", &format!("service.db {port}"));
@@ -42,10 +41,4 @@ async fn the_commands_of_the_page_store_a_report_in_three_resources() {
     // From the table, from the service, and from the file.
     assert_eq!(printed.matches(r#"{"text":"the quick brown fox"}"#).count(), 3, "{printed}");
     assert!(printed.contains("ETag: \"2\""), "{printed}");
-}
-
-/// Below the ports that the kernel gives to clients.
-fn free_port() -> u16 {
-    let mut ports = std::iter::repeat_with(|| rand::random_range(30_000..32_000));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("one of them is free")
 }

@@ -15,9 +15,7 @@ use tokio::time::Instant;
 use super::call::{CallResult, with_retry};
 use crate::drill::ledger::DrillLedger;
 use crate::drill::plan::{DrillActor, DrillOperation};
-use crate::drill::protocol::{
-    DrillOutcome, Observation, ParticipantAnswer, ParticipantCommand, ParticipantSettings,
-};
+use crate::drill::protocol::{DrillOutcome, Observation, ParticipantCommand, ParticipantSettings};
 
 /// How long an acquisition may wait. The drill itself ends earlier.
 const WAIT: Duration = Duration::from_mins(1);
@@ -37,7 +35,7 @@ impl<'a> ParticipantLeases<'a> {
         Self { client, settings, ledger, lock: None, job: None }
     }
 
-    pub(super) async fn perform(&mut self, command: ParticipantCommand) -> ParticipantAnswer {
+    pub(super) async fn perform(&mut self, command: ParticipantCommand) -> Observation {
         let ParticipantCommand { actor, operation } = command;
         let wait = if actor == DrillActor::ContenderEarly { Duration::ZERO } else { WAIT };
         let CallResult { outcome, detail } = if operation == DrillOperation::LockAcquire {
@@ -52,10 +50,7 @@ impl<'a> ParticipantLeases<'a> {
         let lease = if operation.is_of_job() { job } else { lock };
         let fence = lease.map(|(fence, _)| fence);
         let lease_age_ms = lease.map_or(0, |(_, requested_at)| millis(requested_at.elapsed()));
-        ParticipantAnswer {
-            observation: Observation { operation, fence, outcome, detail, lease_age_ms },
-            token: self.lock.as_ref().map(|(grant, _)| grant.token.clone()),
-        }
+        Observation { operation, fence, outcome, detail, lease_age_ms }
     }
 
     async fn acquire_lock(&mut self, actor: DrillActor, wait: Duration) -> CallResult {
