@@ -8,6 +8,7 @@ mod lua_code;
 mod module_graph;
 mod sources;
 mod text;
+mod unit_tests;
 mod vocabulary;
 
 use anyhow::{Result, bail};
@@ -18,6 +19,7 @@ pub(crate) fn check() -> Result<()> {
     let findings = [
         file_names::check(&sources),
         text::check(&sources),
+        unit_tests::check(&sources),
         conformance::check(&sources),
         error_pages::check(&sources),
         lua::check(&sources),
