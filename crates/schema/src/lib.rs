@@ -1,19 +1,36 @@
-//! JSON Schema validation, bounded in size and without remote references.
+//! JSON Schema validation, bounded in size and work, and without remote references.
 //!
 //! A separate crate, because the validator is the heaviest dependency of the workspace.
 
+mod work;
+
 use std::sync::Arc;
 
+use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use work::Work;
 
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// Visits of parts of the schema that one check may need: a fraction of a second.
+pub const VISITS_MAX: u64 = 1_000_000;
+
+/// The same for a check that also says where the value is wrong, which keeps something of every visit.
+const EXPLAINED_VISITS_MAX: u64 = 50_000;
 
 /// Maximum number of violations per error.
 const VIOLATIONS_MAX: usize = 5;
 
 /// A compiled schema. Cheap to clone.
 #[derive(Clone)]
-pub struct Schema(Arc<jsonschema::Validator>);
+pub struct Schema(Arc<Compiled>);
+
+struct Compiled {
+    document: Value,
+    validator: Validator,
+    /// The most visits for each part of a value, or none if the schema is recursive.
+    expansion: Option<u64>,
+}
 
 /// Why a schema is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,14 +53,33 @@ impl Schema {
                 "the schema has {bytes} bytes; the maximum is {SCHEMA_BYTES_MAX}"
             )));
         }
-        let validator =
-            jsonschema::options().build(schema).map_err(|error| InvalidSchema(error.to_string()))?;
-        Ok(Self(Arc::new(validator)))
+        let expansion = Work::of(schema).expansion();
+        let expansion = expansion.map_err(|unbounded| InvalidSchema(format!("the schema {unbounded}")))?;
+        if expansion.is_some_and(|visits| visits > VISITS_MAX) {
+            return Err(InvalidSchema(format!(
+                "the schema expands to more than {VISITS_MAX} checks of one value: use fewer nested references in anyOf, allOf and oneOf"
+            )));
+        }
+        // The default engine for patterns backtracks, and takes exponential time for some.
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let validator = options.build(schema).map_err(|error| InvalidSchema(error.to_string()))?;
+        Ok(Self(Arc::new(Compiled { document: schema.clone(), validator, expansion })))
     }
 
+    /// Fails as a violation, too, if the check would be too much work: that is the fault of this value and this schema.
     pub fn check(&self, value: &Value) -> Result<(), Violation> {
+        let visits = self.visits(value)?;
+        if self.0.validator.is_valid(value) {
+            return Ok(());
+        }
+        if visits > EXPLAINED_VISITS_MAX {
+            return Err(Violation(
+                "the value does not match its schema, and is too large to say where".to_owned(),
+            ));
+        }
         let violations: Vec<String> = self
             .0
+            .validator
             .iter_errors(value)
             .take(VIOLATIONS_MAX)
             .map(|error| {
@@ -52,7 +88,24 @@ impl Schema {
                 if place.is_empty() { text } else { format!("{text} (at {place})") }
             })
             .collect();
-        if violations.is_empty() { Ok(()) } else { Err(Violation(violations.join("; "))) }
+        Err(Violation(violations.join("; ")))
+    }
+
+    /// The most visits that a check of this value needs.
+    fn visits(&self, value: &Value) -> Result<u64, Violation> {
+        let size = work::size(value);
+        if let Some(visits) = self.0.expansion.map(|visits| visits.saturating_mul(size))
+            && visits <= VISITS_MAX
+        {
+            return Ok(visits);
+        }
+        let too_much =
+            |reason: String| Violation(format!("the value cannot be checked against its schema: {reason}"));
+        match Work::of(&self.0.document).visits(value) {
+            Ok(visits) if visits <= VISITS_MAX => Ok(visits),
+            Ok(_) => Err(too_much(format!("that needs more than {VISITS_MAX} steps"))),
+            Err(unbounded) => Err(too_much(format!("the schema {unbounded}"))),
+        }
     }
 }
 
@@ -87,6 +140,105 @@ mod tests {
     #[test]
     fn a_remote_reference_is_rejected_and_not_fetched() {
         assert!(Schema::compile(&json!({"$ref": "http://127.0.0.1:1/schema.json"})).is_err());
+    }
+
+    /// Each of `levels` parts has the next one twice, under `keyword` and beside what `around` puts there.
+    fn doubling(levels: usize, around: impl Fn(Value) -> Value) -> Value {
+        let mut parts = serde_json::Map::new();
+        for level in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/p{}", level + 1)});
+            parts.insert(format!("p{level}"), around(next));
+        }
+        parts.insert(format!("p{levels}"), json!({"type": "integer"}));
+        json!({"$defs": parts, "$ref": "#/$defs/p0"})
+    }
+
+    #[test]
+    fn a_schema_that_explodes_is_rejected() {
+        for keyword in ["anyOf", "allOf", "oneOf"] {
+            let bomb = doubling(25, |next| json!({keyword: [next, next]}));
+            let error = Schema::compile(&bomb).unwrap_err().to_string();
+            assert!(error.contains("expands to more than"), "{error}");
+        }
+        let through_parts = doubling(25, |next| json!({"properties": {"a": {"anyOf": [next, next]}}}));
+        assert!(Schema::compile(&through_parts).is_err());
+        let conditions = doubling(25, |next| json!({"if": next, "then": next, "else": next}));
+        assert!(Schema::compile(&conditions).is_err());
+    }
+
+    #[test]
+    fn a_recursive_schema_is_checked_as_far_as_the_budget_goes() {
+        let tree = json!({"properties": {"children": {"items": {"$ref": "#"}}, "n": {"type": "integer"}}});
+        let tree = Schema::compile(&tree).unwrap();
+        let nested = |levels| (0..levels).fold(json!({"n": 1}), |inner, _| json!({"children": [inner]}));
+        assert_eq!(tree.check(&nested(40)), Ok(()));
+        assert!(
+            tree.check(&json!({"children": [{"n": "x"}]})).unwrap_err().to_string().contains("/children/0/n")
+        );
+        // The same tree, twice at every level.
+        let twice = json!({"properties": {"children": {"items": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}, "n": {"type": "integer"}}});
+        let twice = Schema::compile(&twice).unwrap();
+        assert_eq!(twice.check(&nested(3)), Ok(()));
+        let bomb = (0..40).fold(json!({"n": "x"}), |inner, _| json!({"children": [inner]}));
+        assert!(twice.check(&bomb).unwrap_err().to_string().contains("more than 1000000 steps"));
+    }
+
+    #[test]
+    fn a_schema_that_never_ends_is_an_error_of_the_value() {
+        let endless =
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"});
+        let answer = Schema::compile(&endless).map(|schema| schema.check(&json!(1)));
+        assert!(!matches!(answer, Ok(Ok(()))), "{answer:?}");
+    }
+
+    #[test]
+    fn a_long_chain_of_references_is_rejected_in_any_order() {
+        let chain = |length: usize| {
+            let part = |at| (format!("p{at}"), json!({"$ref": format!("#/$defs/p{}", at + 1)}));
+            let mut parts: serde_json::Map<_, _> = (0..length).map(part).collect();
+            parts.insert(format!("p{length}"), json!(true));
+            parts
+        };
+        let from = |starts: &[usize], length| {
+            let starts: Vec<Value> =
+                starts.iter().map(|at| json!({"$ref": format!("#/$defs/p{at}")})).collect();
+            Schema::compile(&json!({"$defs": chain(length), "allOf": starts}))
+        };
+        assert!(from(&[0], 300).is_ok());
+        assert!(from(&[0], 1_000).unwrap_err().to_string().contains("levels deep"));
+        // The end of the chain is known before its beginning is looked at.
+        assert!(from(&[750, 500, 250, 0], 1_000).unwrap_err().to_string().contains("levels deep"));
+    }
+
+    #[test]
+    fn many_alternatives_for_many_items_are_refused_before_they_are_tried() {
+        let alternatives: Vec<Value> = (0..2_000).map(|at| json!({"const": at})).collect();
+        let schema = Schema::compile(&json!({"items": {"anyOf": alternatives}})).unwrap();
+        assert_eq!(schema.check(&json!(vec![1_999; 10])), Ok(()));
+        assert!(
+            schema.check(&json!(vec![-1; 10_000])).unwrap_err().to_string().contains("cannot be checked")
+        );
+    }
+
+    #[test]
+    fn a_pattern_takes_no_exponential_time() {
+        let schema = Schema::compile(&json!({"pattern": "^(a+)+$"})).unwrap();
+        assert!(schema.check(&json!("a".repeat(100_000) + "!")).is_err());
+        assert!(
+            Schema::compile(&json!({"pattern": "(a)\\1"})).is_err(),
+            "only a backtracking engine can match it"
+        );
+    }
+
+    #[test]
+    fn a_reference_out_of_the_schema_is_rejected() {
+        for reference in
+            ["other.json", "https://json-schema.org/draft/2020-12/schema", "#/nowhere", "#nothing"]
+        {
+            assert!(Schema::compile(&json!({"$ref": reference})).is_err(), "{reference}");
+        }
+        let anchored = json!({"$defs": {"n": {"$anchor": "number", "type": "integer"}}, "$ref": "#number"});
+        assert!(Schema::compile(&anchored).unwrap().check(&json!("x")).is_err());
     }
 
     #[test]
