@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod alerts;
+mod bombs;
 mod caps;
 mod commands;
 mod dashboard;

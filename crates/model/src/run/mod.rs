@@ -68,10 +68,18 @@ pub struct Head {
     /// The earliest of all retries, delays and timeouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
+    /// Approximate bytes of the run's input and of all inputs, items and outputs of its steps.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<StepError>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Head {

@@ -76,6 +76,8 @@ crate::named_enum! {
         WorkerLost = "worker_lost",
         OutputInvalid = "output_invalid",
         ExpressionFailed = "expression_failed",
+        /// The run would hold, or one turn of it would render, more than it may.
+        RunTooLarge = "run_too_large",
         Rejected = "rejected",
         Cancelled = "cancelled",
         /// A policy denied it before it reached a worker.

@@ -45,9 +45,13 @@ impl Machine<'_> {
         output: Result<Value, String>,
         kind: EventKind,
     ) -> Result<(), Illegal> {
-        match output {
-            Ok(output) => self.take_output(key, output, kind),
-            Err(problem) => self.fail_expression(key, problem),
+        let output = match output {
+            Ok(output) => output,
+            Err(problem) => return self.fail_expression(key, problem),
+        };
+        match self.keep_rendered("the output", &output) {
+            Ok(()) => self.take_output(key, output, kind),
+            Err(problem) => self.fail_as_too_large(key, problem),
         }
     }
 
@@ -67,6 +71,9 @@ impl Machine<'_> {
             Ok(input) => input,
             Err(problem) => return self.fail_expression(key, problem),
         };
+        if let Err(problem) = self.keep_rendered("the input", &input) {
+            return self.fail_as_too_large(key, problem);
+        }
         if self.run.steps.get(key).is_none_or(|step| step.status == crate::step::StepStatus::Pending) {
             self.move_step(key, StepEvent::Begin)?;
         }
@@ -106,6 +113,9 @@ impl Machine<'_> {
             Some(Ok(input)) => input,
             Some(Err(problem)) => return self.fail_expression(key, problem),
         };
+        if let Err(problem) = self.keep_rendered("the input", &input) {
+            return self.fail_as_too_large(key, problem);
+        }
         self.move_step(key, StepEvent::AskApproval)?;
         let (job, now) = (self.open_job(key), self.now);
         self.record(Event::new(now, EventKind::StepWaiting).of_job(&job).saying("waiting for an approval"));

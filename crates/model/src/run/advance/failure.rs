@@ -61,6 +61,7 @@ impl Machine<'_> {
             ErrorCode::WorkerFailed
             | ErrorCode::WorkerLost
             | ErrorCode::OutputInvalid
+            | ErrorCode::RunTooLarge
             | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
         };
         self.move_step(key, event)?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ITEMS_MAX, Illegal, Machine};
+use super::{ITEMS_MAX, Illegal, Machine, size};
 use crate::history::EventKind;
 use crate::step::{FanOut, StepEvent, StepRun};
 use crate::workflow::{FanOutRule, StepKind};
@@ -24,6 +24,9 @@ impl Machine<'_> {
             Ok(items) => items,
             Err(problem) => return self.fail_expression(&parent, problem),
         };
+        if let Err(problem) = items.iter().try_for_each(|item| self.keep("an item", item)) {
+            return self.fail_as_too_large(&parent, problem);
+        }
         self.move_step(&parent, StepEvent::Begin)?;
         let total = u32::try_from(items.len()).unwrap_or(u32::MAX);
         self.record(self.event(EventKind::StepForeachStarted, &parent).with_data(json!({"items": total})));
@@ -67,6 +70,10 @@ impl Machine<'_> {
         self.step(&parent).fan_out = Some(fan_out);
         if fan_out.done < fan_out.total {
             return self.fill(step);
+        }
+        let bytes = self.items_of(step).filter_map(|(_, item)| item.output.as_ref()).map(size::size).sum();
+        if let Err(problem) = self.keep_bytes("the list of all outputs", bytes) {
+            return self.fail_as_too_large(&parent, problem);
         }
         let outputs = self.items_of(step).map(|(_, item)| item.output.clone().unwrap_or_default()).collect();
         self.succeed(&parent, Value::Array(outputs), EventKind::StepCompleted)

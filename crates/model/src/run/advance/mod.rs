@@ -10,6 +10,7 @@ mod fan_out;
 mod ready;
 mod retry;
 pub mod scope;
+pub mod size;
 mod take;
 #[cfg(test)]
 mod tests;
@@ -102,6 +103,7 @@ pub fn advance_with_waits(
         effects: Effects::default(),
         events: Vec::new(),
         has_failure: false,
+        rendered_bytes: 0,
         waits,
     };
     machine.start()?;
@@ -124,6 +126,7 @@ struct Machine<'a> {
     events: Vec<Event>,
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
+    rendered_bytes: u64,
     /// What each step waits for, where known.
     waits: &'a BTreeMap<StepKey, String>,
 }
@@ -133,6 +136,7 @@ impl<'a> Machine<'a> {
         if self.run.head.status == super::RunStatus::Pending {
             self.move_run(RunEvent::Start)?;
             self.run.head.started_at = Some(self.now);
+            self.run.head.held_bytes += size::size(&self.run.start.input);
             self.run.head.deadline_at = self.workflow.timeout.map(|timeout| self.now + timeout);
         }
         Ok(())

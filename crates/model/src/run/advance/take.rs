@@ -50,9 +50,10 @@ impl Machine<'_> {
         }
         self.step(key).job_open = false;
         match outcome {
-            JobOutcome::Completed { output } => {
-                self.take_output(key, output.clone(), EventKind::StepCompleted)
-            }
+            JobOutcome::Completed { output } => match self.keep("the output", output) {
+                Ok(()) => self.take_output(key, output.clone(), EventKind::StepCompleted),
+                Err(problem) => self.fail_as_too_large(key, problem),
+            },
             JobOutcome::Failed { error, retryable } => {
                 self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
             }

@@ -5,6 +5,7 @@ mod gathering;
 mod graph;
 mod policy;
 mod retries;
+mod size;
 mod tries;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,61 @@
+//! How much data a turn may render, and a run may hold.
+
+use serde_json::Value;
+
+use super::{Illegal, Machine};
+use crate::StepKey;
+use crate::step::ErrorCode;
+
+/// Bytes that one turn may render: inputs of jobs and approvals, and outputs that the engine computes.
+pub const TURN_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes that one run may hold: its input, and all inputs, items and outputs of its steps and their jobs.
+pub const RUN_BYTES_MAX: u64 = 64 << 20;
+
+/// Approximate bytes of the separators, quotes and brackets of one value.
+const OVERHEAD_BYTES: u64 = 2;
+
+/// Approximate bytes of a value as compact JSON.
+pub(super) fn size(value: &Value) -> u64 {
+    let inner = match value {
+        Value::Null | Value::Bool(_) => 4,
+        Value::Number(number) => number.as_str().len() as u64,
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() as u64 + OVERHEAD_BYTES + size(value)).sum()
+        }
+    };
+    inner + OVERHEAD_BYTES
+}
+
+impl Machine<'_> {
+    /// Counts a value that this turn has rendered and the run keeps. Returns why that is too much.
+    pub(super) fn keep_rendered(&mut self, what: &str, value: &Value) -> Result<(), String> {
+        let bytes = size(value);
+        self.rendered_bytes += bytes;
+        if self.rendered_bytes > TURN_BYTES_MAX {
+            return Err(format!(
+                "{what} has about {bytes} bytes: one turn of the run renders more than {TURN_BYTES_MAX} in all"
+            ));
+        }
+        self.keep_bytes(what, bytes)
+    }
+
+    /// Counts a value that the run keeps. Returns why that is too much.
+    pub(super) fn keep(&mut self, what: &str, value: &Value) -> Result<(), String> {
+        self.keep_bytes(what, size(value))
+    }
+
+    pub(super) fn keep_bytes(&mut self, what: &str, bytes: u64) -> Result<(), String> {
+        self.run.head.held_bytes += bytes;
+        if self.run.head.held_bytes <= RUN_BYTES_MAX {
+            return Ok(());
+        }
+        Err(format!("{what} has about {bytes} bytes: the run holds more than {RUN_BYTES_MAX} in all"))
+    }
+
+    pub(super) fn fail_as_too_large(&mut self, key: &StepKey, problem: String) -> Result<(), Illegal> {
+        self.settle_failure(key, ErrorCode::RunTooLarge, problem)
+    }
+}

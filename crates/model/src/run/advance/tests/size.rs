@@ -1,0 +1,75 @@
+//! What a turn may render and a run may hold.
+
+use serde_json::{Value, json};
+
+use super::super::super::RunStatus;
+use super::super::size::{RUN_BYTES_MAX, TURN_BYTES_MAX, size};
+use super::TestRun;
+use crate::step::ErrorCode;
+
+const MEGABYTE: usize = 1 << 20;
+
+fn big() -> Value {
+    json!({"big": "x".repeat(MEGABYTE), "items": (0..500).collect::<Vec<u32>>()})
+}
+
+fn expect_too_large(test: &TestRun, what: &str) {
+    assert_eq!(test.status(), RunStatus::Failed);
+    let error = test.run.head.error.as_ref().unwrap();
+    assert_eq!(error.code, ErrorCode::RunTooLarge, "{error:?}");
+    assert!(error.message.contains(what), "{error:?}");
+    assert!(test.effects.dispatched.is_empty() && test.jobs.is_empty(), "nothing of it is dispatched");
+}
+
+#[test]
+fn items_with_a_large_input_each_fail_the_run_instead_of_filling_the_memory() {
+    let steps = json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"}}});
+    expect_too_large(&TestRun::of(&steps, big()), "one turn of the run renders more than");
+}
+
+#[test]
+fn many_steps_with_a_large_input_fail_the_run() {
+    let step =
+        |at| (format!("s{at}"), json!({"type": "worker", "topic": "t", "input": {"big": "${input.big}"}}));
+    let steps: serde_json::Map<String, Value> = (0..20).map(step).collect();
+    expect_too_large(&TestRun::of(&json!(steps), big()), "the input has about");
+}
+
+#[test]
+fn outputs_of_many_turns_fail_the_run_when_it_holds_too_much() {
+    let steps =
+        json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items", "max_parallel": 1}});
+    let mut test = TestRun::of(&steps, big());
+    let mut completed = 0;
+    while !test.jobs.is_empty() {
+        test.complete(json!("y".repeat(MEGABYTE)));
+        completed += 1;
+    }
+    assert_eq!(test.run.head.error.as_ref().unwrap().code, ErrorCode::RunTooLarge);
+    // The input of the run is one of them.
+    assert_eq!(completed, RUN_BYTES_MAX / MEGABYTE as u64 - 1);
+    assert!(test.run.head.held_bytes <= RUN_BYTES_MAX + 2 * MEGABYTE as u64);
+}
+
+#[test]
+fn what_is_within_bounds_is_counted_and_allowed() {
+    let steps = json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"}, "max_parallel": 4}});
+    let mut test =
+        TestRun::of(&steps, json!({"big": "x".repeat(MEGABYTE), "items": [1, 2, 3, 4, 5, 6, 7, 8]}));
+    while !test.jobs.is_empty() {
+        test.complete(json!(1));
+    }
+    assert_eq!(test.status(), RunStatus::Succeeded);
+    let held = test.run.head.held_bytes;
+    assert!((9 * MEGABYTE as u64..TURN_BYTES_MAX).contains(&held), "{held}");
+}
+
+#[test]
+fn the_size_of_a_value_is_about_that_of_its_text() {
+    for value in
+        [json!(null), json!([1, 2, 3]), json!({"a": {"b": [true, "text", 12.5]}}), json!("x".repeat(100))]
+    {
+        let (counted, written) = (size(&value), value.to_string().len() as u64);
+        assert!(counted >= written && counted <= written * 2 + 4, "{value}: {counted} {written}");
+    }
+}
