@@ -161,6 +161,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
         body_timeout: config.body_timeout_ms.0,
         header_timeout: config.header_timeout_ms.0,
         idle_timeout: config.idle_timeout_ms.0,
+        host_names: config.host_names.0.clone(),
         shutdown_grace: config.shutdown_grace_ms.0,
         ..interlock_gateway::Settings::default()
     }

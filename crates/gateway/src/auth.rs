@@ -9,6 +9,7 @@ use interlock_control::api_keys::{Principal, Recognition};
 use interlock_model::{TenantId, named_enum};
 
 use crate::error::Refusal;
+use crate::origin;
 use crate::state::App;
 
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -100,11 +101,13 @@ impl Caller {
         }
     }
 
-    fn recognise(headers: &HeaderMap, app: &App) -> Result<Self, Refusal> {
+    fn recognise(parts: &Parts, app: &App) -> Result<Self, Refusal> {
+        let headers = &parts.headers;
         let Principal { name, role, scope } = match app.keys.recognise(presented(headers)) {
             Recognition::Known(principal) => principal,
             // All keys may have been revoked since the gateway was bound to a public address.
             Recognition::NoKeysConfigured if app.is_loopback => {
+                origin::check(parts, &app.settings.host_names)?;
                 Principal { name: "anonymous".to_owned(), role: Role::Admin, scope: KeyScope::All }
             }
             Recognition::NoKeysConfigured | Recognition::Unknown => return Err(unauthorized(headers)),
@@ -124,7 +127,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        Self::recognise(&parts.headers, app)
+        Self::recognise(parts, app)
     }
 }
 

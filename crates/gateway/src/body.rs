@@ -128,10 +128,9 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Absent is fine: what is not JSON fails to parse.
+/// Absent is not JSON: a page of any site can make a browser send such a body.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(sent) = headers.get(CONTENT_TYPE) else { return true };
-    let Ok(sent) = sent.to_str() else { return false };
+    let Some(Ok(sent)) = headers.get(CONTENT_TYPE).map(|sent| sent.to_str()) else { return false };
     let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }

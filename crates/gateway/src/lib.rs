@@ -15,6 +15,7 @@ mod metrics;
 mod nesting;
 mod observe;
 mod openapi;
+mod origin;
 mod pace;
 mod path;
 mod query;

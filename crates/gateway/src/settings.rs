@@ -38,6 +38,8 @@ pub struct Settings {
     pub stream_keep_alive: Duration,
     /// Tenants that have their own label in metrics. The others share `other`.
     pub tenant_labels_max: usize,
+    /// Names that this server answers to without API keys, besides those of loopback.
+    pub host_names: Vec<String>,
 }
 
 impl Default for Settings {
@@ -60,6 +62,7 @@ impl Default for Settings {
             stream_poll: Duration::from_secs(2),
             stream_keep_alive: Duration::from_secs(15),
             tenant_labels_max: 100,
+            host_names: Vec::new(),
         }
     }
 }

@@ -93,7 +93,7 @@ async fn a_retry_after_a_closed_connection_starts_one_run() {
 async fn send_and_hang_up(server: &Server, key: &str, number: usize) {
     let body = json!({"n": number}).to_string();
     let request = format!(
-        "POST /api/v1/workflows/job/runs HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: acme\r\nIdempotency-Key: {key}\r\n\
+        "POST /api/v1/workflows/job/runs HTTP/1.1\r\nHost: localhost\r\nX-Tenant-ID: acme\r\nIdempotency-Key: {key}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );

@@ -48,8 +48,10 @@ impl Request {
     }
 
     pub(crate) fn written(&self) -> Vec<u8> {
-        let mut text =
-            format!("{} {} HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n", self.method, self.path);
+        let mut text = format!("{} {} HTTP/1.1\r\nconnection: close\r\n", self.method, self.path);
+        if !self.headers.iter().any(|(name, _)| name == "host") {
+            text.extend(["host: ", &self.address.to_string(), "\r\n"]);
+        }
         for (name, value) in &self.headers {
             text.extend([name, ": ", value, "\r\n"]);
         }

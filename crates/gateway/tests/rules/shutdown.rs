@@ -47,7 +47,7 @@ async fn idle_connections_do_not_delay_the_shutdown() {
         Server::with(Settings { shutdown_grace: Duration::from_mins(1), ..local() }, None).await.unwrap();
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut kept = TcpStream::connect(server.address).await.unwrap();
-    kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     kept.readable().await.unwrap();
     server.shutdown.cancel();
     has_closed(&mut server).await;
@@ -59,8 +59,7 @@ async fn an_endless_request_is_cut_off_after_the_grace_period() {
     let settings = Settings { shutdown_grace: Duration::from_millis(50), ..local() };
     let mut server = Server::with(settings, None).await.unwrap();
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let half =
-        "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n";
+    let half = "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 100\r\n\r\n";
     stream.write_all(half.as_bytes()).await.unwrap();
     // The interim answer says that the body is being read.
     stream.readable().await.unwrap();
@@ -74,7 +73,7 @@ async fn a_request_in_progress_is_finished() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let body = one_step("wf").to_string();
     let head = format!(
-        "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-type: application/json\r\n\
+        "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n",
         body.len()
     );

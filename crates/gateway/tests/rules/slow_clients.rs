@@ -37,7 +37,7 @@ async fn the_connection_of_a_client_that_sends_half_a_header_is_closed() {
 #[tokio::test]
 async fn an_idle_connection_is_closed_after_its_response() {
     let server = Server::with(Settings { idle_timeout: SHORT, ..local() }, None).await.unwrap();
-    let response = response_to(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let response = response_to(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert_eq!(Answer::parse(&response).status, 200);
 }
 
@@ -45,7 +45,7 @@ async fn an_idle_connection_is_closed_after_its_response() {
 async fn the_connection_of_a_client_that_sends_a_second_header_too_slowly_is_closed() {
     let server = Server::with(Settings { header_timeout: SHORT, ..local() }, None).await.unwrap();
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     stream.readable().await.unwrap();
     let drip = async {
         // One byte at a time, until the connection is closed.
@@ -61,14 +61,14 @@ async fn a_body_may_take_longer_than_a_header() {
     let server = Server::with(Settings { header_timeout: SHORT, body_timeout: SHORT * 4, ..local() }, None)
         .await
         .unwrap();
-    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
+    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
     Answer::parse(&response_to(&server, head).await).problem(408, "request_timeout");
 }
 
 #[tokio::test]
 async fn half_a_body_is_answered_with_a_timeout() {
     let server = Server::with(Settings { body_timeout: SHORT, ..local() }, None).await.unwrap();
-    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+    let head = "POST /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 content-length: 100\r\n\r\n{";
     let response = response_to(&server, head).await;
     Answer::parse(&response).problem(408, "request_timeout");
@@ -78,14 +78,14 @@ async fn half_a_body_is_answered_with_a_timeout() {
 async fn a_connection_above_the_limit_is_refused_until_another_closes() {
     let server = Server::with(Settings { connections_max: 1, ..local() }, None).await.unwrap();
     let mut first = TcpStream::connect(server.address).await.unwrap();
-    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut byte = [0];
     first.read_exact(&mut byte).await.unwrap();
-    let response = response_to(&server, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let response = response_to(&server, "GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     Answer::parse(&response).problem(503, "gate_unavailable");
     drop(first);
     until("a connection is accepted again", async || {
-        let request = "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         let response = response_to(&server, request).await;
         !response.is_empty() && Answer::parse(&response).status == 200
     })

@@ -12,7 +12,7 @@ use interlock_model::scheduling::Pools;
 use interlock_model::trace::SampleRatio;
 
 use super::DispatchPolicyChoices;
-use super::value::{LogFormat, Millis, Secret, ServeRole, SettingValue};
+use super::value::{HostNames, LogFormat, Millis, Secret, ServeRole, SettingValue};
 
 /// One line of the table.
 pub(super) struct Setting {
@@ -112,6 +112,8 @@ settings! {
         header_timeout_ms: Millis<1> = "10000", "How long a request's headers may take";
         body_timeout_ms: Millis<1> = "30000", "How long a request's body may take";
         idle_timeout_ms: Millis<1> = "60000", "How long a connection may be idle";
+        host_names: HostNames = "",
+            "Names besides localhost that a server without API keys answers to, separated by commas";
     }
     "Runs and jobs" {
         poll_ms: Millis<1> = "500", "How often to poll for work, in case a wake-up is lost";

@@ -71,6 +71,17 @@ impl<const MIN: u64> SettingValue for Millis<MIN> {
     }
 }
 
+/// Names of hosts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct HostNames(pub(crate) Vec<String>);
+
+impl SettingValue for HostNames {
+    fn read(text: &str) -> Result<Self, String> {
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Ok(Self(names.map(str::to_owned).collect()))
+    }
+}
+
 /// An empty text leaves the setting unset.
 impl<T: SettingValue> SettingValue for Option<T> {
     fn read(text: &str) -> Result<Self, String> {
