@@ -108,6 +108,17 @@ async fn a_claim_whose_reply_was_lost_gives_the_same_jobs() {
 }
 
 #[tokio::test]
+async fn a_claim_whose_reply_was_lost_gives_nothing_that_its_worker_had_before() {
+    let scene = Scene::new().await;
+    let (older, newer) = (scene.waiting(1).await, scene.waiting(2).await);
+    let held = claim(&scene.store, "worker-7").await.pop().unwrap();
+    scene.lose_reply_to("worker-7");
+    let claimed = claim(&scene.store, "worker-7").await;
+    let runs: Vec<RunId> = claimed.iter().map(|claimed| claimed.job.id.run).collect();
+    assert_eq!((held.job.id.run, runs), (older, vec![newer]));
+}
+
+#[tokio::test]
 async fn a_take_whose_reply_was_lost_holds_the_run_under_one_fence() {
     let scene = Scene::new().await;
     let run = started(&scene.store, 1, false).await;

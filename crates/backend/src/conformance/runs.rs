@@ -1,7 +1,7 @@
 //! Who may advance a run, and what a commit does.
 
 use crate::verbs::{
-    AcquireReadyRuns, AcquireRun, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, FireTimers,
+    AcquireReadyRuns, AcquireRun, Commit, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, FireTimers,
     ListActiveRuns, ListRuns, ReadJob, ReadRun, ReadRunOwnership, ReadTimeline, RecordResult, ReleaseRun,
     RequestCancel,
 };
@@ -102,6 +102,9 @@ pub async fn a_commit_is_accepted_once(subject: &mut dyn Subject) {
     let committed = scene.commit(turn.clone()).await.unwrap();
     assert_eq!((committed.has_more, committed.version), (false, 1));
     assert!(is_fenced(&scene.commit(turn.clone()).await, turn.fence));
+    // Also at the version that it wrote: the run is no longer held under its fence.
+    let late = Commit { version: committed.version, ..turn };
+    assert!(is_fenced(&scene.commit(late.clone()).await, late.fence));
     assert_eq!(scene.claim(&acme(), 10).await.len(), 1);
 }
 

@@ -75,6 +75,18 @@ async fn a_lock_that_comes_free_is_had_at_the_next_try() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grant_that_arrives_after_its_lease_is_not_used() {
+    let mut scene = Scene::new(5).await;
+    scene.settings.admission_tuning.max_wait_ms = 30_000;
+    let process = scene.process(1);
+    process.wire.fault(AcquireLock::ACTION, Fault::Slow(TTL + Duration::from_millis(1)));
+    let refused = process.start(None, json!({})).await;
+    assert!(matches!(refused, Err(StartError::LockBusy { .. })), "{refused:?}");
+    assert!(process.wire.has_answered(AcquireLock::ACTION), "the grant came");
+    assert_eq!(process.wire.calls(Admit::ACTION), [], "and was not used");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_lock_tells_its_holder_and_the_run_whose_schedule_it_followed() {
     let scene = Scene::new(5).await;
     let process = scene.process(7);

@@ -250,6 +250,13 @@ mod tests {
     }
 
     #[test]
+    fn results_without_a_latency_are_no_samples() {
+        let candidate = Figures { result_latency: figures(10, 0, 1.0).result_latency, ..figures(60, 0, 1.0) };
+        let judged = judge(figures(200, 1, 480.0), candidate, AFTERWARDS);
+        assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("too few samples")), "{judged:?}");
+    }
+
+    #[test]
     fn a_guard_is_violated_only_if_the_intervals_do_not_overlap() {
         let judged = judge(figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
         assert_eq!(judged, Judgement::Continue("no guard is violated".to_owned()));
