@@ -1,7 +1,8 @@
 //! Requests that a page of another site may have made a browser send.
 //!
-//! Without API keys every client that reaches the server has all rights. A browser on the same machine reaches it on behalf of every
-//! page that it shows, so the server answers only to its own names, and no page of another site may change something.
+//! Without API keys every client that reaches the server has all rights. A browser on the same machine reaches it on
+//! behalf of every page that it shows, so the server answers only to its own names, and no page of another site may
+//! change something.
 
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::request::Parts;

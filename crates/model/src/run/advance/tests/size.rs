@@ -23,7 +23,9 @@ fn expect_too_large(test: &TestRun, what: &str) {
 
 #[test]
 fn items_with_a_large_input_each_fail_the_run_instead_of_filling_the_memory() {
-    let steps = json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"}}});
+    let steps = json!({"each": {
+        "type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"},
+    }});
     expect_too_large(&TestRun::of(&steps, big()), "one turn of the run renders more than");
 }
 
@@ -53,7 +55,9 @@ fn outputs_of_many_turns_fail_the_run_when_it_holds_too_much() {
 
 #[test]
 fn what_is_within_bounds_is_counted_and_allowed() {
-    let steps = json!({"each": {"type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"}, "max_parallel": 4}});
+    let steps = json!({"each": {
+        "type": "worker", "topic": "t", "for_each": "input.items", "input": {"big": "${input.big}"}, "max_parallel": 4,
+    }});
     let mut test =
         TestRun::of(&steps, json!({"big": "x".repeat(MEGABYTE), "items": [1, 2, 3, 4, 5, 6, 7, 8]}));
     while !test.jobs.is_empty() {
