@@ -33,13 +33,16 @@ impl Machine<'_> {
     /// Counts a value that this turn has rendered and the run keeps. Returns why that is too much.
     pub(super) fn keep_rendered(&mut self, what: &str, value: &Value) -> Result<(), String> {
         let bytes = size(value);
-        self.rendered_bytes += bytes;
-        if self.rendered_bytes > TURN_BYTES_MAX {
+        // A value that is too much is dropped and does not count: a handler of its error may still run.
+        let rendered = self.rendered_bytes + bytes;
+        if rendered > TURN_BYTES_MAX {
             return Err(format!(
                 "{what} has about {bytes} bytes: one turn of the run renders more than {TURN_BYTES_MAX} in all"
             ));
         }
-        self.keep_bytes(what, bytes)
+        self.keep_bytes(what, bytes)?;
+        self.rendered_bytes = rendered;
+        Ok(())
     }
 
     /// Counts a value that the run keeps. Returns why that is too much.
@@ -48,14 +51,30 @@ impl Machine<'_> {
     }
 
     pub(super) fn keep_bytes(&mut self, what: &str, bytes: u64) -> Result<(), String> {
-        self.run.head.held_bytes += bytes;
-        if self.run.head.held_bytes <= RUN_BYTES_MAX {
-            return Ok(());
+        let held = self.run.head.held_bytes + bytes;
+        if held > RUN_BYTES_MAX {
+            return Err(format!(
+                "{what} has about {bytes} bytes: the run holds more than {RUN_BYTES_MAX} in all"
+            ));
         }
-        Err(format!("{what} has about {bytes} bytes: the run holds more than {RUN_BYTES_MAX} in all"))
+        self.run.head.held_bytes = held;
+        Ok(())
     }
 
     pub(super) fn fail_as_too_large(&mut self, key: &StepKey, problem: String) -> Result<(), Illegal> {
-        self.settle_failure(key, ErrorCode::RunTooLarge, problem)
+        self.settle_failure(key, ErrorCode::RunTooLarge, problem)?;
+        // What the failure revoked before it was written takes no space from the handler.
+        let opened = self.opened_bytes();
+        self.effects.drop_undone();
+        let freed = opened.saturating_sub(self.opened_bytes());
+        self.rendered_bytes = self.rendered_bytes.saturating_sub(freed);
+        self.run.head.held_bytes = self.run.head.held_bytes.saturating_sub(freed);
+        Ok(())
+    }
+
+    /// Bytes of the inputs of all jobs and approvals that this turn opens.
+    fn opened_bytes(&self) -> u64 {
+        let jobs = self.effects.dispatched.iter().map(|job| &job.input);
+        jobs.chain(self.effects.approvals_opened.iter().map(|approval| &approval.input)).map(size).sum()
     }
 }
