@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use async_nats::connection::State;
 use async_nats::{Client, Subject, Subscriber};
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use interlock_backend::{Bus, Wake};
 use interlock_model::InstanceId;
 use serde::{Deserialize, Serialize};
@@ -36,29 +37,32 @@ pub struct NatsBus {
 
 impl NatsBus {
     /// Listens and speaks as `instance`, under subjects that begin with the installation's `prefix`.
-    pub async fn start(
+    pub fn start(
         client: Client,
         prefix: &str,
         instance: InstanceId,
         has_engine: bool,
-    ) -> Result<Self, async_nats::SubscribeError> {
-        let all = Subject::from(format!("interlock.{prefix}.wake"));
-        let ready = Subject::from(format!("interlock.{prefix}.ready"));
-        let here = broadcast::channel(BACKLOG).0;
-        let (outgoing, waiting) = mpsc::channel(BACKLOG);
-        let tasks = CancellationToken::new();
-        let spawn = |listening: Subscriber| {
-            let listen = listen(listening, here.clone(), instance.clone());
-            tokio::spawn(tasks.clone().run_until_cancelled_owned(listen));
-        };
-        spawn(client.subscribe(all.clone()).await?);
-        if has_engine {
-            // One engine of all is enough for a ready run.
-            spawn(client.queue_subscribe(ready.clone(), "engines".to_owned()).await?);
-        }
-        let speak = speak(client.clone(), waiting, instance, (all, ready));
-        tokio::spawn(tasks.clone().run_until_cancelled_owned(speak));
-        Ok(Self { client, here, outgoing, has_engine, _tasks: tasks.drop_guard() })
+    ) -> BoxFuture<'_, Result<Self, async_nats::SubscribeError>> {
+        // Boxed, so that it is compiled here and not wherever it is awaited.
+        Box::pin(async move {
+            let all = Subject::from(format!("interlock.{prefix}.wake"));
+            let ready = Subject::from(format!("interlock.{prefix}.ready"));
+            let here = broadcast::channel(BACKLOG).0;
+            let (outgoing, waiting) = mpsc::channel(BACKLOG);
+            let tasks = CancellationToken::new();
+            let spawn = |listening: Subscriber| {
+                let listen = listen(listening, here.clone(), instance.clone());
+                tokio::spawn(tasks.clone().run_until_cancelled_owned(listen));
+            };
+            spawn(client.subscribe(all.clone()).await?);
+            if has_engine {
+                // One engine of all is enough for a ready run.
+                spawn(client.queue_subscribe(ready.clone(), "engines".to_owned()).await?);
+            }
+            let speak = speak(client.clone(), waiting, instance, (all, ready));
+            tokio::spawn(tasks.clone().run_until_cancelled_owned(speak));
+            Ok(Self { client, here, outgoing, has_engine, _tasks: tasks.drop_guard() })
+        })
     }
 }
 

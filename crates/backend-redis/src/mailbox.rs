@@ -44,17 +44,15 @@ impl RedisMailbox {
         [format!("res:{job}")].into_iter().chain(prefixed).collect()
     }
 
-    /// The key that a worker points to. Only results are read: a pointer is a stranger's word, and the same Redis may
-    /// hold everything else.
-    fn key_of<'a>(&self, pointer: &'a str) -> Result<&'a str, StoreError> {
+    /// The key that a worker points to. Only the job's own result is read: a pointer is a stranger's word, and the same
+    /// Redis holds the results of other tenants and everything else.
+    fn key_of<'a>(&self, job: &JobId, pointer: &'a str) -> Result<&'a str, StoreError> {
         let key = pointer.strip_prefix(SCHEME);
-        let is_result = |key: &&str| {
-            key.starts_with("res:")
-                || key.strip_prefix(self.blobs.key_prefix()).is_some_and(|rest| rest.starts_with("res:"))
-        };
-        key.filter(is_result).ok_or_else(|| {
+        key.filter(|key| self.result_keys(job).iter().any(|own| own == key)).ok_or_else(|| {
             let pointer: String = pointer.chars().take(256).collect();
-            StoreError::Conflict(format!("{pointer:?} points to no result: it must be {SCHEME}res:<job id>"))
+            StoreError::Conflict(format!(
+                "{pointer:?} does not point to the result of the job: it must be {SCHEME}res:{job}"
+            ))
         })
     }
 }
@@ -84,10 +82,10 @@ impl Mailbox for RedisMailbox {
         Ok(format!("{SCHEME}{key}"))
     }
 
-    async fn result(&self, pointer: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn result(&self, job: &JobId, pointer: &str) -> Result<Option<Vec<u8>>, StoreError> {
         const ACTION: &str = "read a result";
         // One byte more than is allowed, to know of it without reading the rest.
-        let range = command("GETRANGE", &[self.key_of(pointer)?, "0", &RESULT_MAX.to_string()]);
+        let range = command("GETRANGE", &[self.key_of(job, pointer)?, "0", &RESULT_MAX.to_string()]);
         let answer = self.blobs.send(&range, false).await.map_err(unavailable(ACTION))?;
         let found = bytes(answer, ACTION)?.filter(|found| !found.is_empty());
         match found {
@@ -172,12 +170,12 @@ mod tests {
         assert_eq!(redis.command(&["GET", &format!("ctx:{job}")]).await.unwrap(), r#"{"n":1}"#);
 
         let result = format!("redis://res:{job}");
-        assert_eq!(mailbox.result(&result).await.unwrap(), None);
+        assert_eq!(mailbox.result(&job, &result).await.unwrap(), None);
         redis.command(&["SET", &format!("res:{job}"), "[1]"]).await.unwrap();
-        assert_eq!(mailbox.result(&result).await.unwrap().as_deref(), Some(b"[1]".as_slice()));
+        assert_eq!(mailbox.result(&job, &result).await.unwrap().as_deref(), Some(b"[1]".as_slice()));
 
         mailbox.forget(job.run, std::slice::from_ref(&job)).await.unwrap();
-        assert_eq!(mailbox.result(&result).await.unwrap(), None);
+        assert_eq!(mailbox.result(&job, &result).await.unwrap(), None);
         assert_eq!(mailbox.tenant_of(job.run).await.unwrap(), None);
         assert_eq!(redis.command(&["EXISTS", &format!("ctx:{job}")]).await.unwrap(), "0");
     }
@@ -189,24 +187,27 @@ mod tests {
         assert_eq!(mailbox.put_input(&job, "1").await.unwrap(), format!("redis://blue:ctx:{job}"));
         for key in [format!("res:{job}"), format!("blue:res:{job}")] {
             redis.command(&["SET", &key, "2"]).await.unwrap();
-            assert!(mailbox.result(&format!("redis://{key}")).await.unwrap().is_some(), "{key}");
+            assert!(mailbox.result(&job, &format!("redis://{key}")).await.unwrap().is_some(), "{key}");
         }
         mailbox.forget(job.run, std::slice::from_ref(&job)).await.unwrap();
         assert_eq!(redis.command(&["KEYS", "*res:*"]).await.unwrap(), "");
     }
 
     #[tokio::test]
-    async fn only_results_of_a_bounded_size_are_read() {
+    async fn only_the_result_of_the_job_is_read_and_up_to_a_bounded_size() {
         let redis = server().await;
-        let mailbox = mailbox(&redis, "cordum").await;
-        redis.command(&["SET", "wf:secret", "1"]).await.unwrap();
-        for pointer in ["redis://wf:secret", "redis://", "res:1", "http://res:1", ""] {
-            assert!(matches!(mailbox.result(pointer).await, Err(StoreError::Conflict(_))), "{pointer}");
+        let (mailbox, job) = (mailbox(&redis, "cordum").await, job());
+        let (own, other) = (format!("res:{job}"), format!("redis://res:{job}2"));
+        redis.command(&["MSET", "wf:secret", "1", &format!("res:{job}2"), "1"]).await.unwrap();
+        let http = format!("http://{own}");
+        for pointer in ["redis://wf:secret", "redis://", &own, &http, &other, ""] {
+            assert!(matches!(mailbox.result(&job, pointer).await, Err(StoreError::Conflict(_))), "{pointer}");
         }
         // The server makes a string as long as its last byte is far.
-        redis.command(&["SETRANGE", "res:large", &(RESULT_MAX - 1).to_string(), "1"]).await.unwrap();
-        assert_eq!(mailbox.result("redis://res:large").await.unwrap().unwrap().len(), RESULT_MAX);
-        redis.command(&["SETRANGE", "res:large", &RESULT_MAX.to_string(), "1"]).await.unwrap();
-        assert!(matches!(mailbox.result("redis://res:large").await, Err(StoreError::Conflict(_))));
+        let pointer = format!("redis://{own}");
+        redis.command(&["SETRANGE", &own, &(RESULT_MAX - 1).to_string(), "1"]).await.unwrap();
+        assert_eq!(mailbox.result(&job, &pointer).await.unwrap().unwrap().len(), RESULT_MAX);
+        redis.command(&["SETRANGE", &own, &RESULT_MAX.to_string(), "1"]).await.unwrap();
+        assert!(matches!(mailbox.result(&job, &pointer).await, Err(StoreError::Conflict(_))));
     }
 }

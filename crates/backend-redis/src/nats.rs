@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
+use futures_util::future::BoxFuture;
 use rand::RngExt;
 
 /// Where NATS is: `nats://[user:password@]host:port`, `tls://` for TLS, several servers with commas.
@@ -46,54 +47,59 @@ pub enum NatsError {
 }
 
 /// Connects once; from then on the connection is made again whenever it breaks.
-pub async fn connect(settings: &NatsSettings) -> Result<Client, NatsError> {
-    let hosts = shown(&settings.url);
-    let servers: Vec<async_nats::ServerAddr> = settings
-        .url
-        .split(',')
-        .map(|server| server.trim().parse().map_err(|_| NatsError::Address(hosts.clone())))
-        .collect::<Result<_, _>>()?;
-    let (base, cap) = (settings.reconnect_base, settings.reconnect_cap);
-    let mut options = ConnectOptions::new()
-        .name("interlock")
-        .connection_timeout(settings.connect_timeout)
-        // A server that is reached and never answers is noticed by this.
-        .ping_interval(Duration::from_secs(10))
-        .reconnect_delay_callback(move |attempts| full_jitter(base, cap, attempts))
-        .event_callback(async |event| match event {
-            Event::Connected => tracing::info!("connected to NATS"),
-            Event::Disconnected => {
-                tracing::warn!("NATS unreachable: wake-ups wait for the poll, and results until it is back");
+pub fn connect(settings: &NatsSettings) -> BoxFuture<'_, Result<Client, NatsError>> {
+    // Boxed, so that it is compiled here and not wherever it is awaited.
+    Box::pin(async move {
+        let hosts = shown(&settings.url);
+        let servers: Vec<async_nats::ServerAddr> = settings
+            .url
+            .split(',')
+            .map(|server| server.trim().parse().map_err(|_| NatsError::Address(hosts.clone())))
+            .collect::<Result<_, _>>()?;
+        let (base, cap) = (settings.reconnect_base, settings.reconnect_cap);
+        let mut options = ConnectOptions::new()
+            .name("interlock")
+            .connection_timeout(settings.connect_timeout)
+            // A server that is reached and never answers is noticed by this.
+            .ping_interval(Duration::from_secs(10))
+            .reconnect_delay_callback(move |attempts| full_jitter(base, cap, attempts))
+            .event_callback(async |event| match event {
+                Event::Connected => tracing::info!("connected to NATS"),
+                Event::Disconnected => {
+                    tracing::warn!(
+                        "NATS unreachable: wake-ups wait for the poll, and results until it is back"
+                    );
+                }
+                Event::LameDuckMode
+                | Event::Draining
+                | Event::Closed
+                | Event::SlowConsumer(_)
+                | Event::ServerError(_)
+                | Event::ClientError(_) => tracing::debug!(%event, "NATS"),
+            });
+        if let Some(user) = servers.iter().find_map(|server| server.username().map(str::to_owned)) {
+            let password = servers.iter().find_map(|server| server.password().map(str::to_owned));
+            options = options.user_and_password(user, password.unwrap_or_default());
+        }
+        if settings.url.contains("tls://") {
+            options = options.require_tls(true);
+        }
+        if let Some(path) = &settings.ca_file {
+            options = options.add_root_certificates(path.clone());
+        }
+        options.connect(servers).await.map_err(|error| match error.kind() {
+            ConnectErrorKind::ServerParse => NatsError::Address(hosts),
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                NatsError::NotAllowed { address: hosts }
             }
-            Event::LameDuckMode
-            | Event::Draining
-            | Event::Closed
-            | Event::SlowConsumer(_)
-            | Event::ServerError(_)
-            | Event::ClientError(_) => tracing::debug!(%event, "NATS"),
-        });
-    if let Some(user) = servers.iter().find_map(|server| server.username().map(str::to_owned)) {
-        let password = servers.iter().find_map(|server| server.password().map(str::to_owned));
-        options = options.user_and_password(user, password.unwrap_or_default());
-    }
-    if settings.url.contains("tls://") {
-        options = options.require_tls(true);
-    }
-    if let Some(path) = &settings.ca_file {
-        options = options.add_root_certificates(path.clone());
-    }
-    options.connect(servers).await.map_err(|error| match error.kind() {
-        ConnectErrorKind::ServerParse => NatsError::Address(hosts),
-        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            NatsError::NotAllowed { address: hosts }
-        }
-        ConnectErrorKind::Tls => NatsError::Tls { address: hosts, reason: error.to_string() },
-        ConnectErrorKind::Dns
-        | ConnectErrorKind::TimedOut
-        | ConnectErrorKind::Io
-        | ConnectErrorKind::MaxReconnects => {
-            NatsError::NotThere { address: hosts, reason: error.to_string() }
-        }
+            ConnectErrorKind::Tls => NatsError::Tls { address: hosts, reason: error.to_string() },
+            ConnectErrorKind::Dns
+            | ConnectErrorKind::TimedOut
+            | ConnectErrorKind::Io
+            | ConnectErrorKind::MaxReconnects => {
+                NatsError::NotThere { address: hosts, reason: error.to_string() }
+            }
+        })
     })
 }
 

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use interlock_backend::verbs::{Admit, Answer, Request};
 use interlock_backend::{Backend, Bus, StoreError, Verb, for_each_verb};
 use interlock_model::admission::StartOutcome;
@@ -103,8 +104,12 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// A store over an open connection, for one start of one process.
-    pub async fn open(connection: Connection, instance: InstanceId) -> Result<Self, StoreError> {
-        Self::on(connection, instance, None).await
+    pub fn open(
+        connection: Connection,
+        instance: InstanceId,
+    ) -> BoxFuture<'static, Result<Self, StoreError>> {
+        // Boxed, so that it is compiled here and not wherever it is awaited.
+        Box::pin(async move { Self::on(connection, instance, None).await })
     }
 
     /// The same on a clock that a test moves.

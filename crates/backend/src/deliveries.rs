@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use interlock_model::job::JobOutcome;
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, InstanceId, JobId, TenantId};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,8 @@ pub struct DeliverResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    /// The edge that the result came over; none if that was checked before.
+    pub edge: Option<Edge>,
     #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// Which instance acquires the run, and for how long.
@@ -43,6 +46,8 @@ pub struct DeferResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    /// The edge that the result came over; none if that was checked before.
+    pub edge: Option<Edge>,
     #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
     /// How often it was delivered so far.

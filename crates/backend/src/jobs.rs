@@ -15,6 +15,9 @@ use crate::{Page, PageRequest};
 /// Jobs before another one are counted up to here.
 pub const JOBS_BEFORE_MAX: usize = 10_000;
 
+/// Why a result is refused that came over another edge than its lease.
+pub const OTHER_EDGE: &str = "the job was not given out over this edge";
+
 /// Gives waiting jobs to a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Claim {
@@ -128,6 +131,8 @@ pub struct RecordResult {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    /// The edge that the result came over; none for what this server reports by itself.
+    pub edge: Option<Edge>,
     #[serde(serialize_with = "wire::as_outcome")]
     pub outcome: JobOutcome,
 }
@@ -150,14 +155,15 @@ pub struct ExpireLeases {
 }
 verb!(write => ExpireLeases, "expire_leases", "expire leases", Vec<JobId>);
 
-/// Ends what this worker holds of the tenant's jobs, as if their leases had expired: the worker is offline.
+/// Ends what this NATS worker holds of the tenant's jobs, as if their leases had expired: the worker is offline. A worker of
+/// the same name on HTTP is another one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AbandonWorker {
     pub tenant: TenantId,
     pub worker: WorkerId,
     pub limit: usize,
 }
-verb!(write => AbandonWorker, "abandon_worker", "end the leases of a worker", Vec<JobId>);
+verb!(write => AbandonWorker, "abandon_worker", "end the leases of a NATS worker", Vec<JobId>);
 
 /// How many jobs wait before it in its queue, up to [`JOBS_BEFORE_MAX`]; none if it does not wait.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -16,8 +16,8 @@ pub trait Mailbox: Send + Sync {
     /// Puts the input where the worker reads it. Returns the pointer to it.
     async fn put_input(&self, job: &JobId, input: &str) -> Result<String, StoreError>;
 
-    /// What a worker put at `pointer`, if anything.
-    async fn result(&self, pointer: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    /// What a worker put at `pointer`, if anything. A pointer to anything but the result of this job is refused.
+    async fn result(&self, job: &JobId, pointer: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Removes what belongs to these jobs of a deleted run, and the record of its tenant.
     async fn forget(&self, run: RunId, jobs: &[JobId]) -> Result<(), StoreError>;

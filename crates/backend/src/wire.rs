@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{EndCause, JobOutcome};
 use interlock_model::time::millis;
 use serde::ser::Error as _;
@@ -22,13 +23,15 @@ pub(crate) fn as_document<S: Serializer>(
     serde_json::to_string(document).map_err(S::Error::custom)?.serialize(serializer)
 }
 
-/// A document, with its cause beside it: the store compares causes.
+/// A document, with its cause and its fingerprint beside it: the store compares them.
 pub(crate) fn as_outcome<S: Serializer>(outcome: &JobOutcome, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Outcome<'a> {
         cause: EndCause,
+        fingerprint: Option<Fingerprint>,
         #[serde(serialize_with = "as_document")]
         document: &'a JobOutcome,
     }
-    Outcome { cause: outcome.cause(), document: outcome }.serialize(serializer)
+    Outcome { cause: outcome.cause(), fingerprint: outcome.fingerprint(), document: outcome }
+        .serialize(serializer)
 }

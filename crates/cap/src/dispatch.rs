@@ -7,7 +7,7 @@ use interlock_backend::registry::RegisteredWorker;
 use interlock_backend::verbs::ListTenants;
 use interlock_backend::{Effect, PageRequest, StoreError, Wake};
 use interlock_model::scheduling::Edge;
-use interlock_model::{JobId, TenantId, Topic};
+use interlock_model::{JobId, RunId, TenantId, Timestamp, Topic};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -25,8 +25,11 @@ use crate::worker_view::{WorkerView, capabilities, topics};
 /// Tenants per scan.
 const TENANTS_A_SCAN: usize = 500;
 
-/// A result that never exists: reading it shows whether the mailbox answers.
-const PROBE: &str = "redis://res:probe";
+/// A job that never exists: reading its result shows whether the mailbox answers.
+fn probe() -> JobId {
+    let step = "probe".parse().expect("the id of a step");
+    JobId { run: RunId::new(Timestamp::ZERO, [0; 10]), step, attempt: 1 }
+}
 
 /// Receives wake-ups until `shutdown`.
 pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
@@ -137,7 +140,8 @@ impl Dispatcher {
 
     /// After a failed push: whether the mailbox answers again. The connection to NATS is checked in any case.
     async fn has_recovered(&mut self) -> bool {
-        let answers = self.shared.mailbox.result(PROBE).await.is_ok();
+        let probe = probe();
+        let answers = self.shared.mailbox.result(&probe, &format!("redis://res:{probe}")).await.is_ok();
         if !answers {
             self.backoff.fail(self.shared.settings.poll);
         }

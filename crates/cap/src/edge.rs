@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::{Client, Subscriber, jetstream};
+use futures_util::future::BoxFuture;
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, StoreReader};
 use interlock_control::Control;
@@ -59,34 +60,41 @@ pub struct Edge {
 
 impl Edge {
     /// Creates the streams and subscribes. An error says what the operator can do.
-    pub async fn prepare(client: Client, parts: Parts, settings: CapSettings) -> Result<Self, PrepareError> {
-        let group = settings.shared_name(QUEUE_GROUP);
-        let mut packets = Vec::new();
-        for subject in [wire::HANDSHAKE, wire::HEARTBEAT, wire::PROGRESS] {
-            let subscribed = client.queue_subscribe(subject, group.clone()).await;
-            packets.push(subscribed.map_err(|error| PrepareError::no_answer(subject, &error))?);
-        }
-        let results = client.subscribe(wire::RESULT).await;
-        let results = results.map_err(|error| PrepareError::no_answer(wire::RESULT, &error))?;
-        // After the subscriptions: NATS answers in order, so with its answers here it has them.
-        let jetstream = jetstream::new(client.clone());
-        let consumer = streams::prepare(&jetstream, &settings).await?;
-        let Parts { control, bus, mailbox } = parts;
-        let shared = Arc::new(Shared {
-            connectivity: Connectivity::new(client.clone()),
-            client,
-            jetstream,
-            store: control.process.reader(),
-            control,
-            bus,
-            mailbox,
-            settings,
-            pushed: PushedJobs::default(),
-            queue: DispatchQueue::default(),
-            counts: Arc::default(),
-            warnings: WarningLimit::default(),
-        });
-        Ok(Self { shared, consumer, packets, results })
+    pub fn prepare(
+        client: Client,
+        parts: Parts,
+        settings: CapSettings,
+    ) -> BoxFuture<'static, Result<Self, PrepareError>> {
+        // Boxed, so that it is compiled here and not wherever it is awaited.
+        Box::pin(async move {
+            let group = settings.shared_name(QUEUE_GROUP);
+            let mut packets = Vec::new();
+            for subject in [wire::HANDSHAKE, wire::HEARTBEAT, wire::PROGRESS] {
+                let subscribed = client.queue_subscribe(subject, group.clone()).await;
+                packets.push(subscribed.map_err(|error| PrepareError::no_answer(subject, &error))?);
+            }
+            let results = client.subscribe(wire::RESULT).await;
+            let results = results.map_err(|error| PrepareError::no_answer(wire::RESULT, &error))?;
+            // After the subscriptions: NATS answers in order, so with its answers here it has them.
+            let jetstream = jetstream::new(client.clone());
+            let consumer = streams::prepare(&jetstream, &settings).await?;
+            let Parts { control, bus, mailbox } = parts;
+            let shared = Arc::new(Shared {
+                connectivity: Connectivity::new(client.clone()),
+                client,
+                jetstream,
+                store: control.process.reader(),
+                control,
+                bus,
+                mailbox,
+                settings,
+                pushed: PushedJobs::default(),
+                queue: DispatchQueue::default(),
+                counts: Arc::default(),
+                warnings: WarningLimit::default(),
+            });
+            Ok(Self { shared, consumer, packets, results })
+        })
     }
 
     pub fn counts(&self) -> Arc<NatsCounts> {
@@ -94,22 +102,25 @@ impl Edge {
     }
 
     /// Serves until `shutdown`, whatever happens to NATS meanwhile.
-    pub async fn run(self, shutdown: CancellationToken) {
-        let Self { shared, consumer, packets, results } = self;
-        let mut tasks = JoinSet::new();
-        for subscriber in packets {
-            tasks.spawn(packets::run(shared.clone(), subscriber, shutdown.clone()));
-        }
-        tasks.spawn(results::watch(shared.clone(), results, shutdown.clone()));
-        tasks.spawn(results::run(shared.clone(), consumer, shutdown.clone()));
-        tasks.spawn(dispatch::listen(shared.clone(), shutdown.clone()));
-        tasks.spawn(dispatch::run(shared.clone(), shutdown.clone()));
-        tasks.spawn(silence::run(shared, shutdown));
-        while let Some(ended) = tasks.join_next().await {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a task for NATS workers panicked");
+    pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
+        // Boxed, so that it is compiled here and not wherever it is awaited.
+        Box::pin(async move {
+            let Self { shared, consumer, packets, results } = self;
+            let mut tasks = JoinSet::new();
+            for subscriber in packets {
+                tasks.spawn(packets::run(shared.clone(), subscriber, shutdown.clone()));
             }
-        }
+            tasks.spawn(results::watch(shared.clone(), results, shutdown.clone()));
+            tasks.spawn(results::run(shared.clone(), consumer, shutdown.clone()));
+            tasks.spawn(dispatch::listen(shared.clone(), shutdown.clone()));
+            tasks.spawn(dispatch::run(shared.clone(), shutdown.clone()));
+            tasks.spawn(silence::run(shared, shutdown));
+            while let Some(ended) = tasks.join_next().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a task for NATS workers panicked");
+                }
+            }
+        })
     }
 }
 

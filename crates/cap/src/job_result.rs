@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use interlock_control::results::{Delivered, Delivery};
+use interlock_model::JobId;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::job::{EndCause, JobOutcome};
+use interlock_model::scheduling::Edge;
 use serde_json::Value;
 
 use crate::edge::Shared;
@@ -45,20 +47,36 @@ pub(crate) async fn record(shared: &Shared, result: &JobResult, arrival: Arrival
         Ending::Succeeded => EndCause::Completed,
         Ending::Failed { .. } => EndCause::Failed,
     };
-    if job.was_ended_by(&result.worker_id, cause) {
-        return Err(Rejection::Recorded);
+    if let Some(end) = job.end_by(&result.worker_id, cause) {
+        return match outcome(shared, &job.id, result, ending).await {
+            Ok(other) if !end.is_of(&other) => {
+                Err(Rejection::Refused(format!("job {} has ended with another result", job.id)))
+            }
+            // Also if the output is not there any more: then it was read before.
+            Ok(_) | Err(_) => Err(Rejection::Recorded),
+        };
     }
     let fence = job.fence_of(&result.worker_id, result.dispatch.as_ref())?;
-    let outcome = match ending {
-        Ending::Succeeded => JobOutcome::Completed { output: output(shared, &result.result_ptr).await? },
-        Ending::Failed { retryable } => JobOutcome::Failed { error: error_of(result), retryable },
-    };
+    let outcome = outcome(shared, &job.id, result, ending).await?;
     let Arrival { attempt, waited } = arrival;
-    let delivery = Delivery { tenant: job.tenant, job: job.id, fence, outcome, attempt, waited };
+    let edge = Some(Edge::Nats);
+    let delivery = Delivery { tenant: job.tenant, job: job.id, fence, edge, outcome, attempt, waited };
     match shared.control.results.deliver(&delivery).await? {
         Delivered::Recorded | Delivered::AlreadyRecorded => Ok(()),
         Delivered::Busy => Err(Rejection::Busy(delivery.job)),
     }
+}
+
+async fn outcome(
+    shared: &Shared,
+    job: &JobId,
+    result: &JobResult,
+    ending: Ending,
+) -> Result<JobOutcome, Rejection> {
+    Ok(match ending {
+        Ending::Succeeded => JobOutcome::Completed { output: output(shared, job, &result.result_ptr).await? },
+        Ending::Failed { retryable } => JobOutcome::Failed { error: error_of(result), retryable },
+    })
 }
 
 /// Makes the result a dead letter and ends its job, after the last delivery. Must be retried after an error.
@@ -88,7 +106,13 @@ pub(crate) async fn bury(
     let Ok(fence) = job.fence_of(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
     let failed = JobOutcome::Failed { error, retryable: true };
-    match shared.control.results.report(tenant, id, fence, failed).await.map_err(Rejection::from) {
+    match shared
+        .control
+        .results
+        .report(tenant, id, (fence, Some(Edge::Nats)), failed)
+        .await
+        .map_err(Rejection::from)
+    {
         Ok(_) | Err(Rejection::Refused(_)) => Ok(()),
         Err(unknown) => Err(unknown),
     }
@@ -132,11 +156,11 @@ fn error_of(result: &JobResult) -> String {
 }
 
 /// The output at the pointer. Whatever is wrong with it, the worker may still correct it.
-async fn output(shared: &Shared, pointer: &str) -> Result<Value, Rejection> {
+async fn output(shared: &Shared, job: &JobId, pointer: &str) -> Result<Value, Rejection> {
     if pointer.is_empty() {
         return Ok(Value::Null);
     }
-    let found = shared.mailbox.result(pointer).await;
+    let found = shared.mailbox.result(job, pointer).await;
     let found = found.map_err(|error| Rejection::NotNow(error.to_string()))?;
     let shown = wire::shortened(pointer, 256);
     let bytes = found.ok_or_else(|| Rejection::NotNow(format!("there is nothing at {shown}")))?;

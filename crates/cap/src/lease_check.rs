@@ -1,10 +1,11 @@
 //! Whether a worker may report on a job: only the worker that has its lease may.
 
 use interlock_backend::StoreError;
-use interlock_backend::jobs::JobView;
+use interlock_backend::jobs::{JobView, OTHER_EDGE};
 use interlock_backend::verbs::ReadJob;
 use interlock_control::results::RUN_BUSY;
-use interlock_model::job::EndCause;
+use interlock_model::job::{EndCause, JobEnd};
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, InvalidId, JobId, TenantId};
 
 use crate::edge::Shared;
@@ -79,9 +80,10 @@ impl NamedJob {
         let Some(lease) = &self.view.lease else {
             return Err(Rejection::Refused(format!("job {} has no lease", self.id)));
         };
-        // NATS cannot route to some names: such a job was published on its topic, and any of its workers may have it.
-        let went_to_it = wire::direct_subject(lease.worker.as_str()).is_some();
-        if went_to_it && lease.worker.as_str() != worker {
+        if lease.edge != Edge::Nats {
+            return Err(Rejection::Refused(format!("job {}: {OTHER_EDGE}", self.id)));
+        }
+        if lease.worker.as_str() != worker {
             let worker = wire::shortened(worker, 128);
             return Err(Rejection::Refused(format!("{} holds job {}, not {worker}", lease.worker, self.id)));
         }
@@ -93,9 +95,9 @@ impl NamedJob {
         }
     }
 
-    /// Whether a result of this worker with this cause has ended the job.
-    pub(crate) fn was_ended_by(&self, worker: &str, cause: EndCause) -> bool {
-        let end = self.view.job.end.as_ref().filter(|end| end.cause == cause);
-        end.and_then(|end| end.worker.as_ref()).is_some_and(|by| by.as_str() == worker)
+    /// How a result of this worker with this cause has ended the job, if one has.
+    pub(crate) fn end_by(&self, worker: &str, cause: EndCause) -> Option<&JobEnd> {
+        let end = self.view.job.end.as_ref().filter(|end| end.cause == cause)?;
+        end.worker.as_ref().is_some_and(|by| by.as_str() == worker).then_some(end)
     }
 }

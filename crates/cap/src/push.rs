@@ -160,7 +160,7 @@ fn request(now: Timestamp, tenant: &TenantId, claimed: &Claimed, context_ptr: St
         dispatch: Some(dispatch(&job.id, lease.fence, lease.worker.as_str())),
         ..JobRequest::default()
     };
-    let subject = wire::direct_subject(lease.worker.as_str()).unwrap_or_else(|| job.topic.to_string());
+    let subject = wire::direct_subject(lease.worker.as_str());
     (subject, wire::write(&job.id.run.to_string(), now, Payload::JobRequest(request)))
 }
 

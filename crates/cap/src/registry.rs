@@ -90,7 +90,7 @@ fn read_handshake(
     if !versions.is_empty() && !versions.contains(&ours) {
         return Err(Rejection::Unreadable(format!("the worker does not support protocol version {ours}")));
     }
-    let worker: WorkerId = handshake.component_id.parse()?;
+    let worker = named(&handshake.component_id)?;
     // A step cannot name a topic that is not valid here, so nothing is lost with it.
     let topics = handshake.ready_topics.iter().filter_map(|topic| topic.parse().ok());
     let mut topics: Vec<Topic> = topics.take(TOPICS_MAX).collect();
@@ -100,9 +100,18 @@ fn read_handshake(
     Ok((worker, Handshake { topics }, left_out))
 }
 
+/// The name of a worker that jobs can be sent to.
+fn named(worker: &str) -> Result<WorkerId, Rejection> {
+    let worker: WorkerId = worker.parse()?;
+    if !wire::is_routable(worker.as_str()) {
+        return Err(Rejection::Unreadable(format!("NATS cannot route to a worker called {worker:?}")));
+    }
+    Ok(worker)
+}
+
 fn read_beat(sender: &str, heartbeat: &wire::Heartbeat) -> Result<(WorkerId, Beat), Rejection> {
     wire::same_name(sender, &heartbeat.worker_id)?;
-    let worker = heartbeat.worker_id.parse()?;
+    let worker = named(&heartbeat.worker_id)?;
     // An invalid label must not open the worker to all tenants.
     let tenant = heartbeat.labels.get(TENANT_LABEL).map(|name| name.parse()).transpose()?;
     let capabilities = heartbeat.capabilities.iter().take(CAPABILITIES_MAX);
@@ -160,6 +169,22 @@ mod tests {
         let impostor = Rejection::from(wire::same_name("other", "w").unwrap_err());
         assert_eq!(read_handshake("other", &worker).unwrap_err(), impostor);
         assert_eq!(read_beat("other", &heartbeat(None)).unwrap_err(), impostor);
+    }
+
+    #[test]
+    fn a_worker_that_nats_cannot_route_to_is_refused() {
+        for name in ["w..x", "w."] {
+            let handshake = wire::Handshake {
+                component_id: name.to_owned(),
+                ..handshake(ComponentRole::Worker, &["job.a"])
+            };
+            let heartbeat = wire::Heartbeat { worker_id: name.to_owned(), ..heartbeat(None) };
+            for refused in
+                [read_handshake(name, &handshake).unwrap_err(), read_beat(name, &heartbeat).unwrap_err()]
+            {
+                assert!(refused.to_string().contains("cannot route"), "{name}: {refused}");
+            }
+        }
     }
 
     #[test]

@@ -32,9 +32,14 @@ pub const RESULT: &str = "sys.job.result";
 pub const PROGRESS: &str = "sys.job.progress";
 pub const CANCEL: &str = "sys.job.cancel";
 
-/// The subject of one worker; none if NATS cannot route to a worker of this name.
-pub fn direct_subject(worker: &str) -> Option<String> {
-    worker.split('.').all(|token| !token.is_empty()).then(|| format!("worker.{worker}.jobs"))
+/// The subject of one worker.
+pub fn direct_subject(worker: &str) -> String {
+    format!("worker.{worker}.jobs")
+}
+
+/// A worker with another name is not accepted: nothing could be sent to it alone.
+pub fn is_routable(worker: &str) -> bool {
+    worker.split('.').all(|token| !token.is_empty())
 }
 
 /// Why a packet cannot be handled.
@@ -132,9 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_an_empty_part_has_no_subject_of_its_own() {
-        assert_eq!(direct_subject("a.b:c@d-1").as_deref(), Some("worker.a.b:c@d-1.jobs"));
-        assert_eq!(direct_subject("a."), None);
-        assert_eq!(direct_subject("a..b"), None);
+    fn nats_cannot_route_to_a_name_with_an_empty_part() {
+        assert_eq!(direct_subject("a.b:c@d-1"), "worker.a.b:c@d-1.jobs");
+        assert!(is_routable("a.b:c@d-1"));
+        assert!(!is_routable("a.") && !is_routable("a..b"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use interlock_backend::inspection::Probe;
 use interlock_backend::mailbox::Mailbox;
 use interlock_backend::{Bus, Store};
@@ -153,28 +154,35 @@ const SCHEDULER_LOOPS: [StageLock; 5] = [
 ];
 
 /// The loops of the stages, as one task that ends after `shutdown` when all of them have.
-pub async fn run_stages(control: Arc<Control>, roles: Roles, shutdown: CancellationToken) {
-    let mut stages = JoinSet::new();
-    let process = &control.process;
-    stages.spawn(process.wakeups.clone().listen(process.bus.clone(), shutdown.clone()));
-    stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
-    stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
-    if roles.engine {
-        stages.spawn(engine::run(control.engine.clone(), !roles.scheduler, shutdown.clone()));
-        for stage in ENGINE_LOOPS {
-            stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
+pub fn run_stages(
+    control: Arc<Control>,
+    roles: Roles,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    // Boxed, so that it is compiled here and not wherever it is awaited.
+    Box::pin(async move {
+        let mut stages = JoinSet::new();
+        let process = &control.process;
+        stages.spawn(process.wakeups.clone().listen(process.bus.clone(), shutdown.clone()));
+        stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
+        stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
+        if roles.engine {
+            stages.spawn(engine::run(control.engine.clone(), !roles.scheduler, shutdown.clone()));
+            for stage in ENGINE_LOOPS {
+                stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
+            }
         }
-    }
-    if roles.scheduler {
-        for stage in SCHEDULER_LOOPS {
-            stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
+        if roles.scheduler {
+            for stage in SCHEDULER_LOOPS {
+                stages.spawn(ticking::run(control.reconcilers.clone(), stage, shutdown.clone()));
+            }
+            stages.spawn(policy::run(control.policy.clone(), shutdown.clone()));
+            stages.spawn(reconcile::run(control.reconcilers.clone(), shutdown));
         }
-        stages.spawn(policy::run(control.policy.clone(), shutdown.clone()));
-        stages.spawn(reconcile::run(control.reconcilers.clone(), shutdown));
-    }
-    while let Some(ended) = stages.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "stage panicked");
+        while let Some(ended) = stages.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "stage panicked");
+            }
         }
-    }
+    })
 }

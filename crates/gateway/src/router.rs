@@ -49,12 +49,18 @@ impl Endpoints {
     }
 
     pub(crate) fn with<H: Handler<T, App>, T: 'static>(mut self, name: &str, handler: H) -> Self {
+        let (method, path) = self.place(name);
+        let filter = MethodFilter::try_from(method.clone()).expect("axum knows every documented method");
+        self.list.push(Endpoint { method, path, handler: on(filter, handler) });
+        self
+    }
+
+    /// Where the document says that a handler is served.
+    fn place(&mut self, name: &str) -> (Method, String) {
         let (path, method, _) = openapi::operations(&mut self.document)
             .find(|(_, _, operation)| operation.operation_id.as_deref() == Some(name))
             .expect("the macro documents every handler that it adds");
-        let filter = MethodFilter::try_from(method.clone()).expect("axum knows every documented method");
-        self.list.push(Endpoint { method, path: path.to_owned(), handler: on(filter, handler) });
-        self
+        (method, path.to_owned())
     }
 }
 

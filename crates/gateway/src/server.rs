@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::future::BoxFuture;
 use interlock_control::api_keys::ApiKeys;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -62,29 +63,35 @@ impl Gateway {
     }
 
     /// Serves until `shutdown`, then finishes requests in progress within the grace period.
-    pub async fn serve(self, shutdown: CancellationToken) {
-        let Self { listener, address: _, app } = self;
-        let router = router::router(&app);
-        let connections = Connections {
-            abandon: CancellationToken::new(),
-            places: Arc::new(Semaphore::new(app.settings.connections_max)),
-            places_max: app.settings.connections_max,
-            tasks: TaskTracker::new(),
-        };
-        let accepting = accept(&listener, &app, &router, &connections);
-        shutdown.run_until_cancelled(accepting).await;
-        drop(listener);
-        app.closing.cancel();
-        connections.tasks.close();
-        let in_progress = async {
-            connections.tasks.wait().await;
-            app.finish().await;
-        };
-        if tokio::time::timeout(app.settings.shutdown_grace, in_progress).await.is_err() {
-            tracing::warn!(open = connections.tasks.len(), "closing connections that did not end in time");
-            connections.abandon.cancel();
-            connections.tasks.wait().await;
-        }
+    pub fn serve(self, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
+        // Boxed, so that it is compiled here and not wherever it is awaited.
+        Box::pin(async move {
+            let Self { listener, address: _, app } = self;
+            let router = router::router(&app);
+            let connections = Connections {
+                abandon: CancellationToken::new(),
+                places: Arc::new(Semaphore::new(app.settings.connections_max)),
+                places_max: app.settings.connections_max,
+                tasks: TaskTracker::new(),
+            };
+            let accepting = accept(&listener, &app, &router, &connections);
+            shutdown.run_until_cancelled(accepting).await;
+            drop(listener);
+            app.closing.cancel();
+            connections.tasks.close();
+            let in_progress = async {
+                connections.tasks.wait().await;
+                app.finish().await;
+            };
+            if tokio::time::timeout(app.settings.shutdown_grace, in_progress).await.is_err() {
+                tracing::warn!(
+                    open = connections.tasks.len(),
+                    "closing connections that did not end in time"
+                );
+                connections.abandon.cancel();
+                connections.tasks.wait().await;
+            }
+        })
     }
 }
 

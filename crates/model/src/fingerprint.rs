@@ -1,4 +1,4 @@
-//! A hash of a start's payload. It ignores key order and white space.
+//! Hashes of what clients may send again. They ignore key order and white space.
 
 use std::fmt::Write as _;
 
@@ -21,6 +21,14 @@ impl Fingerprint {
     pub fn of_rerun(source: crate::RunId, from_step: Option<&crate::StepId>) -> Self {
         let step = from_step.map_or("", |step| step.as_str());
         Self::of(&format!("rerun\n{source}\n{step}"))
+    }
+
+    pub fn of_output(output: &Value) -> Self {
+        Self::of(&format!("output\n{}", canonical(output)))
+    }
+
+    pub fn of_failure(error: &str, retryable: bool) -> Self {
+        Self::of(&format!("failure\n{retryable}\n{error}"))
     }
 
     pub fn as_str(&self) -> &str {

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::dispatch_policy::Hold;
+use crate::fingerprint::Fingerprint;
 use crate::meta::JobMeta;
+use crate::scheduling::Edge;
 use crate::trace::TraceParent;
 use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
 
@@ -44,6 +46,9 @@ pub struct JobLease {
     pub ttl: Duration,
     pub expires_at: Timestamp,
     pub claimed_at: Timestamp,
+    /// The edge that it was given over. A result counts only over the same one.
+    #[serde(default)]
+    pub edge: Edge,
 }
 
 impl JobLease {
@@ -97,6 +102,16 @@ pub struct JobEnd {
     pub fence: Fence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
+    /// Of the worker's result, to know it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Fingerprint>,
+}
+
+impl JobEnd {
+    /// Whether this outcome is the one that ended the job.
+    pub fn is_of(&self, outcome: &JobOutcome) -> bool {
+        self.cause == outcome.cause() && (self.result.is_none() || self.result == outcome.fingerprint())
+    }
 }
 
 crate::named_enum! {
@@ -143,6 +158,15 @@ impl JobOutcome {
             Self::Lost => EndCause::Lost,
             Self::Cancelled { .. } => EndCause::Cancelled,
             Self::Denied { .. } => EndCause::Denied,
+        }
+    }
+
+    /// Of what a worker reports, so that it can be known again without keeping it.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        match self {
+            Self::Completed { output } => Some(Fingerprint::of_output(output)),
+            Self::Failed { error, retryable } => Some(Fingerprint::of_failure(error, *retryable)),
+            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } => None,
         }
     }
 }
@@ -194,6 +218,7 @@ mod tests {
             ttl: Duration::from_millis(100),
             expires_at: Timestamp::from_millis(expires_ms),
             claimed_at: Timestamp::from_millis(claimed_ms),
+            edge: Edge::Http,
         }
     }
 

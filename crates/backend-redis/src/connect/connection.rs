@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, join_all};
 use interlock_backend::Effect;
 use redis::{Cmd, RedisError, RedisResult, Value};
 use tokio::sync::Notify;
@@ -48,7 +49,12 @@ struct ReplicaWait {
 
 impl Connection {
     /// Connects, and checks that the store can be trusted with runs.
-    pub async fn open(settings: ConnectSettings) -> Result<Self, OpenError> {
+    pub fn open(settings: ConnectSettings) -> BoxFuture<'static, Result<Self, OpenError>> {
+        // Boxed, so that it is compiled here and not wherever it is awaited. The same below.
+        Self::connect(settings).boxed()
+    }
+
+    async fn connect(settings: ConnectSettings) -> Result<Self, OpenError> {
         let (key_prefix, lock_prefix) = prefixes(&settings.prefix)?;
         let lane = open_lane(&settings).await?;
         let schema_key = format!("{key_prefix}sys:schema");
@@ -77,7 +83,11 @@ impl Connection {
     }
 
     /// One command, one answer. `writes`: it may change something; the chosen durability is then waited for.
-    pub async fn send(&self, command: &Cmd, writes: bool) -> Result<Value, SendError> {
+    pub fn send<'a>(&'a self, command: &'a Cmd, writes: bool) -> BoxFuture<'a, Result<Value, SendError>> {
+        self.send_on_lane(command, writes).boxed()
+    }
+
+    async fn send_on_lane(&self, command: &Cmd, writes: bool) -> Result<Value, SendError> {
         match (self.lane(writes), self.shared.replicas.as_ref().filter(|_| writes)) {
             (Lane::Master { link, .. }, Some(wait)) => {
                 let live = self.live(link).await?;

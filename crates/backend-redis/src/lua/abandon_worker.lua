@@ -4,7 +4,8 @@
 local function held_by_worker()
   local held = {}
   for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
-    if redis.call('HGET', key('wf:job', job), 'worker') == call.worker then
+    local worker, edge = unpack(redis.call('HMGET', key('wf:job', job), 'worker', 'edge'))
+    if worker == call.worker and edge == 'nats' then
       held[#held + 1] = job
     end
   end

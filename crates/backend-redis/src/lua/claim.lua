@@ -31,7 +31,7 @@ local function leases_given_before()
     local held = redis.call('HMGET', key('wf:job', job), 'worker', 'request')
     if held[1] == worker and held[2] == request then
       local found = read_fields(key('wf:job', job), 'job', 'worker', 'fence', 'ttl', 'expires_at', 'claimed_at',
-        'created_at')
+        'created_at', 'edge')
       given[#given + 1] = { job = found.job, lease = lease_of(found), queued_at = found.created_at }
     end
   end
@@ -109,9 +109,9 @@ local function lease_out(waiting)
   end
   redis.call('ZREM', waiting.queue, waiting.place)
   redis.call('HSET', hash, 'worker', worker, 'fence', fence, 'ttl', integer(ttl), 'expires_at', expires_at,
-    'claimed_at', integer(now), 'request', request)
+    'claimed_at', integer(now), 'request', request, 'edge', call.edge)
   redis.call('ZADD', key('wf:leases'), expires_at, job)
-  local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now }
+  local lease = { worker = worker, fence = fence, ttl = ttl, expires_at = expires_at, claimed_at = now, edge = call.edge }
   return { job = document, lease = lease, queued_at = created_at }, false
 end
 

@@ -2,11 +2,11 @@
 -- Keeps a result for another delivery. A repeated call, or one of the worker that did not get the answer, keeps the
 -- schedule.
 local job, fence = call.job, call.fence
-local lease, reply = check_result(job, fence, call.outcome.cause)
+local lease, reply = check_result(job, fence, call.edge, call.outcome)
 if not lease then
   return reply
 end
-local refusal = contradicts(job, call.outcome.cause)
+local refusal = contradicts(job, call.outcome)
 if refusal then
   return refusal
 end
@@ -16,6 +16,9 @@ if tonumber(redis.call('HGET', hash, 'put_off_deliveries') or '0') >= call.deliv
 end
 redis.call('HSET', hash, 'put_off', event_without_time(job, call.outcome.document),
   'put_off_cause', call.outcome.cause, 'put_off_deliveries', integer(call.deliveries))
+if call.outcome.fingerprint then
+  redis.call('HSET', hash, 'put_off_result', call.outcome.fingerprint)
+end
 redis.call('HSETNX', hash, 'put_off_since', integer(now - call.waited))
 redis.call('ZADD', key('wf:put_off'), integer(now + call.delay), job)
 -- The worker has nothing more to send, and sends no heartbeats meanwhile.

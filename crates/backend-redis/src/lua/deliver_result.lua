@@ -1,12 +1,12 @@
 -- needs: inbox, jobs, lease_check, acquire, contradiction
 -- Ends a job, posts its outcome to the run's inbox and acquires the run. Does nothing if another instance holds it.
-local job, run, cause = call.job, run_of(call.job), call.outcome.cause
+local job, run = call.job, run_of(call.job)
 local state, found = check_lease(job, call.fence)
 if not state then
   return found
 end
 if state == 'ended' then
-  if found.cause ~= cause then
+  if not is_same_result(found, call.outcome) then
     return fenced(found.fence)
   end
   local _, fence_given = is_free(run)
@@ -16,7 +16,7 @@ if state == 'ended' then
   end
   return answer({ outcome = 'already_recorded' })
 end
-local refusal = contradicts(job, cause)
+local refusal = refuse_edge(found, call.edge) or contradicts(job, call.outcome)
 if refusal then
   return refusal
 end
@@ -26,6 +26,6 @@ end
 if redis.call('EXISTS', key('wf:run', run)) == 0 then
   return missing()
 end
-end_job(job, cause)
+end_job(job, call.outcome.cause, call.outcome.fingerprint)
 post_outcome(job, call.outcome.document)
 return answer({ outcome = 'recorded', value = acquire(run) })

@@ -78,7 +78,13 @@ async fn ended(server: &Redis, store: &Store) -> (RunId, JobId, String) {
     let held = claim(store, "worker-1").await.pop().unwrap();
     let outcome = JobOutcome::Completed { output: json!(null) };
     let _ = store
-        .call(RecordResult { tenant: acme(), job: held.job.id.clone(), fence: held.lease.fence, outcome })
+        .call(RecordResult {
+            tenant: acme(),
+            job: held.job.id.clone(),
+            fence: held.lease.fence,
+            outcome,
+            edge: None,
+        })
         .await
         .unwrap();
     let place = server.command(&["ZRANGE", "wf:jobs:{acme}", "0", "0"]).await.unwrap();

@@ -21,6 +21,7 @@ const WELL: &str = "all is well";
 
 fn report(claimed: &Claimed, holder: &str) -> DeliverResult {
     DeliverResult {
+        edge: None,
         tenant: acme(),
         job: claimed.job.id.clone(),
         fence: claimed.lease.fence,
@@ -32,7 +33,17 @@ fn report(claimed: &Claimed, holder: &str) -> DeliverResult {
 
 fn put_off(claimed: &Claimed, delay: Duration) -> DeferResult {
     let DeliverResult { tenant, job, fence, outcome, .. } = report(claimed, "engine-1");
-    DeferResult { tenant, job, fence, outcome, deliveries: 1, waited: Duration::ZERO, delay, lease: LEASE }
+    DeferResult {
+        tenant,
+        job,
+        fence,
+        outcome,
+        deliveries: 1,
+        waited: Duration::ZERO,
+        delay,
+        lease: LEASE,
+        edge: None,
+    }
 }
 
 #[tokio::test]

@@ -65,6 +65,7 @@ async fn a_claimed_job_shows_its_worker_token_and_fence_until_its_report() {
 
     let _ = store
         .call(RecordResult {
+            edge: None,
             tenant: acme(),
             job: held.job.id.clone(),
             fence: lease.fence,
@@ -82,6 +83,7 @@ async fn end(store: &Store, way: u64, (run, held): &(RunId, Claimed)) {
         0 => drop(
             store
                 .call(RecordResult {
+                    edge: None,
                     tenant: acme(),
                     job: job.clone(),
                     fence: held.lease.fence,

@@ -170,7 +170,13 @@ async fn a_result_whose_reply_was_lost_reaches_its_run_once() {
     let outcome = JobOutcome::Completed { output: json!("all is well") };
     let report = scene
         .store
-        .call(RecordResult { tenant: acme(), job: held.job.id.clone(), fence: held.lease.fence, outcome })
+        .call(RecordResult {
+            tenant: acme(),
+            job: held.job.id.clone(),
+            fence: held.lease.fence,
+            outcome,
+            edge: None,
+        })
         .await
         .unwrap();
     assert!(matches!(report, Report::Recorded | Report::AlreadyRecorded));

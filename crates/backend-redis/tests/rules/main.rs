@@ -167,7 +167,7 @@ async fn claim(store: &Store, worker: &str) -> Vec<Claimed> {
         capabilities: Vec::new(),
         jobs_max: 1,
         term: LeaseTerm::For(LEASE),
-        edge: Edge::Http,
+        edge: Edge::Nats,
     };
     store.call(claim).await.unwrap()
 }

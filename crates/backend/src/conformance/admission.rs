@@ -242,7 +242,7 @@ pub async fn a_start_with_its_first_turn_is_one_write(subject: &mut dyn Subject)
     let fence = claimed.lease.fence;
     let _ = scene
         .store
-        .call(RecordResult { tenant: acme(), job: claimed.job.id.clone(), fence, outcome })
+        .call(RecordResult { tenant: acme(), job: claimed.job.id.clone(), fence, outcome, edge: None })
         .await
         .unwrap();
     let taken = scene.taken(&acme(), start.request.run).await;

@@ -121,7 +121,7 @@ pub async fn only_the_holder_of_a_job_may_defer_its_result(subject: &mut dyn Sub
     assert_eq!(
         scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await,
         Ok(Report::Recorded)
     );
@@ -213,14 +213,17 @@ pub async fn a_deferred_result_is_deleted_with_its_job(subject: &mut dyn Subject
     assert_eq!(
         scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await,
         Ok(Report::Recorded)
     );
     // An instance that gives a result up ends its job in another way.
     let (job, fence) = (&failed_for_good.job.id, failed_for_good.lease.fence);
     assert_eq!(
-        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed() }).await,
+        scene
+            .store
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed(), edge: None })
+            .await,
         Ok(Report::Recorded)
     );
     scene.delivered(&report(taken, completed())).await;

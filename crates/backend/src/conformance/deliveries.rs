@@ -34,6 +34,7 @@ pub(super) fn failed() -> JobOutcome {
 
 pub(super) fn report(claimed: &Claimed, outcome: JobOutcome) -> DeliverResult {
     DeliverResult {
+        edge: None,
         tenant: acme(),
         job: claimed.job.id.clone(),
         fence: claimed.lease.fence,
@@ -45,6 +46,7 @@ pub(super) fn report(claimed: &Claimed, outcome: JobOutcome) -> DeliverResult {
 
 pub(super) fn deferred(claimed: &Claimed, deliveries: u32) -> DeferResult {
     DeferResult {
+        edge: None,
         waited: Duration::ZERO,
         tenant: acme(),
         job: claimed.job.id.clone(),
@@ -137,6 +139,7 @@ pub async fn a_result_comes_behind_what_waits_already(subject: &mut dyn Subject)
         let reported = scene
             .store
             .call(RecordResult {
+                edge: None,
                 tenant: acme(),
                 job: early.job.id.clone(),
                 fence: early.lease.fence,

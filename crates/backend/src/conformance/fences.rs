@@ -69,6 +69,7 @@ pub async fn the_fences_of_an_ended_job_are_not_rounded(subject: &mut dyn Subjec
         let _ = scene
             .store
             .call(RecordResult {
+                edge: None,
                 tenant: acme(),
                 job: job.id.clone(),
                 fence: lease.fence,
@@ -88,7 +89,13 @@ pub async fn the_fences_of_an_ended_job_are_not_rounded(subject: &mut dyn Subjec
         for held in [Fence::new(lease.fence.number() - 1), end.fence] {
             let late = scene
                 .store
-                .call(RecordResult { tenant: acme(), job: job.id.clone(), fence: held, outcome: completed() })
+                .call(RecordResult {
+                    tenant: acme(),
+                    job: job.id.clone(),
+                    fence: held,
+                    outcome: completed(),
+                    edge: None,
+                })
                 .await;
             assert_eq!(late, Err(StoreError::Fenced { held, current: end.fence }));
         }
@@ -143,6 +150,7 @@ pub async fn fences_are_the_same_after_a_reopening(subject: &mut dyn Subject) {
         assert_eq!(view.lease.as_ref(), Some(lease));
         let _ = store
             .call(RecordResult {
+                edge: None,
                 tenant: acme(),
                 job: job.id.clone(),
                 fence: lease.fence,

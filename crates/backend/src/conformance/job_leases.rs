@@ -6,6 +6,7 @@ use crate::verbs::{
 use std::time::Duration;
 
 use interlock_model::job::{JobOutcome, JobState, NewJob};
+use interlock_model::scheduling::Edge;
 
 use super::Subject;
 use super::jobs::{completed, is_fenced};
@@ -46,7 +47,7 @@ pub async fn an_expired_lease_cannot_be_revived(subject: &mut dyn Subject) {
     assert!(is_fenced(
         &scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await
     ));
 }
@@ -97,16 +98,20 @@ pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject)
     assert!(is_fenced(
         &scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await
     ));
     let failed = JobOutcome::Failed { error: "late".to_owned(), retryable: true };
     assert!(is_fenced(
-        &scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed }).await
+        &scene
+            .store
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed, edge: None })
+            .await
     ));
     let report = scene
         .store
         .call(RecordResult {
+            edge: None,
             tenant: acme(),
             job: second.job.id.clone(),
             fence: second.lease.fence,
@@ -116,15 +121,16 @@ pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject)
     assert_eq!(report, Ok(Report::Recorded));
 }
 
-pub async fn an_offline_worker_loses_its_jobs(subject: &mut dyn Subject) {
+pub async fn an_offline_nats_worker_loses_its_jobs(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let run = scene.started(&acme()).await;
     let mut turn = running(&scene.taken(&acme(), run).await);
-    turn.dispatched = (1..=4).map(|attempt| new_job(run, attempt)).collect();
+    turn.dispatched = (1..=5).map(|attempt| new_job(run, attempt)).collect();
     let _ = scene.commit(turn).await.unwrap();
-    let theirs = scene.claim(&acme(), 2).await;
-    let other = Claim { worker: name("worker-2"), ..claim(&acme(), 1) };
+    let theirs = scene.store.call(Claim { edge: Edge::Nats, ..claim(&acme(), 2) }).await.unwrap();
+    let other = Claim { worker: name("worker-2"), edge: Edge::Nats, ..claim(&acme(), 1) };
     let other = scene.store.call(other).await.unwrap().pop().expect("a job waits");
+    let namesake = scene.claim(&acme(), 1).await.pop().expect("a job waits");
     let (_, foreign) = scene.working(&globex()).await;
 
     let abandon = async |limit| {
@@ -155,11 +161,17 @@ pub async fn an_offline_worker_loses_its_jobs(subject: &mut dyn Subject) {
         assert!(is_fenced(
             &scene
                 .store
-                .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+                .call(RecordResult {
+                    tenant: acme(),
+                    job: job.clone(),
+                    fence,
+                    outcome: completed(),
+                    edge: None
+                })
                 .await
         ));
     }
-    for (tenant, kept) in [(acme(), &other), (globex(), &foreign)] {
+    for (tenant, kept) in [(acme(), &other), (acme(), &namesake), (globex(), &foreign)] {
         let beat = scene
             .store
             .call(ExtendJobLease {

@@ -115,20 +115,23 @@ pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
     assert_eq!(
         scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await,
         Ok(Report::Recorded)
     );
     assert_eq!(
         scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await,
         Ok(Report::AlreadyRecorded)
     );
     let failed = JobOutcome::Failed { error: "no".to_owned(), retryable: false };
     assert!(is_fenced(
-        &scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed }).await
+        &scene
+            .store
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: failed, edge: None })
+            .await
     ));
     assert!(is_fenced(
         &scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await
@@ -150,6 +153,7 @@ pub async fn a_guessed_fence_is_rejected(subject: &mut dyn Subject) {
             &scene
                 .store
                 .call(RecordResult {
+                    edge: None,
                     tenant: acme(),
                     job: claimed.job.id.clone(),
                     fence,
@@ -160,7 +164,13 @@ pub async fn a_guessed_fence_is_rejected(subject: &mut dyn Subject) {
         assert!(is_fenced(
             &scene
                 .store
-                .call(RecordResult { tenant: acme(), job: waiting.clone(), fence, outcome: completed() })
+                .call(RecordResult {
+                    tenant: acme(),
+                    job: waiting.clone(),
+                    fence,
+                    outcome: completed(),
+                    edge: None
+                })
                 .await
         ));
         assert!(is_fenced(
@@ -202,7 +212,7 @@ pub async fn a_heartbeat_of_a_cancelled_job_asks_its_worker_to_stop(subject: &mu
     assert!(is_fenced(
         &scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await
     ));
     let outcome = JobOutcome::Cancelled { by: "a test".to_owned() };
@@ -231,7 +241,7 @@ pub async fn another_tenants_job_is_not_there(subject: &mut dyn Subject) {
     assert!(matches!(beat, Err(StoreError::NotFound { .. })), "{beat:?}");
     let report = scene
         .store
-        .call(RecordResult { tenant: globex(), job: job.clone(), fence, outcome: completed() })
+        .call(RecordResult { tenant: globex(), job: job.clone(), fence, outcome: completed(), edge: None })
         .await;
     assert!(matches!(report, Err(StoreError::NotFound { .. })), "{report:?}");
     assert!(scene.claim(&globex(), 10).await.is_empty());

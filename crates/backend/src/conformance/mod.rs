@@ -27,6 +27,7 @@ pub mod registry;
 pub mod reservations;
 pub mod runs;
 mod scene;
+pub mod second_results;
 pub mod values;
 pub mod versus_memory;
 pub mod workers;
@@ -167,7 +168,7 @@ macro_rules! conformance_suite {
                 an_expired_lease_cannot_be_revived,
                 a_lost_job_is_posted_to_its_run,
                 the_late_worker_is_refused_on_every_call,
-                an_offline_worker_loses_its_jobs,
+                an_offline_nats_worker_loses_its_jobs,
                 a_lease_until_the_deadline_ends_with_the_step,
                 a_lease_may_be_extended_to_another_term,
             }
@@ -193,6 +194,11 @@ macro_rules! conformance_suite {
                 a_job_of_any_kind_and_priority_leaves_its_queue_with_its_end,
                 kinds_and_places_survive_a_reopening,
                 a_waiting_job_knows_how_many_go_before_it,
+            }
+            second_results::{
+                a_result_counts_only_over_the_edge_of_its_lease,
+                a_second_result_with_another_output_is_refused,
+                another_output_than_the_deferred_one_is_refused,
             }
             deferred_results::{
                 a_deferred_result_is_due_once_and_not_before_its_time,

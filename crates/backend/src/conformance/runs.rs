@@ -212,7 +212,8 @@ pub async fn a_run_that_ends_raises_the_fence_of_its_open_jobs(subject: &mut dyn
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
     let _ = scene.commit(turn).await.unwrap();
     let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
-    let refused = scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome }).await;
+    let refused =
+        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome, edge: None }).await;
     assert!(matches!(refused, Err(StoreError::Fenced { current, .. }) if current > fence), "{refused:?}");
     assert_eq!(
         scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await,
@@ -258,8 +259,11 @@ pub async fn deleting_a_run_names_its_jobs(subject: &mut dyn Subject) {
     let claimed = scene.claim(&acme(), 2).await;
     let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
     let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
-    let _ =
-        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome }).await.unwrap();
+    let _ = scene
+        .store
+        .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome, edge: None })
+        .await
+        .unwrap();
     let mut named = scene.store.call(DeleteRun { tenant: acme(), run }).await.unwrap();
     named.sort();
     jobs.sort();

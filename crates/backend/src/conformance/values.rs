@@ -118,7 +118,13 @@ pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
         let outcome = JobOutcome::Completed { output: input.clone() };
         let _ = scene
             .store
-            .call(RecordResult { tenant: acme(), job: it.job.id.clone(), fence: it.lease.fence, outcome })
+            .call(RecordResult {
+                tenant: acme(),
+                job: it.job.id.clone(),
+                fence: it.lease.fence,
+                outcome,
+                edge: None,
+            })
             .await
             .unwrap();
         let shown = scene
@@ -181,6 +187,7 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let _ = scene
         .store
         .call(RecordResult {
+            edge: None,
             tenant: acme(),
             job: job.clone(),
             fence: claimed.lease.fence,

@@ -34,7 +34,10 @@ pub async fn a_draining_worker_is_given_nothing_and_keeps_what_it_has(subject: &
     ));
     let done = JobOutcome::Completed { output: json!(1) };
     assert_eq!(
-        scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: done }).await,
+        scene
+            .store
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: done, edge: None })
+            .await,
         Ok(Report::Recorded)
     );
     let other = Claim { worker: name("worker-2"), jobs_max: 0, ..claim(&acme(), 1) };

@@ -53,7 +53,7 @@ impl Draft<'_> {
         outcome: &JobOutcome,
     ) -> Result<Option<DeferredRow>, StoreError> {
         let known = self.deferred(job)?;
-        if known.as_ref().is_some_and(|known| known.outcome.cause() != outcome.cause()) {
+        if known.as_ref().is_some_and(|known| known.outcome != *outcome) {
             return stale(fence, self.next_fence()?);
         }
         Ok(known)
@@ -61,7 +61,7 @@ impl Draft<'_> {
 }
 
 decide!(DeliverResult, |verb, draft| {
-    if draft.lease_for_result(&verb.job, verb.fence, verb.outcome.cause())?.is_none() {
+    if draft.lease_for_result(&verb.job, (verb.fence, verb.edge), &verb.outcome)?.is_none() {
         return Ok(DeliveryOutcome::AlreadyRecorded);
     }
     draft.first_result(&verb.job, verb.fence, &verb.outcome)?;
@@ -79,7 +79,7 @@ decide!(DeliverResult, |verb, draft| {
 });
 
 decide!(DeferResult, |verb, draft| {
-    let lease = draft.lease_for_result(&verb.job, verb.fence, verb.outcome.cause())?;
+    let lease = draft.lease_for_result(&verb.job, (verb.fence, verb.edge), &verb.outcome)?;
     let Some(lease) = lease else { return Ok(DeferOutcome::AlreadyRecorded) };
     let known = draft.first_result(&verb.job, verb.fence, &verb.outcome)?;
     // The same call again, or the worker that has not received the answer: the schedule stays as it is.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use interlock_model::job::{JobLease, JobOutcome};
 use interlock_model::run::InboxEvent;
+use interlock_model::scheduling::Edge;
 use interlock_model::{JobId, RunId, TenantId, Timestamp};
 
 use super::draft::{Draft, decide};
@@ -34,7 +35,7 @@ decide!(AbandonWorker, |verb, draft| {
         }
         let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
         let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-        if lease.worker == verb.worker {
+        if lease.worker == verb.worker && lease.edge == Edge::Nats {
             lost.push((job.clone(), draft.lose_job(&job)?));
         }
     }
@@ -45,7 +46,7 @@ impl Draft<'_> {
     /// Ends a job whose worker is offline: by a deferred result, if the store has one.
     fn lose_job(&mut self, job: &JobId) -> Result<JobOutcome, StoreError> {
         let outcome = self.deferred(job)?.map_or(JobOutcome::Lost, |known| known.outcome);
-        self.end_job(job, outcome.cause())?;
+        self.end_job_by(job, &outcome)?;
         Ok(outcome)
     }
     /// Posts the losses to the inboxes of their runs.

@@ -1,9 +1,11 @@
 //! Jobs: dispatched, reported on by their workers under a fence, ended once.
 
 use interlock_model::dispatch_policy::{Hold, HoldReason};
+use interlock_model::fingerprint::Fingerprint;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState, NewJob};
 use interlock_model::run::InboxEvent;
+use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
 use serde_json::json;
 
@@ -12,7 +14,7 @@ use super::rows;
 use super::store::look;
 use super::tables::{Pick, Table, View, newest_page, read};
 use crate::StoreError;
-use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, Report};
+use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, OTHER_EDGE, Report};
 use crate::reconcile::LOOKED_AT_MAX;
 use crate::verbs::{
     CancelJob, CountJobsBefore, ExtendJobLease, ListJobs, ReadJob, RecordProgress, RecordResult,
@@ -64,7 +66,7 @@ decide!(RecordProgress, |verb, draft| {
 });
 
 decide!(RecordResult, |verb, draft| {
-    if draft.lease_for_result(&verb.job, verb.fence, verb.outcome.cause())?.is_none() {
+    if draft.lease_for_result(&verb.job, (verb.fence, verb.edge), &verb.outcome)?.is_none() {
         return Ok(Report::AlreadyRecorded);
     }
     draft.end_and_post(&verb.job, verb.outcome.clone())?;
@@ -130,12 +132,15 @@ impl Draft<'_> {
     pub(super) fn lease_for_result(
         &self,
         job: &JobId,
-        fence: Fence,
-        cause: EndCause,
+        (fence, edge): (Fence, Option<Edge>),
+        outcome: &JobOutcome,
     ) -> Result<Option<JobLease>, StoreError> {
         match self.check_lease(job, fence)? {
-            LeaseCheck::Ended(end) if end.cause == cause => Ok(None),
+            LeaseCheck::Ended(end) if end.is_of(outcome) => Ok(None),
             LeaseCheck::Ended(end) => stale(fence, end.fence),
+            LeaseCheck::Leased(lease) if edge.is_some_and(|edge| edge != lease.edge) => {
+                Err(StoreError::Conflict(OTHER_EDGE.to_owned()))
+            }
             LeaseCheck::Leased(lease) => Ok(Some(lease)),
         }
     }
@@ -152,7 +157,7 @@ impl Draft<'_> {
         job: &JobId,
         outcome: JobOutcome,
     ) -> Result<InboxEvent, StoreError> {
-        self.end_job(job, outcome.cause())?;
+        self.end_job_by(job, &outcome)?;
         let event = InboxEvent::Job { at: self.now, job: job.clone(), outcome };
         self.post(job.run, std::slice::from_ref(&event))?;
         Ok(event)
@@ -160,6 +165,20 @@ impl Draft<'_> {
 
     /// Ends a job, if it is open: its fence is raised, so that its worker can write no more.
     pub(super) fn end_job(&mut self, job: &JobId, cause: EndCause) -> Result<(), StoreError> {
+        self.end_open_job(job, cause, None)
+    }
+
+    /// The same, and keeps what is needed to know the outcome again.
+    pub(super) fn end_job_by(&mut self, job: &JobId, outcome: &JobOutcome) -> Result<(), StoreError> {
+        self.end_open_job(job, outcome.cause(), outcome.fingerprint())
+    }
+
+    fn end_open_job(
+        &mut self,
+        job: &JobId,
+        cause: EndCause,
+        result: Option<Fingerprint>,
+    ) -> Result<(), StoreError> {
         let (key, at) = (rows::job(self.id, job), self.now);
         let found: Option<Job> = self.read(Table::Jobs, &key)?;
         let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(()) };
@@ -172,10 +191,10 @@ impl Draft<'_> {
         let end = if let Some(lease) = lease {
             self.delete(Table::JobLeases, key.clone());
             self.delete(Table::JobExpiries, rows::timed(self.id, lease.expires_at, job));
-            JobEnd { cause, at, held: lease.fence, fence, worker: Some(lease.worker) }
+            JobEnd { cause, at, held: lease.fence, fence, worker: Some(lease.worker), result }
         } else {
             self.delete(Table::Queue, rows::queued(self.id, &open.new, open.created_at));
-            JobEnd { cause, at, held: Fence::NONE, fence, worker: None }
+            JobEnd { cause, at, held: Fence::NONE, fence, worker: None, result }
         };
         self.put(Table::Jobs, key, &Job { end: Some(end), ..open });
         Ok(())

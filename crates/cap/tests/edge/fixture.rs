@@ -192,9 +192,9 @@ impl Mailbox for WatchedMailbox {
         self.inner.put_input(job, input).await
     }
 
-    async fn result(&self, pointer: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    async fn result(&self, job: &JobId, pointer: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.readings.lock().unwrap().push(Instant::now());
-        self.inner.result(pointer).await
+        self.inner.result(job, pointer).await
     }
 
     async fn forget(&self, run: RunId, jobs: &[JobId]) -> Result<(), StoreError> {

@@ -4,17 +4,21 @@ use interlock_backend::verbs::{ListDeadLetters, ReadTimeline};
 use std::time::Duration;
 
 use interlock_backend::PageRequest;
+use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
-use interlock_cap::wire::{DispatchIdentity, JobResult, JobStatus};
+use interlock_cap::wire::{DispatchIdentity, JobRequest, JobResult, JobStatus};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::history::EventKind;
+use interlock_model::job::JobOutcome;
 use interlock_model::run::RunStatus;
+use interlock_model::scheduling::Edge;
+use interlock_model::{RunId, Timestamp};
 use interlock_poll::until;
 use interlock_servers::NatsRelease;
 use serde_json::json;
 
-use crate::fixture::{Fixture, acme, fast, output};
+use crate::fixture::{Fixture, TOPIC, acme, fast, output};
 use crate::worker::{Worker, WorkerOptions};
 
 crate::on_both_releases!(
@@ -26,6 +30,9 @@ crate::on_both_releases!(
     a_result_of_an_older_attempt_is_refused,
     a_result_of_another_worker_is_refused,
     a_result_that_echoes_another_fence_is_refused,
+    a_result_of_a_job_that_an_http_worker_holds_is_refused,
+    a_result_elsewhere_is_not_read,
+    a_second_result_with_another_output_is_refused,
     a_fatal_failure_is_not_retried,
     an_unreadable_result_is_acknowledged_and_counted,
     progress_is_in_the_timeline,
@@ -190,6 +197,68 @@ async fn a_result_that_echoes_another_fence_is_refused(release: NatsRelease) {
 
     worker.report(JobResult { dispatch: Some(dispatch), ..result }).await;
     assert_eq!(fixture.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
+}
+
+/// The forger has the name of the holder, as anyone on NATS may.
+async fn a_result_of_a_job_that_an_http_worker_holds_is_refused(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
+    let claim = Claim {
+        tenant: acme(),
+        worker: "w1".parse().unwrap(),
+        topics: vec![TOPIC.parse().unwrap()],
+        capabilities: Vec::new(),
+        jobs_max: 1,
+        term: LeaseTerm::For(Duration::from_mins(1)),
+        edge: Edge::Http,
+    };
+    let results = &fixture.control.results;
+    let held = until("the job waits", async || results.claim_now(claim.clone()).await.unwrap().pop()).await;
+
+    // Twice, because a worker that says hello again has lost its jobs.
+    drop(Worker::join(&fixture, "w1", WorkerOptions::default()).await);
+    let forger = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    let job = JobRequest { job_id: held.job.id.to_string(), ..JobRequest::default() };
+    forger.progress(&job, 50).await;
+    forger.succeed(&fixture, &job, &json!("forged")).await;
+    until("the forged result is refused", async || fixture.counts.results_refused.get() == 1).await;
+
+    let outcome = JobOutcome::Completed { output: json!("mine") };
+    results.submit(&acme(), &held.job.id, held.lease.fence, outcome).await.unwrap();
+    let run = fixture.ended(&acme(), run).await;
+    assert_eq!(output(&run), json!("mine"));
+}
+
+async fn a_result_elsewhere_is_not_read(release: NatsRelease) {
+    let fixture = Fixture::open(release, CapSettings { max_deliver: 2, ..fast() }).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
+    let job = worker.next_job().await;
+    let other = format!("res:{}:work@1", RunId::new(Timestamp::ZERO, [9; 10]));
+    fixture.redis.command(&["SET", &other, "\"of another tenant\""]).await.unwrap();
+    let result_ptr = format!("redis://{other}");
+    worker.report(JobResult { result_ptr, ..worker.result(&job, JobStatus::Succeeded) }).await;
+    let letter = until("a dead letter", async || letters(&fixture).await.into_iter().next()).await;
+    assert!(letter.last_error.unwrap().contains("does not point to the result of the job"));
+    assert_eq!(fixture.ended(&acme(), run).await.head.status, RunStatus::Failed);
+}
+
+async fn a_second_result_with_another_output_is_refused(release: NatsRelease) {
+    let fixture = Fixture::open(release, fast()).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
+    let job = worker.next_job().await;
+    worker.succeed(&fixture, &job, &json!("first")).await;
+    fixture.ended(&acme(), run).await;
+    worker.succeed(&fixture, &job, &json!("first")).await;
+    worker.succeed(&fixture, &job, &json!("second")).await;
+    until("the second output is refused", async || fixture.counts.results_refused.get() == 1).await;
+    until("all are acknowledged", async || unacknowledged(&fixture).await == 0).await;
+    assert_eq!((fixture.counts.results_recorded.get(), fixture.counts.results_refused.get()), (1, 1));
+    assert_eq!(output(&fixture.run(&acme(), run).await), json!("first"));
 }
 
 async fn a_fatal_failure_is_not_retried(release: NatsRelease) {

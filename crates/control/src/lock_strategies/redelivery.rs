@@ -40,7 +40,7 @@ impl ResultsUnderLock {
     async fn deliver_again(&self, tenant: &TenantId, result: DeferredResult) {
         let DeferredResult { job, fence, outcome, deliveries, waited } = result;
         let attempt = deliveries.saturating_add(1);
-        let delivery = Delivery { tenant: tenant.clone(), job, fence, outcome, attempt, waited };
+        let delivery = Delivery { tenant: tenant.clone(), job, fence, edge: None, outcome, attempt, waited };
         // The process that deferred it may have had another strategy.
         let delivered = match self.process.settings.run_strategy {
             RunStrategy::Inbox => self.inbox.deliver(&delivery).await,

@@ -54,10 +54,10 @@ impl ResultsUnderLock {
     }
 
     async fn deliver_alone(&self, delivery: &Delivery) -> Result<Delivered, StoreError> {
-        let Delivery { tenant, job, fence, outcome, .. } = delivery.clone();
+        let Delivery { tenant, job, fence, edge, outcome, .. } = delivery.clone();
         let request = self.engine.lease_request();
         let (holder, lease) = (self.process.instance.clone(), request.lease);
-        let deliver = DeliverResult { tenant, job, fence, outcome, holder, lease };
+        let deliver = DeliverResult { tenant, job, fence, edge, outcome, holder, lease };
         let (tenant, job) = (&delivery.tenant, &delivery.job);
         let acquired = self.process.call(deliver).await;
         match acquired.inspect_err(|error| journal::refused(tenant, job, error))? {
@@ -95,10 +95,11 @@ impl ResultsUnderLock {
         if delivery.attempt >= self.process.settings.deliveries_max {
             return self.give_up(delivery).await;
         }
-        let Delivery { tenant, job, fence, outcome, attempt, waited } = delivery.clone();
+        let Delivery { tenant, job, fence, edge, outcome, attempt, waited } = delivery.clone();
         let (arm, delay) = self.delay_after(&job, attempt);
         let lease = self.engine.lease_request().lease;
-        let defer = DeferResult { tenant, job, fence, outcome, deliveries: attempt, waited, delay, lease };
+        let defer =
+            DeferResult { tenant, job, fence, edge, outcome, deliveries: attempt, waited, delay, lease };
         if self.process.call(defer).await? == DeferOutcome::AlreadyRecorded {
             return Ok(());
         }
@@ -141,7 +142,7 @@ impl ResultsUnderLock {
         journal::buried(tenant, &letter);
         let error = format!("the result could not be handled in {attempt} deliveries: {RUN_BUSY}");
         let failed = JobOutcome::Failed { error, retryable: true };
-        match self.inbox.report(tenant, job, *fence, failed).await {
+        match self.inbox.report(tenant, job, (*fence, None), failed).await {
             // If it ended meanwhile, the dead letter says what came of its result.
             Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),

@@ -26,6 +26,8 @@ pub struct Delivery {
     pub tenant: TenantId,
     pub job: JobId,
     pub fence: Fence,
+    /// The edge that it came over; none if that was checked before.
+    pub edge: Option<Edge>,
     pub outcome: JobOutcome,
     /// Which delivery it is, from 1.
     pub attempt: u32,
@@ -196,10 +198,11 @@ impl Results {
         outcome: JobOutcome,
     ) -> Result<(), StoreError> {
         let Some(under_lock) = &self.under_lock else {
-            return self.report(tenant, job, fence, outcome).await.map(drop);
+            return self.report(tenant, job, (fence, Some(Edge::Http)), outcome).await.map(drop);
         };
         let (tenant, job) = (tenant.clone(), job.clone());
-        let delivery = Delivery { tenant, job, fence, outcome, attempt: 1, waited: Duration::ZERO };
+        let edge = Some(Edge::Http);
+        let delivery = Delivery { tenant, job, fence, edge, outcome, attempt: 1, waited: Duration::ZERO };
         under_lock.submit(delivery).await
     }
 
@@ -208,8 +211,8 @@ impl Results {
         if let Some(under_lock) = &self.under_lock {
             return under_lock.deliver(delivery).await;
         }
-        let Delivery { tenant, job, fence, outcome, .. } = delivery;
-        match self.report(tenant, job, *fence, outcome.clone()).await? {
+        let Delivery { tenant, job, fence, edge, outcome, .. } = delivery;
+        match self.report(tenant, job, (*fence, *edge), outcome.clone()).await? {
             Report::Recorded => Ok(Delivered::Recorded),
             Report::AlreadyRecorded => Ok(Delivered::AlreadyRecorded),
         }
@@ -226,10 +229,10 @@ impl Results {
         &self,
         tenant: &TenantId,
         job: &JobId,
-        fence: Fence,
+        (fence, edge): (Fence, Option<Edge>),
         outcome: JobOutcome,
     ) -> Result<Report, StoreError> {
-        let record = RecordResult { tenant: tenant.clone(), job: job.clone(), fence, outcome };
+        let record = RecordResult { tenant: tenant.clone(), job: job.clone(), fence, edge, outcome };
         let report = self.process.call(record).await;
         let report = report.inspect_err(|error| journal::refused(tenant, job, error))?;
         if report == Report::Recorded {
@@ -241,7 +244,7 @@ impl Results {
 
     /// Releases a job that never reached its worker. It is dispatched again, and its step is charged no retry.
     pub async fn release(&self, tenant: &TenantId, job: &JobId, fence: Fence) -> Result<(), StoreError> {
-        self.report(tenant, job, fence, JobOutcome::Lost).await.map(drop)
+        self.report(tenant, job, (fence, None), JobOutcome::Lost).await.map(drop)
     }
 
     /// Counts a result from NATS that came under a stale fence.

@@ -84,7 +84,7 @@ pub(crate) async fn hold(scene: &Scene, claimed: &Claimed, lease: Duration) -> A
     assert_eq!(
         scene
             .store
-            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed() })
+            .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await,
         Ok(Report::Recorded)
     );
@@ -99,6 +99,7 @@ pub(crate) async fn hold(scene: &Scene, claimed: &Claimed, lease: Duration) -> A
 
 pub(crate) fn delivery(claimed: &Claimed, attempt: u32) -> Delivery {
     Delivery {
+        edge: None,
         tenant: acme(),
         job: claimed.job.id.clone(),
         fence: claimed.lease.fence,

@@ -64,6 +64,7 @@ async fn complete(scene: &Scene, claimed: &Claimed) {
     let report = scene
         .store
         .call(RecordResult {
+            edge: None,
             tenant: tenant(),
             job: claimed.job.id.clone(),
             fence: claimed.lease.fence,

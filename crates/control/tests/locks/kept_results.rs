@@ -121,7 +121,7 @@ async fn results_are_written_although_the_clock_of_who_started_the_run_is_ahead(
     };
     let before = version().await;
     sleep(Duration::from_millis(200)).await;
-    let _ = process.control.results.report(&acme(), job, fence, completed()).await.unwrap();
+    let _ = process.control.results.report(&acme(), job, (fence, None), completed()).await.unwrap();
     sleep(Duration::from_millis(100)).await;
     assert!(version().await > before, "a result waits no longer than the longest gathering");
 }

@@ -37,7 +37,7 @@ local over_jobs_of_runs = over_runs(function(run, place, limit)
   return scanned('SSCAN', key('wf:run:jobs', run), place, limit, 1)
 end)
 
-local lease_fields = { 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request' }
+local lease_fields = { 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge' }
 
 rules.lease_without_job = { {
   over = over_scored('wf:leases'),
@@ -206,7 +206,8 @@ rules.kept_result_not_due = { {
     if read_job(id).is_open then
       redis.call('ZADD', key('wf:put_off'), integer(now), id)
     else
-      redis.call('HDEL', key('wf:job', id), 'put_off', 'put_off_cause', 'put_off_deliveries', 'put_off_since')
+      redis.call('HDEL', key('wf:job', id), 'put_off', 'put_off_cause', 'put_off_result', 'put_off_deliveries',
+        'put_off_since')
     end
   end,
 } }

@@ -11,7 +11,7 @@ end
 
 local function lease_of(found)
   return found.worker and { worker = found.worker, fence = found.fence, ttl = found.ttl,
-    expires_at = found.expires_at, claimed_at = found.claimed_at }
+    expires_at = found.expires_at, claimed_at = found.claimed_at, edge = found.edge or 'http' }
 end
 
 local function hold_of(found)
@@ -22,10 +22,10 @@ end
 -- A job with its lease, its policy hold and its end, as far as there are any.
 local function view_job(job)
   local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
-    'claimed_at', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at', 'end_held',
-    'end_fence', 'end_worker')
+    'claimed_at', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at',
+    'end_held', 'end_fence', 'end_worker', 'end_result')
   local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
-    fence = found.end_fence, worker = found.end_worker }
+    fence = found.end_fence, worker = found.end_worker, result = found.end_result }
   return { job = { new = found.job, created_at = found.created_at, ['end'] = ended }, lease = lease_of(found),
     hold = hold_of(found), state = state_of(found) }
 end

@@ -64,8 +64,9 @@ local function open_approval(run, new)
   redis.call('SADD', key('wf:run:approvals', run), new.key)
 end
 
--- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open.
-local function end_job(job, cause)
+-- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open. `result` is
+-- the fingerprint of a worker's result, to know it again.
+local function end_job(job, cause, result)
   local hash = key('wf:job', job)
   local created_at, end_cause, topic, held_fence, worker, token, expires_at, deferred_since, held, kind, moved =
     unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request', 'expires_at',
@@ -75,7 +76,7 @@ local function end_job(job, cause)
   end
   if deferred_since then
     redis.call('ZREM', key('wf:put_off'), job)
-    redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_deliveries', 'put_off_since')
+    redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_result', 'put_off_deliveries', 'put_off_since')
   end
   if held then
     unhold(job)
@@ -87,12 +88,15 @@ local function end_job(job, cause)
   if held_fence then
     redis.call('ZREM', key('wf:leases'), job)
     release_job_lock(job, { worker, token, held_fence, expires_at })
-    redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request')
+    redis.call('HDEL', hash, 'fence', 'worker', 'ttl', 'expires_at', 'claimed_at', 'request', 'edge')
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', held_fence, 'end_fence', fence,
       'end_worker', worker)
   else
     redis.call('ZREM', queue_key(topic, kind), queue_place(job, created_at, moved))
     redis.call('HSET', hash, 'end_cause', cause, 'end_at', integer(now), 'end_held', '0', 'end_fence', fence)
+  end
+  if result then
+    redis.call('HSET', hash, 'end_result', result)
   end
   return true
 end

@@ -3,8 +3,8 @@
 local function lose(jobs)
   local lost = {}
   for _, job in ipairs(jobs) do
-    local waiting = redis.call('HMGET', key('wf:job', job), 'put_off_cause', 'put_off')
-    if end_job(job, waiting[1] or 'lost') then
+    local waiting = redis.call('HMGET', key('wf:job', job), 'put_off_cause', 'put_off', 'put_off_result')
+    if end_job(job, waiting[1] or 'lost', waiting[3]) then
       post(run_of(job), event_now(waiting[2] or event_without_time(job, '"lost"')))
       lost[#lost + 1] = job
     else

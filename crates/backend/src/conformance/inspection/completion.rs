@@ -88,7 +88,7 @@ async fn round(store: &Store) {
             let outcome = JobOutcome::Completed { output: json!({}) };
             let (job, fence) = (&claimed.job.id, claimed.lease.fence);
             let _ = store
-                .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome })
+                .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome, edge: None })
                 .await
                 .expect("it was just claimed");
         }

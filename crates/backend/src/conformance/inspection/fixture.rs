@@ -178,6 +178,7 @@ async fn end(scene: &Scene, run: RunId) {
     let report = scene
         .store
         .call(RecordResult {
+            edge: None,
             tenant: acme(),
             job: claimed.job.id.clone(),
             fence: claimed.lease.fence,
@@ -193,6 +194,7 @@ async fn keep(scene: &Scene) -> JobId {
     begin(scene, &work("kept"), None).await;
     let Claimed { job, lease, .. } = claimed(scene, "kept").await;
     let kept = DeferResult {
+        edge: None,
         tenant: acme(),
         job: job.id.clone(),
         fence: lease.fence,

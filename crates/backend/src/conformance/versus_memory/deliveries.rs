@@ -12,7 +12,8 @@ sampled!(
     |walk| {
         let (tenant, job, fence) = walk.job()?;
         let (outcome, holder) = (walk.outcome(), walk.instance());
-        Some(DeliverResult { tenant, job, fence, outcome, holder, lease: walk.millis(1..900) })
+        let (edge, lease) = (walk.edge(), walk.millis(1..900));
+        Some(DeliverResult { tenant, job, fence, edge, outcome, holder, lease })
     },
     |_, answer, known| {
         if let DeliveryOutcome::Recorded(acquired) = answer {
@@ -23,10 +24,10 @@ sampled!(
 
 sampled!(DeferResult, 4, |walk| {
     let (tenant, job, fence) = walk.job()?;
-    let outcome = walk.outcome();
+    let (edge, outcome) = (walk.edge(), walk.outcome());
     let deliveries = walk.random.random_range(1..4);
     let (waited, delay, lease) = (walk.millis(0..900), walk.millis(0..900), walk.millis(0..900));
-    Some(DeferResult { tenant, job, fence, outcome, deliveries, waited, delay, lease })
+    Some(DeferResult { tenant, job, fence, edge, outcome, deliveries, waited, delay, lease })
 });
 
 sampled!(

@@ -48,7 +48,7 @@ sampled!(RecordProgress, 2, |walk| {
 
 sampled!(RecordResult, 4, |walk| {
     let (tenant, job, fence) = walk.job()?;
-    Some(RecordResult { tenant, job, fence, outcome: walk.outcome() })
+    Some(RecordResult { tenant, job, fence, edge: walk.edge(), outcome: walk.outcome() })
 });
 
 sampled!(CancelJob, 1, |walk| {
@@ -100,6 +100,14 @@ impl Walk {
     pub(super) fn term(&mut self) -> LeaseTerm {
         let term = self.millis(300..600);
         if self.flip(0.5) { LeaseTerm::For(term) } else { LeaseTerm::UntilDeadline { otherwise: term } }
+    }
+
+    pub(super) fn edge(&mut self) -> Option<Edge> {
+        match self.random.random_range(0..6) {
+            0 => None,
+            1 => Some(Edge::Nats),
+            _ => Some(Edge::Http),
+        }
     }
 
     pub(super) fn outcome(&mut self) -> JobOutcome {

@@ -1,4 +1,4 @@
-//! Replies of scripts, by name: what Lua packed with `cmsgpack`, read as the type that is wanted.
+//! What Lua packed with `cmsgpack`, read as the type that is wanted.
 //!
 //! A hash in Redis holds texts. What a text means follows from the type: a number is parsed, and where a structure is
 //! wanted, the text is its JSON document. A duration is in milliseconds. An enum is a table with the name of the variant
@@ -6,16 +6,12 @@
 
 use std::fmt;
 
-use interlock_backend::StoreError;
-use interlock_model::Fence;
 use serde::de::value::{BorrowedStrDeserializer, MapDeserializer, SeqDeserializer};
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer, MapAccess, SeqAccess,
     VariantAccess, Visitor,
 };
 use serde::{Deserialize, forward_to_deserialize_any};
-
-use crate::script::{Call, Home};
 
 /// A reply that is not what the script promises: a bug, or foreign data under our names.
 #[derive(Debug, thiserror::Error)]
@@ -45,66 +41,6 @@ pub(crate) enum Value<'de> {
     /// Also a table without fields.
     List(Vec<Self>),
     Map(Vec<(&'de str, Self)>),
-}
-
-/// What a script says instead of an answer.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Refusal {
-    Missing,
-    Fenced { current: Fence, held: Option<Fence> },
-    Conflict { reason: String },
-    Damaged { reason: String },
-}
-
-/// The answer in a reply, or what the script refused.
-pub(crate) fn read<T>(
-    call: &Call,
-    packed: &redis::Value,
-    read: impl for<'de> FnOnce(Value<'de>) -> Result<T, Unreadable>,
-) -> Result<T, StoreError> {
-    let name = call.script.name;
-    let redis::Value::BulkString(packed) = packed else {
-        return Err(damaged(name, format!("{name} replied {packed:?} where names were expected")));
-    };
-    let reply: Value<'_> = rmp_serde::from_slice(packed)
-        .map_err(|error| damaged(name, format!("{name} replied what cannot be unpacked: {error}")))?;
-    judge(call, reply, read)
-}
-
-/// The same of a reply to one of several requests.
-pub(crate) fn judge<'de, T>(
-    call: &Call,
-    reply: Value<'de>,
-    read: impl FnOnce(Value<'de>) -> Result<T, Unreadable>,
-) -> Result<T, StoreError> {
-    let name = call.script.name;
-    let unreadable =
-        |error: Unreadable| damaged(name, format!("the reply of {name} cannot be read: {error}"));
-    if !matches!(&reply, Value::Map(fields) if fields.iter().any(|(name, _)| *name == "refused")) {
-        return read(reply).map_err(unreadable);
-    }
-    Err(match Refusal::deserialize(reply).map_err(unreadable)? {
-        Refusal::Missing => match (&call.missing, &call.home) {
-            (Some((what, id)), _) => StoreError::NotFound { what, id: id.clone() },
-            (None, Home::Lock(lock)) => {
-                StoreError::NotFound { what: "lock", id: lock.resource().to_string() }
-            }
-            (None, Home::Tenant(_) | Home::System) => {
-                damaged(name, format!("{name} misses what it never needs"))
-            }
-        },
-        Refusal::Fenced { current, held } => {
-            StoreError::Fenced { held: held.unwrap_or(Fence::NONE), current }
-        }
-        Refusal::Conflict { reason } => StoreError::Conflict(reason),
-        Refusal::Damaged { reason } => damaged(name, reason),
-    })
-}
-
-/// A reply that cannot be read, as an error of the contract.
-pub(crate) fn damaged(script: &str, reason: String) -> StoreError {
-    StoreError::Damaged { table: "redis", key: script.to_owned(), reason }
 }
 
 impl<'de> Deserialize<'de> for Value<'de> {
