@@ -15,7 +15,7 @@ use crate::command::{cargo, root};
 use crate::stages::{self, Outcome};
 
 /// Programs that run at once, and tests at once in each: two cores are busy with them.
-const LANES: usize = 2;
+const LANES: usize = 3;
 const THREADS: &str = "4";
 
 /// The programs that take longest begin first, so that none of them is left alone at the end.
