@@ -1,7 +1,7 @@
 //! Ports for servers that tests start, stop and start again.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::Range;
 
 use anyhow::{Context as _, Result};
@@ -31,8 +31,9 @@ impl Port {
         });
         let mut free = chosen.filter_map(|number| {
             let reservation = TcpListener::bind((RESERVATIONS, number)).ok()?;
-            TcpListener::bind((Ipv4Addr::LOCALHOST, number)).ok()?;
-            Some(Self { number, _reservation: reservation })
+            // Asked by connecting: a listener could live on for a moment in a child process that is just being started.
+            let is_free = TcpStream::connect((Ipv4Addr::LOCALHOST, number)).is_err();
+            is_free.then_some(Self { number, _reservation: reservation })
         });
         free.next().with_context(|| format!("none of {CHOICES_MAX} ports in {PORTS:?} is free"))
     }

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use interlock_poll::until;
 use interlock_servers::Port;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,7 +39,9 @@ impl PolicyService {
     }
 
     pub(super) async fn start(&mut self) {
-        let listener = TcpListener::bind(self.address()).await.expect("the port is reserved");
+        // The listener before may live on for a moment in a child process that another test is just starting.
+        let bind = async || TcpListener::bind(self.address()).await.ok();
+        let listener = until("the reserved port is free", bind).await;
         let serve = serve(listener, self.questions.clone(), self.decide);
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve)));
     }
