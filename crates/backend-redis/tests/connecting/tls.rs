@@ -1,5 +1,7 @@
 //! Redis behind TLS.
 
+use std::time::Duration;
+
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_servers::{Certificate, Port, Redis, RedisOptions};
 use tempfile::TempDir;
@@ -35,7 +37,9 @@ impl Guarded {
 
     fn settings(&self, host: &str, port: u16) -> ConnectSettings {
         let ca_file = Some(self.folder.path().join("certificate.pem"));
-        ConnectSettings { ca_file, ..settings(&format!("rediss://{host}:{port}")) }
+        // A handshake takes its time on a busy machine.
+        let connect_timeout = Duration::from_secs(30);
+        ConnectSettings { ca_file, connect_timeout, ..settings(&format!("rediss://{host}:{port}")) }
     }
 }
 
@@ -56,7 +60,9 @@ async fn what_cannot_be_trusted_is_refused() {
         let refused = refusal(settings).await;
         assert!(refused.contains("the TLS connection to Redis"), "{refused}");
     }
-    let plain_port = refusal(guarded.settings("localhost", guarded.server.port())).await;
+    let mut plain_port = guarded.settings("localhost", guarded.server.port());
+    plain_port.connect_timeout = Duration::from_millis(400);
+    let plain_port = refusal(plain_port).await;
     assert!(plain_port.contains("perhaps this port does not speak TLS"), "{plain_port}");
     let mut missing = guarded.settings("localhost", guarded.port.number());
     missing.ca_file = Some(guarded.folder.path().join("nothing.pem"));
