@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use interlock_lease::{Loss, Renewal, Term};
-use interlock_model::lock::{Inventory, JITTER_MAX, LockMode, Trust};
+use interlock_model::lock::{FAILURES_MAX, Inventory, JITTER_MAX, LockMode, Trust};
 use interlock_model::retry::{Backoff, Seed};
 use interlock_model::time::millis;
 use interlock_model::{LockOwner, LockRequest, Resource};
@@ -150,7 +150,7 @@ async fn acquire(client: &Client, spec: &LockSpec) -> Result<(HeldLock, Term), A
 }
 
 fn term_of(asked_at: Instant, ttl: Duration) -> Term {
-    Term { asked_at, ttl, failures_max: Inventory::user().failures_max.unwrap_or(u32::MAX) }
+    Term { asked_at, ttl, failures_max: FAILURES_MAX }
 }
 
 pub(crate) fn renewal_jitter() -> u32 {
@@ -205,8 +205,7 @@ impl HeldLock {
         let renew = move || async move {
             match self.renew().await {
                 Ok(_) => Renewal::Extended(self.ttl),
-                Err(Error::Problem(problem)) if problem.code == Code::GateUnavailable => Renewal::Failed,
-                Err(error) if error.is_transient() => Renewal::Unknown,
+                Err(error) if error.is_transient() => Renewal::Failed,
                 Err(error) => Renewal::Refused(error),
             }
         };

@@ -93,7 +93,9 @@ pub struct LockView {
     pub resource: Resource,
     pub mode: LockMode,
     pub owner: LockOwner,
-    pub token: LockToken,
+    /// Only for operators and admins: the token is the right to renew and release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<LockToken>,
     pub fence: u64,
     pub acquired_at: Time,
     pub expires_at: Time,
@@ -106,7 +108,9 @@ pub struct LockView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HolderView {
     pub owner: LockOwner,
-    pub token: LockToken,
+    /// Only for operators and admins: the token is the right to renew and release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<LockToken>,
     pub fence: u64,
     pub acquired_at: Time,
     pub expires_at: Time,
@@ -147,7 +151,9 @@ pub struct LockEventView {
     pub cause: LockCause,
     pub owner: LockOwner,
     pub mode: LockMode,
-    pub token: LockToken,
+    /// Only for operators and admins: the token is the right to renew and release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<LockToken>,
     pub fence: u64,
     /// Who released it by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,18 +13,19 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder if it is missing, and locks it.
+    /// Creates the folder if it is missing, and locks it. Its database can be read by the owner alone, and so can the
+    /// log beside it, which gets the permissions of its database.
     pub(crate) fn claim(path: &Path) -> Result<Self, OpenError> {
         let unusable = |source| OpenError::Folder { folder: path.to_owned(), source };
         builder().create(path).map_err(unusable)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join("interlock.lock"))
-            .map_err(unusable)?;
+        warn_if_open(path);
+        let lock = private().open(path.join("interlock.lock")).map_err(unusable)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.to_owned(), lock }),
+            Ok(()) => {
+                let folder = Self { path: path.to_owned(), lock };
+                private().open(folder.database()).map_err(unusable)?;
+                Ok(folder)
+            }
             Err(TryLockError::WouldBlock) => Err(OpenError::InUse { folder: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(unusable(source)),
         }
@@ -42,6 +43,30 @@ impl Drop for Folder {
         let _ = self.lock.unlock();
     }
 }
+
+/// How a file is opened that is made if it is missing, for its owner alone.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// A folder that was made before may be open to others. That is for its owner to decide, but not without knowing.
+#[cfg(unix)]
+fn warn_if_open(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = path.metadata().map_or(0, |found| found.permissions().mode());
+    if mode & 0o077 != 0 {
+        let folder = path.display();
+        tracing::warn!(%folder, "other users of this machine can look into the data folder: chmod 700 closes it");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_open(_: &Path) {}
 
 /// Payloads and key digests are private: only the owner may read them.
 fn builder() -> DirBuilder {

@@ -11,6 +11,7 @@ mod due;
 mod encode;
 mod inspection;
 mod jobs;
+pub mod key_mark;
 mod known;
 mod locks;
 pub mod mailbox;

@@ -3,7 +3,7 @@
 
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
-use interlock_backend::keys::KEYS_MAX;
+use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
@@ -47,7 +47,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 16] {
+fn limits() -> [(&'static str, u64); 17] {
     [
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
@@ -57,6 +57,7 @@ fn limits() -> [(&'static str, u64); 16] {
         ("jobs_before_max", jobs::JOBS_BEFORE_MAX as u64),
         ("keys_judged_for", millis(KEYS_JUDGED_FOR)),
         ("keys_max", KEYS_MAX as u64),
+        ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),
         ("kinds_max", KINDS_MAX as u64),
         ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
         ("line_shown_max", LINE_SHOWN_MAX as u64),

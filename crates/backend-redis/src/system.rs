@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use interlock_backend::StoreError;
-use interlock_backend::keys::ApiKey;
+use interlock_backend::keys::{ApiKey, KeyScope};
 use interlock_backend::registry::{Beat, Handshake, RegisteredWorker, Registry};
 use interlock_backend::verbs::{
     CreateApiKey, ListApiKeys, ReadDocument, ReadFigures, ReadRegistry, ReadSnapshot, RecordBeat,
@@ -45,8 +45,12 @@ impl Scripted for ReadFigures {
 
 impl Scripted for CreateApiKey {
     fn arguments(&self) -> Vec<u8> {
-        let document = encode::json(&self.key);
-        Arguments::default().with("id", &self.key.id).with("document", document).packed()
+        let tenant = match &self.key.scope {
+            KeyScope::Tenant(tenant) => Some(tenant),
+            KeyScope::All => None,
+        };
+        let arguments = Arguments::default().with("id", &self.key.id).with("tenant", tenant);
+        arguments.with("document", encode::json(&self.key)).packed()
     }
 
     fn read(&self, reply: Value<'_>) -> Result<ApiKey, Unreadable> {

@@ -19,12 +19,15 @@ pub const MEMBERS_MAX: usize = 2_000;
 pub enum DocumentName {
     /// Tunings and rollouts.
     Contention,
+    /// The epoch of the store, written once.
+    Installation,
 }
 
 impl DocumentName {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Contention => "contention",
+            Self::Installation => "installation",
         }
     }
 }

@@ -1,9 +1,11 @@
 //! API keys, hashed.
 
+use async_trait::async_trait;
 pub use interlock_model::api_key::KeyRole as Role;
 use interlock_model::{ApiKeyId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::StoreError;
 use crate::verb::verb;
 
 /// Which tenants a key may access.
@@ -26,10 +28,23 @@ pub struct ApiKey {
     pub created_at: Timestamp,
 }
 
+/// Remembers, outside of the store, that an installation has had keys. A store that lost its data has none, and without this
+/// a new process would take it for one that never had any.
+#[async_trait]
+pub trait KeyMark: Send + Sync {
+    async fn is_set(&self) -> Result<bool, StoreError>;
+
+    /// Does nothing if it is set.
+    async fn set(&self) -> Result<(), StoreError>;
+}
+
 /// Every gateway holds all keys in memory.
 pub const KEYS_MAX: usize = 10_000;
 
-/// Saves a new key. The store sets its `created_at`.
+/// Of those, one tenant's.
+pub const KEYS_PER_TENANT_MAX: usize = 1_000;
+
+/// Saves a new key. The store sets its `created_at`, and bounds how many there are, in all and of one tenant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CreateApiKey {
     pub key: ApiKey,

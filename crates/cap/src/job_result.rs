@@ -6,6 +6,7 @@ use interlock_control::results::{Delivered, Delivery};
 use interlock_model::JobId;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::job::{EndCause, JobOutcome};
+use interlock_model::json_text;
 use interlock_model::scheduling::Edge;
 use serde_json::Value;
 
@@ -164,21 +165,10 @@ async fn output(shared: &Shared, job: &JobId, pointer: &str) -> Result<Value, Re
     let found = found.map_err(|error| Rejection::NotNow(error.to_string()))?;
     let shown = wire::shortened(pointer, 256);
     let bytes = found.ok_or_else(|| Rejection::NotNow(format!("there is nothing at {shown}")))?;
-    let output: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| Rejection::NotNow(format!("what is at {shown} is not JSON: {error}")))?;
-    if levels(&output) > NESTING_MAX {
-        let reason = format!("what is at {shown} is nested more than {NESTING_MAX} levels deep");
-        return Err(Rejection::NotNow(reason));
-    }
-    Ok(output)
-}
-
-fn levels(value: &Value) -> usize {
-    match value {
-        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    }
+    json_text::check(&bytes, NESTING_MAX)
+        .map_err(|refused| Rejection::NotNow(format!("what is at {shown} is not accepted: {refused}")))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Rejection::NotNow(format!("what is at {shown} is not JSON: {error}")))
 }
 
 #[cfg(test)]
@@ -213,11 +203,5 @@ mod tests {
         );
         assert_eq!(error_of(&result(JobStatus::Failed, "boom")), "boom");
         assert_eq!(error_of(&result(JobStatus::Failed, &"x".repeat(9_000))).len(), ERROR_MAX);
-    }
-
-    #[test]
-    fn levels_are_counted() {
-        assert_eq!(levels(&serde_json::json!({"a": [1, {"b": []}]})), 4);
-        assert_eq!(levels(&Value::Null), 0);
     }
 }

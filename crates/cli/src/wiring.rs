@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use interlock_backend::clock::SystemClock;
+use interlock_backend::keys::KeyMark;
 use interlock_backend_embedded::EmbeddedStore;
 pub(crate) use interlock_backend_redis::connect::PREFIX_DEFAULT;
 use interlock_cap::Edge;
@@ -45,6 +46,7 @@ struct ControlPlane {
     backend: Backend,
     control: Arc<Control>,
     deployment: Deployment,
+    key_mark: Option<Arc<dyn KeyMark>>,
     /// For people: where the backend is.
     place: String,
 }
@@ -63,11 +65,12 @@ impl Server {
             (Some(redis), Some(nats)) => distributed::build(config, redis, nats, roles).await?,
             _ => embedded::build(config).await?,
         };
-        let ControlPlane { backend, control, deployment, place } = built;
+        let ControlPlane { backend, control, deployment, key_mark, place } = built;
+        control.process.join_installation().await.map_err(refused)?;
         // What was changed at run time is in force from the first request on.
         control.rollouts.load_tunings().await.map_err(refused)?;
         let bootstrap = config.admin_key.as_ref().map(|key| key.0.as_str());
-        let keys = ApiKeys::load(control.process.clone(), bootstrap).await.map_err(refused)?;
+        let keys = ApiKeys::load(control.process.clone(), bootstrap, key_mark).await.map_err(refused)?;
         let mut place = format!("({place})");
         let mut gateway = None;
         if config.roles.contains(&ServeRole::Gateway) || config.listen_is_given {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use interlock_backend::keys::{ApiKey, KeyScope, Role};
+use interlock_backend::keys::{ApiKey, KeyMark, KeyScope, Role};
 use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::{ApiKeyId, Timestamp};
@@ -27,6 +28,10 @@ pub struct ApiKeys {
     keys: RwLock<BTreeMap<ApiKeyId, ApiKey>>,
     /// The hash of a key from the command line: admin of every tenant.
     bootstrap: Option<blake3::Hash>,
+    /// There is a key, or there was one: from then on no request without a key is answered, whatever the store has lost.
+    is_closed: AtomicBool,
+    /// Remembers the same where the store cannot lose it, if there is such a place.
+    mark: Option<Arc<dyn KeyMark>>,
 }
 
 /// The caller of a request.
@@ -42,23 +47,37 @@ pub struct Principal {
 #[must_use]
 pub enum Recognition {
     Known(Principal),
-    /// There are no keys at all: every caller is admin, and the server listens on loopback only.
+    /// There are no keys, and there never were: every caller is admin, and the server listens on loopback only.
     NoKeysConfigured,
     Unknown,
 }
 
 impl ApiKeys {
     /// The keys of the store, and one from the command line if there is one.
-    pub async fn load(process: Arc<Process>, bootstrap: Option<&str>) -> Result<Arc<Self>, StoreError> {
+    pub async fn load(
+        process: Arc<Process>,
+        bootstrap: Option<&str>,
+        mark: Option<Arc<dyn KeyMark>>,
+    ) -> Result<Arc<Self>, KeyError> {
         let bootstrap = bootstrap.map(|key| blake3::hash(key.as_bytes()));
-        let keys = Self { process, keys: RwLock::default(), bootstrap };
+        let is_closed = AtomicBool::new(bootstrap.is_some());
+        let keys = Self { process, keys: RwLock::default(), bootstrap, is_closed, mark };
         keys.refresh().await?;
+        let is_empty = keys.keys.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+        match &keys.mark {
+            Some(mark) if !is_empty => mark.set().await?,
+            Some(mark) if bootstrap.is_none() && mark.is_set().await? => return Err(KeyError::Lost),
+            Some(_) | None => {}
+        }
         Ok(Arc::new(keys))
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {
         let keys = self.process.call(ListApiKeys).await?;
-        let keys = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
+        let keys: BTreeMap<_, _> = keys.into_iter().map(|key| (key.id.clone(), key)).collect();
+        if !keys.is_empty() {
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
     }
@@ -77,23 +96,22 @@ impl ApiKeys {
         }
     }
 
-    pub fn has_keys(&self) -> bool {
-        self.bootstrap.is_some() || !self.keys.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// Whether requests need a key.
+    pub fn are_needed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     pub fn recognise(&self, presented: Option<&str>) -> Recognition {
-        let Some(presented) = presented else {
-            return if self.has_keys() { Recognition::Unknown } else { Recognition::NoKeysConfigured };
-        };
+        if !self.are_needed() {
+            return Recognition::NoKeysConfigured;
+        }
+        let Some(presented) = presented else { return Recognition::Unknown };
         // Comparing hashes takes the same time whatever differs.
         if self.bootstrap.is_some_and(|hash| hash == blake3::hash(presented.as_bytes())) {
             let name = "bootstrap key".to_owned();
             return Recognition::Known(Principal { name, role: Role::Admin, scope: KeyScope::All });
         }
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        if keys.is_empty() && self.bootstrap.is_none() {
-            return Recognition::NoKeysConfigured;
-        }
         let found = split(presented).and_then(|(id, secret)| {
             let key = keys.get(&id)?;
             let kept = blake3::Hash::from_hex(&key.secret_hash).ok()?;
@@ -118,6 +136,11 @@ pub enum KeyError {
     FirstMustBeAdmin,
     #[error("this is the last admin key; make another before revoking it")]
     LastAdmin,
+    #[error(
+        "this installation had API keys, and its store has none: the store lost its data. Restore it, or start with \
+         --admin-key to make new keys"
+    )]
+    Lost,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -131,8 +154,12 @@ impl ApiKeys {
         scope: KeyScope,
     ) -> Result<(ApiKey, String), KeyError> {
         let can_make_keys = role == Role::Admin && scope == KeyScope::All;
-        if !self.has_keys() && !can_make_keys {
+        if !self.are_needed() && !can_make_keys {
             return Err(KeyError::FirstMustBeAdmin);
+        }
+        if let Some(mark) = &self.mark {
+            // First: a key that the store then loses must not leave the door open.
+            mark.set().await?;
         }
         let id: ApiKeyId =
             hex(&self.process.identity.secret()[..8]).parse().expect("hexadecimal digits make a key id");
@@ -155,8 +182,7 @@ impl ApiKeys {
         let keys = self.process.call(ListApiKeys).await?;
         let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All;
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
-        if self.bootstrap.is_none() && keys.len() > 1 && matches!(admins.as_slice(), [last] if last.id == *id)
-        {
+        if self.bootstrap.is_none() && matches!(admins.as_slice(), [last] if last.id == *id) {
             return Err(KeyError::LastAdmin);
         }
         self.process.call(RevokeApiKey { id: id.clone() }).await?;

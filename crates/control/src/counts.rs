@@ -20,6 +20,10 @@ pub struct Counted {
     pub slot_drift: u64,
     /// Results of NATS workers that came under a stale fence.
     pub results_refused: u64,
+    /// Commits of turns that came under a stale fence: another replica has had the run since.
+    pub commits_refused: u64,
+    /// Snapshots of workers that came under a stale fence: another replica writes them.
+    pub snapshots_refused: u64,
     /// From when a job was queued until its lease began.
     pub job_lock_wait: Histogram,
 }

@@ -57,6 +57,11 @@ impl Identity {
         format!("{number:032x}")
     }
 
+    /// A name for a store, given at its first start.
+    pub fn epoch(&self) -> String {
+        self.unguessable()
+    }
+
     /// Secret bytes of a new key.
     pub fn secret(&self) -> [u8; 32] {
         self.draw(RngExt::random)

@@ -10,7 +10,7 @@ use interlock_backend::locks::ForceReleaseLock;
 use interlock_backend::runs::Commit;
 use interlock_model::admission::{RunRequest, StartOutcome};
 use interlock_model::dead_letter::DeadLetter;
-use interlock_model::lock::{Grant, LockName};
+use interlock_model::lock::{Grant, LockName, StageLock};
 use interlock_model::run::RunStatus;
 use interlock_model::{Fence, JobId, RunId, TenantId, Topic};
 use tracing::{debug, info, warn};
@@ -64,6 +64,22 @@ pub(crate) fn refused(tenant: &TenantId, job: &JobId, error: &StoreError) {
         let (fence, current) = (held.number(), current.number());
         info!(%tenant, run = %job.run, %job, fence, current, "stale write refused");
     }
+}
+
+/// The store refused to commit a turn. Returns whether it was stale.
+pub(crate) fn commit_refused(tenant: &TenantId, run: RunId, error: &StoreError) -> bool {
+    let StoreError::Fenced { held, current } = error else { return false };
+    let (fence, current) = (held.number(), current.number());
+    info!(%tenant, %run, fence, current, "stale commit refused");
+    true
+}
+
+/// The store refused what a loop wrote. Returns whether it was stale.
+pub(crate) fn loop_refused(stage: StageLock, error: &StoreError) -> bool {
+    let StoreError::Fenced { held, current } = error else { return false };
+    let (fence, current) = (held.number(), current.number());
+    info!(stage = stage.key(), fence, current, "stale write of a loop refused");
+    true
 }
 
 pub(crate) fn buried(tenant: &TenantId, letter: &DeadLetter) {

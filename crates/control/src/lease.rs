@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use interlock_backend::StoreError;
 use interlock_backend::verbs::RenewLock;
-use interlock_backend::{Effect, StoreError};
 pub use interlock_lease::Term;
 use interlock_model::LockToken;
 use interlock_model::lock::{Grant, JITTER_MAX, LockName};
@@ -36,12 +36,9 @@ pub fn renewal(answer: Result<Duration, StoreError>) -> Renewal {
         Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. })) => {
             Renewal::Refused(error.to_string())
         }
-        Err(StoreError::Unavailable { effect: Effect::Unknown, .. }) => Renewal::Unknown,
-        Err(
-            StoreError::Unavailable { effect: Effect::NotDone, .. }
-            | StoreError::Conflict(_)
-            | StoreError::Damaged { .. },
-        ) => Renewal::Failed,
+        Err(StoreError::Unavailable { .. } | StoreError::Conflict(_) | StoreError::Damaged { .. }) => {
+            Renewal::Failed
+        }
     }
 }
 

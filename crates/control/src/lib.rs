@@ -24,6 +24,7 @@ pub mod documents;
 mod engine;
 mod every_tenant;
 pub mod identity;
+pub mod installation;
 mod journal;
 pub mod lease;
 pub mod lock_strategies;

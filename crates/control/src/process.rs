@@ -12,6 +12,7 @@ use interlock_model::{Clock, InstanceId, TenantId, Timestamp, Topic};
 
 use crate::counts::{Counted, Counts};
 use crate::identity::Identity;
+use crate::installation::Installation;
 use crate::settings::Settings;
 use crate::traces::Traces;
 use crate::wakeups::Wakeups;
@@ -28,6 +29,7 @@ pub struct Process {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) counts: Counts,
     pub(crate) traces: Traces,
+    pub(crate) installation: Installation,
 }
 
 impl Process {

@@ -21,6 +21,7 @@ use crate::doctor::Doctor;
 use crate::documents::Documents;
 use crate::engine::{self, Engine};
 use crate::identity::Identity;
+use crate::installation::{self, Installation};
 use crate::lock_strategies::{ResultsUnderLock, StartsUnderLock};
 use crate::locks::Locks;
 use crate::policy::{self, Policy};
@@ -75,9 +76,19 @@ pub struct Foundation {
 impl Control {
     pub fn new(foundation: Foundation, settings: Settings) -> Arc<Self> {
         let Foundation { store, bus, clock, identity, instance, mailbox, probes } = foundation;
-        let (wakeups, counts, traces) = (Arc::default(), Counts::default(), Traces::new(settings.traces));
-        let process =
-            Arc::new(Process { store, bus, clock, identity, instance, settings, wakeups, counts, traces });
+        let traces = Traces::new(settings.traces);
+        let process = Arc::new(Process {
+            store,
+            bus,
+            clock,
+            identity,
+            instance,
+            settings,
+            wakeups: Arc::default(),
+            counts: Counts::default(),
+            traces,
+            installation: Installation::default(),
+        });
         let settings = &process.settings;
         let tunings = Tunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning };
         let contention = Arc::new(Contention::new(tunings));
@@ -164,6 +175,7 @@ pub fn run_stages(
         let mut stages = JoinSet::new();
         let process = &control.process;
         stages.spawn(process.wakeups.clone().listen(process.bus.clone(), shutdown.clone()));
+        stages.spawn(installation::follow(process.clone(), shutdown.clone()));
         stages.spawn(definitions::follow(control.definitions.clone(), shutdown.clone()));
         stages.spawn(rollouts::follow::run(control.rollouts.clone(), shutdown.clone()));
         if roles.engine {

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use interlock_backend::verbs::SetLimits;
+use interlock_backend::documents::DocumentName;
+use interlock_backend::verbs::{SaveDocument, SetLimits};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +98,7 @@ async fn a_new_installation_is_well() {
     let of_tenants = report.looked_at.iter().filter(|looked| looked.tenants == 2).count();
     assert_eq!(
         (of_tenants, report.looked_at.len()),
-        (26, 31),
+        (26, 32),
         "those of tenants, and our own of the installation"
     );
 }
@@ -192,6 +193,19 @@ async fn a_holder_that_does_not_renew_in_time_is_reported() {
     assert_eq!(scene.found(&lag).await, [], "it is renewed at half of its time");
     tokio::time::advance(ttl / 3).await;
     assert_eq!(scene.found(&lag).await, [(Invariant::RenewalLag, None)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_another_one_than_before_has_lost_its_data() {
+    let scene = scene().await;
+    scene.control.process.join_installation().await.unwrap();
+    let lost = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::StoreDataLost] };
+    assert_eq!(scene.found(&lost).await, []);
+    let name = DocumentName::Installation;
+    let replaced = SaveDocument { name, expected: 1, text: "another".to_owned() };
+    assert!(Store::new(scene.tables.clone()).call(replaced).await.unwrap());
+    assert_eq!(scene.found(&lost).await, [(Invariant::StoreDataLost, None)]);
+    assert!(scene.control.process.has_lost_data());
 }
 
 /// A server with one violation that can be repaired and one invariant that cannot be checked.

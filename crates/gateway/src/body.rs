@@ -7,10 +7,10 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http_body_util::BodyExt;
 use interlock_api::Code;
+use interlock_model::json_text::{self, RefusedText};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::error::Refusal;
-use crate::nesting;
 use crate::settings::Settings;
 use crate::shape::Strict;
 use crate::state::App;
@@ -73,18 +73,12 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
 
 /// A JSON object of the right type, or an error that says what is wrong and where.
 pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
-    let levels_max = settings.nesting_max;
-    let too_deep =
-        || Refusal::invalid(format!("the body is nested too deeply: at most {levels_max} levels are read"));
-    if nesting::is_too_deep(body, levels_max) {
-        return Err(too_deep());
-    }
-    if nesting::may_hide_levels(body) {
-        let value = serde_json::from_slice(body).map_err(|error| unreadable(body, &error))?;
-        if nesting::levels(&value) > levels_max {
-            return Err(too_deep());
+    json_text::check(body, settings.nesting_max).map_err(|refused| match refused {
+        RefusedText::TooDeep(_) => Refusal::invalid(format!("the body is {refused}")),
+        RefusedText::DuplicateKey(_) | RefusedText::ReservedKey(_) => {
+            Refusal::invalid(format!("invalid body: {refused}"))
         }
-    }
+    })?;
     let value = shaped(body).map_err(|error| unreadable(body, &error))?;
     // Some types would accept any JSON.
     if is_object(body) { Ok(value) } else { Err(no_object()) }

@@ -223,7 +223,9 @@ impl From<TuningError> for Refusal {
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::FirstMustBeAdmin | KeyError::LastAdmin => Self::new(Code::Conflict, error.to_string()),
+            KeyError::FirstMustBeAdmin | KeyError::LastAdmin | KeyError::Lost => {
+                Self::new(Code::Conflict, error.to_string())
+            }
             KeyError::Store(error) => error.into(),
         }
     }

@@ -12,7 +12,6 @@ mod cursor;
 mod error;
 mod idempotency;
 mod metrics;
-mod nesting;
 mod observe;
 mod openapi;
 mod origin;

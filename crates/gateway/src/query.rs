@@ -35,14 +35,14 @@ impl Parameters {
         Ok(first)
     }
 
-    /// The parameter's text. An empty one counts as absent, as forms send it.
+    /// The parameter's text, where an empty one means the same as none.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
         Ok(self.given(name)?.filter(|text| !text.is_empty()))
     }
 
     /// The parameter as a value that is written as text, such as an id.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Some(text) = self.given(name)? else { return Ok(None) };
         text.parse().map(Some).map_err(|problem| Refusal::invalid(format!("{name}: {problem}")))
     }
 
@@ -53,7 +53,7 @@ impl Parameters {
         values: &[T],
         name_of: fn(T) -> &'static str,
     ) -> Result<Option<T>, Refusal> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Some(text) = self.given(name)? else { return Ok(None) };
         let found = values.iter().copied().find(|value| name_of(*value) == text);
         found.map(Some).ok_or_else(|| {
             let names: Vec<_> = values.iter().copied().map(name_of).collect();

@@ -129,7 +129,7 @@ pub(crate) mod tests {
             probes: Vec::new(),
         };
         let control = Control::new(parts, interlock_control::Settings::default());
-        let keys = ApiKeys::load(control.process.clone(), None).await.unwrap();
+        let keys = ApiKeys::load(control.process.clone(), None, None).await.unwrap();
         let [backend, durability, bus, prefix] =
             ["memory", "none", "in process", "cordum"].map(str::to_owned);
         let deployment = Deployment { roles: Vec::new(), backend, durability, bus, prefix };

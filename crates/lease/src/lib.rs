@@ -31,10 +31,8 @@ pub enum Renewal<L> {
     Extended(Duration),
     /// The lease has ended, or is no longer wanted.
     Refused(L),
-    /// It certainly did not happen.
+    /// It did not happen, or may not have.
     Failed,
-    /// It may have happened, or not.
-    Unknown,
 }
 
 /// Why work was dropped.
@@ -42,7 +40,7 @@ pub enum Renewal<L> {
 pub enum Loss<L> {
     #[error("the lease is no longer ours: {0}")]
     Refused(L),
-    #[error("{0} renewals in a row failed")]
+    #[error("{0} renewals in a row were not confirmed")]
     Failures(u32),
     #[error("no renewal was confirmed in time, so that the lease may have expired")]
     Deadline,
@@ -85,8 +83,7 @@ where
             ControlFlow::Break(ended) => return ended,
             ControlFlow::Continue(Ok(Renewal::Extended(ttl))) => trust.renewed(asked, ttl),
             ControlFlow::Continue(Ok(Renewal::Refused(why))) => return Err(Loss::Refused(why)),
-            ControlFlow::Continue(Ok(Renewal::Failed)) => trust.failed(start.elapsed()),
-            ControlFlow::Continue(Ok(Renewal::Unknown) | Err(_)) => trust.unknown(start.elapsed()),
+            ControlFlow::Continue(Ok(Renewal::Failed) | Err(_)) => trust.failed(asked, start.elapsed()),
         }
     }
 }

@@ -104,6 +104,9 @@ invariants! {
     /// Dead letters are handled before there are too many.
     DeadLettersGrowing = "dead_letters_growing", Tenant, "list them with `interlock dlq list`, then retry or delete them";
 
+    /// The store is the one that the process began with.
+    StoreDataLost = "store_data_lost", Installation,
+        "restore the store if you can, then restart every process of the installation";
     /// The snapshot of the workers is no older than its period allows.
     SnapshotStale = "snapshot_stale", Installation, "write the snapshot again, unless another replica does";
     /// Exactly one replica runs each singleton loop.

@@ -17,6 +17,7 @@ pub mod fingerprint;
 pub mod history;
 pub mod ids;
 pub mod job;
+pub mod json_text;
 pub mod lease;
 pub mod limit;
 pub mod lock;

@@ -29,6 +29,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
                 "dispatch_policy",
                 "every_tenant",
                 "identity",
+                "installation",
                 "journal",
                 "lease",
                 "loop_lock",

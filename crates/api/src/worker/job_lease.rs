@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use interlock_lease::{Loss, Renewal, Term};
 use interlock_model::JobId;
+use interlock_model::lock::FAILURES_MAX;
 use tokio::time::Instant;
 
 use crate::client::{Client, Error};
@@ -18,6 +19,8 @@ pub enum JobLoss {
     /// Another worker has it, or its run was deleted.
     #[error("the job was lost: {0}")]
     Refused(Error),
+    #[error("{FAILURES_MAX} heartbeats in a row got no answer")]
+    HeartbeatsFailed,
     /// Another worker may have it by now.
     #[error("the lease expired before a heartbeat got through")]
     LeaseExpired,
@@ -33,18 +36,18 @@ pub(super) async fn guard<T>(
     lease: Duration,
     work: impl Future<Output = T>,
 ) -> Result<T, JobLoss> {
-    // A gateway may be unreachable for most of a lease: only the lease's end stops the work.
-    let term = Term { asked_at: Instant::now(), ttl: lease.max(LEASE_MIN), failures_max: u32::MAX };
+    let term = Term { asked_at: Instant::now(), ttl: lease.max(LEASE_MIN), failures_max: FAILURES_MAX };
     let beat = move || async move {
         match client.heartbeat(job, &HeartbeatRequest { fence }).await {
             Ok(answer) if answer.cancel_requested => Renewal::Refused(JobLoss::CancelRequested),
             Ok(answer) => Renewal::Extended(Duration::from_millis(answer.lease_ms).max(LEASE_MIN)),
             Err(error) if !error.is_transient() => Renewal::Refused(JobLoss::Refused(error)),
-            Err(_) => Renewal::Unknown,
+            Err(_) => Renewal::Failed,
         }
     };
     interlock_lease::guard(term, renewal_jitter, beat, work).await.map_err(|loss| match loss {
         Loss::Refused(loss) => loss,
-        Loss::Deadline | Loss::Failures(_) => JobLoss::LeaseExpired,
+        Loss::Failures(_) => JobLoss::HeartbeatsFailed,
+        Loss::Deadline => JobLoss::LeaseExpired,
     })
 }

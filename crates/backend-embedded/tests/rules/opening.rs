@@ -24,6 +24,21 @@ async fn rows_survive_closing_and_opening_again() {
     assert_eq!(get(&tables, Table::Heads, "acme/run").await, Some(2));
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn only_the_owner_can_read_the_files_of_the_database() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (tables, folder) = fresh();
+    put(&tables, Table::Tenants, "acme", 1).await.unwrap();
+    let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
+    assert!(files.iter().any(|file| file.file_name() == "interlock.db-wal"), "{files:?}");
+    for file in files {
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{file:?} has the mode {mode:o}");
+    }
+}
+
 #[tokio::test]
 async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_holds_stay() {
     let folder = tempfile::tempdir().unwrap();

@@ -368,6 +368,7 @@ macro_rules! conformance_suite {
             }
             keys::{
                 a_key_is_kept_until_it_is_revoked,
+                a_tenant_can_have_only_its_share_of_the_keys,
             }
         }
     };

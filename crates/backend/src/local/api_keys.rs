@@ -6,7 +6,7 @@ use super::store::Decide;
 use super::store::look;
 use super::tables::{Changes, Decided, Decision, Pick, Table, View, parse};
 use crate::StoreError;
-use crate::keys::{ApiKey, KEYS_MAX};
+use crate::keys::{ApiKey, KEYS_MAX, KEYS_PER_TENANT_MAX, KeyScope};
 use crate::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
 
 impl Decide for CreateApiKey {
@@ -15,8 +15,15 @@ impl Decide for CreateApiKey {
         if view.get(Table::ApiKeys, id.as_str())?.is_some() {
             return Err(StoreError::Conflict(format!("there is a key {id} already")));
         }
-        if all(view)?.len() >= KEYS_MAX {
+        let known = all(view)?;
+        if known.len() >= KEYS_MAX {
             return Err(StoreError::Conflict(format!("there are {KEYS_MAX} keys; revoke one first")));
+        }
+        let of_tenant = known.iter().filter(|key| key.scope == self.key.scope).count();
+        if self.key.scope != KeyScope::All && of_tenant >= KEYS_PER_TENANT_MAX {
+            return Err(StoreError::Conflict(format!(
+                "the tenant has {KEYS_PER_TENANT_MAX} keys; revoke one first"
+            )));
         }
         let key = ApiKey { created_at: now, ..self.key.clone() };
         let mut changes = Changes::default();

@@ -218,7 +218,7 @@ const COLUMNS: [Column<LockView>; 7] = [
 
 const HOLDERS: [Column<HolderView>; 5] = [
     ("OWNER", |holder| holder.owner.to_string()),
-    ("TOKEN", |holder| holder.token.to_string()),
+    ("TOKEN", |holder| or_dash(holder.token.as_ref())),
     ("FENCE", |holder| holder.fence.to_string()),
     ("ACQUIRED", |holder| holder.acquired_at.to_string()),
     ("EXPIRES", |holder| holder.expires_at.to_string()),
@@ -237,7 +237,7 @@ const EVENTS: [Column<LockEventView>; 8] = [
     ("CAUSE", |event| schema::name(&event.cause)),
     ("OWNER", |event| event.owner.to_string()),
     ("FENCE", |event| event.fence.to_string()),
-    ("TOKEN", |event| event.token.to_string()),
+    ("TOKEN", |event| or_dash(event.token.as_ref())),
     ("BY", |event| or_dash(event.by.as_ref())),
     ("REASON", |event| or_dash(event.reason.as_ref())),
 ];

@@ -19,6 +19,9 @@ use settings::SETTINGS;
 pub(crate) use settings::ServeConfig;
 pub(crate) use value::{LogFormat, Secret, ServeRole};
 
+/// A shorter admin key can be guessed.
+const ADMIN_KEY_CHARS_MIN: usize = 24;
+
 impl ServeConfig {
     pub(crate) fn resolve(flags: &ServeFlags, environment: &Environment) -> Result<Self> {
         let mut config = Self::default();
@@ -56,6 +59,12 @@ impl ServeConfig {
             return Err(Failure::Usage(
                 "--redis and --nats need each other: give both or neither".to_owned(),
             ));
+        }
+        if self.admin_key.as_ref().is_some_and(|key| key.0.chars().count() < ADMIN_KEY_CHARS_MIN) {
+            return Err(Failure::Usage(format!(
+                "the admin key can be guessed: it needs at least {ADMIN_KEY_CHARS_MIN} characters, such as those of \
+                 `openssl rand -hex 24`"
+            )));
         }
         for (tuning, keys) in [
             (self.admission_tuning(), "admission_retry, admission_max_wait_ms, admission_lock_ttl_ms"),

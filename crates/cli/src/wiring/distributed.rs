@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use interlock_backend::clock::SystemClock;
+use interlock_backend::keys::KeyMark;
 use interlock_backend::{Bus, Store};
 use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::bus::NatsBus;
 use interlock_backend_redis::connect::{Address, ConnectSettings, Connection};
+use interlock_backend_redis::key_mark::NatsKeyMark;
 use interlock_backend_redis::mailbox::RedisMailbox;
 use interlock_backend_redis::nats::{self, NatsSettings};
 use interlock_cap::{CapSettings, Edge, Parts, StreamProbe};
@@ -62,13 +64,14 @@ pub(super) async fn build(
         probes: vec![store, Arc::new(StreamProbe::new(client.clone(), cap_settings.clone()))],
     };
     let control = Control::new(foundation, settings);
+    let key_mark: Option<Arc<dyn KeyMark>> = Some(Arc::new(NatsKeyMark::new(client.clone(), &config.prefix)));
     let mut edge = None;
     if roles.scheduler {
         let parts = Parts { control: control.clone(), bus, mailbox };
         edge = Some(Box::new(Edge::prepare(client, parts, cap_settings).await.map_err(refused)?));
     }
     let place = format!("{redis_place}, nats {}", nats::shown(&nats.0));
-    Ok(ControlPlane { backend: Backend::Distributed(edge), control, deployment, place })
+    Ok(ControlPlane { backend: Backend::Distributed(edge), control, deployment, key_mark, place })
 }
 
 /// Where workers on NATS find their inputs: the same Redis, unless it is a Cluster, which their client cannot follow.

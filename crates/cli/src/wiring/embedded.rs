@@ -35,6 +35,8 @@ pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
         prefix: PREFIX_DEFAULT.to_owned(),
     };
     Ok(ControlPlane {
+        // Who can delete the file can delete everything beside it.
+        key_mark: None,
         backend: Backend::Embedded(store),
         control: Control::new(foundation, stage_settings(config)?),
         deployment,

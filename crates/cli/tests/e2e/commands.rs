@@ -154,10 +154,11 @@ async fn refused_wrong_usage_and_unreachable_have_different_exit_codes() {
 #[tokio::test]
 async fn a_key_permits_what_its_role_permits() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(&folder.path().join("data"), &["--admin-key", "a-long-admin-key"]);
+    let server =
+        Server::start_with(&folder.path().join("data"), &["--admin-key", "a-long-admin-key-of-a-test"]);
     let shell = Shell { server: &server, tenant: "acme" };
     assert_eq!(shell.exit(&["status"]), Some(1));
-    let admin = ["--api-key", "a-long-admin-key"];
+    let admin = ["--api-key", "a-long-admin-key-of-a-test"];
     let admin_says = |arguments: &[&str]| shell.json(&[&admin[..], arguments].concat());
     let file = workflow_file(folder.path());
     shell.print(&[&admin[..], &["workflow", "create", "--file", &file]].concat());

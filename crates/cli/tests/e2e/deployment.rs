@@ -203,7 +203,7 @@ fn variables_of_the_manifests(redis: &Redis, nats: &Nats) -> BTreeMap<String, St
     for (name, value) in [
         ("INTERLOCK_REDIS", redis.url()),
         ("INTERLOCK_NATS", nats.url()),
-        ("INTERLOCK_ADMIN_KEY", "key".to_owned()),
+        ("INTERLOCK_ADMIN_KEY", "a-long-admin-key-of-a-test".to_owned()),
     ] {
         assert!(text.contains(&format!("--from-literal={name}=")), "{name}");
         variables.insert(name.to_owned(), value);
@@ -235,7 +235,7 @@ async fn the_health_check_of_the_image_fails_when_the_server_does_not_answer() {
     let (_, check) = text.split_once("CMD [\"sh\", \"-c\", \"").unwrap();
     let (check, _) = check.split_once("\"]").unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::start_with(folder.path(), &["--admin-key", "key"]);
+    let server = Server::start_with(folder.path(), &["--admin-key", "a-long-admin-key-of-a-test"]);
     let script = format!("PATH=\"{}:$PATH\"; {check}", Path::new(BINARY).parent().unwrap().display());
     let healthy = |gateway: &str| {
         let run = Command::new("sh").args(["-c", &script]).env("INTERLOCK_GATEWAY", gateway).status();

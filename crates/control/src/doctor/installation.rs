@@ -9,10 +9,12 @@ use interlock_model::lock::StageLock;
 
 use super::notes::Notes;
 use super::{Doctor, GRACE, loops, workers};
+use crate::installation::DATA_LOST;
 use crate::reconcile::ticking::Tick;
 
 /// Those that the control plane checks by itself.
-const OWN: [Invariant; 5] = [
+const OWN: [Invariant; 6] = [
+    Invariant::StoreDataLost,
     Invariant::SnapshotStale,
     Invariant::LoopNotTicking,
     Invariant::BusAway,
@@ -53,7 +55,9 @@ pub(super) async fn look(doctor: &Doctor, wanted: &[Invariant]) -> Notes {
 }
 
 async fn own(doctor: &Doctor, invariant: Invariant) -> Result<Vec<Finding>, StoreError> {
-    if invariant == Invariant::SnapshotStale {
+    if invariant == Invariant::StoreDataLost {
+        data_lost(doctor).await
+    } else if invariant == Invariant::SnapshotStale {
         loops::snapshot(doctor).await
     } else if invariant == Invariant::LoopNotTicking {
         loops::not_ticking(doctor).await
@@ -78,6 +82,15 @@ fn note(notes: &mut Notes, probed: Probed, wanted: &[Invariant]) {
         }
         Probed::Sound(_) | Probed::Found(_) | Probed::Unseen { .. } => {}
     }
+}
+
+async fn data_lost(doctor: &Doctor) -> Result<Vec<Finding>, StoreError> {
+    doctor.process.check_epoch().await?;
+    if !doctor.process.has_lost_data() {
+        return Ok(Vec::new());
+    }
+    let instance = doctor.process.instance.as_str();
+    Ok(vec![finding(Invariant::StoreDataLost, instance, DATA_LOST.to_owned(), false)])
 }
 
 fn bus(doctor: &Doctor) -> Vec<Finding> {

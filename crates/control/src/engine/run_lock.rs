@@ -115,8 +115,8 @@ impl<'a> RunLease<'a> {
             let extend = ExtendRunLease { tenant: tenant.clone(), run, fence, lease: ttl };
             match lease::renewal(self.process.call(extend).await.map(|()| ttl)) {
                 // Our own commit may have ended the lease, and its answer be on the way: the commit decides, by the fence.
-                Renewal::Refused(_) => Renewal::Unknown,
-                renewal @ (Renewal::Extended(_) | Renewal::Failed | Renewal::Unknown) => renewal,
+                Renewal::Refused(_) => Renewal::Failed,
+                renewal @ (Renewal::Extended(_) | Renewal::Failed) => renewal,
             }
         };
         lease::guard(self.process, self.term, renew, turn).await

@@ -28,8 +28,13 @@ impl Engine {
                 arrivals.settled(&self.contention);
                 Ok(has_more)
             }
-            // Another replica has the run: this turn is void.
-            Ok(Err(StoreError::Fenced { .. } | StoreError::NotFound { .. })) => Ok(false),
+            // Another replica has the run, or it was deleted: this turn is void.
+            Ok(Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. }))) => {
+                if journal::commit_refused(&tenant, run, &error) {
+                    self.process.counts.update(|counted| counted.commits_refused += 1);
+                }
+                Ok(false)
+            }
             Ok(Err(error)) => {
                 // The lease would expire later. Failing at this, too, changes nothing.
                 lease.release().await;

@@ -14,6 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::{ROWS_MAX, Reconcilers, TENANTS_MAX, retention, slots, snapshot};
 use crate::every_tenant::EveryTenant;
+use crate::journal;
 use crate::lease::Loss;
 use crate::loop_lock::LoopLock;
 
@@ -115,8 +116,11 @@ impl Reconcilers {
                 Ok(Tick::Done(report))
             }
             Ok(Err(error)) => {
-                if matches!(error, StoreError::Fenced { .. }) {
+                if journal::loop_refused(stage, &error) {
                     lock.give_up();
+                    if stage == StageLock::SnapshotWriter {
+                        self.process.counts.update(|counted| counted.snapshots_refused += 1);
+                    }
                 }
                 Err(error)
             }

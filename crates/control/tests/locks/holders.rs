@@ -134,7 +134,8 @@ async fn l16_replies_that_are_lost_for_a_while_cost_nothing() {
     let (done, _) = work_for_a_minute(async |process| {
         sleep(Duration::from_secs(20)).await;
         process.faulty.set_faults(Faults { replies_lost: 1_000, ..Faults::NONE });
-        sleep(Duration::from_secs(5)).await;
+        // Time for two renewals at most.
+        sleep(Duration::from_millis(1_600)).await;
         process.faulty.set_faults(Faults::NONE);
     })
     .await;
@@ -147,8 +148,8 @@ async fn l16_replies_that_stay_lost_are_no_confirmation() {
         process.faulty.set_faults(Faults { replies_lost: 1_000, ..Faults::NONE });
     })
     .await;
-    assert_eq!(done, Err(Loss::Deadline), "every renewal was done, and none confirmed");
-    assert!(after >= Duration::from_secs(9) && after < Duration::from_millis(9_010), "{after:?}");
+    assert_eq!(done, Err(Loss::Failures(3)), "every renewal was done, and none confirmed");
+    assert!(after < Duration::from_millis(9_010), "{after:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +158,7 @@ async fn l21_a_store_that_certainly_fails_is_given_up_on_before_the_lease_ends()
         process.faulty.set_faults(Faults { requests_lost: 1_000, ..Faults::NONE });
     })
     .await;
-    assert!(matches!(done, Err(Loss::Failures(3) | Loss::Deadline)), "{done:?}");
+    assert_eq!(done, Err(Loss::Failures(3)));
     assert!(after < Duration::from_millis(9_010), "{after:?}");
 }
 

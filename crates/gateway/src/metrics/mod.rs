@@ -40,6 +40,10 @@ named_enum! {
         Fail = "fail",
         /// From a NATS worker.
         BusResult = "bus_result",
+        /// The commit of a turn, by an engine that no longer has the run.
+        RunCommit = "run_commit",
+        /// The snapshot of workers, by a replica that no longer writes it.
+        Snapshot = "snapshot",
         /// Requested again with a token.
         LockAcquire = "lock_acquire",
         LockRenew = "lock_renew",
@@ -141,9 +145,15 @@ impl Metrics {
 
     /// Takes over what a scrape has read. Without figures of tenants, the last known ones stay.
     pub(crate) fn scraped(&self, scrape: Scrape, tenants: Option<Vec<TenantFigures>>) {
-        let label = WriteLabel { write: FencedWrite::BusResult.name() };
-        let refused = self.fence_rejections.get_or_create_owned(&label);
-        refused.inc_by(scrape.counted.results_refused.saturating_sub(refused.get()));
+        let counted = &scrape.counted;
+        for (write, total) in [
+            (FencedWrite::BusResult, counted.results_refused),
+            (FencedWrite::RunCommit, counted.commits_refused),
+            (FencedWrite::Snapshot, counted.snapshots_refused),
+        ] {
+            let refused = self.fence_rejections.get_or_create_owned(&WriteLabel { write: write.name() });
+            refused.inc_by(total.saturating_sub(refused.get()));
+        }
         self.scraped.set(scrape, tenants);
     }
 

@@ -32,6 +32,7 @@ pub(crate) struct Scrape {
     pub fail_opens: u64,
     pub dead_letters_max: u32,
     pub is_store_up: bool,
+    pub has_lost_data: bool,
     pub is_bus_up: bool,
 }
 
@@ -74,6 +75,11 @@ impl Collector for Scraped {
             "store_up",
             "Whether the store answered this scrape",
             Gauge(scrape.is_store_up.into()),
+        )?;
+        families.one(
+            "store_data_lost",
+            "Whether the store has lost its data since this process began",
+            Gauge(scrape.has_lost_data.into()),
         )?;
         families.one("bus_up", "Whether the bus is connected", Gauge(scrape.is_bus_up.into()))?;
         families.one(

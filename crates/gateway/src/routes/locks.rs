@@ -15,7 +15,7 @@ use interlock_backend::verbs::{ListLockHistory, ListLocks, ReadLock};
 use interlock_control::locks::UserLockRequest;
 use interlock_model::lock::{Grant, LockEnd, LockEvent, LockName, Waiter};
 use interlock_model::time::millis;
-use interlock_model::{LockOwner, Resource, Timestamp, why};
+use interlock_model::{LockOwner, LockToken, Resource, Timestamp, why};
 
 use super::{
     Answer, App, Caller, Json, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
@@ -125,14 +125,15 @@ async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseReq
     responses((status = 200, body = LocksAnswer)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
     caller.may(Permission::ReadRest)?;
+    let tokens = Tokens::for_caller(&caller);
     let Caller { app, tenant, .. } = caller;
     let Some(resource) = resource(&parameters)? else {
         let found = app.store.call(ListLocks { tenant, page: parameters.page()? }).await?;
-        let Json(Page { items, next_cursor }) = page_of(found, view);
+        let Json(Page { items, next_cursor }) = page_of(found, |lock| view(lock, tokens));
         return Ok(Json(LocksAnswer::Page(Page::new(items.into_iter().flatten().collect(), next_cursor))));
     };
     let found = app.store.call(ReadLock { lock: LockName::Of(tenant, resource.clone()) }).await?;
-    let found = found.and_then(|lock| detail(lock, app.clock.now()));
+    let found = found.and_then(|lock| detail(lock, tokens, app.clock.now()));
     let found = found.ok_or_else(|| Refusal::not_found("held lock", resource.as_str()))?;
     Ok(Json(LocksAnswer::One(Box::new(found))))
 }
@@ -146,12 +147,13 @@ async fn history(caller: Caller, parameters: Parameters) -> Answer<Page<LockEven
     let resource = resource.ok_or_else(|| Refusal::invalid("resource is required"))?;
     let page = parameters.page()?;
     let is_first = page.after.is_none();
+    let tokens = Tokens::for_caller(&caller);
     let lock = LockName::Of(caller.tenant, resource.clone());
     let found = caller.app.store.call(ListLockHistory { lock, page }).await?;
     if found.items.is_empty() && is_first {
         return Err(Refusal::not_found("lock", resource.as_str()));
     }
-    Ok(page_of(found, event_view))
+    Ok(page_of(found, |event| event_view(event, tokens)))
 }
 
 /// Every lock, those of the control plane included, with the durations of this installation.
@@ -187,43 +189,63 @@ fn granted(resource: Resource, grant: Grant) -> LockGrant {
     LockGrant { resource, mode, owner, token, fence: fence.number(), expires_at: expires_at.into() }
 }
 
+/// Whether the caller sees tokens. A token is the right to renew and release its lock.
+#[derive(Clone, Copy)]
+enum Tokens {
+    Shown,
+    Hidden,
+}
+
+impl Tokens {
+    fn for_caller(caller: &Caller) -> Self {
+        if caller.may(Permission::ForceRelease).is_ok() { Self::Shown } else { Self::Hidden }
+    }
+
+    fn show(self, token: LockToken) -> Option<LockToken> {
+        match self {
+            Self::Shown => Some(token),
+            Self::Hidden => None,
+        }
+    }
+}
+
 /// None: it is not held.
-fn view(view: locks::LockView) -> Option<LockView> {
+fn view(view: locks::LockView, tokens: Tokens) -> Option<LockView> {
     let locks::LockView { resource, holders, waiting } = view;
     let Grant { owner, mode, token, fence, acquired_at, expires_at, .. } = holders.first()?.clone();
     Some(LockView {
         resource,
         mode,
         owner,
-        token,
+        token: tokens.show(token),
         fence: fence.number(),
         acquired_at: acquired_at.into(),
         expires_at: expires_at.into(),
-        holders: holders.into_iter().map(holder_view).collect(),
+        holders: holders.into_iter().map(|holder| holder_view(holder, tokens)).collect(),
         waiting,
     })
 }
 
-fn holder_view(grant: Grant) -> HolderView {
+fn holder_view(grant: Grant, tokens: Tokens) -> HolderView {
     let Grant { owner, token, fence, acquired_at, expires_at, .. } = grant;
     HolderView {
         owner,
-        token,
+        token: tokens.show(token),
         fence: fence.number(),
         acquired_at: acquired_at.into(),
         expires_at: expires_at.into(),
     }
 }
 
-fn detail(detail: locks::LockDetail, now: Timestamp) -> Option<LockDetail> {
+fn detail(detail: locks::LockDetail, tokens: Tokens, now: Timestamp) -> Option<LockDetail> {
     let line = (1..).zip(detail.line).map(|(position, waiter)| {
         let Waiter { owner, mode, since, .. } = waiter;
         WaiterView { owner, mode, position, waiting_ms: millis(now.since(since)) }
     });
-    Some(LockDetail { view: view(detail.view)?, line: line.collect() })
+    Some(LockDetail { view: view(detail.view, tokens)?, line: line.collect() })
 }
 
-fn event_view(event: LockEvent) -> LockEventView {
+fn event_view(event: LockEvent, tokens: Tokens) -> LockEventView {
     let LockEvent { at, owner, mode, token, fence, end } = event;
     let (cause, by, reason) = match end {
         None => (LockCause::Acquired, None, None),
@@ -239,7 +261,7 @@ fn event_view(event: LockEvent) -> LockEventView {
         cause,
         owner,
         mode,
-        token,
+        token: tokens.show(token),
         fence: fence.number(),
         by,
         reason,

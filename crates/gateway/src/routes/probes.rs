@@ -9,6 +9,7 @@ use interlock_api::Problem;
 use interlock_api::status::{Health, Readiness};
 use interlock_backend::verbs::{CountDeadLetters, ListTenants, ReadUsage};
 use interlock_backend::{PageRequest, StoreError};
+use interlock_control::installation::DATA_LOST;
 use interlock_model::TenantId;
 
 use super::{Answer, App, Json, Refusal, Shared, endpoints};
@@ -37,6 +38,7 @@ async fn readyz(State(app): State<App>) -> Answer<Readiness> {
     let read = tokio::time::timeout(READY_WITHIN, app.store.call(ListTenants { page: first }));
     match read.await {
         _ if app.closing.is_cancelled() => Err(Refusal::unavailable("the server is shutting down")),
+        _ if app.stages.process.has_lost_data() => Err(Refusal::unavailable(DATA_LOST)),
         // Without the bus everything continues at the pace of the polls: that is ready.
         Ok(Ok(_)) => {
             let bus = app.stages.process.bus().is_connected();
@@ -64,6 +66,7 @@ async fn metrics(State(app): State<App>) -> Response {
         dead_letters_max: process.settings().dead_letters_max,
         store_calls: app.store.calls().counted(),
         is_store_up: !is_unreachable,
+        has_lost_data: process.has_lost_data(),
         is_bus_up: process.bus().is_connected(),
     };
     let tenants = tenants.inspect_err(|error| {

@@ -165,14 +165,30 @@ async fn ten_thousand_levels_of_nesting_are_refused() {
 }
 
 #[tokio::test]
-async fn levels_hidden_in_a_raw_value_are_refused() {
+async fn a_body_that_readers_could_understand_differently_is_refused() {
     let server = Server::start().await;
     server.save(&one_step("wf")).await;
     let nested = format!("{}{}", "[".repeat(100), "]".repeat(100));
-    for name in ["$serde_json::private::RawValue", "\\u0024serde_json::private::RawValue"] {
-        let body = format!("{{\"n\":{{\"{name}\":\"{nested}\"}}}}");
+    for (body, reason) in [
+        (r#"{"a":1,"b":{"x":1,"x":2}}"#.to_owned(), "given twice"),
+        (r#"{"a":1,"\u0061":2}"#.to_owned(), "given twice"),
+        (r#"{"n":{"$serde_json::private::Number":"1e9999"}}"#.to_owned(), "reserved"),
+        (format!(r#"{{"n":{{"$serde_json::private::RawValue":"{nested}"}}}}"#), "reserved"),
+        (format!(r#"{{"n":{{"\u0024serde_json::private::RawValue":"{nested}"}}}}"#), "reserved"),
+    ] {
         let answer = server.post("/api/v1/workflows/wf/runs").text(&body).send().await;
-        answer.problem(400, "invalid_request");
+        let problem = answer.problem(400, "invalid_request");
+        assert!(problem["error"].as_str().unwrap().contains(reason), "{body}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_filter_is_refused_and_not_ignored() {
+    let server = Server::start().await;
+    for path in ["workflow-runs?status=", "jobs?state=", "workflow-runs?workflow_id="] {
+        let problem = server.get(&format!("/api/v1/{path}")).send().await.problem(400, "invalid_request");
+        let name = path.split(['?', '=']).nth(1).unwrap();
+        assert!(problem["error"].as_str().unwrap().contains(name), "{problem}");
     }
 }
 

@@ -1,8 +1,14 @@
 //! Keys, tenants, roles.
 
+use interlock_backend::Store;
+use interlock_backend::keys::{KeyScope, Role};
+use interlock_backend::verbs::RevokeApiKey;
+use interlock_poll::until;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
-use crate::server::{Server, foundation, local, one_step};
+use crate::client::Request;
+use crate::server::{Server, empty_store, foundation_on, local, one_step, patient};
 
 /// Creates a key and returns its text.
 pub(crate) async fn make(server: &Server, admin: &str, role: &str, tenant: Option<&str>) -> String {
@@ -236,22 +242,55 @@ async fn the_first_key_must_be_able_to_create_others() {
 }
 
 #[tokio::test]
-async fn a_public_address_refuses_all_requests_after_the_last_key_is_revoked() {
-    let foundation = foundation(None).await;
+async fn a_server_whose_store_loses_its_keys_stays_closed() {
+    let store = Store::new(empty_store());
+    let foundation = foundation_on(store.clone(), patient(), None).await;
     let keys = foundation.keys.clone();
-    let role = interlock_backend::keys::Role::Admin;
-    let made = keys.create("a", role, interlock_backend::keys::KeyScope::All).await.unwrap();
-    let open = interlock_gateway::Settings { listen: ([0, 0, 0, 0], 0).into(), ..local() };
-    let gateway = interlock_gateway::Gateway::bind(open, foundation).unwrap();
-    let mut address = gateway.local_address();
-    address.set_ip([127, 0, 0, 1].into());
-    let shutdown = tokio_util::sync::CancellationToken::new();
+    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All).await.unwrap();
+    let gateway = interlock_gateway::Gateway::bind(local(), foundation).unwrap();
+    let (address, shutdown) = (gateway.local_address(), CancellationToken::new());
     let serving = tokio::spawn(gateway.serve(shutdown.clone()));
-    let list =
-        || crate::client::Request::new(address, "GET", "/api/v1/workflows").header("x-api-key", &made.1);
-    list().send().await.ok(200);
-    keys.revoke(&made.0.id).await.unwrap();
+    let following = tokio::spawn(keys.follow(shutdown.clone()));
+    let list = || Request::new(address, "GET", "/api/v1/workflows");
+    list().header("x-api-key", &text).send().await.ok(200);
+    // Nothing but the store knows of this.
+    store.call(RevokeApiKey { id: kept.id }).await.unwrap();
+    until("the key is gone", async || list().header("x-api-key", &text).send().await.status == 401).await;
     list().send().await.problem(401, "unauthorized");
     shutdown.cancel();
     serving.await.unwrap();
+    following.await.unwrap();
+}
+
+#[tokio::test]
+async fn only_operators_see_the_tokens_of_locks() {
+    let server = Server::with_key("root").await;
+    let lock = json!({"resource": "r", "owner": "o", "ttl_ms": 60_000});
+    let acquire = server.post("/api/v1/locks/acquire").header("x-api-key", "root");
+    acquire.header("x-tenant-id", "acme").json(&lock).send().await.ok(200);
+    for (role, sees) in [("operator", true), ("viewer", false)] {
+        let key = make(&server, "root", role, Some("acme")).await;
+        for path in ["locks", "locks?resource=r", "locks/history?resource=r"] {
+            let answer =
+                server.get(&format!("/api/v1/{path}")).header("x-api-key", &key).send().await.ok(200);
+            assert!(answer.to_string().contains("\"owner\":\"o\""), "{role} {path}: {answer}");
+            assert_eq!(answer.to_string().contains("\"token\""), sees, "{role} {path}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_last_admin_key_cannot_be_revoked() {
+    let server = Server::start().await;
+    let admin = json!({"name": "a", "role": "admin"});
+    let made = server.post("/api/v1/keys").json(&admin).send().await.ok(201);
+    let key = made["key"].as_str().unwrap();
+    let delete = |made: &Value| {
+        let path = format!("/api/v1/keys/{}", made["id"].as_str().unwrap());
+        server.delete(&path).header("x-api-key", key).send()
+    };
+    delete(&made).await.problem(409, "conflict");
+    let other = server.post("/api/v1/keys").header("x-api-key", key).json(&admin).send().await.ok(201);
+    delete(&other).await.ok(204);
+    server.get("/api/v1/keys").header("x-api-key", key).send().await.ok(200);
 }

@@ -54,11 +54,11 @@ pub(crate) fn empty_store() -> Arc<dyn Backend> {
     Arc::new(memory::store(Arc::new(SystemClock)))
 }
 
-pub(crate) async fn foundation(bootstrap: Option<&str>) -> Foundation {
-    foundation_on(Store::new(empty_store()), patient(), bootstrap).await
-}
-
-async fn foundation_on(store: Store, settings: settings::Settings, bootstrap: Option<&str>) -> Foundation {
+pub(crate) async fn foundation_on(
+    store: Store,
+    settings: settings::Settings,
+    bootstrap: Option<&str>,
+) -> Foundation {
     let clock = Arc::new(SystemClock);
     let parts = service::Foundation {
         store,
@@ -70,7 +70,7 @@ async fn foundation_on(store: Store, settings: settings::Settings, bootstrap: Op
         probes: Vec::new(),
     };
     let control = Control::new(parts, settings);
-    let keys = ApiKeys::load(control.process.clone(), bootstrap).await.unwrap();
+    let keys = ApiKeys::load(control.process.clone(), bootstrap, None).await.unwrap();
     let deployment = Deployment {
         roles: vec!["gateway".to_owned()],
         backend: "memory".to_owned(),

@@ -33,8 +33,9 @@ impl DrillRunner<'_> {
     /// the lock and before it answered.
     async fn release_lock(&self) -> Result<()> {
         let resource: Resource = self.plan.name.parse().expect("a valid resource");
-        for holder in self.client.lock(resource.clone()).await?.view.holders {
-            let request = ReleaseRequest { resource: resource.clone(), token: holder.token };
+        let holders = self.client.lock(resource.clone()).await?.view.holders;
+        for token in holders.into_iter().filter_map(|holder| holder.token) {
+            let request = ReleaseRequest { resource: resource.clone(), token };
             self.client.release_lock(&request).await?;
         }
         Ok(())

@@ -170,7 +170,7 @@ pub struct Inventory {
 }
 
 /// Consecutive failed renewals after which a holder gives up.
-const FAILURES_MAX: u32 = 3;
+pub const FAILURES_MAX: u32 = 3;
 
 /// The default lease of a user's lock.
 const USER_TTL: Duration = Duration::from_secs(30);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::ids::{LockOwner, LockRequest, LockToken, Resource};
 use crate::{Fence, TenantId, Timestamp};
-pub use inventory::{Inventory, LockKind, LockRow, ReleaseMode, StageLock, Timings};
+pub use inventory::{FAILURES_MAX, Inventory, LockKind, LockRow, ReleaseMode, StageLock, Timings};
 pub use trust::{Distrust, JITTER_MAX, Trust};
 
 crate::named_enum! {

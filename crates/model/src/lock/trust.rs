@@ -22,8 +22,8 @@ pub struct Trust {
     failures_max: u32,
     /// When the last confirmed grant or renewal was sent.
     confirmed: Duration,
-    /// When the last renewal failed, and the pause before the next one.
-    retry: Option<(Duration, Duration)>,
+    /// When to try again, after a renewal that was not confirmed.
+    retry_at: Option<Duration>,
     failures: u32,
 }
 
@@ -32,14 +32,14 @@ pub struct Trust {
 pub enum Distrust {
     /// Without a confirmed renewal, the lease may have expired.
     Deadline,
-    /// This many consecutive renewals failed.
+    /// This many consecutive renewals were not confirmed.
     Failures(u32),
 }
 
 impl Trust {
     /// A lease of `ttl`, requested at `asked` and granted.
     pub fn granted(ttl: Duration, failures_max: u32, asked: Duration) -> Self {
-        Self { ttl, failures_max, confirmed: asked, retry: None, failures: 0 }
+        Self { ttl, failures_max, confirmed: asked, retry_at: None, failures: 0 }
     }
 
     /// How long before the end of the lease the holder stops.
@@ -55,10 +55,8 @@ impl Trust {
     /// When to renew: after a third of the lease, ±10 % by `jitter` (at most [`JITTER_MAX`]); sooner after a failed
     /// renewal.
     pub fn renews_at(&self, jitter: u32) -> Duration {
-        let due = match self.retry {
-            Some((ended, pause)) => ended + pause,
-            None => self.confirmed + self.ttl / 3 * (1_000 - JITTER_MAX / 2 + jitter.min(JITTER_MAX)) / 1_000,
-        };
+        let share = 1_000 - JITTER_MAX / 2 + jitter.min(JITTER_MAX);
+        let due = self.retry_at.unwrap_or_else(|| self.confirmed + self.ttl / 3 * share / 1_000);
         due.min(self.until())
     }
 
@@ -69,18 +67,13 @@ impl Trust {
 
     /// The renewal sent at `asked` was confirmed with a lease of `ttl`.
     pub fn renewed(&mut self, asked: Duration, ttl: Duration) {
-        (self.ttl, self.confirmed, self.retry, self.failures) = (ttl, asked, None, 0);
+        (self.ttl, self.confirmed, self.retry_at, self.failures) = (ttl, asked, None, 0);
     }
 
-    /// A renewal certainly failed.
-    pub fn failed(&mut self, now: Duration) {
+    /// The renewal sent at `asked` was not confirmed by `now`. Whether it happened or not, it is sent again.
+    pub fn failed(&mut self, asked: Duration, now: Duration) {
         self.failures += 1;
-        self.retry = Some((now, self.ttl / 6));
-    }
-
-    /// A renewal may or may not have happened: assume neither, and retry.
-    pub fn unknown(&mut self, now: Duration) {
-        self.retry = Some((now, self.ttl / 12));
+        self.retry_at = Some((asked + self.ttl / 6).max(now + self.ttl / 12));
     }
 
     /// Why the holder must stop at `now`, if it must.
@@ -130,7 +123,7 @@ mod tests {
         for failures in 1..=3 {
             now = trust.renews_at(JITTER_MAX);
             assert_eq!(trust.ends(now), None, "after {} failures", failures - 1);
-            trust.failed(now);
+            trust.failed(now, now);
         }
         assert_eq!(trust.ends(now), Some(Distrust::Failures(3)));
         assert!(now < trust.until(), "{now:?}");
@@ -139,23 +132,29 @@ mod tests {
     #[test]
     fn a_successful_renewal_resets_the_failures() {
         let mut trust = Trust::granted(MINUTE, 3, Duration::ZERO);
-        trust.failed(seconds(20));
-        trust.failed(seconds(30));
+        trust.failed(seconds(20), seconds(20));
+        trust.failed(seconds(30), seconds(30));
         trust.renewed(seconds(40), MINUTE);
-        trust.failed(seconds(60));
-        trust.failed(seconds(70));
+        trust.failed(seconds(60), seconds(60));
+        trust.failed(seconds(70), seconds(70));
         assert_eq!(trust.ends(seconds(70)), None);
     }
 
     #[test]
-    fn l16_an_unknown_outcome_is_neither_loss_nor_success() {
+    fn l16_a_renewal_without_an_answer_confirms_nothing_and_is_sent_again() {
         let mut trust = Trust::granted(MINUTE, 3, Duration::ZERO);
-        for at in [25, 35, 45] {
-            trust.unknown(seconds(at));
-            assert_eq!(trust.ends(seconds(at)), None);
+        for (asked, answered, again) in [(20, 30, 35), (35, 36, 45)] {
+            trust.failed(seconds(asked), seconds(answered));
+            assert_eq!(trust.ends(seconds(answered)), None);
             assert_eq!(trust.until(), seconds(54), "nothing was confirmed");
+            assert_eq!(
+                trust.renews_at(0),
+                seconds(again),
+                "a quick failure is not followed by another at once"
+            );
         }
-        assert_eq!(trust.renews_at(0), seconds(50), "the renewal is retried soon");
+        trust.failed(seconds(45), seconds(46));
+        assert_eq!(trust.ends(seconds(46)), Some(Distrust::Failures(3)));
     }
 
     #[derive(Debug, Clone, Copy)]
@@ -195,10 +194,10 @@ mod tests {
                         received = asked;
                         trust.renewed(asked, ttl);
                     }
-                    Answer::Failed => trust.failed(now),
+                    Answer::Failed => trust.failed(asked, now),
                     Answer::Lost => {
                         now = patience;
-                        trust.unknown(now);
+                        trust.failed(asked, now);
                     }
                 }
                 prop_assert!(trust.until() + Trust::margin(ttl) <= received + ttl);

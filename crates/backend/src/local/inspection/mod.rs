@@ -61,7 +61,8 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::LockNotListed => Rule::Text(&[Table::Locks], locks::not_listed),
         I::RowDamaged => Rule::Text(Table::ALL, damage::check),
         I::DeadLettersGrowing => Rule::Tenant(approvals::dead_letters_growing),
-        I::SnapshotStale
+        I::StoreDataLost
+        | I::SnapshotStale
         | I::LoopNotTicking
         | I::BusAway
         | I::StreamLag

@@ -50,12 +50,14 @@ fn flags_override_the_environment_and_the_environment_overrides_the_file() {
 
 #[test]
 fn the_environment_may_name_the_file() {
-    let file = file("roles = [\"engine\", \"scheduler\"]\nlog_format = \"json\"\nadmin_key = \"k\"\n");
+    let file = file(
+        "roles = [\"engine\", \"scheduler\"]\nlog_format = \"json\"\nadmin_key = \"an-admin-key-of-the-tests\"\n",
+    );
     let found = environment(&[("INTERLOCK_CONFIG", file.path().to_str().unwrap())]);
     let config = ServeConfig::resolve(&ServeFlags::default(), &found).unwrap();
     assert_eq!(config.roles, BTreeSet::from([ServeRole::Engine, ServeRole::Scheduler]));
     assert_eq!(config.log_format, LogFormat::Json);
-    assert_eq!(config.admin_key, Some(Secret("k".to_owned())));
+    assert_eq!(config.admin_key, Some(Secret("an-admin-key-of-the-tests".to_owned())));
 }
 
 #[test]
@@ -67,6 +69,7 @@ fn every_setting_is_a_flag_a_variable_and_a_key_and_all_refuse_the_same_values()
             resolve(&[&flag], &[(&setting.variable(), value)], &format!("{} = {value:?}", setting.key));
         match setting.key {
             "redis" | "nats" => assert!(config.unwrap_err().to_string().contains("both or neither")),
+            "admin_key" => assert!(config.unwrap_err().to_string().contains("at least 24 characters")),
             key => assert!(config.is_ok(), "{key}: {config:?}"),
         }
     }
@@ -132,10 +135,16 @@ fn the_documentation_has_the_file_as_it_is_printed() {
 
 #[test]
 fn a_secret_does_not_show_in_debug_output() {
-    let flags = flags(&["--admin-key", "hunter2"]);
+    let flags = flags(&["--admin-key", "hunter2-hunter2-hunter2-hunter2"]);
     assert!(!format!("{flags:?}").contains("hunter2"));
     let config = ServeConfig::resolve(&flags, &environment(&[])).unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+#[test]
+fn an_admin_key_that_can_be_guessed_is_refused_without_showing_it() {
+    let refused = refusal(&["--admin-key", "hunter2-hunter2-hunter2"], &[], "");
+    assert!(refused.contains("at least 24 characters") && !refused.contains("hunter2"), "{refused}");
 }
 
 #[test]

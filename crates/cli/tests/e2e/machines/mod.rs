@@ -3,6 +3,7 @@
 mod admission_lock;
 mod caps;
 mod chaos;
+mod data_loss;
 mod doctor;
 mod documents;
 mod drill;

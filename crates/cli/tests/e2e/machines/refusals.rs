@@ -6,14 +6,14 @@ use interlock_servers::{Nats, NatsOptions, Redis, RedisCluster, RedisOptions};
 
 use crate::server::BINARY;
 
-fn serve(redis: &str, nats: &str, arguments: &[&str]) -> Output {
+pub(super) fn serve(redis: &str, nats: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
     command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
     command.args(arguments).output().unwrap()
 }
 
 /// Asserts the exit code, and that the error contains these words.
-fn expect(output: &Output, code: i32, words: &[&str]) {
+pub(super) fn expect(output: &Output, code: i32, words: &[&str]) {
     let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{printed}");
     for word in words {
