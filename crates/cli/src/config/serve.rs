@@ -60,7 +60,10 @@ impl ServeConfig {
                 "--redis and --nats need each other: give both or neither".to_owned(),
             ));
         }
-        if self.admin_key.as_ref().is_some_and(|key| key.0.chars().count() < ADMIN_KEY_CHARS_MIN) {
+        let has_enough = |key: &Secret| {
+            key.0.chars().filter(|letter| !letter.is_whitespace()).count() >= ADMIN_KEY_CHARS_MIN
+        };
+        if self.admin_key.as_ref().is_some_and(|key| !has_enough(key)) {
             return Err(Failure::Usage(format!(
                 "the admin key can be guessed: it needs at least {ADMIN_KEY_CHARS_MIN} characters, such as those of \
                  `openssl rand -hex 24`"

@@ -145,6 +145,7 @@ fn a_secret_does_not_show_in_debug_output() {
 fn an_admin_key_that_can_be_guessed_is_refused_without_showing_it() {
     let refused = refusal(&["--admin-key", "hunter2-hunter2-hunter2"], &[], "");
     assert!(refused.contains("at least 24 characters") && !refused.contains("hunter2"), "{refused}");
+    assert!(refusal(&["--admin-key", &" ".repeat(30)], &[], "").contains("at least 24 characters"));
 }
 
 #[test]
