@@ -109,7 +109,7 @@ impl RedisStore {
         instance: InstanceId,
     ) -> BoxFuture<'static, Result<Self, StoreError>> {
         // Boxed, so that it is compiled here and not wherever it is awaited.
-        Box::pin(async move { Self::on(connection, instance, None).await })
+        Box::pin(Self::on(connection, instance, None))
     }
 
     /// The same on a clock that a test moves.

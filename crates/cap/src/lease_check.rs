@@ -80,7 +80,7 @@ impl NamedJob {
         let Some(lease) = &self.view.lease else {
             return Err(Rejection::Refused(format!("job {} has no lease", self.id)));
         };
-        if lease.edge != Edge::Nats {
+        if !lease.was_given_over(Edge::Nats) {
             return Err(Rejection::Refused(format!("job {}: {OTHER_EDGE}", self.id)));
         }
         if lease.worker.as_str() != worker {

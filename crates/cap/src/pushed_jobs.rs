@@ -157,7 +157,7 @@ mod tests {
             ttl: Duration::from_mins(15),
             expires_at: claimed_at + Duration::from_mins(15),
             claimed_at,
-            edge: interlock_model::scheduling::Edge::Nats,
+            edge: Some(interlock_model::scheduling::Edge::Nats),
         };
         Claimed { job, lease, queued_at: claimed_at }
     }

@@ -46,12 +46,17 @@ pub struct JobLease {
     pub ttl: Duration,
     pub expires_at: Timestamp,
     pub claimed_at: Timestamp,
-    /// The edge that it was given over. A result counts only over the same one.
+    /// The edge that it was given out over. A result counts only over the same one. None: given out by a release that did
+    /// not record it.
     #[serde(default)]
-    pub edge: Edge,
+    pub edge: Option<Edge>,
 }
 
 impl JobLease {
+    pub fn was_given_over(&self, edge: Edge) -> bool {
+        self.edge.is_none_or(|own| own == edge)
+    }
+
     /// A heartbeat since the claim shows that the worker had begun.
     pub fn stale_state(&self) -> StaleState {
         if self.expires_at > self.claimed_at + self.ttl {
@@ -218,7 +223,7 @@ mod tests {
             ttl: Duration::from_millis(100),
             expires_at: Timestamp::from_millis(expires_ms),
             claimed_at: Timestamp::from_millis(claimed_ms),
-            edge: Edge::Http,
+            edge: Some(Edge::Http),
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use interlock_backend::Effect;
 use redis::{Cmd, RedisError, RedisResult, Value};
@@ -51,7 +50,7 @@ impl Connection {
     /// Connects, and checks that the store can be trusted with runs.
     pub fn open(settings: ConnectSettings) -> BoxFuture<'static, Result<Self, OpenError>> {
         // Boxed, so that it is compiled here and not wherever it is awaited. The same below.
-        Self::connect(settings).boxed()
+        Box::pin(Self::connect(settings))
     }
 
     async fn connect(settings: ConnectSettings) -> Result<Self, OpenError> {
@@ -84,7 +83,7 @@ impl Connection {
 
     /// One command, one answer. `writes`: it may change something; the chosen durability is then waited for.
     pub fn send<'a>(&'a self, command: &'a Cmd, writes: bool) -> BoxFuture<'a, Result<Value, SendError>> {
-        self.send_on_lane(command, writes).boxed()
+        Box::pin(self.send_on_lane(command, writes))
     }
 
     async fn send_on_lane(&self, command: &Cmd, writes: bool) -> Result<Value, SendError> {

@@ -5,7 +5,7 @@ local function held_by_worker()
   local held = {}
   for _, job in ipairs(redis.call('ZRANGE', key('wf:leases'), 0, -1)) do
     local worker, edge = unpack(redis.call('HMGET', key('wf:job', job), 'worker', 'edge'))
-    if worker == call.worker and edge == 'nats' then
+    if worker == call.worker and edge ~= 'http' then
       held[#held + 1] = job
     end
   end

@@ -10,6 +10,7 @@ use interlock_backend::jobs::Claimed;
 use interlock_backend::{Effect, StoreError};
 use interlock_model::Timestamp;
 use interlock_model::job::JobOutcome;
+use interlock_model::scheduling::Edge;
 use serde_json::json;
 
 use interlock_poll::until;
@@ -44,6 +45,19 @@ fn put_off(claimed: &Claimed, delay: Duration) -> DeferResult {
         lease: LEASE,
         edge: None,
     }
+}
+
+#[tokio::test]
+async fn a_result_counts_for_a_lease_of_a_release_that_recorded_no_edge() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    started(&store, 1, true).await;
+    let held = claim(&store, "worker-1").await.pop().unwrap();
+    let over_http = DeliverResult { edge: Some(Edge::Http), ..report(&held, "engine-7") };
+    assert!(matches!(store.call(over_http.clone()).await, Err(StoreError::Conflict(_))));
+    let key = format!("wf:job:{{acme}}:{}", held.job.id);
+    assert_eq!(server.command(&["HDEL", &key, "edge"]).await.unwrap(), "1");
+    assert!(matches!(store.call(over_http).await, Ok(DeliveryOutcome::Recorded(_))));
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn other_output() -> JobOutcome {
 pub async fn a_result_counts_only_over_the_edge_of_its_lease(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let claimed = scene.working_at(1).await.remove(0);
-    assert_eq!(claimed.lease.edge, Edge::Http);
+    assert_eq!(claimed.lease.edge, Some(Edge::Http));
     let other_edge = StoreError::Conflict(OTHER_EDGE.to_owned());
     let nats = Some(Edge::Nats);
     let recorded = scene.store.call(result(&claimed, Edge::Nats, completed())).await;

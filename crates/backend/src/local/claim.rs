@@ -83,7 +83,7 @@ fn lease_out(draft: &mut Draft<'_>, open: Job, claim: &Claim) -> Result<Claimed,
         ttl,
         expires_at: now + ttl,
         claimed_at: now,
-        edge: claim.edge,
+        edge: Some(claim.edge),
     };
     draft.put(Table::JobLeases, rows::job(draft.id, job), &lease);
     draft.mark(Table::JobExpiries, rows::timed(draft.id, lease.expires_at, job));

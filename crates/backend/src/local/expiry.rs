@@ -35,7 +35,7 @@ decide!(AbandonWorker, |verb, draft| {
         }
         let lease: JobLease = parse(Table::JobLeases, &row.key, &row.value)?;
         let Ok(job) = rows::last_part(&row.key).parse::<JobId>() else { continue };
-        if lease.worker == verb.worker && lease.edge == Edge::Nats {
+        if lease.worker == verb.worker && lease.was_given_over(Edge::Nats) {
             lost.push((job.clone(), draft.lose_job(&job)?));
         }
     }

@@ -138,7 +138,7 @@ impl Draft<'_> {
         match self.check_lease(job, fence)? {
             LeaseCheck::Ended(end) if end.is_of(outcome) => Ok(None),
             LeaseCheck::Ended(end) => stale(fence, end.fence),
-            LeaseCheck::Leased(lease) if edge.is_some_and(|edge| edge != lease.edge) => {
+            LeaseCheck::Leased(lease) if edge.is_some_and(|edge| !lease.was_given_over(edge)) => {
                 Err(StoreError::Conflict(OTHER_EDGE.to_owned()))
             }
             LeaseCheck::Leased(lease) => Ok(Some(lease)),

@@ -14,11 +14,10 @@ pub use waiting::{WaitReason, WaitingFor};
 pub const DEFAULT_CAPACITY: u32 = 4;
 
 /// How a worker connects.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Edge {
     /// It claims jobs when it has capacity.
-    #[default]
     Http,
     /// Jobs are pushed to it.
     Nats,

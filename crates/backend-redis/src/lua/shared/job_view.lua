@@ -11,7 +11,7 @@ end
 
 local function lease_of(found)
   return found.worker and { worker = found.worker, fence = found.fence, ttl = found.ttl,
-    expires_at = found.expires_at, claimed_at = found.claimed_at, edge = found.edge or 'http' }
+    expires_at = found.expires_at, claimed_at = found.claimed_at, edge = found.edge }
 end
 
 local function hold_of(found)

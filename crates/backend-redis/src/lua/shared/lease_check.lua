@@ -24,8 +24,7 @@ local function check_lease(job, fence)
     -- It has expired, though no call has noticed yet: the next fence already belongs to another lease.
     return nil, fenced(next_fence())
   end
-  return 'held', { ttl = tonumber(ttl), worker = worker, token = token, expires_at = expires_at,
-    edge = edge or 'http' }
+  return 'held', { ttl = tonumber(ttl), worker = worker, token = token, expires_at = expires_at, edge = edge }
 end
 
 -- Whether the result that ended a job, or waits for it, is this outcome.
@@ -33,9 +32,9 @@ local function is_same_result(known, outcome)
   return known.cause == outcome.cause and (not known.result or known.result == outcome.fingerprint)
 end
 
--- Refuses a result that came over another edge than the lease was given out over.
+-- Refuses a result that came over another edge than the lease was given out over, as far as that was recorded.
 local function refuse_edge(lease, edge)
-  return edge and edge ~= lease.edge and conflict('the job was not given out over this edge') or nil
+  return edge and lease.edge and edge ~= lease.edge and conflict('the job was not given out over this edge') or nil
 end
 
 -- The same for a result that ends the job: its lease, or nothing and the reply. The same result again changes nothing.
