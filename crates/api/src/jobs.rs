@@ -146,7 +146,8 @@ pub struct JobView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingFor {
     /// For programs. For a queued job: `no_worker`, `capability`, `draining`, `saturated` or `turn`; for a held one:
-    /// `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`.
+    /// `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`; for one that was pushed to a worker whose
+    /// heartbeats have not confirmed it yet: `dispatched`.
     pub reason: String,
     /// For people.
     pub detail: String,

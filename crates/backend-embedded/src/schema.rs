@@ -71,6 +71,7 @@ const MIGRATIONS: &[Migration] = &[
             WHERE dead_letters.key >= tenants.key || '/' AND dead_letters.key < tenants.key || '0'))",
     },
     Migration { tables: &["held", "held_due", "throttles"], update: "" },
+    Migration { tables: &["job_progress"], update: "" },
 ];
 
 impl Migration {

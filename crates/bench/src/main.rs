@@ -42,7 +42,7 @@ struct Arguments {
     /// Idle active runs for the memory figure; 0 leaves it out.
     #[arg(long, default_value_t = 100_000)]
     idle_runs: usize,
-    /// Measure one gateway on a real Redis and a real NATS, beside redis-benchmark.
+    /// Measure one gateway on a real Redis and a real NATS, beside the bare script.
     #[arg(long)]
     redis: bool,
     /// Measure one lock and many who want it, over three replicas on a real Redis and a real NATS.

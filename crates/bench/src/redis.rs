@@ -1,6 +1,6 @@
-//! One gateway on a real Redis and a real NATS, beside `redis-benchmark` with the same script on the same server.
+//! One gateway on a real Redis and a real NATS, beside the same script called directly, on the same server.
 
-mod benchmark;
+mod direct;
 mod flatness;
 mod machines;
 mod monitor;
@@ -8,11 +8,12 @@ mod seed;
 mod template;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use http::StatusCode;
 
-use self::benchmark::Creating;
+use self::direct::Creating;
 use self::machines::Machines;
 use crate::load::Measured;
 use crate::report::{RedisMemory, Report};
@@ -21,9 +22,9 @@ use crate::{Arguments, clients, progress};
 
 /// Each ceiling right before what it is the ceiling of: the machine is the same for both then, whatever else it does.
 const MEASUREMENTS: [&str; 6] = [
-    "redis-benchmark",
+    "bare script",
     "admitted starts",
-    "redis-benchmark, 1 client",
+    "bare script, 1 client",
     "admitted starts, 1 client",
     "refused starts",
     "refused starts, 1 client",
@@ -57,7 +58,7 @@ async fn measure_rounds(
     machines.prepare(ADMITTED, NO_LIMIT).await?;
     machines.prepare(REFUSED, 1).await?;
     machines.start_run(REFUSED, None).await?;
-    let admit = template::admit(&machines, CEILING).await?;
+    let admit = Arc::new(template::admit(&machines, CEILING).await?);
     let progress = progress::bar((arguments.rounds * names.len()) as u64)?;
     for _ in 0..arguments.rounds {
         for &name in names {
@@ -76,12 +77,12 @@ async fn measure_rounds(
 async fn measure_one(
     name: &str,
     machines: &Machines,
-    admit: &Creating,
+    admit: &Arc<Creating>,
     arguments: &Arguments,
 ) -> Result<Measured> {
     let (time, clients) = (arguments.time(), clients(name));
     let question = match name.split(',').next().unwrap_or(name) {
-        "redis-benchmark" => return benchmark::measure(machines, admit, time, clients).await,
+        "bare script" => return direct::measure(machines, admit, time, clients).await,
         "admitted starts" => machines.question(ADMITTED),
         "refused starts" => {
             let question = machines.question(REFUSED);

@@ -75,9 +75,9 @@ pub(crate) fn redis(report: &Report) -> Vec<Target> {
         value: report.rate(many) / report.rate(few),
         bound: Bound::Between(0.8, 1.2),
     };
-    let admitted = report.rate("admitted starts") / report.rate("redis-benchmark");
+    let admitted = report.rate("admitted starts") / report.rate("bare script");
     let targets = [
-        Target { name: "admitted / redis-benchmark", value: admitted, bound: Bound::AtLeast(0.5) },
+        Target { name: "admitted / bare script", value: admitted, bound: Bound::AtLeast(0.5) },
         flat("starts with many / few active runs", "runs-many", "runs-few"),
         flat("starts with many / few idempotency keys", "keys-many", "keys-few"),
     ];

@@ -9,6 +9,8 @@ pub struct NatsCounts {
     pub jobs_pushed: Count,
     /// Jobs released because they could not be pushed.
     pub jobs_released: Count,
+    /// Jobs that were dispatched again because their workers' heartbeats did not count them.
+    pub pushes_lost: Count,
     /// Jobs taken from silent or restarted workers.
     pub jobs_abandoned: Count,
     /// Results that the store has.

@@ -17,7 +17,7 @@ use crate::choose;
 use crate::dispatch_queue::{Demand, QUANTUM, QueueEntry, Served};
 use crate::edge::Shared;
 use crate::lost_claims::{self, LostClaim};
-use crate::push::{self, UnpushedJob};
+use crate::push::{self, DispatchedJob};
 use crate::warnings::warn_limited;
 use crate::wire::{self, JobCancel, Payload};
 use crate::worker_view::{WorkerView, capabilities, topics};
@@ -60,6 +60,7 @@ pub(crate) async fn listen(shared: Arc<Shared>, shutdown: CancellationToken) {
 /// Sends a cancellation for each job that this replica pushed. The other replicas do the same for theirs.
 async fn cancel(shared: &Shared, jobs: &[JobId]) {
     for job in jobs {
+        shared.confirmations.forget(job);
         let Some(push) = shared.pushed.find(job) else { continue };
         let cancel = JobCancel {
             job_id: job.to_string(),
@@ -107,7 +108,7 @@ struct Dispatcher {
     shared: Arc<Shared>,
     shutdown: CancellationToken,
     view: Option<Arc<WorkerView>>,
-    unpushed: Vec<UnpushedJob>,
+    unpushed: Vec<DispatchedJob>,
     lost_claims: Vec<LostClaim>,
     backoff: PushBackoff,
     /// The tenant at which the last scan stopped.

@@ -12,6 +12,7 @@ use interlock_control::Control;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::confirmations::Confirmations;
 use crate::connectivity::Connectivity;
 use crate::counts::NatsCounts;
 use crate::dispatch_queue::DispatchQueue;
@@ -19,7 +20,7 @@ use crate::pushed_jobs::PushedJobs;
 use crate::settings::CapSettings;
 use crate::streams::{self, PrepareError};
 use crate::warnings::{WarningLimit, warn_limited};
-use crate::{dispatch, packets, results, silence, wire};
+use crate::{confirming, dispatch, packets, results, silence, wire};
 
 /// One replica of a queue group receives each message.
 const QUEUE_GROUP: &str = "interlock";
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) settings: CapSettings,
     pub(crate) pushed: PushedJobs,
+    pub(crate) confirmations: Confirmations,
     pub(crate) queue: DispatchQueue,
     pub(crate) connectivity: Connectivity,
     pub(crate) counts: Arc<NatsCounts>,
@@ -56,6 +58,8 @@ pub struct Edge {
     packets: Vec<Subscriber>,
     /// Every replica sees every result, to learn which worker has room; one of them gets it from the stream.
     results: Subscriber,
+    /// And every push, handshake and heartbeat, to learn which pushes were lost.
+    watched: Vec<Subscriber>,
 }
 
 impl Edge {
@@ -75,6 +79,11 @@ impl Edge {
             }
             let results = client.subscribe(wire::RESULT).await;
             let results = results.map_err(|error| PrepareError::no_answer(wire::RESULT, &error))?;
+            let mut watched = Vec::new();
+            for subject in [wire::HANDSHAKE, wire::HEARTBEAT, wire::PUSHES] {
+                let subscribed = client.subscribe(subject).await;
+                watched.push(subscribed.map_err(|error| PrepareError::no_answer(subject, &error))?);
+            }
             // After the subscriptions: NATS answers in order, so with its answers here it has them.
             let jetstream = jetstream::new(client.clone());
             let consumer = streams::prepare(&jetstream, &settings).await?;
@@ -89,11 +98,12 @@ impl Edge {
                 mailbox,
                 settings,
                 pushed: PushedJobs::default(),
+                confirmations: Confirmations::default(),
                 queue: DispatchQueue::default(),
                 counts: Arc::default(),
                 warnings: WarningLimit::default(),
             });
-            Ok(Self { shared, consumer, packets, results })
+            Ok(Self { shared, consumer, packets, results, watched })
         })
     }
 
@@ -105,11 +115,15 @@ impl Edge {
     pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, ()> {
         // Boxed, so that it is compiled here and not wherever it is awaited.
         Box::pin(async move {
-            let Self { shared, consumer, packets, results } = self;
+            let Self { shared, consumer, packets, results, watched } = self;
             let mut tasks = JoinSet::new();
             for subscriber in packets {
                 tasks.spawn(packets::run(shared.clone(), subscriber, shutdown.clone()));
             }
+            for subscriber in watched {
+                tasks.spawn(confirming::watch(shared.clone(), subscriber, shutdown.clone()));
+            }
+            tasks.spawn(confirming::run(shared.clone(), shutdown.clone()));
             tasks.spawn(results::watch(shared.clone(), results, shutdown.clone()));
             tasks.spawn(results::run(shared.clone(), consumer, shutdown.clone()));
             tasks.spawn(dispatch::listen(shared.clone(), shutdown.clone()));

@@ -39,11 +39,28 @@ pub(crate) struct Arrival {
 
 /// Puts a result into the store, if it counts. NATS must not be acknowledged before this has returned.
 pub(crate) async fn record(shared: &Shared, result: &JobResult, arrival: Arrival) -> Result<(), Rejection> {
+    let found = NamedJob::find(shared, &result.job_id).await;
     let Some(ending) = ending(result.status()) else {
-        // The job continues.
+        if let Ok(job) = found {
+            job.confirm(shared, &result.worker_id, result.dispatch.as_ref()).await;
+        }
         return Err(Rejection::Recorded);
     };
-    let job = NamedJob::find(shared, &result.job_id).await?;
+    let job = found?;
+    let recorded = record_end(shared, &job, result, (ending, arrival)).await;
+    if matches!(recorded, Err(Rejection::NotNow(_) | Rejection::Busy(_))) {
+        // Its lease must last until another delivery.
+        job.confirm(shared, &result.worker_id, result.dispatch.as_ref()).await;
+    }
+    recorded
+}
+
+async fn record_end(
+    shared: &Shared,
+    job: &NamedJob,
+    result: &JobResult,
+    (ending, arrival): (Ending, Arrival),
+) -> Result<(), Rejection> {
     let cause = match ending {
         Ending::Succeeded => EndCause::Completed,
         Ending::Failed { .. } => EndCause::Failed,
@@ -61,7 +78,8 @@ pub(crate) async fn record(shared: &Shared, result: &JobResult, arrival: Arrival
     let outcome = outcome(shared, &job.id, result, ending).await?;
     let Arrival { attempt, waited } = arrival;
     let edge = Some(Edge::Nats);
-    let delivery = Delivery { tenant: job.tenant, job: job.id, fence, edge, outcome, attempt, waited };
+    let (tenant, job) = (job.tenant.clone(), job.id.clone());
+    let delivery = Delivery { tenant, job, fence, edge, outcome, attempt, waited };
     match shared.control.results.deliver(&delivery).await? {
         Delivered::Recorded | Delivered::AlreadyRecorded => Ok(()),
         Delivered::Busy => Err(Rejection::Busy(delivery.job)),

@@ -8,7 +8,9 @@ use interlock_model::job::{EndCause, JobEnd};
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, InvalidId, JobId, TenantId};
 
+use crate::confirming;
 use crate::edge::Shared;
+use crate::push::DispatchedJob;
 use crate::wire::{self, BadPacket, DispatchIdentity};
 
 /// Why a packet has no effect, or not yet.
@@ -92,6 +94,17 @@ impl NamedJob {
                 format!("the dispatch of job {} is {}, not {attempt}", self.id, lease.fence),
             )),
             Some(_) | None => Ok(lease.fence),
+        }
+    }
+
+    /// The worker has said something about the job, so the push has reached it.
+    pub(crate) async fn confirm(&self, shared: &Shared, worker: &str, echo: Option<&DispatchIdentity>) {
+        let is_unconfirmed = |lease| shared.control.process.is_unconfirmed(lease);
+        if let (true, Ok(fence)) =
+            (self.view.lease.as_ref().is_some_and(is_unconfirmed), self.fence_of(worker, echo))
+        {
+            let (tenant, job) = (self.tenant.clone(), self.id.clone());
+            confirming::confirm(shared, &DispatchedJob { tenant, job, fence }).await;
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod backoff;
 mod choose;
+mod confirmations;
+mod confirming;
 mod connectivity;
 pub mod counts;
 mod dispatch;

@@ -9,7 +9,7 @@ use interlock_model::job::JobState;
 use interlock_model::{TenantId, Timestamp, WorkerId};
 
 use crate::edge::Shared;
-use crate::push::UnpushedJob;
+use crate::push::DispatchedJob;
 
 /// How far the estimate of the store's clock may be off.
 const CLOCK_MARGIN: Duration = Duration::from_secs(1);
@@ -41,13 +41,13 @@ pub(crate) fn remember(claims: &mut Vec<LostClaim>, claim: LostClaim) {
 pub(crate) async fn settle(
     shared: &Shared,
     claims: &mut Vec<LostClaim>,
-    unpushed: &mut Vec<UnpushedJob>,
+    unpushed: &mut Vec<DispatchedJob>,
 ) -> Result<(), StoreError> {
     while let Some(claim) = claims.last() {
         for granted in granted(shared, claim).await? {
             if let Some(lease) = &granted.lease {
                 let (tenant, job) = (claim.tenant.clone(), granted.job.new.id.clone());
-                unpushed.push(UnpushedJob { tenant, job, fence: lease.fence });
+                unpushed.push(DispatchedJob { tenant, job, fence: lease.fence });
             }
         }
         claims.pop();

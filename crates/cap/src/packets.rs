@@ -51,5 +51,6 @@ async fn record_progress(shared: &Shared, sender: &str, progress: &JobProgress) 
     let fence = job.fence_of(sender, progress.dispatch.as_ref())?;
     let message = Some(wire::shortened(&progress.message, MESSAGE_MAX)).filter(|message| !message.is_empty());
     shared.control.results.progress(&job.tenant, &job.id, fence, Progress { percent, message }).await?;
+    job.confirm(shared, sender, progress.dispatch.as_ref()).await;
     Ok(())
 }

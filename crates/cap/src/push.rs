@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
-use interlock_backend::jobs::{Claimed, LeaseTerm};
+use interlock_backend::jobs::Claimed;
 use interlock_control::lease::{Loss, Term};
 use interlock_model::meta::{JobMeta, Priority};
 use interlock_model::time::millis;
@@ -31,9 +31,9 @@ enum NotPushed {
     Lost(#[from] Loss),
 }
 
-/// A job that was claimed, could not be pushed, and is not released yet.
-#[derive(Debug)]
-pub(crate) struct UnpushedJob {
+/// A job that was claimed for a NATS worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DispatchedJob {
     pub(crate) tenant: TenantId,
     pub(crate) job: JobId,
     pub(crate) fence: Fence,
@@ -44,7 +44,7 @@ pub(crate) struct UnpushedJob {
 #[must_use]
 pub(crate) async fn push_all(
     shared: &Shared,
-    unpushed: &mut Vec<UnpushedJob>,
+    unpushed: &mut Vec<DispatchedJob>,
     tenant: &TenantId,
     claimed: Vec<Claimed>,
     claimed_at: Instant,
@@ -52,37 +52,35 @@ pub(crate) async fn push_all(
     let sent =
         join_all(claimed.iter().map(|claimed| send_guarded(shared, tenant, claimed, claimed_at))).await;
     let flushed = in_time(shared.client.flush()).await;
-    let mut pushed = Vec::new();
     let mut all_were_pushed = true;
     for (claimed, sent) in claimed.iter().zip(sent) {
         match sent.and(flushed.clone().map_err(NotPushed::Nats)) {
             Ok(()) => {
                 shared.counts.jobs_pushed.up();
-                pushed.push(hand_over(shared, tenant, claimed));
             }
             Err(error) => {
                 let (job, lease) = (&claimed.job.id, &claimed.lease);
                 let (worker, fence) = (&lease.worker, lease.fence.number());
                 tracing::warn!(%tenant, run = %job.run, %job, fence, %worker, %error, "a job was not pushed");
                 shared.pushed.forget(job);
+                shared.confirmations.forget(job);
                 let (tenant, job) = (tenant.clone(), job.clone());
-                unpushed.push(UnpushedJob { tenant, job, fence: lease.fence });
+                unpushed.push(DispatchedJob { tenant, job, fence: lease.fence });
                 all_were_pushed = false;
             }
         }
     }
-    join_all(pushed).await;
     release(shared, unpushed).await;
     all_were_pushed
 }
 
 /// Releases jobs. Those about which the store does not answer are kept for the next call.
-pub(crate) async fn release(shared: &Shared, unpushed: &mut Vec<UnpushedJob>) {
-    for UnpushedJob { tenant, job, fence } in std::mem::take(unpushed) {
+pub(crate) async fn release(shared: &Shared, unpushed: &mut Vec<DispatchedJob>) {
+    for DispatchedJob { tenant, job, fence } in std::mem::take(unpushed) {
         match shared.control.results.release(&tenant, &job, fence).await {
             Ok(()) => shared.counts.jobs_released.up(),
             Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
-                unpushed.push(UnpushedJob { tenant, job, fence });
+                unpushed.push(DispatchedJob { tenant, job, fence });
             }
             // It has ended in another way.
             Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
@@ -98,19 +96,8 @@ async fn in_time<E: Display>(operation: impl Future<Output = Result<(), E>>) -> 
     }
 }
 
-/// Extends the lease to the whole step. If that fails, the job is dispatched again when the short lease expires, and the
-/// first worker's result is refused: work done twice, counted once.
-async fn hand_over(shared: &Shared, tenant: &TenantId, claimed: &Claimed) {
-    let term = LeaseTerm::UntilDeadline { otherwise: shared.settings.lease };
-    let (job, fence) = (&claimed.job.id, claimed.lease.fence);
-    match shared.control.results.extend_lease(tenant, job, fence, Some(term)).await {
-        // A fast worker has already reported.
-        Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
-        Err(error) => {
-            let fence = fence.number();
-            tracing::warn!(%tenant, run = %job.run, %job, fence, %error, "a pushed job keeps its short lease");
-        }
-    }
+fn pushed_job(tenant: &TenantId, claimed: &Claimed) -> DispatchedJob {
+    DispatchedJob { tenant: tenant.clone(), job: claimed.job.id.clone(), fence: claimed.lease.fence }
 }
 
 /// Sends under the job's lease, renews it meanwhile, and gives up before another replica can claim the job.
@@ -133,6 +120,9 @@ async fn send(shared: &Shared, tenant: &TenantId, claimed: &Claimed) -> Result<(
     let (subject, packet) = request(shared.control.process.now(), tenant, claimed, pointer);
     // Before it is published, because its result may arrive at once.
     shared.pushed.remember(claimed);
+    let (pushed, worker) = (pushed_job(tenant, claimed), claimed.lease.worker.clone());
+    let now = Instant::now();
+    shared.confirmations.push(pushed, worker, (now, now + claimed.lease.ttl));
     in_time(shared.client.publish(subject, packet)).await.map_err(NotPushed::Nats)
 }
 

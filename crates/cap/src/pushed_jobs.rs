@@ -56,6 +56,13 @@ impl PushedJobs {
         }
     }
 
+    /// Its lease was extended.
+    pub(crate) fn extend(&self, job: &JobId, expires_at: Timestamp) {
+        if let Some(lease) = self.memory().jobs.get_mut(job) {
+            lease.expires_at = expires_at;
+        }
+    }
+
     pub(crate) fn find(&self, job: &JobId) -> Option<JobLease> {
         self.memory().jobs.get(job).cloned()
     }

@@ -37,6 +37,12 @@ pub(crate) async fn watch(shared: Arc<Shared>, mut packets: Subscriber, shutdown
         let Ok(result) = job_result::read(&message.payload) else { continue };
         let Ok(job) = result.job_id.parse::<JobId>() else { continue };
         let has_ended = job_result::ending(result.status()).is_some();
+        if has_ended
+            && let Ok(worker) = result.worker_id.parse()
+            && shared.confirmations.see_result(&job, &worker)
+        {
+            tracing::warn!(%worker, "the heartbeats of the worker do not count its jobs; lost pushes go unnoticed");
+        }
         if has_ended && shared.pushed.end(&job, &result.worker_id) {
             shared.queue.wake();
         }

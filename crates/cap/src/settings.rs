@@ -14,6 +14,8 @@ pub struct CapSettings {
     pub forget_after: Duration,
     /// The lease of a job whose step has no timeout.
     pub lease: Duration,
+    /// How long a pushed job may be missing in the heartbeats of its worker before they count as not having it.
+    pub settling: Duration,
     /// How often the dispatcher scans for waiting jobs, in case a wake-up was lost.
     pub poll: Duration,
     /// The maximum age of the view of the workers.
@@ -48,6 +50,7 @@ impl Default for CapSettings {
             silence: Duration::from_secs(30),
             forget_after: Duration::from_hours(1),
             lease: Duration::from_mins(15),
+            settling: Duration::from_secs(1),
             poll: Duration::from_secs(2),
             registry_age_max: Duration::from_millis(500),
             redelivery_delay: Duration::from_millis(500),

@@ -63,6 +63,7 @@ impl SilenceWatch {
         if is_finished {
             return Ok(());
         }
+        self.shared.confirmations.forget_worker(&known.worker);
         let lost = self.shared.control.workers.abandon(&known.worker).await?;
         if lost > 0 {
             self.shared.counts.jobs_abandoned.add(lost);

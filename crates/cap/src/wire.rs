@@ -32,6 +32,9 @@ pub const RESULT: &str = "sys.job.result";
 pub const PROGRESS: &str = "sys.job.progress";
 pub const CANCEL: &str = "sys.job.cancel";
 
+/// The subjects of all workers.
+pub const PUSHES: &str = "worker.>";
+
 /// The subject of one worker.
 pub fn direct_subject(worker: &str) -> String {
     format!("worker.{worker}.jobs")

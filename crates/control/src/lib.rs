@@ -13,6 +13,7 @@
 
 pub mod admission;
 pub mod api_keys;
+mod appointments;
 mod bounded;
 pub mod contention;
 pub mod counts;

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use interlock_backend::locks::Turn;
 use interlock_backend::{Bus, Store, StoreError, StoreReader, Verb, Wake};
+use interlock_model::job::JobLease;
 use interlock_model::lock::LockName;
+use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
 use interlock_model::{Clock, InstanceId, TenantId, Timestamp, Topic};
+use tokio::time::Instant;
 
+use crate::appointments::Appointments;
 use crate::counts::{Counted, Counts};
 use crate::identity::Identity;
 use crate::installation::Installation;
@@ -30,6 +34,7 @@ pub struct Process {
     pub(crate) counts: Counts,
     pub(crate) traces: Traces,
     pub(crate) installation: Installation,
+    pub(crate) appointments: Appointments,
 }
 
 impl Process {
@@ -75,6 +80,11 @@ impl Process {
         Duration::from_millis(self.identity.between(millis(longest / 2), millis(longest)))
     }
 
+    /// Whether the worker is not known to have the job that was pushed to it: the lease is still that of the dispatch.
+    pub fn is_unconfirmed(&self, lease: &JobLease) -> bool {
+        lease.edge == Some(Edge::Nats) && lease.ttl == self.settings.locks.job().ttl
+    }
+
     pub(crate) fn call<V: Verb>(
         &self,
         verb: V,
@@ -84,6 +94,13 @@ impl Process {
 
     pub(crate) fn wake(&self, wake: Wake) {
         self.bus.wake(wake);
+    }
+
+    /// Something that this process wrote is due then. What is due after the next poll is found by that.
+    pub(crate) fn due_in(&self, delay: Duration) {
+        if delay < self.settings.poll {
+            self.appointments.make(Instant::now() + delay);
+        }
     }
 
     /// Wakes one worker per job, topic by topic.

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, AdmitUnderLock};
+use crate::appointments::Appointments;
 use crate::contention::{Contention, Tunings};
 use crate::counts::Counts;
 use crate::dead_letters::DeadLetters;
@@ -88,6 +89,7 @@ impl Control {
             counts: Counts::default(),
             traces,
             installation: Installation::default(),
+            appointments: Appointments::default(),
         });
         let settings = &process.settings;
         let tunings = Tunings { admission: settings.admission_tuning, lock_busy: settings.lock_busy_tuning };

@@ -30,6 +30,10 @@ struct Process {
 
 /// A process on this store with a bus of its own.
 fn process(store: Store, clock: RuntimeClock, seed: u64) -> Process {
+    process_with(Roles { engine: true, scheduler: false }, store, clock, seed)
+}
+
+fn process_with(roles: Roles, store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let bus = Arc::new(InProcessBus::default());
     let foundation = Foundation {
         store,
@@ -43,7 +47,6 @@ fn process(store: Store, clock: RuntimeClock, seed: u64) -> Process {
     let control =
         Control::new(foundation, Settings { claim_poll: NEVER, poll: NEVER, ..Settings::default() });
     let shutdown = CancellationToken::new();
-    let roles = Roles { engine: true, scheduler: false };
     tokio::spawn(run_stages(control.clone(), roles, shutdown.clone()));
     Process { control, bus, _shutdown: shutdown.drop_guard() }
 }
@@ -165,4 +168,36 @@ async fn a_job_that_was_not_announced_is_found_within_one_poll_and_counted_once(
     let waits = near.control.process.counted().job_lock_wait;
     assert_eq!(waits.count(), 4);
     assert!(waits.sum_ms() >= 10_000.0, "the last one waited for ten seconds: {}", waits.sum_ms());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_soon_waits_for_no_poll() {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let store = Store::new(Arc::new(memory::store(Arc::new(clock))));
+    let Process { control, _shutdown, .. } =
+        process_with(Roles { engine: true, scheduler: true }, store, clock, 1);
+    let acme: interlock_model::TenantId = "acme".parse().unwrap();
+    let document = json!({"id": "job", "name": "job", "steps": {
+        "first": {"type": "delay", "delay_sec": 0.05},
+        "second": {"type": "delay", "delay_sec": 0.05, "depends_on": ["first"]},
+        "work": {"type": "worker", "topic": "work", "depends_on": ["second"]},
+    }});
+    control.documents.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
+    // The reconcilers have made their first pass, and wait for the poll.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (tenant, workflow) = (acme.clone(), "job".parse().unwrap());
+    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    assert!(matches!(control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
+
+    let now = CancellationToken::new();
+    tokio::time::sleep(Duration::from_millis(140)).await;
+    let short = Claim { term: LeaseTerm::For(Duration::from_millis(100)), ..claim("one") };
+    assert_eq!(
+        control.results.claim(short, Duration::ZERO, &now).await.unwrap().len(),
+        1,
+        "the delays are over"
+    );
+    tokio::time::sleep(Duration::from_millis(140)).await;
+    let again = control.results.claim(claim("two"), Duration::ZERO, &now).await.unwrap();
+    assert_eq!(again.len(), 1, "the lease has expired");
 }

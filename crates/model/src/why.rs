@@ -51,6 +51,9 @@ causes! {
     PolicyThrottled = "policy_throttled", "wait, or change the rule: `interlock dispatch-policy show`";
     /// The dispatch policy has not decided yet.
     PolicyPending = "policy_pending", "nothing to do while a process with the role scheduler is online";
+    /// It was pushed to a worker that is not known to have it yet.
+    Dispatched = "dispatched",
+        "nothing to do: if the worker's heartbeats do not count the job, it is dispatched again";
     /// A worker runs it.
     Working = "working", "nothing to do: if the worker stops sending heartbeats, its lease expires";
     /// The engine advances it next.

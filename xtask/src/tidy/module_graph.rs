@@ -22,6 +22,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
     layers: &[
         Layer {
             modules: &[
+                "appointments",
                 "bounded",
                 "contention",
                 "counts",

@@ -13,12 +13,11 @@ use anyhow::{Context as _, Result};
 use crate::command::run;
 
 /// The programs that tests need, and their Debian packages. The README's walk-through needs `curl`.
-const PACKAGES: [(&str, &str); 7] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("redis-server", "redis-server"),
     ("redis-cli", "redis-tools"),
-    ("redis-benchmark", "redis-tools"),
     ("nats-server", "nats-server"),
     ("initdb", "postgresql"),
 ];

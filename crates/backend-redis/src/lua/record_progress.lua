@@ -1,5 +1,7 @@
 -- needs: lease_check
--- Writes how far a worker is into the run's timeline.
+-- Writes how far a worker is into the run's timeline. What is reported within a period replaces what was reported before,
+-- so that a talkative worker does not fill the timeline.
+local period_ms = 1000
 local hash = key('wf:job', call.job)
 if is_repeat and redis.call('HGET', hash, 'progress_request') == request then
   return answer()
@@ -11,6 +13,12 @@ end
 if state == 'ended' then
   return fenced(found.fence)
 end
-redis.call('RPUSH', key('wf:timeline', run_of(call.job)), at_time(call.event, now))
-redis.call('HSET', hash, 'progress_request', request)
+local timeline = key('wf:timeline', run_of(call.job))
+local row, since = unpack(redis.call('HMGET', hash, 'progress_row', 'progress_since'))
+if row and now < tonumber(since) + period_ms and tonumber(row) < redis.call('LLEN', timeline) then
+  redis.call('LSET', timeline, row, at_time(call.event, since))
+else
+  row, since = redis.call('RPUSH', timeline, at_time(call.event, now)) - 1, now
+end
+redis.call('HSET', hash, 'progress_request', request, 'progress_row', integer(row), 'progress_since', integer(since))
 return answer()

@@ -4,17 +4,18 @@ use crate::verbs::{
     CancelJob, ExpireLeases, ExtendJobLease, ListJobs, ListWorkers, ReadJob, ReadTimeline, ReadWorker,
     RecordProgress, RecordResult,
 };
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use interlock_model::history::EventKind;
+use interlock_model::history::{EventKind, Recorded};
 use interlock_model::job::{JobOutcome, JobState};
 use interlock_model::{Fence, JobId};
 use serde_json::json;
 
 use super::Subject;
 use super::scene::{LEASE, Scene, acme, claim, globex, name, new_job, outcomes, running};
-use crate::jobs::{Heartbeat, Progress, Report};
+use crate::jobs::{Claimed, Heartbeat, Progress, Report};
 use crate::{PageRequest, StoreError};
 
 pub(super) fn completed() -> JobOutcome {
@@ -265,6 +266,41 @@ pub async fn progress_is_in_the_timeline(subject: &mut dyn Subject) {
     let last = &events.last().expect("there are events").event;
     assert_eq!((last.kind, last.message.as_deref()), (EventKind::StepProgress, Some("compiling")));
     assert_eq!(last.data, Some(json!({"percent": 40})));
+}
+
+pub async fn progress_is_one_event_a_second_and_the_last_one(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 2).await;
+    let claimed = scene.working_at(2).await;
+    let report = async |job: usize, percent| {
+        let Claimed { job, lease, .. } = &claimed[job];
+        let (job, fence, progress) = (job.id.clone(), lease.fence, Progress { percent, message: None });
+        scene.store.call(RecordProgress { tenant: acme(), job, fence, progress }).await.unwrap();
+    };
+    for percent in [10, 20, 30] {
+        report(0, percent).await;
+        report(1, percent + 1).await;
+    }
+    for _ in 0..4 {
+        subject.elapse(Duration::from_millis(250)).await;
+        let (job, fence) = (claimed[0].job.id.clone(), claimed[0].lease.fence);
+        let _ = scene.store.call(ExtendJobLease { tenant: acme(), job, fence, term: None }).await.unwrap();
+    }
+    for percent in [40, 50] {
+        report(0, percent).await;
+    }
+    let mut seen = Vec::new();
+    for run in BTreeSet::from([claimed[0].job.id.run, claimed[1].job.id.run]) {
+        let read = ReadTimeline { tenant: acme(), run, after: 0, limit: 100 };
+        for Recorded { event, .. } in scene.store.call(read).await.unwrap() {
+            if event.kind == EventKind::StepProgress {
+                let claimed_job =
+                    claimed.iter().position(|claimed| Some(&claimed.job.id) == event.job.as_ref());
+                seen.push((claimed_job.unwrap(), event.data.unwrap()["percent"].clone()));
+            }
+        }
+    }
+    seen.sort_by_key(|(job, percent)| (*job, percent.as_u64()));
+    assert_eq!(seen, [(0, json!(30)), (0, json!(50)), (1, json!(31))]);
 }
 
 pub async fn a_worker_that_claims_is_seen(subject: &mut dyn Subject) {

@@ -183,6 +183,7 @@ macro_rules! conformance_suite {
                 a_waiting_job_that_is_cancelled_cannot_be_claimed,
                 another_tenants_job_is_not_there,
                 progress_is_in_the_timeline,
+                progress_is_one_event_a_second_and_the_last_one,
                 a_worker_that_claims_is_seen,
             }
             queues::{

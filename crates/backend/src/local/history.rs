@@ -15,11 +15,16 @@ impl Draft<'_> {
         if events.is_empty() {
             return Ok(());
         }
-        let last = last_number(self.view, Table::Timeline, &rows::of_run(self.id, run))?;
-        for (number, event) in (last + 1..).zip(events) {
+        let next = self.next_event(run)?;
+        for (number, event) in (next..).zip(events) {
             self.put(Table::Timeline, rows::numbered(self.id, run, number), event);
         }
         Ok(())
+    }
+
+    /// The number of the next event in the timeline of a run.
+    pub(super) fn next_event(&self, run: RunId) -> Result<u64, StoreError> {
+        Ok(last_number(self.view, Table::Timeline, &rows::of_run(self.id, run))? + 1)
     }
 }
 

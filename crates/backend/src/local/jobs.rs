@@ -1,5 +1,7 @@
 //! Jobs: dispatched, reported on by their workers under a fence, ended once.
 
+use std::time::Duration;
+
 use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::history::{Event, EventKind};
@@ -7,6 +9,7 @@ use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState
 use interlock_model::run::InboxEvent;
 use interlock_model::scheduling::Edge;
 use interlock_model::{Fence, JobId, TenantId, Timestamp};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::draft::{Draft, decide};
@@ -58,12 +61,29 @@ decide!(RecordProgress, |verb, draft| {
     if let LeaseCheck::Ended(end) = draft.check_lease(&verb.job, verb.fence)? {
         return stale(verb.fence, end.fence);
     }
-    let event = Event::new(draft.now, EventKind::StepProgress).of_job(&verb.job);
+    let key = rows::job(&verb.tenant, &verb.job);
+    let last: Option<ProgressRow> = draft.read(Table::JobProgress, &key)?;
+    let row = match last.filter(|row| draft.now < row.since + PROGRESS_PERIOD) {
+        Some(row) => row,
+        None => ProgressRow { number: draft.next_event(verb.job.run)?, since: draft.now },
+    };
+    let event = Event::new(row.since, EventKind::StepProgress).of_job(&verb.job);
     let event = event.with_data(json!({"percent": verb.progress.percent}));
     let event = Event { message: verb.progress.message.clone(), ..event };
-    draft.append_events(verb.job.run, &[event])?;
+    draft.put(Table::Timeline, rows::numbered(draft.id, verb.job.run, row.number), &event);
+    draft.put(Table::JobProgress, key, &row);
     Ok(())
 });
+
+/// Where the progress of a job is in the timeline of its run. What is reported within a period replaces what was reported
+/// before, so that a talkative worker does not fill the timeline.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct ProgressRow {
+    number: u64,
+    since: Timestamp,
+}
+
+const PROGRESS_PERIOD: Duration = Duration::from_secs(1);
 
 decide!(RecordResult, |verb, draft| {
     if draft.lease_for_result(&verb.job, (verb.fence, verb.edge), &verb.outcome)?.is_none() {
@@ -190,6 +210,7 @@ impl Draft<'_> {
         let fence = self.mint_fence()?;
         let end = if let Some(lease) = lease {
             self.delete(Table::JobLeases, key.clone());
+            self.delete(Table::JobProgress, key.clone());
             self.delete(Table::JobExpiries, rows::timed(self.id, lease.expires_at, job));
             JobEnd { cause, at, held: lease.fence, fence, worker: Some(lease.worker), result }
         } else {

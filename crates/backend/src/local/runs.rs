@@ -61,6 +61,7 @@ fn delete_jobs(draft: &mut Draft<'_>, run: RunId) -> Result<Vec<JobId>, StoreErr
         if let Some(lease) = draft.read::<JobLease>(Table::JobLeases, &row.key)? {
             draft.delete(Table::JobExpiries, rows::timed(id, lease.expires_at, &new.id));
             draft.delete(Table::JobLeases, row.key.clone());
+            draft.delete(Table::JobProgress, row.key.clone());
         }
         draft.forget_deferred(&new.id)?;
         draft.forget_hold(&new.id)?;

@@ -14,6 +14,7 @@ use interlock_model::{JobId, RunId, StepKey};
 
 use super::deliveries::DeferredRow;
 use super::inspection::damage::{RowCheck, key, row, value};
+use super::jobs::ProgressRow;
 use super::locks::{Record, Tally};
 use super::rows::{RunLease, WorkflowHead};
 use crate::workers::WorkerRecord;
@@ -90,6 +91,8 @@ tables! {
     JobLeases = "job_leases": Some(row::<JobId, JobLease>),
     /// `tenant/time/job` for each lease, by when it expires.
     JobExpiries = "job_expiries": Some(key::<JobId>),
+    /// `tenant/job` → the row of the timeline that holds the worker's last progress.
+    JobProgress = "job_progress": Some(row::<JobId, ProgressRow>),
     /// `tenant/job` → a deferred result.
     Deferred = "put_off": Some(row::<JobId, DeferredRow>),
     /// `tenant/time/job` for each of them, by when it is due.

@@ -3,13 +3,11 @@
 use anyhow::Result;
 use indicatif::ProgressBar;
 
-use super::benchmark::{Creating, Sending, send};
+use super::direct::{Creating, send};
 use super::machines::Machines;
 
-/// What one call makes at most: after each, the bar moves and what was made is counted.
-const CHUNK: u64 = 50_000;
-const CLIENTS: usize = 16;
-const PIPELINE: usize = 16;
+/// What one call makes at most: after each, the bar moves.
+const CHUNK: u64 = 1_000;
 
 pub(crate) async fn fill(
     machines: &Machines,
@@ -20,7 +18,7 @@ pub(crate) async fn fill(
     let mut missing = things;
     while missing > 0 {
         let requests = missing.min(CHUNK);
-        send(machines, creating, Sending { requests, clients: CLIENTS, pipeline: PIPELINE }).await?;
+        send(machines, creating, requests).await?;
         missing -= requests;
         progress.inc(requests);
     }

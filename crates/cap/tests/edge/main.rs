@@ -4,6 +4,7 @@
 
 mod dispatch;
 mod fixture;
+mod lost_pushes;
 mod python;
 mod results;
 mod scheduling;

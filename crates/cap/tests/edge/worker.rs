@@ -1,5 +1,7 @@
 //! A scripted worker of the protocol.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
@@ -25,11 +27,14 @@ pub(crate) struct WorkerOptions {
     pub(crate) capabilities: &'static [&'static str],
     /// Empty for no pool.
     pub(crate) pool: &'static str,
+    /// Whether its heartbeats count its jobs.
+    pub(crate) counts: bool,
 }
 
 impl Default for WorkerOptions {
     fn default() -> Self {
-        Self { capacity: 4, tenant: None, every: Duration::from_millis(100), capabilities: &[], pool: "" }
+        let every = Duration::from_millis(100);
+        Self { capacity: 4, tenant: None, every, capabilities: &[], pool: "", counts: true }
     }
 }
 
@@ -37,6 +42,9 @@ pub(crate) struct Worker {
     pub(crate) id: String,
     client: Client,
     jobs: Subscriber,
+    /// Jobs that it has; always none for one that does not count them.
+    active: Arc<AtomicI32>,
+    counts: bool,
     _beating: AbortOnDropHandle<()>,
 }
 
@@ -54,31 +62,57 @@ impl Worker {
         };
         publish(&client, wire::HANDSHAKE, id, Payload::Handshake(handshake)).await;
         let heartbeat = heartbeat(id, &options);
-        let beating = tokio::spawn(beat(client.clone(), heartbeat, options.every));
-        Self { id: id.to_owned(), client, jobs, _beating: AbortOnDropHandle::new(beating) }
+        let active = Arc::new(AtomicI32::new(0));
+        let beating = tokio::spawn(beat(client.clone(), heartbeat, options.every, active.clone()));
+        Self {
+            id: id.to_owned(),
+            client,
+            jobs,
+            active,
+            counts: options.counts,
+            _beating: AbortOnDropHandle::new(beating),
+        }
+    }
+
+    /// Its connection loses what is pushed from now on.
+    pub(crate) async fn cut(&mut self) {
+        self.jobs.unsubscribe().await.unwrap();
+        self.client.flush().await.unwrap();
+    }
+
+    pub(crate) async fn reconnect(&mut self) {
+        self.jobs = self.client.subscribe(format!("worker.{}.jobs", self.id)).await.unwrap();
+        self.client.flush().await.unwrap();
+    }
+
+    fn took(&self, message: &async_nats::Message) -> JobRequest {
+        self.active.fetch_add(i32::from(self.counts), Ordering::Relaxed);
+        request(message)
     }
 
     pub(crate) async fn beat_once(&self) {
-        let heartbeat = Heartbeat { worker_id: self.id.clone(), ..Heartbeat::default() };
+        let active_jobs = self.active.load(Ordering::Relaxed);
+        let heartbeat = Heartbeat { worker_id: self.id.clone(), active_jobs, ..Heartbeat::default() };
         publish(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
     }
 
     /// Sends one heartbeat with these options.
     pub(crate) async fn beat_as(&self, options: &WorkerOptions) {
-        publish(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat(&self.id, options)))
-            .await;
+        let active_jobs = self.active.load(Ordering::Relaxed);
+        let heartbeat = Heartbeat { active_jobs, ..heartbeat(&self.id, options) };
+        publish(&self.client, wire::HEARTBEAT, &self.id, Payload::Heartbeat(heartbeat)).await;
     }
 
     pub(crate) async fn next_job(&mut self) -> JobRequest {
         let message = timeout(LIMIT, self.jobs.next()).await.expect("a job is pushed").unwrap();
-        request(&message)
+        self.took(&message)
     }
 
     /// The next job, if one was already pushed.
     pub(crate) async fn pushed_job(&mut self) -> Option<JobRequest> {
         self.client.flush().await.unwrap();
         let message = timeout(Duration::from_millis(1), self.jobs.next()).await.ok()??;
-        Some(request(&message))
+        Some(self.took(&message))
     }
 
     /// Stores the output and reports success, as the SDK does.
@@ -107,6 +141,7 @@ impl Worker {
     }
 
     pub(crate) async fn report(&self, result: JobResult) {
+        self.active.fetch_sub(i32::from(self.counts), Ordering::Relaxed);
         publish(&self.client, wire::RESULT, &self.id, Payload::JobResult(result)).await;
     }
 
@@ -139,14 +174,15 @@ fn request(message: &async_nats::Message) -> JobRequest {
     request
 }
 
-async fn beat(client: Client, heartbeat: Heartbeat, every: Duration) {
+async fn beat(client: Client, heartbeat: Heartbeat, every: Duration, active: Arc<AtomicI32>) {
     let id = heartbeat.worker_id.clone();
     let mut ticks = tokio::time::interval(every);
     // The SDK also begins with a pause.
     ticks.tick().await;
     loop {
         ticks.tick().await;
-        publish(&client, wire::HEARTBEAT, &id, Payload::Heartbeat(heartbeat.clone())).await;
+        let heartbeat = Heartbeat { active_jobs: active.load(Ordering::Relaxed), ..heartbeat.clone() };
+        publish(&client, wire::HEARTBEAT, &id, Payload::Heartbeat(heartbeat)).await;
     }
 }
 

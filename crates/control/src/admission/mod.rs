@@ -293,6 +293,9 @@ impl Admission {
             journal::dispatched(tenant, &job.id, &job.topic);
         }
         journal::ended(tenant, *run, None, turn.head.status);
+        if let Some(due_at) = turn.head.due_at {
+            self.process.due_in(due_at.since(self.process.now()));
+        }
         self.process.announce_jobs(tenant, turn.dispatched.iter().map(|job| job.topic.clone()));
         if !turn.held.is_empty() {
             self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });

@@ -65,7 +65,11 @@ impl Engine {
         commit.dead_letters_max = self.process.settings.dead_letters_max;
         commit.held = self.process.settings.dispatch_policy.hold_back(&tenant, &mut commit.dispatched);
         let log = journal::TurnLog::of(&commit);
+        let due_at = commit.head.due_at;
         let committed = self.process.call(commit).await?;
+        if let Some(due_at) = due_at {
+            self.process.due_in(due_at.since(now));
+        }
         log.committed();
         trace.committed(&log);
         if !log.status.is_final() {

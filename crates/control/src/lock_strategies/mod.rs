@@ -5,7 +5,6 @@
 
 mod admission;
 mod admission_lock;
-mod appointments;
 mod redelivery;
 mod reservation;
 mod results;

@@ -8,7 +8,6 @@ use interlock_backend::deliveries::DeferredResult;
 use interlock_backend::verbs::AcquireDeferredResults;
 use interlock_model::TenantId;
 use interlock_model::contention::RunStrategy;
-use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::results::ResultsUnderLock;
@@ -29,10 +28,6 @@ impl Redelivery for ResultsUnderLock {
         let deliveries = stream::iter(due);
         deliveries.for_each_concurrent(AT_ONCE, |result| self.deliver_again(tenant, result)).await;
         Ok(Redelivered { results, has_more: results == RESULTS_MAX })
-    }
-
-    async fn wait(&self, latest: Instant) {
-        self.deferred.wait(latest).await;
     }
 }
 

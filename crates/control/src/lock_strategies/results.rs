@@ -19,7 +19,6 @@ use interlock_model::time::millis;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
-use super::appointments::Appointments;
 use crate::contention::Contention;
 use crate::dead_letters::DeadLetters;
 use crate::engine::{Engine, ResultArrival};
@@ -39,7 +38,6 @@ pub struct ResultsUnderLock {
     pub(super) dead_letters: Arc<DeadLetters>,
     /// For results that need no run.
     pub(super) inbox: Results,
-    pub(super) deferred: Appointments,
 }
 
 impl ResultsUnderLock {
@@ -50,7 +48,7 @@ impl ResultsUnderLock {
         dead_letters: Arc<DeadLetters>,
     ) -> Self {
         let inbox = Results { process: process.clone(), under_lock: None };
-        Self { process, contention, engine, dead_letters, inbox, deferred: Appointments::default() }
+        Self { process, contention, engine, dead_letters, inbox }
     }
 
     async fn deliver_alone(&self, delivery: &Delivery) -> Result<Delivered, StoreError> {
@@ -104,7 +102,7 @@ impl ResultsUnderLock {
             return Ok(());
         }
         self.contention.tally.busy(arm, (attempt, waited), delay);
-        self.deferred.make(Instant::now() + delay);
+        self.process.due_in(delay);
         Ok(())
     }
 

@@ -38,9 +38,6 @@ pub struct Reconcilers {
 #[async_trait]
 pub trait Redelivery: Send + Sync {
     async fn deliver_due(&self, tenant: &TenantId) -> Result<Redelivered, StoreError>;
-
-    /// Waits until a result of this process is due, or until `latest`, whichever comes first.
-    async fn wait(&self, latest: Instant);
 }
 
 /// Deferred results of one tenant that were due.
@@ -98,8 +95,8 @@ impl Reconcilers {
         let poll = self.process.settings.poll;
         let next = Instant::now() + next_in.map_or(poll, |next| next.clamp(PAUSE_MIN, poll));
         tokio::time::sleep(PAUSE_MIN).await;
-        // A result that is deferred meanwhile may be due before that.
-        self.redelivery.wait(next).await;
+        // What this process writes meanwhile may be due before that.
+        self.process.appointments.wait(next).await;
     }
 
     /// Acts on everything that is due. An error of one tenant does not stop the others.

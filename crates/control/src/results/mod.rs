@@ -122,6 +122,7 @@ impl Results {
             let waited = lease.claimed_at.since(*queued_at).as_secs_f64();
             self.process.counts.update(|counted| counted.job_lock_wait.observe(waited * 1_000.0));
             self.process.traces.claimed((&tenant, &job.id), job.trace);
+            self.process.due_in(lease.ttl);
         }
         Ok(claimed)
     }

@@ -26,6 +26,7 @@ impl Why {
                 let sentence = format!("the job has ended: {}", found.state.name());
                 vec![Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }]
             }
+            (None, Some(lease)) if self.process.is_unconfirmed(lease) => vec![dispatched(id, lease)],
             (None, Some(lease)) => vec![working(id, lease, now)],
             (None, None) => match &found.hold {
                 Some(hold) => vec![held(hold, now)],
@@ -101,6 +102,13 @@ fn held(hold: &Hold, now: Timestamp) -> Cause {
         Some(at) => cause.ending(at, now),
         None => cause,
     }
+}
+
+fn dispatched(id: &JobId, lease: &JobLease) -> Cause {
+    let JobLease { worker, claimed_at, expires_at, .. } = lease;
+    let sentence = format!("{id} was pushed to worker {worker}, whose heartbeats have not confirmed it yet");
+    let holder = Holder { name: worker.to_string(), since: Some(*claimed_at), until: Some(*expires_at) };
+    Cause { since: Some(*claimed_at), holders: vec![holder], ..Cause::new(CauseCode::Dispatched, sentence) }
 }
 
 fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {

@@ -9,8 +9,8 @@ use interlock_model::{Fence, JobId, Timestamp, scheduling};
 use serde_json::Value;
 
 use super::{
-    Answer, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Permission, endpoints, found,
-    page_of,
+    Answer, App, Caller, Json, Named, OptionalPayload, Page, PageQuery, Parameters, Permission, endpoints,
+    found, page_of,
 };
 
 endpoints!("jobs": list, get, cancel);
@@ -23,7 +23,7 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<JobView>> {
     let state = parameters.one_of("state", &JobState::ALL, JobState::name)?;
     let page = parameters.page()?;
     let found = caller.app.store.call(ListJobs { tenant: caller.tenant, state, page }).await?;
-    Ok(page_of(found, view))
+    Ok(page_of(found, |job| view(&caller.app, job)))
 }
 
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}", responses((status = 200, body = JobView)))]
@@ -37,15 +37,16 @@ async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<JobView> {
     } else {
         None
     };
-    let view = view(job);
+    let view = view(&app, job);
     Ok(Json(JobView { waiting_for: view.waiting_for.clone().or(queued), ..view }))
 }
 
-fn view(view: jobs::JobView) -> JobView {
+fn view(app: &App, view: jobs::JobView) -> JobView {
     let jobs::JobView { job: Job { new, created_at, end }, lease, hold, state } = view;
     let NewJob { id, workflow, topic, input, deadline_at, meta: _, trace: _ } = new;
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
+    let unconfirmed = lease.as_ref().filter(|lease| app.stages.process.is_unconfirmed(lease)).map(pushed_to);
     let worker = worker.or_else(|| end.as_ref().and_then(|end: &JobEnd| end.worker.clone()));
     JobView {
         run_id: id.run,
@@ -63,7 +64,7 @@ fn view(view: jobs::JobView) -> JobView {
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
         input,
-        waiting_for: hold.map(held_for),
+        waiting_for: hold.map(held_for).or(unconfirmed),
     }
 }
 
@@ -74,6 +75,12 @@ fn queued_for(waiting: scheduling::WaitingFor) -> WaitingFor {
 
 fn held_for(hold: Hold) -> WaitingFor {
     WaitingFor { reason: hold.reason.name().to_owned(), detail: hold.detail, position: None, workers: None }
+}
+
+fn pushed_to(lease: &JobLease) -> WaitingFor {
+    let detail =
+        format!("it was pushed to worker {}, whose heartbeats have not confirmed it yet", lease.worker);
+    WaitingFor { reason: "dispatched".to_owned(), detail, position: None, workers: None }
 }
 
 /// Ends an open job. One that has ended stays as it is.

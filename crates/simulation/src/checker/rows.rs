@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use interlock_backend::Verb as _;
 use interlock_backend::local::Table;
 use interlock_backend::verbs::DeleteRun;
+use interlock_model::history::{Event, EventKind};
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use interlock_model::tenant::Tenant;
-use interlock_model::{Clock as _, Timestamp};
+use interlock_model::{Clock as _, JobId, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -25,6 +26,8 @@ pub(super) struct Rows {
     tenants: BTreeMap<String, TenantRows>,
     /// By run: where its timeline ends.
     timelines: BTreeMap<String, u64>,
+    /// By event: the job whose progress it is.
+    progress: BTreeMap<String, JobId>,
     /// By step: how it was settled.
     settled: BTreeMap<String, String>,
     /// By run: how it ended.
@@ -106,8 +109,11 @@ impl Checker {
             }
             (Table::Steps, Some(value)) => self.step_written(key, value),
             (Table::Steps, None) => drop(self.tables.settled.remove(key)),
-            (Table::Timeline, Some(_)) => self.event_written(key),
-            (Table::Timeline, None) => drop(self.tables.timelines.remove(before_last_part(key))),
+            (Table::Timeline, Some(value)) => self.event_written(key, value),
+            (Table::Timeline, None) => {
+                self.tables.timelines.remove(before_last_part(key));
+                self.tables.progress.remove(key);
+            }
             _ => {}
         }
         if value.is_none() && matches!(table, Table::Starts | Table::Heads | Table::Timeline) {
@@ -167,7 +173,16 @@ impl Checker {
         self.tables.settled.insert(key.to_owned(), outcome);
     }
 
-    fn event_written(&mut self, key: &str) {
+    fn event_written(&mut self, key: &str, value: &str) {
+        let Ok(event) = serde_json::from_str::<Event>(value) else {
+            return self.violate(Invariant::NothingBreaks, format!("event {key} cannot be read: {value}"));
+        };
+        let reported = event.job.filter(|_| event.kind == EventKind::StepProgress);
+        if reported.is_some() && self.tables.progress.get(key) == reported.as_ref() {
+            // Progress may replace the last progress of its job, and nothing else.
+            return;
+        }
+        self.tables.progress.extend(reported.map(|job| (key.to_owned(), job)));
         let number = last_part(key).parse::<u64>().unwrap_or(0);
         let last = self.tables.timelines.insert(before_last_part(key).to_owned(), number).unwrap_or(0);
         self.require(number == last + 1, Invariant::TimelineHasNoGaps, || {

@@ -110,7 +110,12 @@ impl Machine<'_> {
     }
 
     fn take_loss(&mut self, key: &StepKey, job: &JobId) -> Result<(), Illegal> {
+        let (now, run_deadline) = (self.now, self.run.head.deadline_at);
         let step = self.step(key);
+        if step.deadline_at.into_iter().chain(run_deadline).any(|deadline| deadline <= now) {
+            // A lease ends with the time of its attempt at the latest. The timers of this turn say what follows.
+            return Ok(());
+        }
         step.losses += 1;
         let losses = step.losses;
         self.record(Event::new(self.now, EventKind::StepLost).of_job(job).saying(LEASE_EXPIRED));

@@ -116,6 +116,24 @@ fn a_lost_dispatch_does_not_get_more_time() {
 }
 
 #[test]
+fn a_lease_that_ends_with_the_timeout_is_not_dispatched_again() {
+    let retry = json!({"max_retries": 1, "initial_backoff_sec": 1});
+    let step = json!({"type": "worker", "topic": "t", "timeout_sec": 10, "retry": retry});
+    let mut test = TestRun::of(&json!({"a": step}), json!({}));
+    for attempt in 1..=2 {
+        let job = test.jobs.pop().expect("it was dispatched").id;
+        assert_eq!(job.attempt, attempt);
+        test.now = test.now + Duration::from_secs(10);
+        let lost = InboxEvent::Job { at: test.now, job, outcome: JobOutcome::Lost };
+        test.turn(&[lost]);
+        assert!(test.jobs.is_empty(), "nothing is dispatched before the retry");
+        test.pass(Duration::from_secs(1));
+    }
+    let step = test.step("a");
+    assert_eq!((step.status, step.attempts, step.failures), (StepStatus::TimedOut, 2, 2));
+}
+
+#[test]
 fn a_workflow_timeout_ends_its_run() {
     let document =
         json!({"name": "test", "timeout_sec": 60, "steps": {"a": worker(), "gate": {"type": "approval"}}});

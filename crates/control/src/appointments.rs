@@ -1,19 +1,19 @@
-//! When the next deferred result of this process is due.
+//! When something that this process wrote is due next.
 
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The earliest moment at which a result that was deferred here is due.
+/// The earliest moment at which something that this process wrote is due: it need not wait for the next poll.
 #[derive(Debug, Default)]
-pub(super) struct Appointments {
+pub(crate) struct Appointments {
     next: Mutex<Option<Instant>>,
     is_sooner: Notify,
 }
 
 impl Appointments {
-    pub(super) fn make(&self, at: Instant) {
+    pub(crate) fn make(&self, at: Instant) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none_or(|next| at < next) {
             *next = Some(at);
@@ -22,7 +22,7 @@ impl Appointments {
     }
 
     /// Waits for the next appointment, or until `latest`, whichever comes first.
-    pub(super) async fn wait(&self, latest: Instant) {
+    pub(crate) async fn wait(&self, latest: Instant) {
         loop {
             let until = self.earliest().map_or(latest, |next| next.min(latest));
             if tokio::time::timeout_at(until, self.is_sooner.notified()).await.is_err() {
