@@ -79,6 +79,8 @@ codes! {
     InternalError = "internal_error", 500, "Internal error";
     /// The store did not answer in time; the request is known not to be done.
     GateUnavailable = "gate_unavailable", 503, "No answer in time; nothing was done";
+    /// The disk, or the memory of Redis, is full; the request is known not to be done.
+    StorageFull = "storage_full", 503, "The storage is full; nothing was done";
     /// The store's answer was lost; the request may be done.
     OutcomeUnknown = "outcome_unknown", 503, "The outcome is unknown";
 }

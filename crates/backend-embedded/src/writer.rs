@@ -66,7 +66,7 @@ impl<'c> Writer<'c> {
 
     fn transact(&self, requests: &mut [Box<dyn WriteRequest>]) -> Result<(), Failure> {
         roll_back(self.connection);
-        run(self.connection, "BEGIN IMMEDIATE").map_err(|error| not_done(&error))?;
+        run(self.connection, "BEGIN IMMEDIATE").map_err(|error| before_commit(&error))?;
         let mut cached = Vec::new();
         for request in requests {
             let changes = request.decide(&self.statements, self.clock.now());
@@ -83,7 +83,7 @@ impl<'c> Writer<'c> {
             return Err(not_done(&"an error ended the transaction"));
         }
         for (table, key, value) in changes.into_writes() {
-            self.statements.write(table, &key, value.as_deref()).map_err(|error| not_done(&error))?;
+            self.statements.write(table, &key, value.as_deref()).map_err(|error| before_commit(&error))?;
             if RowCache::holds(table) {
                 cached.push((table, key, value));
             }
@@ -101,13 +101,18 @@ impl<'c> Writer<'c> {
 /// The effect of a transaction whose commit failed with `error`.
 fn effect_of(error: &Error, still_open: bool) -> Effect {
     match error.sqlite_error_code() {
+        // The log did not take the last page, and without that page the others do not count.
+        Some(ErrorCode::DiskFull) => Effect::StorageFull,
         // SQLite refused it before anything reached the log.
         _ if still_open => Effect::NotDone,
-        // The log did not take the last page, and without that page the others do not count.
-        Some(ErrorCode::DiskFull) => Effect::NotDone,
         // The log may be whole, and only its way to the disk uncertain: if we die now, it may count again.
         _ => Effect::Unknown,
     }
+}
+
+/// The transaction was not committed.
+fn before_commit(error: &Error) -> Failure {
+    Failure { effect: effect_of(error, true), reason: error.to_string() }
 }
 
 fn not_done(reason: &dyn Display) -> Failure {

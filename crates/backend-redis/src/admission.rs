@@ -146,7 +146,7 @@ async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
                 ready.push(waiting);
             }
             // The list of tenants was not written, and nothing else was tried.
-            Err(error) => drop(waiting.answer.send(Err(unavailable(Effect::NotDone, &error.reason)))),
+            Err(error) => drop(waiting.answer.send(Err(unavailable(error.effect, &error.reason)))),
         }
     }
     let Some(first) = ready.first() else { return };

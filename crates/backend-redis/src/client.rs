@@ -99,8 +99,14 @@ impl ScriptClient {
                 Err(error) => error,
             };
             is_unknown |= call.writes && error.effect == Effect::Unknown;
-            if attempt == repeats_max {
-                let effect = if is_unknown { Effect::Unknown } else { Effect::NotDone };
+            // To ask a full store again is of no use, and not to be known to have failed is worse than to be full.
+            let is_full = error.effect == Effect::StorageFull;
+            if attempt == repeats_max || is_full {
+                let effect = match (is_unknown, is_full) {
+                    (true, _) => Effect::Unknown,
+                    (false, true) => Effect::StorageFull,
+                    (false, false) => Effect::NotDone,
+                };
                 return Err(StoreError::Unavailable { action: call.action, effect, reason: error.reason });
             }
             attempt += 1;

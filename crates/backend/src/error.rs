@@ -7,6 +7,8 @@ use interlock_model::Fence;
 pub enum Effect {
     /// It certainly did not happen.
     NotDone,
+    /// Neither did it happen: the store has no room for it.
+    StorageFull,
     /// It may have happened, or happen yet.
     Unknown,
 }

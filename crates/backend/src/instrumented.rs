@@ -1,11 +1,12 @@
 //! Telemetry of the store, written once over all verbs: how each call ended, and how long it took.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::StoreError;
 use crate::verbs::NAMES;
+use crate::{Effect, StoreError};
 
 interlock_model::named_enum! {
     /// How a call ended.
@@ -66,11 +67,13 @@ impl VerbCalls {
 #[derive(Debug)]
 pub struct StoreCalls {
     verbs: BTreeMap<&'static str, Mutex<VerbCalls>>,
+    is_full: AtomicBool,
 }
 
 impl Default for StoreCalls {
     fn default() -> Self {
-        Self { verbs: NAMES.iter().map(|name| (*name, Mutex::default())).collect() }
+        let verbs = NAMES.iter().map(|name| (*name, Mutex::default())).collect();
+        Self { verbs, is_full: AtomicBool::new(false) }
     }
 }
 
@@ -84,6 +87,22 @@ impl StoreCalls {
         calls.outcomes[CallOutcome::of(answer) as usize] += 1;
         calls.buckets[bucket] += 1;
         calls.seconds += seconds;
+    }
+
+    /// Remembers whether the last write that says so found room.
+    pub(crate) fn note_room<T>(&self, writes: bool, answer: &Result<T, StoreError>) {
+        match answer {
+            Ok(_) if writes => self.is_full.store(false, Ordering::Relaxed),
+            Err(StoreError::Unavailable { effect: Effect::StorageFull, .. }) => {
+                self.is_full.store(true, Ordering::Relaxed);
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+
+    /// Whether the last write found no room.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// The verbs that were called.

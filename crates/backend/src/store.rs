@@ -41,6 +41,7 @@ impl Store {
         let began = Instant::now();
         let answer = self.backend.ask(verb.into_request()).await;
         self.calls.count(V::NAME, &answer, began.elapsed());
+        self.calls.note_room(V::WRITES, &answer);
         Ok(V::unwrap(answer?).expect("a backend answers the verb that was asked"))
     }
 

@@ -14,7 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::edge::Shared;
 use crate::push::DispatchedJob;
-use crate::warnings::warn_limited;
 use crate::wire::{self, JobRequest, Payload, Received};
 
 /// Learns from packets that other replicas act on, until `shutdown`.
@@ -63,7 +62,7 @@ async fn hear(shared: &Shared, worker: &WorkerId, jobs_active: u32) {
         confirm(shared, pushed).await;
     }
     if let Err(error) = dispatch_again(shared, worker, &heard.missing).await {
-        warn_limited!(shared.warnings, %worker, %error, "lost pushes cannot be dispatched again yet; retrying");
+        tracing::warn!(%worker, %error, "lost pushes cannot be dispatched again yet; retrying");
     }
 }
 

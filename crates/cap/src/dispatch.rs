@@ -18,7 +18,6 @@ use crate::dispatch_queue::{Demand, QUANTUM, QueueEntry, Served};
 use crate::edge::Shared;
 use crate::lost_claims::{self, LostClaim};
 use crate::push::{self, DispatchedJob};
-use crate::warnings::warn_limited;
 use crate::wire::{self, JobCancel, Payload};
 use crate::worker_view::{WorkerView, capabilities, topics};
 
@@ -98,7 +97,7 @@ pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
         };
         // Not cut short: between the claim of a job and its push lies a lease of many minutes.
         if let Err(error) = dispatcher.dispatch(is_poll).await {
-            warn_limited!(shared.warnings, %error, "jobs could not be dispatched to NATS workers; retrying");
+            tracing::warn!(%error, "jobs could not be dispatched to NATS workers; retrying");
         }
     }
     push::release(&shared, &mut dispatcher.unpushed).await;

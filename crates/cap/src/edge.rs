@@ -19,7 +19,6 @@ use crate::dispatch_queue::DispatchQueue;
 use crate::pushed_jobs::PushedJobs;
 use crate::settings::CapSettings;
 use crate::streams::{self, PrepareError};
-use crate::warnings::{WarningLimit, warn_limited};
 use crate::{confirming, dispatch, packets, results, silence, wire};
 
 /// One replica of a queue group receives each message.
@@ -47,7 +46,6 @@ pub(crate) struct Shared {
     pub(crate) queue: DispatchQueue,
     pub(crate) connectivity: Connectivity,
     pub(crate) counts: Arc<NatsCounts>,
-    pub(crate) warnings: WarningLimit,
 }
 
 /// Ready to serve NATS workers.
@@ -101,7 +99,6 @@ impl Edge {
                 confirmations: Confirmations::default(),
                 queue: DispatchQueue::default(),
                 counts: Arc::default(),
-                warnings: WarningLimit::default(),
             });
             Ok(Self { shared, consumer, packets, results, watched })
         })
@@ -142,6 +139,6 @@ impl Shared {
     /// Counts a packet that has no effect, and logs some of them.
     pub(crate) fn drop_packet(&self, subject: &str, reason: &dyn Display) {
         self.counts.packets_dropped.up();
-        warn_limited!(self.warnings, subject, %reason, "a packet was dropped");
+        tracing::warn!(subject, %reason, "a packet was dropped");
     }
 }

@@ -25,7 +25,6 @@ mod results;
 pub mod settings;
 mod silence;
 pub mod streams;
-mod warnings;
 pub mod wire;
 mod worker_view;
 

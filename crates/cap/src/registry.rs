@@ -6,7 +6,6 @@ use interlock_model::{Topic, WorkerId};
 
 use crate::edge::Shared;
 use crate::lease_check::Rejection;
-use crate::warnings::warn_limited;
 use crate::wire::{self, ComponentRole};
 
 /// What is kept of a worker's description of itself.
@@ -74,7 +73,7 @@ fn brings_more(before: &Beat, now: &Beat) -> bool {
 
 fn not_recorded(shared: &Shared, worker: &WorkerId, error: &StoreError) {
     shared.connectivity.heartbeat_lost();
-    warn_limited!(shared.warnings, %worker, %error, "a handshake or heartbeat was not recorded");
+    tracing::warn!(%worker, %error, "a handshake or heartbeat was not recorded");
 }
 
 /// The worker, what it serves, and how many of its topics were left out.

@@ -18,7 +18,6 @@ use crate::edge::Shared;
 use crate::job_result::{self, Arrival};
 use crate::lease_check::Rejection;
 use crate::streams::{self, ACK_WAIT};
-use crate::warnings::warn_limited;
 use crate::wire;
 
 /// Results that this replica handles at once.
@@ -52,7 +51,7 @@ pub(crate) async fn watch(shared: Arc<Shared>, mut packets: Subscriber, shutdown
 /// Handles results until `shutdown`. Creates a missing consumer again.
 pub(crate) async fn run(shared: Arc<Shared>, mut consumer: PullConsumer, shutdown: CancellationToken) {
     while let Err(error) = consume(&shared, &consumer, &shutdown).await {
-        warn_limited!(shared.warnings, %error, "results cannot be pulled from NATS; retrying");
+        tracing::warn!(%error, "results cannot be pulled from NATS; retrying");
         let Some(prepared) = shutdown.run_until_cancelled(prepare_again(&shared)).await else { return };
         consumer = prepared;
     }
@@ -158,7 +157,7 @@ async fn decide(shared: &Shared, message: &Message, shutdown: &CancellationToken
             Err(Rejection::Refused(reason)) => {
                 shared.counts.results_refused.up();
                 shared.control.results.count_refused();
-                warn_limited!(shared.warnings, job = result.job_id, %reason, "a result was refused");
+                tracing::warn!(job = result.job_id, %reason, "a result was refused");
                 return Some(AckKind::Ack);
             }
             Err(Rejection::NotNow(reason)) => (reason, None),

@@ -10,7 +10,6 @@ use interlock_model::{Timestamp, WorkerId};
 use tokio_util::sync::CancellationToken;
 
 use crate::edge::Shared;
-use crate::warnings::warn_limited;
 
 /// Scans per bound of silence.
 const SCANS: u32 = 6;
@@ -22,7 +21,7 @@ pub(crate) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     while shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
         if let Some(Err(error)) = shutdown.run_until_cancelled(watch.scan()).await {
             watch.shared.connectivity.heartbeat_lost();
-            warn_limited!(watch.shared.warnings, %error, "cannot scan for silent workers; retrying");
+            tracing::warn!(%error, "cannot scan for silent workers; retrying");
         }
     }
 }

@@ -44,6 +44,9 @@ pub(crate) struct ConnectionFlags {
     /// Tenant, for keys that cover more than one; also `INTERLOCK_TENANT_ID`
     #[arg(long, global = true, value_name = "TENANT", help_heading = "Connection")]
     pub(crate) tenant: Option<String>,
+    /// CA certificates to trust besides the system's, as PEM; also `INTERLOCK_CA_FILE`
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
+    pub(crate) ca_file: Option<std::path::PathBuf>,
     /// Print the server's answer as JSON
     #[arg(long, global = true, help_heading = "Connection")]
     pub(crate) json: bool,

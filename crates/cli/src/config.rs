@@ -57,6 +57,7 @@ pub(crate) fn connection(flags: &ConnectionFlags, environment: &Environment) -> 
     ClientSettings {
         api_key: given(&flags.api_key, &["INTERLOCK_API_KEY", "CORDUM_API_KEY"]),
         tenant: given(&flags.tenant, &tenant_names),
+        ca_file: flags.ca_file.clone().or_else(|| environment.first(&["INTERLOCK_CA_FILE"]).map(Into::into)),
         ..ClientSettings::new(gateway.unwrap_or_else(|| GATEWAY_DEFAULT.to_owned()))
     }
 }

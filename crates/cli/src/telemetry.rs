@@ -1,18 +1,20 @@
 //! The server's log, to standard error, and its spans, to a collector.
 
+mod repeats;
 #[cfg(feature = "otel")]
 mod spans;
 
 use std::io::{self, IsTerminal};
 
 use interlock_control::traces::TARGET;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::{LogFormat, ServeConfig};
 use crate::exit::{Failure, Result};
+use repeats::Repeats;
 
 type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
@@ -65,6 +67,9 @@ fn log(config: &ServeConfig) -> Result<BoxedLayer> {
     let filter = EnvFilter::try_new(&config.log_level).map_err(|error| wrong(&error))?;
     // Spans are not log lines.
     let filter = filter.add_directive(format!("{TARGET}=off").parse().map_err(|error| wrong(&error))?);
+    let repeats = Repeats::default();
+    tokio::spawn(repeats.clone().report());
+    let filter = filter.and(repeats);
     // Standard output is for the line that says that the server is ready.
     let log = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     Ok(match config.log_format {

@@ -80,8 +80,12 @@ impl Server {
                 clock: Arc::new(SystemClock),
                 deployment,
             };
-            let bound = Gateway::bind(gateway_settings(config), parts).map_err(refused)?;
-            place = format!("on http://{} {place}", bound.local_address());
+            let bound = Gateway::bind(gateway_settings(config)?, parts).map_err(refused)?;
+            let scheme = if bound.has_tls() { "https" } else { "http" };
+            if let Some(metrics) = bound.metrics_address() {
+                place = format!("with metrics on http://{metrics} {place}");
+            }
+            place = format!("on {scheme}://{} {place}", bound.local_address());
             gateway = Some(bound);
         }
         Ok(Self { backend, control, keys, roles, gateway, place })
@@ -157,9 +161,21 @@ fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
     })
 }
 
-fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
-    interlock_gateway::Settings {
+fn gateway_settings(config: &ServeConfig) -> Result<interlock_gateway::Settings> {
+    let tls = match (&config.tls_cert, &config.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some(interlock_gateway::TlsFiles { certificate: certificate.clone(), key: key.clone() })
+        }
+        (None, None) => None,
+        (Some(_), None) => return Err(Failure::Usage("--tls-cert needs --tls-key".to_owned())),
+        (None, Some(_)) => return Err(Failure::Usage("--tls-key needs --tls-cert".to_owned())),
+    };
+    Ok(interlock_gateway::Settings {
         listen: config.listen,
+        tls,
+        metrics_listen: config.metrics_listen,
+        connections_max: config.connections_max.get(),
+        connections_per_address_max: config.connections_per_address_max.get(),
         serves_api: config.roles.contains(&ServeRole::Gateway),
         body_timeout: config.body_timeout_ms.0,
         header_timeout: config.header_timeout_ms.0,
@@ -167,7 +183,7 @@ fn gateway_settings(config: &ServeConfig) -> interlock_gateway::Settings {
         host_names: config.host_names.0.clone(),
         shutdown_grace: config.shutdown_grace_ms.0,
         ..interlock_gateway::Settings::default()
-    }
+    })
 }
 
 #[cfg(test)]
@@ -180,7 +196,7 @@ mod tests {
         let stages = stage_settings(&config).unwrap();
         assert_eq!(format!("{stages:?}"), format!("{:?}", settings::Settings::default()));
         let gateway = interlock_gateway::Settings::default();
-        assert_eq!(format!("{:?}", gateway_settings(&config)), format!("{gateway:?}"));
+        assert_eq!(format!("{:?}", gateway_settings(&config).unwrap()), format!("{gateway:?}"));
         let nats_workers = interlock_cap::CapSettings::default();
         let chosen = distributed::cap_settings(&config, &stages);
         assert_eq!(format!("{chosen:?}"), format!("{nats_workers:?}"));

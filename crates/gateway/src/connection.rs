@@ -9,9 +9,10 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,7 @@ use crate::state::App;
 use crate::wire::Wire;
 
 /// The connections that are open.
+#[derive(Debug, Clone)]
 pub(crate) struct Connections {
     /// Cancelled to close them at once.
     pub abandon: CancellationToken,
@@ -29,11 +31,41 @@ pub(crate) struct Connections {
     pub tasks: TaskTracker,
 }
 
+impl Connections {
+    pub(crate) fn new(places_max: usize) -> Self {
+        let (abandon, tasks) = (CancellationToken::new(), TaskTracker::new());
+        Self { abandon, places: Arc::new(Semaphore::new(places_max)), places_max, tasks }
+    }
+
+    /// These connections with other places: they end together.
+    pub(crate) fn with_places(&self, places_max: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(places_max)), places_max, ..self.clone() }
+    }
+}
+
 /// Serves requests until the client leaves, takes too long, or the gateway closes.
-pub(crate) async fn serve(stream: TcpStream, app: &App, router: Router, abandon: CancellationToken) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    app: &App,
+    router: Router,
+    abandon: CancellationToken,
+) {
     if !speaks(&stream, app).await {
         return;
     }
+    let Some(tls) = tls else { return converse(stream, app, router, abandon).await };
+    match tokio::time::timeout(app.settings.header_timeout, tls.accept(stream)).await {
+        Ok(Ok(stream)) => Box::pin(converse(stream, app, router, abandon)).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+async fn converse<S>(stream: S, app: &App, router: Router, abandon: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let settings = &app.settings;
     let turns = Turns::default();
     let pace = Pace::new(turns.clone(), settings.header_timeout);
@@ -84,7 +116,6 @@ const TURNING_AWAY_MAX: Duration = Duration::from_secs(1);
 /// Answers 503: too many connections.
 pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
     let open = connections.tasks.len();
-    tracing::warn!(open, "connection limit reached");
     if open.saturating_sub(connections.places_max) < TURNED_AWAY_MAX {
         connections.tasks.spawn(async move {
             let _ = tokio::time::timeout(TURNING_AWAY_MAX, say_no_room(stream)).await;

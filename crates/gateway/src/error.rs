@@ -52,6 +52,11 @@ impl Refusal {
         Self::new(Code::GateUnavailable, format!("{GATE}: {reason}")).retry_after(spread())
     }
 
+    /// Certainly not done, and not before there is room.
+    pub(crate) fn storage_full(effect: &str) -> Self {
+        Self::new(Code::StorageFull, format!("{GATE}: the storage is full; {effect}")).retry_after(spread())
+    }
+
     pub(crate) fn bug() -> Self {
         Self::new(Code::InternalError, "internal error; see the server's log")
     }
@@ -129,6 +134,7 @@ impl From<StoreError> for Refusal {
                     Effect::NotDone => {
                         Self::unavailable(&format!("the store did not answer while trying to {action}"))
                     }
+                    Effect::StorageFull => Self::storage_full(&format!("nothing was done to {action}")),
                     Effect::Unknown => unknown(&format!(
                         "the store's answer was lost while trying to {action}; it may or may not be done"
                     )),
@@ -159,6 +165,7 @@ impl Refusal {
             StartError::LockBusy { .. } | StartError::NotDone => {
                 Self::unavailable(&error.to_string()).retry_after(retry_after())
             }
+            StartError::StorageFull => Self::storage_full("nothing was started"),
             StartError::Unknown => unknown(&error.to_string())
                 .retry_after(retry_after())
                 .with(|problem| problem.retry_with_same_key = Some(has_key)),
@@ -192,7 +199,7 @@ impl Refusal {
                     problem.retry_with_same_key = Some(is_repeatable);
                 })
             }
-            StoreError::Unavailable { effect: Effect::NotDone, .. }
+            StoreError::Unavailable { effect: Effect::NotDone | Effect::StorageFull, .. }
             | StoreError::NotFound { .. }
             | StoreError::Conflict(_)
             | StoreError::Damaged { .. } => error.into(),
@@ -251,6 +258,7 @@ mod tests {
             (StoreError::Fenced { held, current }, Code::StaleFence),
             (StoreError::Conflict("not now".to_owned()), Code::Conflict),
             (unavailable(Effect::NotDone), Code::GateUnavailable),
+            (unavailable(Effect::StorageFull), Code::StorageFull),
             (unavailable(Effect::Unknown), Code::OutcomeUnknown),
             (damaged, Code::InternalError),
         ];

@@ -4,6 +4,7 @@
 //! the router, the caller's identity and role, and then one handler per endpoint: it reads through the store and
 //! changes through the stages of `control`. Every error becomes a problem document in one place, `error`.
 
+mod addresses;
 mod auth;
 mod body;
 mod bounds;
@@ -24,9 +25,11 @@ mod server;
 mod settings;
 mod shape;
 mod state;
+mod tls;
 mod wire;
 
 pub use openapi::document as openapi_document;
 pub use server::{BindError, Gateway};
 pub use settings::Settings;
 pub use state::{Deployment, Foundation};
+pub use tls::{TlsError, TlsFiles};

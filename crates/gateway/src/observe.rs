@@ -8,6 +8,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
 use crate::error::Refusal;
 use crate::metrics::RouteMetrics;
@@ -23,6 +25,21 @@ pub(crate) async fn observe(
         Refusal::bug().into_response()
     });
     metrics.answered(response.status().as_u16(), began.elapsed());
+    guarded(response)
+}
+
+/// What a browser must not do with answers of an API: guess their type, run them, show them in a frame, keep them, or pass
+/// their address on.
+fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
     response
 }
 

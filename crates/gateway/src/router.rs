@@ -10,8 +10,8 @@ use utoipa::openapi::OpenApi;
 
 use crate::error::Refusal;
 use crate::observe::observe;
+use crate::openapi;
 use crate::state::App;
-use crate::{openapi, routes};
 
 /// Declares the endpoints of a file, under the tag that they have in the `OpenAPI` document. A handler is served where its
 /// `#[utoipa::path]` says, so that the router and the document cannot differ.
@@ -64,9 +64,9 @@ impl Endpoints {
     }
 }
 
-pub(crate) fn router(app: &App) -> Router {
+pub(crate) fn router(app: &App, endpoints: impl Iterator<Item = &'static Endpoint>) -> Router {
     let mut router = Router::new();
-    for Endpoint { method, path, handler } in routes::served(&app.settings) {
+    for Endpoint { method, path, handler } in endpoints {
         let metrics = app.metrics.route(method.as_str(), path);
         router = router.route(path, handler.clone().route_layer(from_fn_with_state(metrics, observe)));
     }

@@ -3,14 +3,22 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use crate::tls::TlsFiles;
+
 /// How the gateway behaves. The defaults are for production; tests shorten them.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// TLS for all of it but the metrics' own address.
+    pub tls: Option<TlsFiles>,
+    /// Where the probes and metrics are served besides; the metrics then nowhere else.
+    pub metrics_listen: Option<SocketAddr>,
     /// Whether the API is served, or only the probes: `/healthz`, `/readyz` and `/metrics`.
     pub serves_api: bool,
     /// Connections that may be open at once. Further ones get a 503.
     pub connections_max: usize,
+    /// And those of one client, by its address.
+    pub connections_per_address_max: usize,
     /// Event streams that may be open at once.
     pub streams_max: usize,
     /// How long a connection may stay silent, before its first request and between two.
@@ -46,8 +54,11 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)),
+            tls: None,
+            metrics_listen: None,
             serves_api: true,
             connections_max: 10_000,
+            connections_per_address_max: 5_000,
             streams_max: 1_000,
             idle_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),

@@ -24,13 +24,21 @@ pub struct NatsOptions {
     pub jet_stream: bool,
     /// The name and the password that clients must send.
     pub user: Option<(String, String)>,
+    /// The text of a configuration file, which then says who may connect.
+    pub config: Option<String>,
     /// Clients must then use TLS.
     pub certificate: Option<Certificate>,
 }
 
 impl Default for NatsOptions {
     fn default() -> Self {
-        Self { release: NatsRelease::default(), jet_stream: true, user: None, certificate: None }
+        Self {
+            release: NatsRelease::default(),
+            jet_stream: true,
+            user: None,
+            config: None,
+            certificate: None,
+        }
     }
 }
 
@@ -111,7 +119,11 @@ impl Kind for NatsOptions {
             arguments.extend(["--jetstream".to_owned(), "--store_dir".to_owned()]);
             arguments.push(folder.join("streams").display().to_string());
         }
-        if let Some((name, password)) = &self.user {
+        if let Some(config) = &self.config {
+            let file = folder.join("nats.conf");
+            std::fs::write(&file, config)?;
+            arguments.extend(["--config".to_owned(), file.display().to_string()]);
+        } else if let Some((name, password)) = &self.user {
             arguments.extend(["--user", name, "--pass", password].map(str::to_owned));
         }
         if let Some(files) = &self.certificate {

@@ -263,7 +263,13 @@ fn hear(
             checker.tell(name, "does not know");
             Heard::Retry
         }
-        Some(Err(StartError::LockBusy { .. } | StartError::NotDone | StartError::Store(_))) | None => {
+        Some(Err(
+            StartError::LockBusy { .. }
+            | StartError::NotDone
+            | StartError::StorageFull
+            | StartError::Store(_),
+        ))
+        | None => {
             checker.counts.answers_lost += 1;
             checker.tell(name, "has no answer");
             Heard::Retry

@@ -9,6 +9,7 @@ mod error;
 mod paths;
 mod transport;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -25,6 +26,8 @@ pub struct ClientSettings {
     pub api_key: Option<String>,
     /// For keys that cover more than one tenant.
     pub tenant: Option<String>,
+    /// CA certificates to trust besides the system's, as PEM.
+    pub ca_file: Option<PathBuf>,
     /// How long connecting may take.
     pub connect_timeout: Duration,
     /// How long an answer may take, in addition to the wait that a call asks for.
@@ -37,6 +40,7 @@ impl ClientSettings {
             gateway: gateway.into(),
             api_key: None,
             tenant: None,
+            ca_file: None,
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(30),
         }
@@ -57,7 +61,7 @@ const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
 
 impl Client {
     pub fn new(settings: ClientSettings) -> Result<Self> {
-        let ClientSettings { gateway, api_key, tenant, connect_timeout, timeout } = settings;
+        let ClientSettings { gateway, api_key, tenant, ca_file, connect_timeout, timeout } = settings;
         let gateway = gateway.trim_end_matches('/').to_owned();
         let url = reqwest::Url::parse(&gateway)
             .map_err(|error| Error::Settings(format!("the gateway {gateway:?} is not a URL: {error}")))?;
@@ -71,7 +75,11 @@ impl Client {
         if let Some(tenant) = tenant {
             headers.insert(TENANT, header("the tenant", &tenant, false)?);
         }
-        let http = careful_client(&url, headers).connect_timeout(connect_timeout).build();
+        let mut builder = careful_client(&url, headers).connect_timeout(connect_timeout);
+        if let Some(file) = ca_file {
+            builder = builder.tls_certs_merge(trusted(&file)?);
+        }
+        let http = builder.build();
         let http = http.map_err(|error| Error::Settings(error.to_string()))?;
         Ok(Self { http, gateway, timeout })
     }
@@ -79,6 +87,15 @@ impl Client {
     pub fn gateway(&self) -> &str {
         &self.gateway
     }
+}
+
+fn trusted(file: &Path) -> Result<Vec<reqwest::Certificate>> {
+    let wrong = |reason: &dyn std::fmt::Display| {
+        Error::Settings(format!("cannot read the CA certificates of {}: {reason}", file.display()))
+    };
+    let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let found = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(&error))?;
+    if found.is_empty() { Err(wrong(&"there are none in it")) } else { Ok(found) }
 }
 
 fn header(what: &str, text: &str, sensitive: bool) -> Result<HeaderValue> {

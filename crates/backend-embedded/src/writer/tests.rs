@@ -105,9 +105,9 @@ fn a_full_disk_fails_the_whole_batch_and_the_writer_works_again_when_there_is_ro
     let large = batch.put(Table::Heads, "a/1", "x".repeat(100_000));
     let looked = batch.get(Table::Tenants, "acme");
     batch.settle(&writer);
-    assert_eq!(effect(small), Some(Effect::NotDone));
-    assert_eq!(effect(large), Some(Effect::NotDone));
-    assert_eq!(effect(looked), Some(Effect::NotDone));
+    for failed in [effect(small), effect(large), effect(looked)] {
+        assert_eq!(failed, Some(Effect::StorageFull));
+    }
     assert_eq!(peek(&cache, "acme"), None);
 
     connection.pragma_update_and_check(None, "max_page_count", pages + 100, |_| Ok(())).unwrap();
@@ -155,6 +155,6 @@ fn a_commit_that_may_have_reached_the_disk_is_unknown() {
     let failed = |code| Error::SqliteFailure(ffi::Error::new(code), None);
     assert_eq!(effect_of(&failed(ffi::SQLITE_IOERR_FSYNC), false), Effect::Unknown);
     assert_eq!(effect_of(&failed(ffi::SQLITE_NOMEM), false), Effect::Unknown);
-    assert_eq!(effect_of(&failed(ffi::SQLITE_FULL), false), Effect::NotDone);
+    assert_eq!(effect_of(&failed(ffi::SQLITE_FULL), false), Effect::StorageFull);
     assert_eq!(effect_of(&failed(ffi::SQLITE_BUSY), true), Effect::NotDone);
 }

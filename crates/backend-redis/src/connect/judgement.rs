@@ -93,7 +93,10 @@ fn effect_of_refusal(error: &RedisError) -> Effect {
     let in_script = ["user_script", "user_function"].iter().any(|mark| detail.contains(mark));
     let before_running = REFUSED_BEFORE_RUNNING.contains(&code)
         || (code == "ERR" && REFUSED_ERR.iter().any(|start| detail.starts_with(start)));
-    if REFUSED_BEFORE_FIRST_WRITE.contains(&code) || (before_running && !in_script) {
+    let is_not_done = REFUSED_BEFORE_FIRST_WRITE.contains(&code) || (before_running && !in_script);
+    if is_not_done && (code == "OOM" || detail.contains("No space left on device")) {
+        Effect::StorageFull
+    } else if is_not_done {
         Effect::NotDone
     } else {
         Effect::Unknown
@@ -138,7 +141,6 @@ mod tests {
             "MOVED 3999 127.0.0.1:6381",
             "ASK 3999 127.0.0.1:6381",
             "CROSSSLOT Keys in request don't hash to the same slot",
-            "OOM command not allowed when used memory > 'maxmemory'.",
             "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
             "NOREPLICAS Not enough good replicas to write.",
             "NOAUTH Authentication required.",
@@ -182,7 +184,13 @@ mod tests {
     #[test]
     fn memory_ends_only_before_the_first_write_of_a_script() {
         let line = "OOM command not allowed when used memory > 'maxmemory'. script: 5f3c, on @user_script:1.";
-        assert_eq!(answered(line), refused(Effect::NotDone, LinkState::Fine));
+        assert_eq!(answered(line), refused(Effect::StorageFull, LinkState::Fine));
+        for line in [
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "MISCONF Errors writing to the AOF file: No space left on device",
+        ] {
+            assert_eq!(answered(line), refused(Effect::StorageFull, LinkState::Fine), "{line}");
+        }
     }
 
     #[test]

@@ -64,7 +64,11 @@ impl Fixture {
     }
 
     pub(crate) async fn open_with(release: NatsRelease, settings: CapSettings, pools: Pools) -> Self {
-        let nats = Nats::start(NatsOptions { release, ..NatsOptions::default() }).await.unwrap();
+        Self::open_on(NatsOptions { release, ..NatsOptions::default() }, settings, pools).await
+    }
+
+    pub(crate) async fn open_on(nats: NatsOptions, settings: CapSettings, pools: Pools) -> Self {
+        let nats = Nats::start(nats).await.unwrap();
         // Keys contain the ids of runs, which differ between tests.
         let redis = Redis::shared().await.unwrap();
         let connection = Connection::open(ConnectSettings::new(redis.url().parse().unwrap())).await.unwrap();
@@ -96,7 +100,7 @@ impl Fixture {
         let shutdown = CancellationToken::new();
         tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));
 
-        let client = async_nats::connect(nats.url()).await.unwrap();
+        let client = connect(&nats.url()).await;
         let parts = Parts { control: control.clone(), bus, mailbox: mailbox.clone() };
         let edge = Edge::prepare(client.clone(), parts, settings).await.unwrap();
         let counts = edge.counts();
@@ -140,6 +144,16 @@ impl Fixture {
         })
         .await
     }
+}
+
+/// A client of this NATS, with the user and the password in the address.
+pub(crate) async fn connect(url: &str) -> Client {
+    let address: async_nats::ServerAddr = url.parse().unwrap();
+    let mut options = async_nats::ConnectOptions::new();
+    if let (Some(user), Some(password)) = (address.username(), address.password()) {
+        options = options.user_and_password(user.to_owned(), password.to_owned());
+    }
+    options.connect(address).await.unwrap()
 }
 
 pub(crate) fn acme() -> TenantId {

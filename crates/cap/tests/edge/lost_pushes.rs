@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use interlock_backend::verbs::ReadJob;
 use interlock_cap::CapSettings;
 use interlock_model::job::JobLease;
 use interlock_model::run::RunStatus;
 use interlock_model::{JobId, RunId};
-use interlock_poll::until;
+use interlock_poll::{LIMIT, until};
 use interlock_servers::NatsRelease;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::fixture::{Fixture, JOB_LOCK, acme, fast, output};
 use crate::worker::{Worker, WorkerOptions};
@@ -45,8 +47,10 @@ async fn a_push_that_the_worker_never_got_is_dispatched_again(release: NatsRelea
     })
     .await;
     worker.cut().await;
+    let mut pushes = fixture.client.subscribe("worker.w1.jobs").await.unwrap();
+    fixture.client.flush().await.unwrap();
     let run = fixture.start(&acme()).await;
-    until("the job is pushed", async || fixture.counts.jobs_pushed.get() == 2).await;
+    timeout(LIMIT, pushes.next()).await.expect("the job is pushed");
     worker.reconnect().await;
     let first = lease(&fixture, &dispatch(run, 1)).await.expect("it is leased to the worker");
     assert!(fixture.control.process.is_unconfirmed(&first));

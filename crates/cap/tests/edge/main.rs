@@ -5,6 +5,7 @@
 mod dispatch;
 mod fixture;
 mod lost_pushes;
+mod permissions;
 mod python;
 mod results;
 mod scheduling;

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::fixture::{Fixture, TOPIC};
+use crate::fixture::{Fixture, TOPIC, connect};
 
 /// How a worker behaves.
 #[derive(Debug, Clone)]
@@ -51,7 +51,11 @@ pub(crate) struct Worker {
 impl Worker {
     /// Sends the handshake and begins to send heartbeats. Dropping the worker ends them.
     pub(crate) async fn join(fixture: &Fixture, id: &str, options: WorkerOptions) -> Self {
-        let client = async_nats::connect(fixture.nats.url()).await.unwrap();
+        Self::join_at(&fixture.nats.url(), id, options).await
+    }
+
+    pub(crate) async fn join_at(url: &str, id: &str, options: WorkerOptions) -> Self {
+        let client = connect(url).await;
         let jobs = client.subscribe(format!("worker.{id}.jobs")).await.unwrap();
         let handshake = Handshake {
             component_id: id.to_owned(),

@@ -27,6 +27,7 @@ mod retry_policies;
 mod run_lock;
 mod server;
 mod story;
+mod tls;
 mod traces;
 mod walk_through;
 mod why;

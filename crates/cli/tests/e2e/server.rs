@@ -15,6 +15,8 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_interlock");
 pub(crate) struct Server {
     child: Child,
     pub(crate) base: String,
+    /// The line that says that the server is ready.
+    pub(crate) ready: String,
     client: reqwest::Client,
 }
 
@@ -58,12 +60,11 @@ impl Server {
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
-        let ready =
-            BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("http://"));
+        let ready = BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("://"));
         let ready = ready.expect("the server says when it is ready");
-        let address = ready.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let base = format!("http://{}", address.expect("the line names the address"));
-        Self { child, base, client: client() }
+        let base = ready.split_whitespace().find(|word| word.starts_with("http"));
+        let base = base.expect("the line names the address").to_owned();
+        Self { child, base, ready, client: client() }
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -75,6 +75,7 @@ async fn the_commands_of_the_pages_work() {
         "docs/operating/retry-policies.md",
         "docs/operating/rollouts.md",
         "docs/operating/why.md",
+        "SECURITY.md",
     ] {
         let path = "export PATH=\"$PWD/target/release:$PATH\"\n";
         let (worked, printed) =

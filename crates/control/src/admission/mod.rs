@@ -65,6 +65,9 @@ pub enum StartError {
     /// The store did not do it.
     #[error("the store did not answer in time; nothing was started")]
     NotDone,
+    /// The store has no room for it.
+    #[error("the storage is full; nothing was started")]
+    StorageFull,
     /// The store may have done it.
     #[error("the store's answer was lost; the run may or may not have started")]
     Unknown,
@@ -254,6 +257,10 @@ impl Admission {
         for _ in 0..=self.process.settings.admission_repeats_max {
             match self.process.call(admit.clone()).await {
                 Ok(answer) => return Ok(answer),
+                // To ask again would only keep the client waiting.
+                Err(StoreError::Unavailable { effect: Effect::StorageFull, .. }) if !is_unknown => {
+                    return Err(StartError::StorageFull);
+                }
                 Err(StoreError::Unavailable { effect, .. }) => {
                     is_unknown |= effect == Effect::Unknown;
                     admit.is_repeat = true;

@@ -93,7 +93,7 @@ impl AdmissionLock {
                 }
             },
             Err(StoreError::Unavailable { effect, .. }) => {
-                if effect == Effect::NotDone {
+                if effect != Effect::Unknown {
                     self.lease = before;
                 }
                 Ok(None)

@@ -74,9 +74,17 @@ pub(crate) fn all() -> &'static [Endpoints] {
     &ENDPOINTS
 }
 
+/// What is served at the main address.
 pub(crate) fn served(settings: &Settings) -> impl Iterator<Item = &'static Endpoint> {
     let count = if settings.serves_api { ENDPOINTS.len() } else { 1 };
-    ENDPOINTS[..count].iter().flat_map(|endpoints| &endpoints.list)
+    let served = ENDPOINTS[..count].iter().flat_map(|endpoints| &endpoints.list);
+    let has_metrics = settings.metrics_listen.is_none();
+    served.filter(move |endpoint| has_metrics || endpoint.path != probes::METRICS)
+}
+
+/// What is served at the metrics' own address.
+pub(crate) fn probes() -> impl Iterator<Item = &'static Endpoint> {
+    ENDPOINTS[0].list.iter()
 }
 
 /// A page of the store as the client sees it.

@@ -24,6 +24,8 @@ const READY_WITHIN: Duration = Duration::from_secs(2);
 
 endpoints!("status": healthz, readyz, metrics);
 
+pub(super) const METRICS: &str = "/metrics";
+
 /// Whether the process is alive.
 #[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, body = Health)))]
 async fn healthz() -> Json<Health> {
@@ -39,6 +41,7 @@ async fn readyz(State(app): State<App>) -> Answer<Readiness> {
     match read.await {
         _ if app.closing.is_cancelled() => Err(Refusal::unavailable("the server is shutting down")),
         _ if app.stages.process.has_lost_data() => Err(Refusal::unavailable(DATA_LOST)),
+        Ok(Ok(_)) if app.store.calls().is_full() => Err(Refusal::storage_full("only reads are answered")),
         // Without the bus everything continues at the pace of the polls: that is ready.
         Ok(Ok(_)) => {
             let bus = app.stages.process.bus().is_connected();

@@ -159,7 +159,7 @@ async fn answer(
 }
 
 fn outcome_of(refusal: &Refusal) -> AdmissionOutcome {
-    if refusal.code() == Code::GateUnavailable {
+    if matches!(refusal.code(), Code::GateUnavailable | Code::StorageFull) {
         AdmissionOutcome::Unavailable
     } else if refusal.code() == Code::OutcomeUnknown {
         AdmissionOutcome::Unknown

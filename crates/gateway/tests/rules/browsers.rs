@@ -30,6 +30,22 @@ async fn a_rebound_name_reads_nothing_and_a_probe_under_any_name_is_answered() {
 }
 
 #[tokio::test]
+async fn answers_forbid_browsers_to_run_frame_guess_or_keep_them() {
+    let server = Server::start().await;
+    for path in ["/healthz", "/api/v1/runs", "/api/v1/nothing"] {
+        let answer = server.get(path).send().await;
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn with_keys_any_name_is_answered() {
     let server = Server::start().await;
     let created =

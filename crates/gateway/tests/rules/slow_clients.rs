@@ -76,7 +76,16 @@ async fn half_a_body_is_answered_with_a_timeout() {
 
 #[tokio::test]
 async fn a_connection_above_the_limit_is_refused_until_another_closes() {
-    let server = Server::with(Settings { connections_max: 1, ..local() }, None).await.unwrap();
+    refused_until_another_closes(Settings { connections_max: 1, ..local() }).await;
+}
+
+#[tokio::test]
+async fn a_client_with_too_many_connections_is_refused_until_it_closes_one() {
+    refused_until_another_closes(Settings { connections_per_address_max: 1, ..local() }).await;
+}
+
+async fn refused_until_another_closes(settings: Settings) {
+    let server = Server::with(settings, None).await.unwrap();
     let mut first = TcpStream::connect(server.address).await.unwrap();
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut byte = [0];

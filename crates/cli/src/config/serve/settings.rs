@@ -109,6 +109,14 @@ settings! {
             "Share of runs to trace, from 0 to 1, unless the client's traceparent decides";
     }
     "HTTP" {
+        tls_cert: Option<PathBuf> = "",
+            "Certificate chain, as PEM: serve HTTPS; read again when the file changes", shown as "FILE";
+        tls_key: Option<PathBuf> = "", "Key of the certificate, as PEM", shown as "FILE";
+        metrics_listen: Option<SocketAddr> = "",
+            "Address of its own for /metrics, without TLS; the main address then has no /metrics";
+        connections_max: NonZeroUsize = "10000", "Open connections; further ones get a 503";
+        connections_per_address_max: NonZeroUsize = "5000",
+            "Open connections of one client, by its address; raise it to connections_max behind a proxy";
         header_timeout_ms: Millis<1> = "10000", "How long a request's headers may take";
         body_timeout_ms: Millis<1> = "30000", "How long a request's body may take";
         idle_timeout_ms: Millis<1> = "60000", "How long a connection may be idle";

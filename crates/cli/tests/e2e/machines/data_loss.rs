@@ -1,4 +1,4 @@
-//! Redis loses its data: every process notices, and the installation stays closed.
+//! Redis loses its data, or has no room for more: every process notices and says so.
 
 use interlock_poll::until;
 use serde_json::json;
@@ -45,4 +45,24 @@ async fn an_installation_without_keys_starts_again_on_an_empty_redis() {
     let again = machines.replica();
     again.caller("acme").get("/workflows").await.expect(200);
     assert_eq!(readiness(&again.base).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_redis_without_memory_refuses_writes_as_full_until_it_has_some() {
+    let machines = Machines::start(1).await;
+    let (server, caller) = (&machines.replicas[0], machines.replicas[0].caller("acme"));
+    caller.workflow("job", json!({"work": {"type": "worker", "topic": "work"}})).await;
+    let memory =
+        async |bytes: &str| machines.redis.command(&["CONFIG", "SET", "maxmemory", bytes]).await.unwrap();
+    memory("1").await;
+    let refused = caller.start("job", Some("k"), &json!({})).await.expect(503);
+    assert_eq!(refused.text("code"), "storage_full", "{refused:?}");
+    let (status, text) = readiness(&server.base).await;
+    assert_eq!(status, 503, "{text}");
+    assert!(text.contains("storage_full"), "{text}");
+    caller.get("/workflows").await.expect(200);
+
+    memory("0").await;
+    caller.start("job", Some("k"), &json!({})).await.expect(200);
+    until("it is ready again", async || readiness(&server.base).await.0 == 200).await;
 }
