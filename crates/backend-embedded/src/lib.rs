@@ -15,6 +15,7 @@ mod schema;
 mod statements;
 mod tables;
 mod threads;
+mod time_mark;
 mod write_request;
 mod writer;
 

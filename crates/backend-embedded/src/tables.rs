@@ -17,7 +17,7 @@ use crate::row_cache::RowCache;
 use crate::threads::{Ended, start};
 use crate::write_request::Typed;
 use crate::writer::{self, Writer};
-use crate::{OpenError, connection, schema};
+use crate::{OpenError, connection, schema, time_mark};
 
 /// Threads that read.
 const READERS: usize = 2;
@@ -53,6 +53,9 @@ impl EmbeddedTables {
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
         schema::end_former_processes(&connection)
             .map_err(refused("end the run leases of former processes"))?;
+        if let Some(mark) = time_mark::read(&connection).map_err(refused("read the latest time"))? {
+            clock.catch_up_with(mark);
+        }
         let cache = Arc::new(RowCache::load(&connection).map_err(refused("load rows into memory"))?);
 
         let log = Arc::new(Log::default());

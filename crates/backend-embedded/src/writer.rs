@@ -12,6 +12,7 @@ use crate::connection::{roll_back, run};
 use crate::log::Log;
 use crate::row_cache::{RowCache, Write};
 use crate::statements::Statements;
+use crate::time_mark::TimeMark;
 use crate::write_request::{Failure, WriteRequest};
 
 /// The most decisions in one transaction.
@@ -28,11 +29,13 @@ pub(crate) struct Writer<'c> {
     statements: Statements<'c>,
     cache: &'c RowCache,
     clock: &'c dyn Clock,
+    time_mark: TimeMark,
 }
 
 impl<'c> Writer<'c> {
     pub(crate) fn new(connection: &'c Connection, cache: &'c RowCache, clock: &'c dyn Clock) -> Self {
-        Self { connection, statements: Statements::new(connection), cache, clock }
+        let (statements, time_mark) = (Statements::new(connection), TimeMark::default());
+        Self { connection, statements, cache, clock, time_mark }
     }
 
     /// Serves until the queue is closed. It does not wait for more requests: a single one is a batch.
@@ -57,6 +60,7 @@ impl<'c> Writer<'c> {
     fn settle(&self, mut requests: Vec<Box<dyn WriteRequest>>) {
         let outcome = self.transact(&mut requests);
         if let Err(failure) = &outcome {
+            self.time_mark.forget();
             tracing::warn!(requests = requests.len(), effect = ?failure.effect, reason = failure.reason, "commit failed");
         }
         for request in requests {
@@ -68,6 +72,7 @@ impl<'c> Writer<'c> {
         roll_back(self.connection);
         run(self.connection, "BEGIN IMMEDIATE").map_err(|error| before_commit(&error))?;
         let mut cached = Vec::new();
+        self.time_mark.advance(self.connection, self.clock.now()).map_err(|error| before_commit(&error))?;
         for request in requests {
             let changes = request.decide(&self.statements, self.clock.now());
             self.apply(changes, &mut cached).inspect_err(|_| roll_back(self.connection))?;

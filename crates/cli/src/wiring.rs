@@ -1,5 +1,6 @@
 //! From settings to a running server. Only this module names a concrete backend.
 
+mod clock;
 mod distributed;
 mod embedded;
 mod policy_service;
@@ -8,7 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use interlock_backend::clock::SystemClock;
 use interlock_backend::keys::KeyMark;
 use interlock_backend_embedded::EmbeddedStore;
 pub(crate) use interlock_backend_redis::connect::PREFIX_DEFAULT;
@@ -17,6 +17,7 @@ use interlock_control::api_keys::ApiKeys;
 use interlock_control::service::{self, Roles};
 use interlock_control::{Control, settings};
 use interlock_gateway::{Deployment, Gateway};
+use interlock_model::Clock;
 use interlock_model::lock::{Inventory, LockLimits, Timings};
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +47,7 @@ struct ControlPlane {
     backend: Backend,
     control: Arc<Control>,
     deployment: Deployment,
+    clock: Arc<dyn Clock>,
     key_mark: Option<Arc<dyn KeyMark>>,
     /// For people: where the backend is.
     place: String,
@@ -65,7 +67,7 @@ impl Server {
             (Some(redis), Some(nats)) => distributed::build(config, redis, nats, roles).await?,
             _ => embedded::build(config).await?,
         };
-        let ControlPlane { backend, control, deployment, key_mark, place } = built;
+        let ControlPlane { backend, control, deployment, clock, key_mark, place } = built;
         control.process.join_installation().await.map_err(refused)?;
         // What was changed at run time is in force from the first request on.
         control.rollouts.load_tunings().await.map_err(refused)?;
@@ -77,7 +79,7 @@ impl Server {
             let parts = interlock_gateway::Foundation {
                 control: control.clone(),
                 keys: keys.clone(),
-                clock: Arc::new(SystemClock),
+                clock,
                 deployment,
             };
             let bound = Gateway::bind(gateway_settings(config)?, parts).map_err(refused)?;

@@ -84,6 +84,9 @@ impl FromStr for Timestamp {
 /// The source of time. Simulations use a paused clock.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now(&self) -> Timestamp;
+
+    /// From now on it shows at least this time. Only a clock that follows elapsed time can do that.
+    fn catch_up_with(&self, _mark: Timestamp) {}
 }
 
 #[cfg(test)]

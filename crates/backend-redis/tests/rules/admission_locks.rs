@@ -115,13 +115,13 @@ async fn an_abandoned_reservation_vanishes_and_a_committed_key_stays() {
     let start = Admit { admission_fence: Some(held.fence), ..request(1, true) };
     let short = Duration::from_millis(200);
     assert_eq!(store.call(reserve(&start, held.fence, short)).await, Ok(Reserved::Granted));
+    until("the reservation has expired", async || shown(&server, RESERVED).await == Value::Null).await;
+    assert_eq!(store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     let value = shown(&server, RESERVED).await;
     assert_eq!(
         (&value["run"], &value["reservation"]["fence"]),
         (&json!(start.request.run), &json!(held.fence))
     );
-    until("the reservation has expired", async || shown(&server, RESERVED).await == Value::Null).await;
-    assert_eq!(store.call(reserve(&start, held.fence, LEASE)).await, Ok(Reserved::Granted));
     assert!(ends_within(&server, RESERVED, LEASE).await);
     assert!(matches!(store.call(start.clone()).await, Ok(StartOutcome::Admitted { .. })));
     assert_eq!(server.command(&["PTTL", RESERVED]).await.unwrap(), "-1");

@@ -84,7 +84,7 @@ async fn a_start_that_redis_has_no_room_for_is_certainly_not_done() {
     let _ = store.call(request(1, true)).await.unwrap();
     server.command(&["CONFIG", "SET", "maxmemory", "1000000"]).await.unwrap();
     let answer = store.call(request(2, true)).await;
-    assert!(matches!(answer, Err(StoreError::Unavailable { effect: Effect::NotDone, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(StoreError::Unavailable { effect: Effect::StorageFull, .. })), "{answer:?}");
     server.command(&["CONFIG", "SET", "maxmemory", "0"]).await.unwrap();
     assert!(matches!(store.call(request(2, true)).await, Ok(StartOutcome::Admitted { .. })));
 }

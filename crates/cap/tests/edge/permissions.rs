@@ -17,7 +17,7 @@ crate::on_both_releases!(a_worker_gets_its_own_jobs_and_nothing_else);
 
 fn options(release: NatsRelease) -> NatsOptions {
     let config = include_str!("../../../../deploy/nats/nats.conf");
-    let config = config.replace("$INTERLOCK_PASSWORD", "own").replace("$WORKER_1_PASSWORD", "its");
+    let config = config.replace("$SERVER_PASSWORD", "own").replace("$WORKER_1_PASSWORD", "its");
     let user = Some(("interlock".to_owned(), "own".to_owned()));
     NatsOptions { release, user, config: Some(config), ..NatsOptions::default() }
 }

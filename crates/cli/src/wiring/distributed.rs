@@ -71,7 +71,8 @@ pub(super) async fn build(
         edge = Some(Box::new(Edge::prepare(client, parts, cap_settings).await.map_err(refused)?));
     }
     let place = format!("{redis_place}, nats {}", nats::shown(&nats.0));
-    Ok(ControlPlane { backend: Backend::Distributed(edge), control, deployment, key_mark, place })
+    let clock = Arc::new(SystemClock);
+    Ok(ControlPlane { backend: Backend::Distributed(edge), control, deployment, clock, key_mark, place })
 }
 
 /// Where workers on NATS find their inputs: the same Redis, unless it is a Cluster, which their client cannot follow.

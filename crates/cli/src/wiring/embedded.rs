@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use interlock_backend::clock::SystemClock;
+use interlock_backend::clock::{ElapsedClock, SystemClock};
 use interlock_backend::{InProcessBus, Store};
 use interlock_backend_embedded::EmbeddedStore;
 use interlock_control::Control;
@@ -11,21 +11,24 @@ use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_gateway::Deployment;
 
+use super::clock::{self, ClockProbe};
 use super::{Backend, ControlPlane, PREFIX_DEFAULT, refused, stage_settings};
 use crate::config::ServeConfig;
 use crate::exit::Result;
 
 pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
-    let store = Arc::new(open(&config.data).await?);
+    let clock = Arc::new(ElapsedClock::beginning_at(Arc::new(SystemClock)));
+    let store = Arc::new(open(&config.data, clock.clone()).await?);
+    tokio::spawn(clock::follow(clock.clone()));
     let identity = Identity::unpredictable();
     let foundation = Foundation {
         store: Store::new(store.clone()),
         bus: Arc::new(InProcessBus::default()),
-        clock: Arc::new(SystemClock),
+        clock: clock.clone(),
         instance: identity.instance_id(),
         identity,
         mailbox: None,
-        probes: Vec::new(),
+        probes: vec![Arc::new(ClockProbe(clock.clone()))],
     };
     let deployment = Deployment {
         roles: config.role_names(),
@@ -38,15 +41,15 @@ pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
         // Who can delete the file can delete everything beside it.
         key_mark: None,
         backend: Backend::Embedded(store),
+        clock,
         control: Control::new(foundation, stage_settings(config)?),
         deployment,
         place: format!("embedded, {}", config.data.display()),
     })
 }
 
-async fn open(folder: &Path) -> Result<EmbeddedStore> {
+async fn open(folder: &Path, clock: Arc<ElapsedClock>) -> Result<EmbeddedStore> {
     let folder = folder.to_owned();
-    let opening =
-        tokio::task::spawn_blocking(move || interlock_backend_embedded::open(&folder, Arc::new(SystemClock)));
+    let opening = tokio::task::spawn_blocking(move || interlock_backend_embedded::open(&folder, clock));
     opening.await.map_err(refused)?.map_err(refused)
 }
