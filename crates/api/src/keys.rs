@@ -19,6 +19,9 @@ pub struct CreateKeyRequest {
     /// Absent: every tenant, only with the role `admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
+    /// When the key stops working, in seconds from now, at most ten years; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_sec: Option<u64>,
 }
 
 /// A new key with its secret.
@@ -48,4 +51,7 @@ pub struct KeyView {
     #[schema(required)]
     pub tenant: Option<TenantId>,
     pub created_at: Time,
+    /// Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Time>,
 }

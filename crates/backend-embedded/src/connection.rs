@@ -27,6 +27,8 @@ pub(crate) fn writer(file: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
+    // Damage within a page is noticed when the page is read.
+    connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
 }
@@ -38,6 +40,7 @@ pub(crate) fn reader(file: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.busy_timeout(READER_PATIENCE)?;
     connection.pragma_update(None, "cache_size", READER_CACHE)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
 }

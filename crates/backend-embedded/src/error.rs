@@ -26,6 +26,12 @@ pub enum OpenError {
     Newer { found: u32, known: u32 },
     #[error("{} is not a database of Interlock: move it away, or choose another folder", file.display())]
     Foreign { file: PathBuf },
+    #[error(
+        "{} is damaged ({what}): restore it from a backup, or save what can be read with \
+         `sqlite3 interlock.db .recover | sqlite3 recovered.db`",
+        file.display()
+    )]
+    Damaged { file: PathBuf, what: String },
     /// What was done before `action` stays done; opening again continues from there.
     #[error("cannot {action} in {}: {source}", file.display())]
     Database { file: PathBuf, action: &'static str, source: rusqlite::Error },

@@ -6,6 +6,7 @@
 //! is also in memory, so that a refusal costs neither.
 
 mod connection;
+mod damage;
 mod error;
 mod folder;
 mod log;

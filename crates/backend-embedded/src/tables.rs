@@ -17,7 +17,7 @@ use crate::row_cache::RowCache;
 use crate::threads::{Ended, start};
 use crate::write_request::Typed;
 use crate::writer::{self, Writer};
-use crate::{OpenError, connection, schema, time_mark};
+use crate::{OpenError, connection, damage, schema, time_mark};
 
 /// Threads that read.
 const READERS: usize = 2;
@@ -50,6 +50,9 @@ impl EmbeddedTables {
         schema::check(&file)?;
         let refused = |action| schema::refused(&file, action);
         let mut connection = connection::writer(&file).map_err(refused("open the database"))?;
+        if let Some(what) = damage::find(&connection).map_err(refused("look for damage"))? {
+            return Err(OpenError::Damaged { file: file.clone(), what });
+        }
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
         schema::end_former_processes(&connection)
             .map_err(refused("end the run leases of former processes"))?;

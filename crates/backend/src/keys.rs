@@ -26,6 +26,9 @@ pub struct ApiKey {
     /// Of the secret half. The secret itself is shown once and kept nowhere.
     pub secret_hash: String,
     pub created_at: Timestamp,
+    /// From then on it opens nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Remembers, outside of the store, that an installation has had keys. A store that lost its data has none, and without this

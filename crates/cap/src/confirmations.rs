@@ -24,6 +24,9 @@ const PRESUMPTIONS_MAX: u32 = 3;
 const PUSHES_MAX: usize = 100_000;
 const PRESUMED_MAX: usize = 10_000;
 
+/// How long an ended job is remembered.
+const ENDED_FOR: Duration = Duration::from_mins(1);
+
 #[derive(Debug, Default)]
 pub(crate) struct Confirmations {
     memory: Mutex<Memory>,
@@ -32,8 +35,10 @@ pub(crate) struct Confirmations {
 #[derive(Debug, Default)]
 struct Memory {
     pushes: HashMap<JobId, Push>,
-    /// Steps whose pushes were presumed lost, and how often, by the worker that they were pushed to.
-    presumed: HashMap<(RunId, StepKey), (WorkerId, u32)>,
+    /// Jobs that ended lately: a result may be seen before its push.
+    ended: HashMap<JobId, Instant>,
+    /// Steps whose pushes were presumed lost.
+    presumed: HashMap<(RunId, StepKey), Presumption>,
     /// Workers that sent the result of a push that was presumed lost: their heartbeats do not count their jobs.
     not_counting: HashSet<WorkerId>,
 }
@@ -41,18 +46,22 @@ struct Memory {
 #[derive(Debug)]
 struct Push {
     worker: WorkerId,
+    tenant: TenantId,
+    fence: Fence,
     pushed_at: Instant,
     /// After that it has ended in one way or another.
     until: Instant,
     /// Absent for a push of another replica.
-    own: Option<OwnPush>,
+    own: Option<PushState>,
 }
 
+/// Pushes of one step to one worker were presumed lost.
 #[derive(Debug)]
-struct OwnPush {
-    tenant: TenantId,
-    fence: Fence,
-    state: PushState,
+struct Presumption {
+    worker: WorkerId,
+    times: u32,
+    /// The attempt of the last.
+    attempt: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,23 +90,21 @@ impl Confirmations {
 
     /// This replica pushes the job.
     pub(crate) fn push(&self, pushed: DispatchedJob, worker: WorkerId, (now, until): (Instant, Instant)) {
-        let DispatchedJob { tenant, job, fence } = pushed;
-        let state = PushState::Unconfirmed { misses: 0, missed_at: None };
-        let own = Some(OwnPush { tenant, fence, state });
-        self.memory().add(job, Push { worker, pushed_at: now, until, own });
+        let own = Some(PushState::Unconfirmed { misses: 0, missed_at: None });
+        self.memory().add(pushed, worker, (now, until), own);
     }
 
     /// A replica has pushed the job. Those of this one are known already.
-    pub(crate) fn see_push(&self, job: JobId, worker: WorkerId, (now, until): (Instant, Instant)) {
+    pub(crate) fn see_push(&self, pushed: DispatchedJob, worker: WorkerId, (now, until): (Instant, Instant)) {
         let mut memory = self.memory();
-        if !memory.pushes.contains_key(&job) {
-            memory.add(job, Push { worker, pushed_at: now, until, own: None });
+        if !memory.pushes.contains_key(&pushed.job) && !memory.ended.contains_key(&pushed.job) {
+            memory.add(pushed, worker, (now, until), None);
         }
     }
 
     /// The job has ended, or was never pushed.
     pub(crate) fn forget(&self, job: &JobId) {
-        self.memory().pushes.remove(job);
+        self.memory().end(job);
     }
 
     /// The worker has lost its jobs, or starts again.
@@ -110,12 +117,13 @@ impl Confirmations {
     /// The worker has sent a result. Returns whether that shows for the first time that its heartbeats do not count.
     pub(crate) fn see_result(&self, job: &JobId, worker: &WorkerId) -> bool {
         let mut memory = self.memory();
-        if memory.pushes.get(job).is_some_and(|push| push.worker == *worker) {
-            memory.pushes.remove(job);
+        let is_known = memory.pushes.get(job).is_some_and(|push| push.worker == *worker);
+        memory.end(job);
+        if is_known {
             return false;
         }
         let presumed = memory.presumed.get(&(job.run, job.step.clone()));
-        let is_late = presumed.is_some_and(|(of, _)| of == worker);
+        let is_late = presumed.is_some_and(|lost| lost.worker == *worker && job.attempt <= lost.attempt);
         is_late && memory.not_counting.insert(worker.clone())
     }
 
@@ -129,21 +137,21 @@ impl Confirmations {
     ) -> Heard {
         let mut memory = self.memory();
         memory.pushes.retain(|_, push| push.until > now);
-        let Memory { pushes, presumed, not_counting } = &mut *memory;
+        memory.ended.retain(|_, at| *at + ENDED_FOR > now);
+        let Memory { pushes, presumed, not_counting, .. } = &mut *memory;
         let is_counted = |push: &Push| push.worker == *worker && push.pushed_at + settling <= now;
         let outstanding = pushes.values().filter(|push| is_counted(push)).count();
         let are_all_there = jobs_active as usize >= outstanding;
         let mut heard = Heard::default();
         for (job, push) in pushes.iter_mut().filter(|(_, push)| is_counted(push)) {
-            let Some(own) = &mut push.own else { continue };
-            let PushState::Unconfirmed { misses, missed_at } = &mut own.state else { continue };
-            let pushed = DispatchedJob { tenant: own.tenant.clone(), job: job.clone(), fence: own.fence };
+            let Some(PushState::Unconfirmed { misses, missed_at }) = &mut push.own else { continue };
+            let pushed = DispatchedJob { tenant: push.tenant.clone(), job: job.clone(), fence: push.fence };
             if !are_all_there && missed_at.is_none_or(|at| at + settling <= now) {
                 (*misses, *missed_at) = (*misses + 1, Some(now));
             }
-            let presumptions = presumed.get(&(job.run, job.step.clone())).filter(|(of, _)| of == worker);
-            let is_doubtful = not_counting.contains(worker)
-                || presumptions.is_some_and(|(_, times)| *times >= PRESUMPTIONS_MAX);
+            let lost = presumed.get(&(job.run, job.step.clone())).filter(|lost| lost.worker == *worker);
+            let is_doubtful =
+                not_counting.contains(worker) || lost.is_some_and(|lost| lost.times >= PRESUMPTIONS_MAX);
             if are_all_there || *misses >= MISSES_MAX && is_doubtful {
                 heard.confirmed.push(pushed);
             } else if *misses >= MISSES_MAX {
@@ -153,22 +161,18 @@ impl Confirmations {
         heard
     }
 
-    /// The pushes of this replica to the worker of this one, itself included.
-    pub(crate) fn of_same_worker(&self, job: &JobId) -> Vec<DispatchedJob> {
-        let memory = self.memory();
-        let Some(worker) = memory.pushes.get(job).map(|push| &push.worker) else { return Vec::new() };
-        memory.own(|push| push.worker == *worker)
+    /// What was pushed to the worker, by any replica.
+    pub(crate) fn of_worker(&self, worker: &WorkerId) -> Vec<DispatchedJob> {
+        self.memory().find(|push| push.worker == *worker)
     }
 
     pub(crate) fn is_unconfirmed(&self, job: &JobId) -> bool {
-        let memory = self.memory();
-        let own = memory.pushes.get(job).and_then(|push| push.own.as_ref());
-        own.is_some_and(|own| own.state != PushState::Confirmed)
+        self.memory().pushes.get(job).is_some_and(Push::is_unconfirmed)
     }
 
     /// The pushes of this replica that may be lost.
     pub(crate) fn unconfirmed(&self) -> Vec<DispatchedJob> {
-        self.memory().own(|push| push.own.as_ref().is_some_and(|own| own.state != PushState::Confirmed))
+        self.memory().find(Push::is_unconfirmed)
     }
 
     /// The lease of the job was extended.
@@ -176,7 +180,7 @@ impl Confirmations {
         if let Some(push) = self.memory().pushes.get_mut(job) {
             push.until = push.until.max(until);
             if let Some(own) = push.own.as_mut().filter(|_| is_confirmed) {
-                own.state = PushState::Confirmed;
+                *own = PushState::Confirmed;
             }
         }
     }
@@ -188,25 +192,48 @@ impl Confirmations {
         if memory.presumed.len() >= PRESUMED_MAX {
             memory.presumed.clear();
         }
-        let known = memory.presumed.entry((job.run, job.step.clone())).or_insert((push.worker.clone(), 0));
-        *known = if known.0 == push.worker { (push.worker, known.1 + 1) } else { (push.worker, 1) };
+        let step = (job.run, job.step.clone());
+        let before = memory.presumed.remove(&step).filter(|lost| lost.worker == push.worker);
+        let times = before.map_or(0, |lost| lost.times) + 1;
+        memory.presumed.insert(step, Presumption { worker: push.worker, times, attempt: job.attempt });
+    }
+}
+
+impl Push {
+    /// Whether it is of this replica and may be lost.
+    fn is_unconfirmed(&self) -> bool {
+        self.own.is_some_and(|own| own != PushState::Confirmed)
     }
 }
 
 impl Memory {
-    fn add(&mut self, job: JobId, push: Push) {
+    fn add(
+        &mut self,
+        pushed: DispatchedJob,
+        worker: WorkerId,
+        (pushed_at, until): (Instant, Instant),
+        own: Option<PushState>,
+    ) {
+        let DispatchedJob { tenant, job, fence } = pushed;
         if self.pushes.len() < PUSHES_MAX {
-            self.pushes.insert(job, push);
+            self.pushes.insert(job, Push { worker, tenant, fence, pushed_at, until, own });
         }
     }
 
-    fn own(&self, matches: impl Fn(&Push) -> bool) -> Vec<DispatchedJob> {
+    fn end(&mut self, job: &JobId) {
+        self.pushes.remove(job);
+        if self.ended.len() < PUSHES_MAX {
+            self.ended.insert(job.clone(), Instant::now());
+        }
+    }
+
+    fn find(&self, matches: impl Fn(&Push) -> bool) -> Vec<DispatchedJob> {
         let matching = self.pushes.iter().filter(|(_, push)| matches(push));
-        let own = matching.filter_map(|(job, push)| {
-            let own = push.own.as_ref()?;
-            Some(DispatchedJob { tenant: own.tenant.clone(), job: job.clone(), fence: own.fence })
+        let found = matching.map(|(job, push)| {
+            let Push { tenant, fence, .. } = push;
+            DispatchedJob { tenant: tenant.clone(), job: job.clone(), fence: *fence }
         });
-        own.collect()
+        found.collect()
     }
 }
 
@@ -241,8 +268,8 @@ mod tests {
     async fn a_push_is_confirmed_once_heartbeats_count_those_of_all_replicas() {
         let (known, now) = (Confirmations::default(), Instant::now());
         known.push(job(1), worker(), (now, now + LEASE));
-        known.see_push(job(1).job, worker(), (now, now + LEASE));
-        known.see_push(job(2).job, worker(), (now, now + LEASE));
+        known.see_push(job(1), worker(), (now, now + LEASE));
+        known.see_push(job(2), worker(), (now, now + LEASE));
         let heard = third(&known, 1, now);
         assert_eq!(heard, Heard { confirmed: vec![], missing: vec![job(1)] });
         let heard = known.hear(&worker(), 2, now + 4 * SETTLING, SETTLING);
@@ -250,6 +277,14 @@ mod tests {
         known.extend(&job(1).job, now + LEASE, true);
         let heard = known.hear(&worker(), 0, now + 5 * SETTLING, SETTLING);
         assert_eq!(heard, Heard::default(), "it stays confirmed");
+    }
+
+    #[tokio::test]
+    async fn a_push_that_is_seen_after_its_result_is_not_outstanding() {
+        let (known, now) = (Confirmations::default(), Instant::now());
+        known.see_result(&job(1).job, &worker());
+        known.see_push(job(1), worker(), (now, now + LEASE));
+        assert_eq!(known.of_worker(&worker()), []);
     }
 
     #[tokio::test]
@@ -282,6 +317,10 @@ mod tests {
         known.presume_lost(&job(1).job);
         assert!(known.see_result(&job(1).job, &worker()));
         assert!(!known.see_result(&job(1).job, &worker()), "it is news once");
+        let other = Confirmations::default();
+        other.push(job(1), worker(), (now, now + LEASE));
+        other.presume_lost(&job(1).job);
+        assert!(!other.see_result(&job(2).job, &worker()), "the result of a later dispatch shows nothing");
         known.push(job(2), worker(), (now, now + LEASE));
         assert_eq!(third(&known, 0, now).confirmed, [job(2)]);
         known.forget_worker(&worker());

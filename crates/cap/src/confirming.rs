@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Heartbeat, LeaseTerm};
 use interlock_backend::verbs::ReadJob;
-use interlock_model::{JobId, WorkerId};
+use interlock_model::{Fence, WorkerId};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -49,11 +49,14 @@ pub(crate) async fn watch(shared: Arc<Shared>, mut packets: Subscriber, shutdown
 
 fn see_push(shared: &Shared, request: JobRequest) {
     let Some(dispatch) = request.dispatch else { return };
-    let (Ok(job), Ok(worker)) = (request.job_id.parse::<JobId>(), dispatch.assigned_worker_id.parse()) else {
+    let (Ok(tenant), Ok(job), Ok(worker)) =
+        (request.tenant_id.parse(), request.job_id.parse(), dispatch.assigned_worker_id.parse())
+    else {
         return;
     };
+    let pushed = DispatchedJob { tenant, job, fence: Fence::new(dispatch.attempt) };
     let (now, lease) = (Instant::now(), shared.settings.lease);
-    shared.confirmations.see_push(job, worker, (now, now + lease));
+    shared.confirmations.see_push(pushed, worker, (now, now + lease));
 }
 
 async fn hear(shared: &Shared, worker: &WorkerId, jobs_active: u32) {
@@ -97,10 +100,12 @@ async fn dispatch_again(
     worker: &WorkerId,
     missing: &[DispatchedJob],
 ) -> Result<(), StoreError> {
-    let Some(first) = missing.first() else { return Ok(()) };
+    if missing.is_empty() {
+        return Ok(());
+    }
     // The heartbeat may lack other jobs, which have ended unnoticed. Then the next heartbeat decides.
     let mut is_certain = true;
-    for pushed in shared.confirmations.of_same_worker(&first.job) {
+    for pushed in shared.confirmations.of_worker(worker) {
         is_certain &= is_outstanding(shared, &pushed).await?;
     }
     if !is_certain {

@@ -121,6 +121,7 @@ pub(crate) async fn bury(
     shared.counts.results_buried.up();
     let NamedJob { tenant, id, .. } = &job;
     tracing::warn!(%tenant, run = %id.run, job = %id, deliveries, reason, "a result became a dead letter");
+    announce_letter(shared, id, result).await;
     // If the job has ended meanwhile, the dead letter is all that is left to do.
     let Ok(fence) = job.fence_of(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
@@ -134,6 +135,15 @@ pub(crate) async fn bury(
     {
         Ok(_) | Err(Rejection::Refused(_)) => Ok(()),
         Err(unknown) => Err(unknown),
+    }
+}
+
+/// Publishes the result for programs that listen for dead letters. The letter itself is in the store.
+async fn announce_letter(shared: &Shared, job: &JobId, result: &JobResult) {
+    let now = shared.control.process.now();
+    let packet = wire::write(&job.run.to_string(), now, Payload::JobResult(result.clone()));
+    if let Err(error) = shared.client.publish(wire::DEAD_LETTERS, packet).await {
+        tracing::warn!(run = %job.run, %job, %error, "a dead letter was not published");
     }
 }
 

@@ -31,6 +31,8 @@ pub const HEARTBEAT: &str = "sys.heartbeat";
 pub const RESULT: &str = "sys.job.result";
 pub const PROGRESS: &str = "sys.job.progress";
 pub const CANCEL: &str = "sys.job.cancel";
+/// Results that became dead letters.
+pub const DEAD_LETTERS: &str = "sys.job.dlq";
 
 /// The subjects of all workers.
 pub const PUSHES: &str = "worker.>";

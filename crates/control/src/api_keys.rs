@@ -49,6 +49,7 @@ pub enum Recognition {
     Known(Principal),
     /// There are no keys, and there never were: every caller is admin, and the server listens on loopback only.
     NoKeysConfigured,
+    Expired,
     Unknown,
 }
 
@@ -119,6 +120,7 @@ impl ApiKeys {
         });
         match found {
             None => Recognition::Unknown,
+            Some(key) if key.expires_at.is_some_and(|at| at <= self.process.now()) => Recognition::Expired,
             Some(key) => Recognition::Known(Principal { name: key.name, role: key.role, scope: key.scope }),
         }
     }
@@ -132,9 +134,11 @@ fn split(presented: &str) -> Option<(ApiKeyId, &str)> {
 /// Why a key was not made or not revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("the first key must be an admin key for all tenants: only such a key can make others")]
+    #[error(
+        "the first key must be an admin key for all tenants that does not expire: only such a key can make others"
+    )]
     FirstMustBeAdmin,
-    #[error("this is the last admin key; make another before revoking it")]
+    #[error("this is the last admin key that does not expire; make another before revoking it")]
     LastAdmin,
     #[error(
         "this installation had API keys, and its store has none: the store lost its data. Restore it, or start with \
@@ -152,8 +156,9 @@ impl ApiKeys {
         name: &str,
         role: Role,
         scope: KeyScope,
+        lifetime: Option<Duration>,
     ) -> Result<(ApiKey, String), KeyError> {
-        let can_make_keys = role == Role::Admin && scope == KeyScope::All;
+        let can_make_keys = role == Role::Admin && scope == KeyScope::All && lifetime.is_none();
         if !self.are_needed() && !can_make_keys {
             return Err(KeyError::FirstMustBeAdmin);
         }
@@ -171,6 +176,7 @@ impl ApiKeys {
             scope,
             secret_hash: blake3::hash(secret.as_bytes()).to_hex().to_string(),
             created_at: Timestamp::ZERO,
+            expires_at: lifetime.map(|lifetime| self.process.now() + lifetime),
         };
         let key = self.process.call(CreateApiKey { key }).await?;
         self.refresh().await?;
@@ -180,7 +186,8 @@ impl ApiKeys {
 
     pub async fn revoke(&self, id: &ApiKeyId) -> Result<(), KeyError> {
         let keys = self.process.call(ListApiKeys).await?;
-        let is_admin = |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All;
+        let is_admin =
+            |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All && key.expires_at.is_none();
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
         if self.bootstrap.is_none() && matches!(admins.as_slice(), [last] if last.id == *id) {
             return Err(KeyError::LastAdmin);

@@ -110,6 +110,12 @@ impl Caller {
                 origin::check(parts, &app.settings.host_names)?;
                 Principal { name: "anonymous".to_owned(), role: Role::Admin, scope: KeyScope::All }
             }
+            Recognition::Expired => {
+                return Err(Refusal::new(
+                    Code::Unauthorized,
+                    "the API key has expired; ask an admin for a new one",
+                ));
+            }
             Recognition::NoKeysConfigured | Recognition::Unknown => return Err(unauthorized(headers)),
         };
         let tenant = match (named_tenant(headers)?, &scope) {

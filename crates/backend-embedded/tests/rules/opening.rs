@@ -24,6 +24,28 @@ async fn rows_survive_closing_and_opening_again() {
     assert_eq!(get(&tables, Table::Heads, "acme/run").await, Some(2));
 }
 
+#[tokio::test]
+async fn a_damaged_file_is_refused_and_left_alone() {
+    let (tables, folder) = fresh();
+    for number in 0..500 {
+        put(&tables, Table::Heads, &format!("acme/run-{number}"), number).await.unwrap();
+    }
+    tables.close().await;
+    let file = folder.path().join("interlock.db");
+    let whole = fs::read(&file).unwrap();
+    let mut damaged = whole.clone();
+    // The header of a page in the middle of the file.
+    let page = whole.len() / 2 / 4_096 * 4_096;
+    damaged[page..page + 8].fill(0xff);
+    fs::write(&file, &damaged).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("restore it from a backup"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), damaged);
+    fs::write(&file, &whole).unwrap();
+    assert_eq!(get(&open(folder.path()).unwrap(), Table::Heads, "acme/run-7").await, Some(7));
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn only_the_owner_can_read_the_files_of_the_database() {

@@ -16,6 +16,7 @@ fn key(id: &str, scope: KeyScope) -> ApiKey {
         scope,
         secret_hash: "00".to_owned(),
         created_at: Timestamp::ZERO,
+        expires_at: None,
     }
 }
 

@@ -3,20 +3,23 @@
 use interlock_backend::verbs::{ListDeadLetters, ReadTimeline};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use interlock_backend::PageRequest;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_cap::CapSettings;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
-use interlock_cap::wire::{DispatchIdentity, JobRequest, JobResult, JobStatus};
+use interlock_cap::wire::{self, BusPacket, DispatchIdentity, JobRequest, JobResult, JobStatus, Payload};
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::history::EventKind;
 use interlock_model::job::JobOutcome;
 use interlock_model::run::RunStatus;
 use interlock_model::scheduling::Edge;
 use interlock_model::{RunId, Timestamp};
-use interlock_poll::until;
+use interlock_poll::{LIMIT, until};
 use interlock_servers::NatsRelease;
+use prost::Message as _;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::fixture::{Fixture, TOPIC, acme, fast, output};
 use crate::worker::{Worker, WorkerOptions};
@@ -101,6 +104,8 @@ async fn give_up(release: NatsRelease, settings: CapSettings) -> (DeadLetter, Ve
     let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
     let result_ptr = format!("redis://res:{}", job.job_id);
+    let mut published = fixture.client.subscribe(wire::DEAD_LETTERS).await.unwrap();
+    fixture.client.flush().await.unwrap();
     worker.report(JobResult { result_ptr, ..worker.result(&job, JobStatus::Succeeded) }).await;
 
     let letter = until("a dead letter", async || letters(&fixture).await.into_iter().next()).await;
@@ -108,6 +113,9 @@ async fn give_up(release: NatsRelease, settings: CapSettings) -> (DeadLetter, Ve
     let run = fixture.ended(&acme(), run).await;
     assert_eq!(run.head.status, RunStatus::Failed);
     assert_eq!(letter.job.to_string(), job.job_id);
+    let packet = timeout(LIMIT, published.next()).await.expect("the letter is published").unwrap();
+    let packet = BusPacket::decode(&*packet.payload).unwrap();
+    assert!(matches!(packet.payload, Some(Payload::JobResult(result)) if result.job_id == job.job_id));
     until("the result is acknowledged", async || unacknowledged(&fixture).await == 0).await;
     assert_eq!((letters(&fixture).await.len(), fixture.counts.results_buried.get()), (1, 1));
     let readings = fixture.mailbox.readings();

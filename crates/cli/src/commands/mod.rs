@@ -6,6 +6,7 @@ pub(crate) mod dispatch_policy;
 pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod drill;
+mod durations;
 mod group;
 pub(crate) mod jobs;
 pub(crate) mod keys;

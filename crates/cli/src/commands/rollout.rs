@@ -1,6 +1,5 @@
 //! `interlock rollout`: try a retry policy on a share of the runs, beside the one in force.
 
-mod durations;
 mod report;
 
 use clap::{Args, Subcommand};
@@ -10,7 +9,7 @@ use interlock_api::rollouts::{EndRolloutRequest, StartRolloutRequest};
 use interlock_model::contention::Guards;
 use interlock_model::retry::RetryPolicy;
 
-use super::Session;
+use super::{Session, durations};
 use crate::exit::{Failure, Result};
 
 pub(crate) const EXAMPLES: &str = "\

@@ -1,5 +1,7 @@
 //! API keys: created, listed, revoked. For admins.
 
+use std::time::Duration;
+
 use interlock_api::keys::{CreateKeyRequest, CreatedKey, KeyRole, KeyView};
 use interlock_backend::keys::{ApiKey, KeyScope};
 use interlock_backend::verbs::ListApiKeys;
@@ -12,6 +14,9 @@ use super::{
 
 const NAME_CHARS_MAX: usize = 256;
 
+/// Ten years.
+const EXPIRES_IN_SEC_MAX: u64 = 10 * 365 * 24 * 60 * 60;
+
 endpoints!("keys": create, list, revoke);
 
 /// Creates a key. Its secret is in this answer and nowhere else.
@@ -22,7 +27,7 @@ async fn create(
     Payload(request): Payload<CreateKeyRequest>,
 ) -> Result<(StatusCode, Json<CreatedKey>), Refusal> {
     caller.may(Permission::Administer)?;
-    let CreateKeyRequest { name, role, tenant } = request;
+    let CreateKeyRequest { name, role, tenant, expires_in_sec } = request;
     if !(1..=NAME_CHARS_MAX).contains(&name.chars().count()) || name.chars().any(char::is_control) {
         return Err(Refusal::invalid(format!(
             "name: 1 to {NAME_CHARS_MAX} characters, none of them control"
@@ -42,7 +47,12 @@ async fn create(
             return Err(Refusal::invalid(sentence));
         }
     };
-    let (created, key) = caller.app.keys.create(&name, role, scope).await?;
+    let lifetime = match expires_in_sec {
+        None => None,
+        Some(seconds) if (1..=EXPIRES_IN_SEC_MAX).contains(&seconds) => Some(Duration::from_secs(seconds)),
+        Some(_) => return Err(Refusal::invalid(format!("expires_in_sec: 1 to {EXPIRES_IN_SEC_MAX}"))),
+    };
+    let (created, key) = caller.app.keys.create(&name, role, scope, lifetime).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { view: view(created), key })))
 }
 
@@ -51,7 +61,14 @@ fn view(key: ApiKey) -> KeyView {
         KeyScope::Tenant(tenant) => Some(tenant),
         KeyScope::All => None,
     };
-    KeyView { id: key.id, name: key.name, role: key.role, tenant, created_at: key.created_at.into() }
+    KeyView {
+        id: key.id,
+        name: key.name,
+        role: key.role,
+        tenant,
+        created_at: key.created_at.into(),
+        expires_at: key.expires_at.map(Into::into),
+    }
 }
 
 /// Keys that the caller's own covers, newest first.

@@ -242,11 +242,32 @@ async fn the_first_key_must_be_able_to_create_others() {
 }
 
 #[tokio::test]
+async fn a_key_opens_nothing_once_it_has_expired() {
+    let server = Server::start().await;
+    let create = |body: serde_json::Value| server.post("/api/v1/keys").json(&body);
+    create(json!({"name": "a", "role": "admin", "expires_in_sec": 60})).send().await.problem(409, "conflict");
+    let admin = create(json!({"name": "a", "role": "admin"})).send().await.ok(201);
+    let admin = admin["key"].as_str().unwrap();
+    for seconds in [0, 315_360_001] {
+        let body = json!({"name": "b", "role": "admin", "expires_in_sec": seconds});
+        create(body).header("x-api-key", admin).send().await.problem(400, "invalid_request");
+    }
+    let viewer = json!({"name": "v", "role": "viewer", "tenant": "acme", "expires_in_sec": 1});
+    let viewer = create(viewer).header("x-api-key", admin).send().await.ok(201);
+    assert!(viewer["expires_at"].as_str().unwrap() > viewer["created_at"].as_str().unwrap(), "{viewer}");
+    let key = viewer["key"].as_str().unwrap();
+    let list = || server.get("/api/v1/workflows").header("x-api-key", key).send();
+    until("the key has expired", async || list().await.status == 401).await;
+    let expired = list().await.problem(401, "unauthorized");
+    assert!(expired["error"].as_str().unwrap().contains("expired"), "{expired}");
+}
+
+#[tokio::test]
 async fn a_server_whose_store_loses_its_keys_stays_closed() {
     let store = Store::new(empty_store());
     let foundation = foundation_on(store.clone(), patient(), None).await;
     let keys = foundation.keys.clone();
-    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All).await.unwrap();
+    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All, None).await.unwrap();
     let gateway = interlock_gateway::Gateway::bind(local(), foundation).unwrap();
     let (address, shutdown) = (gateway.local_address(), CancellationToken::new());
     let serving = tokio::spawn(gateway.serve(shutdown.clone()));

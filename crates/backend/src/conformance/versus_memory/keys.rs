@@ -18,6 +18,9 @@ sampled!(CreateApiKey, 2, |walk| {
             scope: if walk.flip(0.5) { KeyScope::All } else { KeyScope::Tenant(walk.tenant()) },
             secret_hash: format!("hash-{}", walk.random.random_range(0..9)),
             created_at: Timestamp::ZERO,
+            expires_at: walk
+                .flip(0.5)
+                .then(|| Timestamp::from_millis(walk.random.random_range(0..1_000_000))),
         },
     })
 });
