@@ -27,8 +27,7 @@ pub enum OpenError {
     #[error("{} is not a database of Interlock: move it away, or choose another folder", file.display())]
     Foreign { file: PathBuf },
     #[error(
-        "{} is damaged ({what}): restore it from a backup, or save what can be read with \
-         `sqlite3 interlock.db .recover | sqlite3 recovered.db`",
+        "{} is damaged ({what}): move the data folder away and restore it from a backup",
         file.display()
     )]
     Damaged { file: PathBuf, what: String },

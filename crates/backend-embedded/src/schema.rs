@@ -95,6 +95,9 @@ pub(crate) fn check(file: &Path) -> Result<(), OpenError> {
     if std::fs::metadata(file).is_ok_and(|file| file.len() > 0) {
         let found = look(file).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase) => OpenError::Foreign { file: file.to_owned() },
+            Some(ErrorCode::DatabaseCorrupt) => {
+                OpenError::Damaged { file: file.to_owned(), what: error.to_string() }
+            }
             _ => refused(file, "read the version")(error),
         })?;
         let version = found.version().ok_or_else(|| OpenError::Foreign { file: file.to_owned() })?;

@@ -19,7 +19,7 @@ Examples:
   interlock run watch 0192f0c1-…                     # follow it until it ends
 
 Exit codes: 0 done; 1 refused, failed or findings; 2 wrong usage; 3 gateway unreachable.
-Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (CORDUM_… also works).";
+Environment: INTERLOCK_GATEWAY, INTERLOCK_API_KEY, INTERLOCK_TENANT_ID (CORDUM_… also works), INTERLOCK_CA_FILE.";
 
 /// Control plane for AI-agent workflow runs: decides who may start, who may write, who goes next
 #[derive(Debug, Parser)]

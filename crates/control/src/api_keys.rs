@@ -40,6 +40,8 @@ pub struct Principal {
     pub name: String,
     pub role: Role,
     pub scope: KeyScope,
+    /// When its key expires.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// What a presented key says about its caller.
@@ -110,7 +112,8 @@ impl ApiKeys {
         // Comparing hashes takes the same time whatever differs.
         if self.bootstrap.is_some_and(|hash| hash == blake3::hash(presented.as_bytes())) {
             let name = "bootstrap key".to_owned();
-            return Recognition::Known(Principal { name, role: Role::Admin, scope: KeyScope::All });
+            let (role, scope) = (Role::Admin, KeyScope::All);
+            return Recognition::Known(Principal { name, role, scope, expires_at: None });
         }
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let found = split(presented).and_then(|(id, secret)| {
@@ -121,7 +124,9 @@ impl ApiKeys {
         match found {
             None => Recognition::Unknown,
             Some(key) if key.expires_at.is_some_and(|at| at <= self.process.now()) => Recognition::Expired,
-            Some(key) => Recognition::Known(Principal { name: key.name, role: key.role, scope: key.scope }),
+            Some(ApiKey { name, role, scope, expires_at, .. }) => {
+                Recognition::Known(Principal { name, role, scope, expires_at })
+            }
         }
     }
 }
@@ -138,6 +143,8 @@ pub enum KeyError {
         "the first key must be an admin key for all tenants that does not expire: only such a key can make others"
     )]
     FirstMustBeAdmin,
+    #[error("a key that expires can only make keys that expire no later than itself")]
+    OutlivesCreator,
     #[error("this is the last admin key that does not expire; make another before revoking it")]
     LastAdmin,
     #[error(
@@ -156,8 +163,12 @@ impl ApiKeys {
         name: &str,
         role: Role,
         scope: KeyScope,
-        lifetime: Option<Duration>,
+        (lifetime, creator_expires_at): (Option<Duration>, Option<Timestamp>),
     ) -> Result<(ApiKey, String), KeyError> {
+        let expires_at = lifetime.map(|lifetime| self.process.now() + lifetime);
+        if creator_expires_at.is_some_and(|latest| expires_at.is_none_or(|at| at > latest)) {
+            return Err(KeyError::OutlivesCreator);
+        }
         let can_make_keys = role == Role::Admin && scope == KeyScope::All && lifetime.is_none();
         if !self.are_needed() && !can_make_keys {
             return Err(KeyError::FirstMustBeAdmin);
@@ -176,7 +187,7 @@ impl ApiKeys {
             scope,
             secret_hash: blake3::hash(secret.as_bytes()).to_hex().to_string(),
             created_at: Timestamp::ZERO,
-            expires_at: lifetime.map(|lifetime| self.process.now() + lifetime),
+            expires_at,
         };
         let key = self.process.call(CreateApiKey { key }).await?;
         self.refresh().await?;

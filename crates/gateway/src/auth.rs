@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, header};
 use interlock_api::Code;
 use interlock_backend::keys::{KeyScope, Role};
 use interlock_control::api_keys::{Principal, Recognition};
-use interlock_model::{TenantId, named_enum};
+use interlock_model::{TenantId, Timestamp, named_enum};
 
 use crate::error::Refusal;
 use crate::origin;
@@ -26,6 +26,8 @@ pub(crate) struct Caller {
     pub name: String,
     role: Role,
     scope: KeyScope,
+    /// When the key expires.
+    pub expires_at: Option<Timestamp>,
 }
 
 named_enum! {
@@ -103,12 +105,13 @@ impl Caller {
 
     fn recognise(parts: &Parts, app: &App) -> Result<Self, Refusal> {
         let headers = &parts.headers;
-        let Principal { name, role, scope } = match app.keys.recognise(presented(headers)) {
+        let Principal { name, role, scope, expires_at } = match app.keys.recognise(presented(headers)) {
             Recognition::Known(principal) => principal,
             // All keys may have been revoked since the gateway was bound to a public address.
             Recognition::NoKeysConfigured if app.is_loopback => {
                 origin::check(parts, &app.settings.host_names)?;
-                Principal { name: "anonymous".to_owned(), role: Role::Admin, scope: KeyScope::All }
+                let (name, role, scope) = ("anonymous".to_owned(), Role::Admin, KeyScope::All);
+                Principal { name, role, scope, expires_at: None }
             }
             Recognition::Expired => {
                 return Err(Refusal::new(
@@ -123,7 +126,7 @@ impl Caller {
             (None, KeyScope::Tenant(own)) => own.clone(),
             (None, KeyScope::All) => TENANT_DEFAULT.parse().map_err(Refusal::invalid)?,
         };
-        let caller = Self { app: app.clone(), tenant, name, role, scope };
+        let caller = Self { app: app.clone(), tenant, name, role, scope, expires_at };
         caller.covers(&caller.tenant)?;
         Ok(caller)
     }

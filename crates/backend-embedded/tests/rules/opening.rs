@@ -41,6 +41,10 @@ async fn a_damaged_file_is_refused_and_left_alone() {
     let error = open(folder.path()).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("restore it from a backup"), "{error}");
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let error = open(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    fs::write(&file, &damaged).unwrap();
     assert_eq!(fs::read(&file).unwrap(), damaged);
     fs::write(&file, &whole).unwrap();
     assert_eq!(get(&open(folder.path()).unwrap(), Table::Heads, "acme/run-7").await, Some(7));

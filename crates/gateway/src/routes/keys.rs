@@ -52,7 +52,7 @@ async fn create(
         Some(seconds) if (1..=EXPIRES_IN_SEC_MAX).contains(&seconds) => Some(Duration::from_secs(seconds)),
         Some(_) => return Err(Refusal::invalid(format!("expires_in_sec: 1 to {EXPIRES_IN_SEC_MAX}"))),
     };
-    let (created, key) = caller.app.keys.create(&name, role, scope, lifetime).await?;
+    let (created, key) = caller.app.keys.create(&name, role, scope, (lifetime, caller.expires_at)).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { view: view(created), key })))
 }
 

@@ -252,6 +252,17 @@ async fn a_key_opens_nothing_once_it_has_expired() {
         let body = json!({"name": "b", "role": "admin", "expires_in_sec": seconds});
         create(body).header("x-api-key", admin).send().await.problem(400, "invalid_request");
     }
+    let short = json!({"name": "s", "role": "admin", "expires_in_sec": 3_600});
+    let short = create(short).header("x-api-key", admin).send().await.ok(201);
+    let short = short["key"].as_str().unwrap();
+    for longer in [
+        json!({"name": "c", "role": "admin"}),
+        json!({"name": "c", "role": "admin", "expires_in_sec": 7_200}),
+    ] {
+        create(longer).header("x-api-key", short).send().await.problem(409, "conflict");
+    }
+    let child = json!({"name": "c", "role": "admin", "expires_in_sec": 60});
+    create(child).header("x-api-key", short).send().await.ok(201);
     let viewer = json!({"name": "v", "role": "viewer", "tenant": "acme", "expires_in_sec": 1});
     let viewer = create(viewer).header("x-api-key", admin).send().await.ok(201);
     assert!(viewer["expires_at"].as_str().unwrap() > viewer["created_at"].as_str().unwrap(), "{viewer}");
@@ -267,7 +278,7 @@ async fn a_server_whose_store_loses_its_keys_stays_closed() {
     let store = Store::new(empty_store());
     let foundation = foundation_on(store.clone(), patient(), None).await;
     let keys = foundation.keys.clone();
-    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All, None).await.unwrap();
+    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
     let gateway = interlock_gateway::Gateway::bind(local(), foundation).unwrap();
     let (address, shutdown) = (gateway.local_address(), CancellationToken::new());
     let serving = tokio::spawn(gateway.serve(shutdown.clone()));
