@@ -68,7 +68,7 @@ pub(crate) async fn measure(
     let measured = measured.await?;
     let made = machines.count(&count).await?.saturating_sub(before.0);
     let sent = SENT.load(Ordering::Relaxed) - before.1;
-    ensure!(made == sent, "of {sent} commands only {made} did what they should");
+    ensure!(made >= sent, "of {sent} commands only {made} did what they should");
     Ok(measured)
 }
 
@@ -97,7 +97,8 @@ pub(crate) async fn send(machines: &Machines, creating: &Creating, requests: u64
     }
     pipeline.query_async::<()>(&mut connect(machines).await?).await?;
     let made = machines.count(&count).await?.saturating_sub(before);
-    ensure!(made == requests, "of {requests} commands only {made} did what they should");
+    // The gateway may have made something meanwhile.
+    ensure!(made >= requests, "of {requests} commands only {made} did what they should");
     Ok(())
 }
 
