@@ -20,7 +20,7 @@ const MISSES_MAX: u32 = 3;
 /// a step taken from it again and again.
 const PRESUMPTIONS_MAX: u32 = 3;
 
-/// Pushes, presumed losses and workers that are remembered; further ones are not watched.
+/// Pushes and presumed losses that are remembered. A push beyond that counts as confirmed.
 const PUSHES_MAX: usize = 100_000;
 const PRESUMED_MAX: usize = 10_000;
 
@@ -92,6 +92,11 @@ impl Confirmations {
     pub(crate) fn push(&self, pushed: DispatchedJob, worker: WorkerId, (now, until): (Instant, Instant)) {
         let own = Some(PushState::Unconfirmed { misses: 0, missed_at: None });
         self.memory().add(pushed, worker, (now, until), own);
+    }
+
+    /// Whether no further push can be watched.
+    pub(crate) fn is_full(&self) -> bool {
+        self.memory().pushes.len() >= PUSHES_MAX
     }
 
     /// A replica has pushed the job. Those of this one are known already.
@@ -285,6 +290,16 @@ mod tests {
         known.see_result(&job(1).job, &worker());
         known.see_push(job(1), worker(), (now, now + LEASE));
         assert_eq!(known.of_worker(&worker()), []);
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded() {
+        let (known, now) = (Confirmations::default(), Instant::now());
+        for attempt in 0..=u32::try_from(PUSHES_MAX).unwrap() {
+            assert_eq!(known.is_full(), attempt as usize == PUSHES_MAX);
+            known.push(job(attempt), worker(), (now, now + LEASE));
+        }
+        assert_eq!(known.unconfirmed().len(), PUSHES_MAX);
     }
 
     #[tokio::test]

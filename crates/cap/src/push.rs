@@ -14,6 +14,7 @@ use interlock_model::time::millis;
 use interlock_model::{Fence, JobId, Tag, TenantId, Timestamp};
 use tokio::time::{Instant, timeout};
 
+use crate::confirming;
 use crate::edge::Shared;
 use crate::wire::{self, Budget, DispatchIdentity, JobMetadata, JobPriority, JobRequest, Payload};
 
@@ -57,6 +58,9 @@ pub(crate) async fn push_all(
         match sent.and(flushed.clone().map_err(NotPushed::Nats)) {
             Ok(()) => {
                 shared.counts.jobs_pushed.up();
+                if shared.confirmations.is_full() {
+                    confirming::confirm(shared, &pushed_job(tenant, claimed)).await;
+                }
             }
             Err(error) => {
                 let (job, lease) = (&claimed.job.id, &claimed.lease);
@@ -64,8 +68,7 @@ pub(crate) async fn push_all(
                 tracing::warn!(%tenant, run = %job.run, %job, fence, %worker, %error, "a job was not pushed");
                 shared.pushed.forget(job);
                 shared.confirmations.forget(job);
-                let (tenant, job) = (tenant.clone(), job.clone());
-                unpushed.push(DispatchedJob { tenant, job, fence: lease.fence });
+                unpushed.push(pushed_job(tenant, claimed));
                 all_were_pushed = false;
             }
         }

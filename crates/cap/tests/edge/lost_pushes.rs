@@ -32,6 +32,14 @@ async fn lease(fixture: &Fixture, job: &JobId) -> Option<JobLease> {
     view.unwrap().and_then(|view| view.lease)
 }
 
+/// Returns when the job has the lease of its step.
+async fn confirmed(fixture: &Fixture, job: &JobId) {
+    until("the job is confirmed", async || {
+        lease(fixture, job).await.is_some_and(|lease| lease.ttl == CapSettings::default().lease)
+    })
+    .await;
+}
+
 fn dispatch(run: RunId, attempt: u32) -> JobId {
     JobId { run, step: "work".parse().unwrap(), attempt }
 }
@@ -42,10 +50,7 @@ async fn a_push_that_the_worker_never_got_is_dispatched_again(release: NatsRelea
     fixture.save(&acme(), json!({})).await;
     let kept = fixture.start(&acme()).await;
     let held = worker.next_job().await;
-    until("the job is confirmed", async || {
-        lease(&fixture, &dispatch(kept, 1)).await.is_some_and(|lease| lease.ttl == quick().lease)
-    })
-    .await;
+    confirmed(&fixture, &dispatch(kept, 1)).await;
     worker.cut().await;
     let mut pushes = fixture.client.subscribe("worker.w1.jobs").await.unwrap();
     fixture.client.flush().await.unwrap();
@@ -71,10 +76,7 @@ async fn a_job_that_heartbeats_count_gets_the_lease_of_its_step(release: NatsRel
     fixture.save(&acme(), json!({})).await;
     let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
-    until("the job is confirmed", async || {
-        lease(&fixture, &dispatch(run, 1)).await.is_some_and(|lease| lease.ttl == quick().lease)
-    })
-    .await;
+    confirmed(&fixture, &dispatch(run, 1)).await;
     worker.succeed(&fixture, &job, &json!("done")).await;
     assert_eq!(fixture.ended(&acme(), run).await.head.status, RunStatus::Succeeded);
     assert_eq!(fixture.counts.pushes_lost.get(), 0);
@@ -89,10 +91,7 @@ async fn a_job_with_progress_gets_the_lease_of_its_step(release: NatsRelease) {
     let job = worker.next_job().await;
     assert_eq!(lease(&fixture, &dispatch(run, 1)).await.map(|lease| lease.ttl), Some(JOB_LOCK));
     worker.progress(&job, 10).await;
-    until("the job is confirmed", async || {
-        lease(&fixture, &dispatch(run, 1)).await.is_some_and(|lease| lease.ttl == fast().lease)
-    })
-    .await;
+    confirmed(&fixture, &dispatch(run, 1)).await;
 }
 
 async fn a_worker_that_does_not_count_loses_a_job_once(release: NatsRelease) {
@@ -112,10 +111,7 @@ async fn a_worker_that_does_not_count_loses_a_job_once(release: NatsRelease) {
     // From now on its jobs are trusted to be there.
     let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
-    until("the job is confirmed", async || {
-        lease(&fixture, &dispatch(run, 1)).await.is_some_and(|lease| lease.ttl == quick().lease)
-    })
-    .await;
+    confirmed(&fixture, &dispatch(run, 1)).await;
     worker.succeed(&fixture, &job, &json!("done")).await;
     assert_eq!(output(&fixture.ended(&acme(), run).await), json!("done"));
     assert_eq!(fixture.counts.pushes_lost.get(), 1);
