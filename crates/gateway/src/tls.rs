@@ -1,6 +1,5 @@
 //! TLS. The files are read again when they change, so that a renewed certificate needs no restart.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -98,11 +97,5 @@ impl TlsFiles {
         let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
-    }
-}
-
-impl From<TlsError> for io::Error {
-    fn from(error: TlsError) -> Self {
-        Self::other(error)
     }
 }

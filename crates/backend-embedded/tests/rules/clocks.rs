@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use interlock_backend::Store;
 use interlock_backend::clock::ElapsedClock;
-use interlock_backend::locks::{AcquireLock, Acquired};
-use interlock_model::lock::{LockLimits, LockMode, LockName};
+use interlock_backend::locks::Acquired;
 use interlock_model::time::millis;
 use interlock_model::{Clock, Timestamp};
 use interlock_poll::until;
+
+use crate::rows::ask;
 
 /// A wall clock that can be set.
 #[derive(Debug)]
@@ -22,22 +23,11 @@ impl Clock for Wall {
     }
 }
 
-fn ask(who: &str) -> AcquireLock {
-    AcquireLock {
-        lock: LockName::Of("acme".parse().unwrap(), "door".parse().unwrap()),
-        owner: who.parse().unwrap(),
-        mode: LockMode::Exclusive,
-        ttl: Duration::from_millis(500),
-        request: format!("request-of-{who}").parse().unwrap(),
-        call: format!("call-of-{who}").parse().unwrap(),
-        held: None,
-        stay: None,
-        limits: LockLimits::default(),
-    }
-}
-
 async fn is_granted(store: &Store, who: &str) -> bool {
-    matches!(store.call(ask(who)).await.unwrap().answer, Acquired::Granted(_))
+    matches!(
+        store.call(ask(who, Duration::from_millis(500), None)).await.unwrap().answer,
+        Acquired::Granted(_)
+    )
 }
 
 const NOON: u64 = 1_794_700_800_000;

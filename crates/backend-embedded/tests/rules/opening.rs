@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Executor, Table};
-use interlock_backend::locks::{AcquireLock, ReadLock, ReleaseLock};
+use interlock_backend::locks::{ReadLock, ReleaseLock};
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_backend_embedded::OpenError;
-use interlock_model::lock::{LockLimits, LockMode, LockName};
 use rusqlite::Connection;
 
-use crate::rows::{fresh, get, open, put};
+use crate::rows::{ask, door, fresh, get, open, put};
+
+const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test]
 async fn rows_survive_closing_and_opening_again() {
@@ -72,28 +73,16 @@ async fn who_stood_in_line_with_a_process_that_is_gone_stands_there_no_more_and_
         let opened = interlock_backend_embedded::open(folder.path(), Arc::new(SystemClock));
         Store::new(Arc::new(opened.unwrap()))
     };
-    let door = LockName::Of("acme".parse().unwrap(), "door".parse().unwrap());
-    let ask = |who: &str, stay| AcquireLock {
-        lock: door.clone(),
-        owner: who.parse().unwrap(),
-        mode: LockMode::Exclusive,
-        ttl: Duration::from_hours(1),
-        request: format!("request-of-{who}").parse().unwrap(),
-        call: format!("call-of-{who}").parse().unwrap(),
-        held: None,
-        stay,
-        limits: LockLimits::default(),
-    };
     let store = open();
-    let _ = store.call(ask("ann", None)).await.unwrap();
-    let _ = store.call(ask("bob", Some(Duration::from_hours(1)))).await.unwrap();
-    assert_eq!(store.call(ReadLock { lock: door.clone() }).await.unwrap().unwrap().line.len(), 1);
+    let _ = store.call(ask("ann", HOUR, None)).await.unwrap();
+    let _ = store.call(ask("bob", HOUR, Some(HOUR))).await.unwrap();
+    assert_eq!(store.call(ReadLock { lock: door() }).await.unwrap().unwrap().line.len(), 1);
     drop(store);
     let store = open();
-    let lock = store.call(ReadLock { lock: door.clone() }).await.unwrap().unwrap();
+    let lock = store.call(ReadLock { lock: door() }).await.unwrap().unwrap();
     assert_eq!((lock.view.holders[0].owner.as_str(), lock.line.len()), ("ann", 0));
     let released =
-        store.call(ReleaseLock { lock: door.clone(), token: "call-of-ann".parse().unwrap() }).await.unwrap();
+        store.call(ReleaseLock { lock: door(), token: "call-of-ann".parse().unwrap() }).await.unwrap();
     assert_eq!(released.next, None, "waiters of former processes are dropped");
 }
 

@@ -1,12 +1,15 @@
-//! Rows to write and read in tests.
+//! Rows to write and read in tests, and a lock to ask for.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::clock::SystemClock;
 use interlock_backend::local::{Changes, Decision, Executor, Table};
+use interlock_backend::locks::AcquireLock;
 use interlock_backend_embedded::{EmbeddedTables, OpenError};
+use interlock_model::lock::{LockLimits, LockMode, LockName};
 
 pub(crate) fn open(folder: &Path) -> Result<EmbeddedTables, OpenError> {
     EmbeddedTables::open(folder, Arc::new(SystemClock))
@@ -37,4 +40,23 @@ pub(crate) async fn get(tables: &EmbeddedTables, table: Table, key: &str) -> Opt
     let key = key.to_owned();
     let value = tables.read("get a row", move |view, _| view.get(table, &key)).await.unwrap();
     value.map(|value| value.parse().unwrap())
+}
+
+/// A request for the lock `door`.
+pub(crate) fn ask(who: &str, ttl: Duration, stay: Option<Duration>) -> AcquireLock {
+    AcquireLock {
+        lock: door(),
+        owner: who.parse().unwrap(),
+        mode: LockMode::Exclusive,
+        ttl,
+        request: format!("request-of-{who}").parse().unwrap(),
+        call: format!("call-of-{who}").parse().unwrap(),
+        held: None,
+        stay,
+        limits: LockLimits::default(),
+    }
+}
+
+pub(crate) fn door() -> LockName {
+    LockName::Of("acme".parse().unwrap(), "door".parse().unwrap())
 }

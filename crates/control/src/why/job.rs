@@ -5,7 +5,7 @@ use interlock_backend::verbs::{ListJobs, ReadJob, ReadRunOwnership};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::{EndCause, JobEnd, JobLease};
-use interlock_model::scheduling::WaitReason;
+use interlock_model::scheduling::{WaitReason, awaited_confirmation};
 use interlock_model::why::{self, Cause, CauseCode, Holder};
 use interlock_model::{JobId, TenantId, Timestamp, Topic};
 
@@ -26,7 +26,9 @@ impl Why {
                 let sentence = format!("the job has ended: {}", found.state.name());
                 vec![Cause { since: Some(end.at), ..Cause::new(CauseCode::Ended, sentence) }]
             }
-            (None, Some(lease)) if self.process.is_unconfirmed(lease) => vec![dispatched(id, lease)],
+            (None, Some(lease)) if self.process.is_unconfirmed(lease) => {
+                vec![leased(lease, CauseCode::Dispatched, awaited_confirmation(&lease.worker))]
+            }
             (None, Some(lease)) => vec![working(id, lease, now)],
             (None, None) => match &found.hold {
                 Some(hold) => vec![held(hold, now)],
@@ -104,13 +106,6 @@ fn held(hold: &Hold, now: Timestamp) -> Cause {
     }
 }
 
-fn dispatched(id: &JobId, lease: &JobLease) -> Cause {
-    let JobLease { worker, claimed_at, expires_at, .. } = lease;
-    let sentence = format!("{id} was pushed to worker {worker}, whose heartbeats have not confirmed it yet");
-    let holder = Holder { name: worker.to_string(), since: Some(*claimed_at), until: Some(*expires_at) };
-    Cause { since: Some(*claimed_at), holders: vec![holder], ..Cause::new(CauseCode::Dispatched, sentence) }
-}
-
 fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {
     let JobLease { worker, claimed_at, expires_at, .. } = lease;
     let sentence = if *expires_at <= now {
@@ -119,6 +114,12 @@ fn working(id: &JobId, lease: &JobLease, now: Timestamp) -> Cause {
         let seconds = now.since(*claimed_at).as_secs();
         format!("worker {worker} works on {id} for {seconds} s now")
     };
+    leased(lease, CauseCode::Working, sentence)
+}
+
+/// A cause that names the worker and its lease.
+fn leased(lease: &JobLease, code: CauseCode, sentence: String) -> Cause {
+    let JobLease { worker, claimed_at, expires_at, .. } = lease;
     let holder = Holder { name: worker.to_string(), since: Some(*claimed_at), until: Some(*expires_at) };
-    Cause { since: Some(*claimed_at), holders: vec![holder], ..Cause::new(CauseCode::Working, sentence) }
+    Cause { since: Some(*claimed_at), holders: vec![holder], ..Cause::new(code, sentence) }
 }

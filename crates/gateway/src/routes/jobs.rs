@@ -5,6 +5,7 @@ use interlock_backend::jobs;
 use interlock_backend::verbs::{ListJobs, ReadJob};
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::job::{Job, JobEnd, JobLease, JobState, NewJob};
+use interlock_model::why::CauseCode;
 use interlock_model::{Fence, JobId, Timestamp, scheduling};
 use serde_json::Value;
 
@@ -78,9 +79,8 @@ fn held_for(hold: Hold) -> WaitingFor {
 }
 
 fn pushed_to(lease: &JobLease) -> WaitingFor {
-    let detail =
-        format!("it was pushed to worker {}, whose heartbeats have not confirmed it yet", lease.worker);
-    WaitingFor { reason: "dispatched".to_owned(), detail, position: None, workers: None }
+    let (reason, detail) = (CauseCode::Dispatched.name(), scheduling::awaited_confirmation(&lease.worker));
+    WaitingFor { reason: reason.to_owned(), detail, position: None, workers: None }
 }
 
 /// Ends an open job. One that has ended stays as it is.

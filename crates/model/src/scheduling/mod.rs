@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::{Topic, WorkerId};
 pub use pools::{Pool, Pools};
-pub use waiting::{WaitReason, WaitingFor};
+pub use waiting::{WaitReason, WaitingFor, awaited_confirmation};
 
 /// Concurrent jobs of a NATS worker that does not state its capacity.
 pub const DEFAULT_CAPACITY: u32 = 4;

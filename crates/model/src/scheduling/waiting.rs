@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LiveWorker, Load, Pools};
+use crate::WorkerId;
 use crate::job::NewJob;
 
 crate::named_enum! {
@@ -60,6 +61,11 @@ impl WaitingFor {
         };
         Self { reason, detail, position, workers: taking.len() }
     }
+}
+
+/// What a job waits for that was pushed to a worker which is not known to have it.
+pub fn awaited_confirmation(worker: &WorkerId) -> String {
+    format!("it was pushed to worker {worker}, whose heartbeats have not confirmed it yet")
 }
 
 fn no_worker(job: &NewJob, serving: usize, pools: &Pools) -> String {
