@@ -32,7 +32,7 @@ pub(crate) fn check(parts: &Parts, host_names: &[String]) -> Result<(), Refusal>
 }
 
 /// A request for metrics, under a name that no attacker can make lead here. A scrape may use any address, because an
-/// address leads nowhere else. At an address of their own, the metrics are for whoever reaches it.
+/// address leads nowhere else. At an address of their own, the metrics are for all clients that reach it.
 pub(crate) struct Scraper;
 
 impl FromRequestParts<App> for Scraper {
