@@ -24,8 +24,23 @@ pub(crate) fn simulate(arguments: &[String]) -> Result<()> {
     run(simulation)
 }
 
+/// Seconds that each target of fuzzing takes.
+const FUZZ_SECONDS: &str = "300";
+
+/// Inputs that no test has tried, for every target: those in `tests/fuzz` and those beside the code.
+fn fuzz() -> Result<()> {
+    for selection in [&["--test", "fuzz", "--", "--nocapture"][..], &["--lib", "--", "--nocapture", "fuzz::"]]
+    {
+        let mut tests = cargo(["test", "--workspace", "--all-features"]);
+        tests.args(selection).env("INTERLOCK_SOAK_FUZZ_SECONDS", FUZZ_SECONDS);
+        run(tests)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
+    fuzz()?;
     tools::provide()?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.

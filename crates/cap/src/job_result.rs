@@ -18,7 +18,7 @@ use crate::wire::{self, JobResult, JobStatus, Payload};
 const NESTING_MAX: usize = 64;
 
 /// The longest error of a worker, in characters.
-const ERROR_MAX: usize = 4_096;
+pub(crate) const ERROR_MAX: usize = 4_096;
 
 /// How a result ends its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +175,7 @@ pub(crate) fn ending(status: JobStatus) -> Option<Ending> {
     }
 }
 
-fn error_of(result: &JobResult) -> String {
+pub(crate) fn error_of(result: &JobResult) -> String {
     let parts = [result.error_code.as_str(), result.error_message.as_str()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() {

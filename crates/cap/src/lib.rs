@@ -13,6 +13,8 @@ pub mod counts;
 mod dispatch;
 mod dispatch_queue;
 mod edge;
+#[cfg(test)]
+mod fuzz;
 mod job_result;
 mod lease_check;
 mod lost_claims;

@@ -9,9 +9,9 @@ use crate::lease_check::Rejection;
 use crate::wire::{self, ComponentRole};
 
 /// What is kept of a worker's description of itself.
-const TOPICS_MAX: usize = 256;
-const CAPABILITIES_MAX: usize = 64;
-const TEXT_MAX: usize = 128;
+pub(crate) const TOPICS_MAX: usize = 256;
+pub(crate) const CAPABILITIES_MAX: usize = 64;
+pub(crate) const TEXT_MAX: usize = 128;
 
 /// The label of a worker that serves one tenant only.
 const TENANT_LABEL: &str = "tenant";
@@ -77,7 +77,7 @@ fn not_recorded(shared: &Shared, worker: &WorkerId, error: &StoreError) {
 }
 
 /// The worker, what it serves, and how many of its topics were left out.
-fn read_handshake(
+pub(crate) fn read_handshake(
     sender: &str,
     handshake: &wire::Handshake,
 ) -> Result<(WorkerId, Handshake, usize), Rejection> {
@@ -108,7 +108,7 @@ fn named(worker: &str) -> Result<WorkerId, Rejection> {
     Ok(worker)
 }
 
-fn read_beat(sender: &str, heartbeat: &wire::Heartbeat) -> Result<(WorkerId, Beat), Rejection> {
+pub(crate) fn read_beat(sender: &str, heartbeat: &wire::Heartbeat) -> Result<(WorkerId, Beat), Rejection> {
     wire::same_name(sender, &heartbeat.worker_id)?;
     let worker = named(&heartbeat.worker_id)?;
     // An invalid label must not open the worker to all tenants.

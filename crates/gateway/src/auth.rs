@@ -140,7 +140,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-fn presented(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn presented(headers: &HeaderMap) -> Option<&str> {
     if let Some(key) = headers.get(&API_KEY) {
         // A key that is not text is a wrong key, not an absent one.
         return Some(key.to_str().unwrap_or_default().trim());

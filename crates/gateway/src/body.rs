@@ -123,7 +123,7 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
 }
 
 /// Absent is not JSON: a page of any site can make a browser send such a body.
-fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(sent)) = headers.get(CONTENT_TYPE).map(|sent| sent.to_str()) else { return false };
     let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))

@@ -11,6 +11,8 @@ mod bounds;
 mod connection;
 mod cursor;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod idempotency;
 mod metrics;
 mod observe;

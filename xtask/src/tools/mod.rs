@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result};
 use crate::command::run;
 
 /// The programs that tests need, and their Debian packages. The README's walk-through needs `curl`.
-const PACKAGES: [(&str, &str); 6] = [
+const PACKAGES: [(&str, &str); 7] = [
+    ("chromium", "chromium"),
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("redis-server", "redis-server"),

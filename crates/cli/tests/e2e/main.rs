@@ -4,6 +4,7 @@
 
 mod alerts;
 mod bombs;
+mod browsers;
 mod caps;
 mod commands;
 mod dashboard;

@@ -14,6 +14,7 @@ use interlock_model::TenantId;
 
 use super::{Answer, App, Json, Refusal, Shared, endpoints};
 use crate::metrics::{Scrape, TenantFigures};
+use crate::origin::Scraper;
 
 /// Tenants that one scrape reads, and how many at once.
 const TENANTS_MAX: usize = 10_000;
@@ -54,8 +55,10 @@ async fn readyz(State(app): State<App>) -> Answer<Readiness> {
 
 /// Metrics for Prometheus.
 #[utoipa::path(get, path = "/metrics", security(()), responses(
-    (status = 200, body = String, content_type = "text/plain", description = "Prometheus' text format")))]
-async fn metrics(State(app): State<App>) -> Response {
+    (status = 200, body = String, content_type = "text/plain", description = "Prometheus' text format"),
+    (status = 403, body = Problem, content_type = "application/problem+json",
+        description = "Without API keys, under a name that is not the server's")))]
+async fn metrics(_: Scraper, State(app): State<App>) -> Response {
     // One scrape at a time: it needs no key, and each reads many tenants.
     let _alone = app.scrape.lock().await;
     app.metrics.name_the_busiest(Instant::now());
@@ -115,7 +118,7 @@ mod tests {
     async fn a_scrape_shows_what_the_stages_have_counted_until_then() {
         let app = app().await;
         let scrape = async || {
-            let answer = metrics(State(app.clone())).await;
+            let answer = metrics(Scraper, State(app.clone())).await;
             let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
             String::from_utf8(body.to_vec()).unwrap()
         };
@@ -136,7 +139,7 @@ mod tests {
         (0..3).for_each(|_| ask("late"));
         let series = "admissions_total{tenant=\"late\"";
         assert!(!app.metrics.render().contains(series));
-        drop(metrics(State(app.clone())).await);
+        drop(metrics(Scraper, State(app.clone())).await);
         assert!(app.metrics.render().contains(series));
     }
 }

@@ -50,6 +50,23 @@ async fn a_change_is_in_force_when_it_is_acknowledged_and_status_shows_who_and_w
 }
 
 #[tokio::test]
+async fn a_policy_of_every_kind_can_be_changed_again() {
+    let server = Server::start().await;
+    for policy in [
+        "fixed:700ms",
+        "bounded_jitter:500ms:30%",
+        "full_jitter:10ms:2000ms",
+        "equal_jitter:10ms:2000ms",
+        "decorrelated_jitter:10ms:2000ms",
+        "exponential:100ms:1.5:30000ms",
+        "fixed:900ms",
+    ] {
+        set(&server, &json!({"policy": policy})).await.ok(200);
+        assert_eq!(server.get(LOCK_BUSY).send().await.ok(200)["policy"], policy);
+    }
+}
+
+#[tokio::test]
 async fn a_rollback_restores_the_previous_policy_and_the_history_has_all() {
     let server = Server::start().await;
     roll_back(&server).await.problem(409, "conflict");

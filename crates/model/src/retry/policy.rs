@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use rand::RngExt;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Backoff, Seed};
 use crate::time::millis;
@@ -28,7 +29,18 @@ pub enum RetryPolicy {
     /// Uniform from the base to three times the previous delay, up to the cap.
     DecorrelatedJitter { base_ms: u64, cap_ms: u64 },
     /// Grows by the multiplier with every attempt, up to the cap. No jitter.
-    Exponential { base_ms: u64, multiplier: f64, cap_ms: u64 },
+    Exponential {
+        base_ms: u64,
+        #[serde(deserialize_with = "double")]
+        multiplier: f64,
+        cap_ms: u64,
+    },
+}
+
+/// A number inside of an enum with a tag: the deserializer passes it on as serde's own form of a number, not as a double.
+fn double<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = serde_json::Number::deserialize(deserializer)?;
+    number.as_f64().ok_or_else(|| D::Error::custom("the number is too large"))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

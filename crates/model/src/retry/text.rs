@@ -13,7 +13,7 @@ impl FromStr for RetryPolicy {
     type Err = InvalidPolicy;
 
     fn from_str(text: &str) -> Result<Self, InvalidPolicy> {
-        let unknown = || InvalidPolicy(format!("invalid retry policy {text:?}: use {FORMS}"));
+        let unknown = || InvalidPolicy(format!("invalid retry policy {:?}: use {FORMS}", shown(text)));
         let kind_and_numbers: Vec<&str> = text.trim().split(':').collect();
         let time = |text: &str| time(text).ok_or_else(unknown);
         let policy = match kind_and_numbers.as_slice() {
@@ -35,6 +35,11 @@ impl FromStr for RetryPolicy {
         };
         policy.checked()
     }
+}
+
+/// The beginning of a text, which may be long.
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
 }
 
 /// Milliseconds, with or without `ms`, or seconds with `s`.

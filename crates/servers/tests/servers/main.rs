@@ -1,5 +1,6 @@
 //! The servers and programs that tests use start, answer, and end with their guards.
 
+mod browser;
 mod nats;
 mod postgres;
 mod programs;

@@ -1,7 +1,6 @@
 //! No expression can overflow the stack or run without end: users write expressions, and either would stop every tenant's
 //! runs.
-use std::time::{Duration, Instant};
-
+use interlock_fuzz::{Target, expect_short, on_a_small_stack, texts};
 use interlock_model::expression::{
     CompileError, EvaluateError, Expression, RESULT_BYTES_MAX, SOURCE_BYTES_MAX, Template,
 };
@@ -9,12 +8,6 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 const ROOTS: [&str; 5] = ["input", "ctx", "steps", "a", "l"];
-
-/// Callers have 2 MiB and use up to half of it themselves.
-const STACK_BYTES: usize = 1 << 20;
-
-/// Generous: a debug build on a very busy machine. An evaluation without a budget takes many minutes on these inputs.
-const TIME_MAX: Duration = Duration::from_mins(1);
 
 fn scope() -> Map<String, Value> {
     let nested = (0..90).fold(json!(1), |inner, _| json!({ "a": inner }));
@@ -27,19 +20,8 @@ fn scope() -> Map<String, Value> {
     scope.as_object().cloned().expect("it was written as a map")
 }
 
-/// Runs `check` on a stack that is small enough to overflow.
-fn on_a_small_stack<T: Send + 'static>(check: impl FnOnce() -> T + Send + 'static) -> T {
-    std::thread::Builder::new()
-        .stack_size(STACK_BYTES)
-        .spawn(check)
-        .expect("a thread can be started")
-        .join()
-        .expect("the check passes")
-}
-
 /// Compiles, evaluates and drops `source`, alone and at the bottom of a template.
 fn exercise(source: &str, scope: &Map<String, Value>) -> Result<Result<Value, EvaluateError>, CompileError> {
-    let started = Instant::now();
     let deep = (0..64).fold(json!(format!("${{{source}}}")), |inner, _| json!({ "a": inner }));
     if let Ok(template) = Template::compile(&deep, &ROOTS) {
         template.render(scope).ok();
@@ -48,7 +30,6 @@ fn exercise(source: &str, scope: &Map<String, Value>) -> Result<Result<Value, Ev
         expression.is_true(scope).ok();
         expression.evaluate(scope)
     });
-    assert!(started.elapsed() < TIME_MAX, "{source} took {:?}", started.elapsed());
     if let Ok(Ok(value)) = &result {
         assert!(value.to_string().len() <= 8 * RESULT_BYTES_MAX, "{source}");
     }
@@ -277,24 +258,33 @@ fn token_soup() -> impl Strategy<Value = String> {
     proptest::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+/// Values are equal if only the white space between tokens differs.
+fn expect_equal_meaning(source: &str, scope: &Map<String, Value>) {
+    let spaced = format!("  {source}\n");
+    let values = [source, &spaced].map(|source| exercise(source, scope).map(Result::ok).ok());
+    assert_eq!(values[0], values[1], "{source}");
+}
 
-    #[test]
-    fn any_text_compiles_or_is_rejected(source in "\\PC{0,200}") {
-        on_a_small_stack(move || exercise(&source, &scope()).ok());
-    }
-
-    #[test]
-    fn any_tokens_compile_or_are_rejected(source in token_soup()) {
-        on_a_small_stack(move || {
-            Template::compile(&json!(source), &ROOTS).ok().map(|template| template.render(&scope()).ok());
-            exercise(&source, &scope()).ok()
+#[test]
+fn any_text_compiles_to_a_bounded_value_or_is_rejected() {
+    let generated = prop_oneof![
+        texts("\\PC{0,200}"),
+        token_soup().prop_map(String::into_bytes),
+        grammar().prop_map(String::into_bytes),
+    ];
+    let scope = scope();
+    Target::new(env!("CARGO_MANIFEST_DIR"), "expressions").fuzz(generated, |input| {
+        let source = String::from_utf8_lossy(input);
+        on_a_small_stack(|| {
+            if let Ok(template) = Template::compile(&json!(source), &ROOTS) {
+                template.render(&scope).inspect_err(expect_short).ok();
+            }
+            match exercise(&source, &scope) {
+                Err(error) => expect_short(&error),
+                Ok(Err(error)) => expect_short(&error),
+                Ok(Ok(_)) if source.len() < SOURCE_BYTES_MAX - 3 => expect_equal_meaning(&source, &scope),
+                Ok(Ok(_)) => {}
+            }
         });
-    }
-
-    #[test]
-    fn any_expression_of_the_grammar_gives_a_value_or_an_error(source in grammar()) {
-        on_a_small_stack(move || exercise(&source, &scope()).ok());
-    }
+    });
 }

@@ -1,0 +1,9 @@
+//! Fuzzing of what users write: expressions, workflows, JSON, retry policies and ids.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod expressions;
+mod json;
+mod names;
+mod retry_policies;
+mod workflows;

@@ -1,0 +1,215 @@
+//! Workflow documents: what is accepted reads back, and its runs stay within their bounds whatever the workers answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use interlock_fuzz::{Target, expect_short, on_a_small_stack};
+use interlock_model::approval::{Decision, Verdict};
+use interlock_model::job::JobOutcome;
+use interlock_model::run::advance::size::{RUN_BYTES_MAX, TURN_BYTES_MAX};
+use interlock_model::run::advance::{Advance, advance};
+use interlock_model::run::{Head, InboxEvent, Run, Start, StartedFrom};
+use interlock_model::workflow::{Workflow, WorkflowDocument};
+use interlock_model::{RunId, Timestamp, json_text};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+/// Turns of one run that are looked at.
+const TURNS_MAX: usize = 12;
+
+/// Rendered for each item, it is more than a turn may render.
+fn input() -> Value {
+    json!({"n": 1, "s": "text", "list": [1, "a", {}], "big": "x".repeat(64 << 10), "items": vec![1; 300]})
+}
+
+const EXPRESSIONS: [&str; 12] = [
+    "true",
+    "input.n == 1",
+    "steps.a.output",
+    "input.items",
+    "input.list",
+    "ctx",
+    "item",
+    "error",
+    "nope > 1",
+    "((",
+    "input.big + input.big",
+    "[1, 2].map(x, x * 2)",
+];
+
+const TEMPLATES: [&str; 8] = [
+    "plain",
+    "${input.big}",
+    "${input.n} of ${input.list}",
+    "${steps.b.output.x}",
+    "${item}",
+    "$${x}",
+    "${",
+    "${error}",
+];
+
+/// A field that some steps have.
+type Field = BoxedStrategy<Option<(&'static str, Value)>>;
+
+fn optional(field: &'static str, values: Vec<Value>) -> Field {
+    proptest::option::weighted(0.4, select(values).prop_map(move |value| (field, value))).boxed()
+}
+
+fn texts(of: &[&str]) -> Vec<Value> {
+    of.iter().map(|text| json!(text)).collect()
+}
+
+fn fields() -> Vec<Field> {
+    let numbers = || vec![json!(0), json!(0.05), json!(1), json!(1e300), json!(-1), json!("1")];
+    let inputs = TEMPLATES.map(|text| json!({"a": text, "deep": [{"b": text}]})).to_vec();
+    let retry =
+        vec![json!({"max_retries": 2}), json!({"max_retries": 1, "initial_backoff_sec": 0.1}), json!({})];
+    let edges = vec![json!([]), json!(["a"]), json!(["a", "b"]), json!(["missing"])];
+    vec![
+        optional("topic", texts(&["t", "job.build", "no topic"])),
+        optional("depends_on", edges),
+        optional("condition", texts(&EXPRESSIONS)),
+        optional("for_each", texts(&EXPRESSIONS)),
+        optional("max_parallel", numbers()),
+        optional("input", inputs),
+        optional(
+            "output_schema",
+            vec![json!(true), json!({"type": "object"}), json!({"$ref": "#"}), json!(7)],
+        ),
+        optional("on_error", texts(&["c", "d", "missing"])),
+        optional("retry", retry),
+        optional("timeout_sec", numbers()),
+        optional("delay_sec", numbers()),
+        optional("delay_until", texts(&["2026-01-31T12:00:00Z", "${input.s}", "soon"])),
+        optional(
+            "meta",
+            vec![json!({"priority": "critical"}), json!({"requires": ["gpu"]}), json!({"x": 1})],
+        ),
+    ]
+}
+
+/// One step with a few fields. One that its type lacks is rejected at once, which is interesting only now and then.
+fn step() -> impl Strategy<Value = Value> {
+    let kind = select(vec!["worker", "worker", "approval", "condition", "delay", "transform", "notify"]);
+    (kind, fields(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, has_all)| {
+        let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
+        let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
+        step.insert("type".to_owned(), json!(kind));
+        if kind == "delay" && !step.contains_key("delay_until") {
+            step.entry("delay_sec").or_insert(json!(1));
+        }
+        Value::Object(step)
+    })
+}
+
+fn fits(kind: &str, field: &str) -> bool {
+    match field {
+        "topic" | "for_each" | "max_parallel" | "retry" | "meta" => kind == "worker",
+        "output_schema" => matches!(kind, "worker" | "transform"),
+        "timeout_sec" => matches!(kind, "worker" | "approval"),
+        "delay_sec" | "delay_until" => kind == "delay",
+        "input" => !matches!(kind, "condition" | "delay"),
+        _ => true,
+    }
+}
+
+fn document() -> impl Strategy<Value = Vec<u8>> {
+    let steps = proptest::collection::btree_map(select(vec!["a", "b", "c", "d"]), step(), 1..5);
+    let timeout = proptest::option::weighted(0.2, select(vec![json!(5), json!(-1), json!("x")]));
+    (steps, timeout).prop_map(|(steps, timeout)| {
+        let mut document = json!({"name": "w", "steps": steps});
+        if let Some(timeout) = timeout {
+            document["timeout_sec"] = timeout;
+        }
+        document.to_string().into_bytes()
+    })
+}
+
+fn compiled(document: &WorkflowDocument) -> Option<Workflow> {
+    Workflow::compile("w".parse().unwrap(), 1, document).inspect_err(expect_short).ok()
+}
+
+/// What is saved means what was sent.
+fn expect_to_read_back(document: &WorkflowDocument, workflow: &Workflow) {
+    let saved = serde_json::to_string(document).unwrap();
+    let read: WorkflowDocument = serde_json::from_str(&saved).unwrap();
+    assert_eq!(read, *document);
+    let again = compiled(&read).expect("what compiled once compiles again");
+    assert_eq!(format!("{again:?}"), format!("{workflow:?}"));
+}
+
+/// Each step comes once, after what it depends on.
+fn expect_order(workflow: &Workflow) {
+    let place: BTreeMap<_, _> = workflow.order.iter().zip(0..).collect();
+    assert_eq!(place.len(), workflow.steps.len());
+    assert!(!workflow.leaves.is_empty());
+    for (id, step) in &workflow.steps {
+        assert!(step.depends_on.iter().all(|before| place[before] < place[id]), "{id}");
+    }
+}
+
+fn started(workflow: &Workflow, now: Timestamp) -> Run {
+    let start = Start {
+        run: RunId::new(now, [7; 10]),
+        tenant: "acme".parse().unwrap(),
+        workflow: workflow.id.clone(),
+        workflow_version: 1,
+        input: input(),
+        idempotency_key: None,
+        origin: StartedFrom::Request,
+        created_at: now,
+        trace: None,
+    };
+    Run { start, head: Head::admitted(now), steps: BTreeMap::new() }
+}
+
+/// Answers of workers and people to what a turn opened: results, failures, and results of no job.
+fn answers(opened: &Advance, turn: usize, now: Timestamp) -> Vec<InboxEvent> {
+    let jobs = opened.effects.dispatched.iter().take(20).enumerate().map(|(at, job)| {
+        let outcome = if (at + turn).is_multiple_of(3) {
+            JobOutcome::Failed { error: "boom".to_owned(), retryable: at.is_multiple_of(2) }
+        } else {
+            JobOutcome::Completed { output: json!({"x": at, "big": "y".repeat(1 << 10)}) }
+        };
+        InboxEvent::Job { at: now, job: job.id.clone(), outcome }
+    });
+    let decided = opened.effects.approvals_opened.iter().map(|approval| InboxEvent::Approval {
+        job: approval.job.clone(),
+        decision: Decision { verdict: Verdict::Approved, by: "ann".to_owned(), reason: None },
+    });
+    jobs.chain(decided).collect()
+}
+
+/// No turn is illegal, and none renders or keeps more than it may.
+fn expect_bounded_turns(workflow: &Workflow) {
+    let mut now = Timestamp::from_millis(1_000_000);
+    let mut run = started(workflow, now);
+    let mut inbox = Vec::new();
+    for turn in 0..TURNS_MAX {
+        let advanced = advance(workflow, run, &inbox, now).expect("every turn is legal");
+        let rendered: usize = advanced.effects.dispatched.iter().map(|job| job.input.to_string().len()).sum();
+        assert!(rendered as u64 <= 2 * TURN_BYTES_MAX, "one turn dispatched {rendered} bytes");
+        assert!(advanced.run.head.held_bytes <= RUN_BYTES_MAX);
+        inbox = answers(&advanced, turn, now);
+        run = advanced.run;
+        now = now + Duration::from_secs(1);
+    }
+}
+
+#[test]
+fn an_accepted_document_reads_back_and_its_runs_are_bounded() {
+    Target::new(env!("CARGO_MANIFEST_DIR"), "workflows").fuzz(document(), |input| {
+        on_a_small_stack(|| {
+            if json_text::check(input, 64).is_err() {
+                return;
+            }
+            let Ok(document) = serde_json::from_slice::<WorkflowDocument>(input) else { return };
+            if let Some(workflow) = compiled(&document) {
+                expect_to_read_back(&document, &workflow);
+                expect_order(&workflow);
+                expect_bounded_turns(&workflow);
+            }
+        });
+    });
+}
