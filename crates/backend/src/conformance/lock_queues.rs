@@ -147,6 +147,18 @@ pub async fn a_late_withdrawal_does_not_end_a_grant_that_a_retry_received(subjec
     assert_eq!(refused(&store, &ask(&door(), "cid")).await.position, 2, "bob still waits");
 }
 
+pub async fn a_renewal_that_drops_an_offline_waiter_answers_whose_turn_it_is(subject: &mut dyn Subject) {
+    let store = subject.store();
+    let ann = granted(&store, &AcquireLock { ttl: SILENCE * 10, ..shared(&door(), "ann") }).await;
+    let renew = RenewLock { lock: door(), token: ann.token, ttl: SILENCE * 10 };
+    queued_request(&store, &waiting(ask(&door(), "writer"))).await;
+    subject.elapse(Duration::from_millis(600)).await;
+    queued_request(&store, &waiting(shared(&door(), "bob"))).await;
+    assert_eq!(store.call(renew.clone()).await.unwrap().next, None, "the writer is before bob");
+    subject.elapse(Duration::from_millis(400)).await;
+    assert_eq!(store.call(renew).await.unwrap().next, Some(whose("bob")), "the writer counts as offline now");
+}
+
 pub async fn quotas_bound_the_locks_of_a_tenant(subject: &mut dyn Subject) {
     let store = subject.store();
     let limits = LockLimits { held_max: 2, waiting_max: 3, line_max: 2 };

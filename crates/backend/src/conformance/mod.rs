@@ -357,6 +357,7 @@ macro_rules! conformance_suite {
                 an_expired_lease_makes_room_for_the_first_waiter,
                 withdrawing_leaves_the_queue_and_ends_an_unanswered_grant,
                 a_late_withdrawal_does_not_end_a_grant_that_a_retry_received,
+                a_renewal_that_drops_an_offline_waiter_answers_whose_turn_it_is,
                 a_withdrawn_call_leaves_the_place_to_another_of_the_same_request,
                 a_withdrawn_repeat_does_not_end_the_lease_of_its_request,
                 a_new_first_waiter_is_woken_if_the_lease_expires_before_its_next_call,

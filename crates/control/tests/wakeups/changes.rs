@@ -1,0 +1,57 @@
+//! What operators write, and processes keep copies of.
+
+use std::sync::Arc;
+
+use interlock_backend::Wake;
+use interlock_backend::keys::{KeyScope, Role};
+use interlock_backend::tenants::LimitScope;
+use interlock_control::api_keys::ApiKeys;
+use interlock_control::rollouts::TuningChange;
+use interlock_model::contention::Scope;
+use interlock_model::limit::Limits;
+use serde_json::json;
+
+use crate::scene::{Scene, acme};
+
+#[tokio::test(start_paused = true)]
+async fn a_workflow_that_is_saved_or_deleted_is_announced() {
+    let scene = Scene::new();
+    let steps = json!({"a": {"type": "worker", "topic": "work"}});
+    let document = serde_json::from_value(json!({"id": "job", "name": "job", "steps": steps})).unwrap();
+    let (workflow, _) = scene.control.documents.save_workflow(&acme(), document).await.unwrap();
+    let changed = [Wake::WorkflowChanged { tenant: acme(), workflow: workflow.clone() }];
+    assert_eq!(scene.woken(), changed);
+    scene.control.documents.delete_workflow(&acme(), &workflow).await.unwrap();
+    assert_eq!(scene.woken(), changed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_the_system_are_announced_and_those_of_a_tenant_need_not_be() {
+    let scene = Scene::new();
+    let limits = Limits { runs_max: Some(7), key_retention: None };
+    scene.control.documents.set_limits(&LimitScope::System, limits).await.unwrap();
+    assert_eq!(scene.woken(), [Wake::LimitsChanged]);
+    scene.control.documents.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    assert_eq!(scene.woken(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_made_or_revoked_is_announced() {
+    let scene = Scene::new();
+    let keys: Arc<ApiKeys> = ApiKeys::load(scene.control.process.clone(), None, None).await.unwrap();
+    let (first, _) = keys.create("first", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    assert_eq!(scene.woken(), [Wake::KeysChanged]);
+    keys.create("second", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    scene.woken();
+    keys.revoke(&first.id).await.unwrap();
+    assert_eq!(scene.woken(), [Wake::KeysChanged]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tuning_that_is_changed_is_announced() {
+    let scene = Scene::new();
+    let (scope, policy) = (Scope::LockBusy, Scope::LockBusy.tuning().policy);
+    let change = TuningChange { scope, policy, max_wait_ms: None, lock_ttl_ms: None, expected: None };
+    scene.control.rollouts.set_tuning(change, "me", None).await.unwrap();
+    assert_eq!(scene.woken(), [Wake::TuningChanged]);
+}
