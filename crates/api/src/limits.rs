@@ -44,6 +44,30 @@ pub struct LimitsData {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub idempotency_retention_sec: Option<u64>,
+    /// Bytes that one turn of a run may render. In force from the next turn on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 65_536, maximum = 1_073_741_824)]
+    pub max_turn_bytes: Option<u64>,
+    /// Bytes that one run may hold: inputs, outputs and timeline. In force from the next turn on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 65_536, maximum = 1_073_741_824)]
+    pub max_run_bytes: Option<u64>,
+    /// Workflow ids that a tenant may use; those of deleted workflows count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    pub max_workflows: Option<u32>,
+    /// Versions that one workflow may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    pub max_workflow_versions: Option<u32>,
+    /// Workers on HTTP that a tenant may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    pub max_workers: Option<u32>,
+    /// Tenants that the installation may have; of the scope `system` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    pub max_tenants: Option<u32>,
 }
 
 /// The document of a scope.

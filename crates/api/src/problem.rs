@@ -62,6 +62,8 @@ codes! {
     RequestTimeout = "request_timeout", 408, "The request did not arrive in time";
     /// The state does not allow the request.
     Conflict = "conflict", 409, "The state does not allow it";
+    /// There are as many of these as there may be.
+    QuotaReached = "quota_reached", 409, "There are as many as there may be";
     LockHeld = "lock_held", 409, "The lock is held";
     /// The opposite verdict was given before, or the approval was withdrawn.
     ApprovalAlreadyResolved = "approval_already_resolved", 409, "The approval is already resolved";

@@ -72,6 +72,16 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { tables: &["held", "held_due", "throttles"], update: "" },
     Migration { tables: &["job_progress"], update: "" },
+    // A tenant counts its workflows and workers, and the installation its tenants.
+    Migration {
+        tables: &[],
+        update: "UPDATE tenants SET value = json_set(value,
+                '$.workflows', (SELECT count(*) FROM workflow_heads
+                    WHERE workflow_heads.key >= tenants.key || '/' AND workflow_heads.key < tenants.key || '0'),
+                '$.workers', (SELECT count(*) FROM workers
+                    WHERE workers.key >= tenants.key || '/' AND workers.key < tenants.key || '0'));
+            INSERT INTO system (key, value) SELECT 'tenants', CAST(count(*) AS TEXT) FROM tenants",
+    },
 ];
 
 impl Migration {

@@ -141,10 +141,11 @@ async fn decide(client: &ScriptClient, batch: Vec<Waiting>) {
     let (mut ready, mut starts) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
     for mut waiting in batch {
         match client.list_tenant_once(&waiting.tenant).await {
-            Ok(()) => {
+            Ok(None) => {
                 starts.push(std::mem::take(&mut waiting.parts));
                 ready.push(waiting);
             }
+            Ok(Some(refusal)) => drop(waiting.answer.send(Err(refusal))),
             // The list of tenants was not written, and nothing else was tried.
             Err(error) => drop(waiting.answer.send(Err(unavailable(error.effect, &error.reason)))),
         }

@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use interlock_backend::clock::SystemClock;
 use interlock_backend::{Effect, StoreError};
-use interlock_model::limit::RUNS_MAX_DEFAULT;
+use interlock_model::limit::{RUNS_MAX_DEFAULT, TENANTS_MAX_DEFAULT};
 use interlock_model::lock::LockName;
 use interlock_model::time::millis;
 use interlock_model::{Clock, TenantId, Timestamp};
 use rand::RngExt;
 use redis::Value;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use crate::connect::{Connection, SendError, SendErrorKind};
 use crate::known::Known;
 use crate::reply;
 use crate::rhythm::Rhythm;
-use crate::script::{Call, Header, Home};
+use crate::script::{Arguments, Call, Header, Home};
 
 /// The hash tag of what belongs to no tenant. Tenants cannot have this name.
 const SYSTEM_TAG: &str = "{:system}";
@@ -92,10 +93,11 @@ impl ScriptClient {
         let mut attempt = 0;
         loop {
             let error = match self.list_tenant(call).await {
-                Ok(()) => match self.send(call, request, is_unknown).await {
+                Ok(None) => match self.send(call, request, is_unknown).await {
                     Ok(value) => return Ok(value),
                     Err(error) => error,
                 },
+                Ok(Some(refusal)) => return Err(refusal),
                 Err(error) => error,
             };
             is_unknown |= call.writes && error.effect == Effect::Unknown;
@@ -141,6 +143,11 @@ impl ScriptClient {
             is_repeat,
             runs_max: limits.runs_max.unwrap_or(RUNS_MAX_DEFAULT),
             key_retention: limits.key_retention.map(millis),
+            turn_bytes_max: limits.turn_bytes_max,
+            run_bytes_max: limits.run_bytes_max,
+            workflows_max: limits.workflows_max,
+            workflow_versions_max: limits.workflow_versions_max,
+            workers_max: limits.workers_max,
             gone_instances: self.known.gone_instances(),
             doubtful_leases: self.known.doubtful_leases(),
         };
@@ -161,22 +168,28 @@ impl ScriptClient {
     }
 
     /// Puts the tenant into the list of all before its first write: the search for work goes through that list.
-    async fn list_tenant(&self, call: &Call) -> Result<(), SendError> {
+    async fn list_tenant(&self, call: &Call) -> Result<Option<StoreError>, SendError> {
         match call.home.tenant() {
             Some(tenant) if call.writes => self.list_tenant_once(tenant).await,
-            Some(_) | None => Ok(()),
+            Some(_) | None => Ok(None),
         }
     }
 
-    pub(crate) async fn list_tenant_once(&self, tenant: &TenantId) -> Result<(), SendError> {
+    /// Returns why the tenant is refused, if it is.
+    pub(crate) async fn list_tenant_once(&self, tenant: &TenantId) -> Result<Option<StoreError>, SendError> {
         if self.known.is_listed(tenant) {
-            return Ok(());
+            return Ok(None);
         }
-        let mut command = redis::cmd("ZADD");
-        command.arg(self.system_key("sys:tenants")).arg(0).arg(tenant.as_str());
-        self.connection.send(&command, true).await?;
-        self.known.listed(tenant);
-        Ok(())
+        let (limits, _) = self.known.system_limits();
+        let most = limits.tenants_max.unwrap_or(TENANTS_MAX_DEFAULT);
+        let arguments = Arguments::default().with("tenant", tenant).with("most", most);
+        let call = Call { writes: true, ..Call::read("list_tenant", "list a tenant", arguments) };
+        let reply = self.send(&call, "", false).await?;
+        let refusal = reply::read(&call, &reply, |reply| <()>::deserialize(reply)).err();
+        if refusal.is_none() {
+            self.known.listed(tenant);
+        }
+        Ok(refusal)
     }
 
     /// A key of what belongs to no tenant.

@@ -6,6 +6,10 @@ use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR}
 use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
+use interlock_model::limit::{
+    RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT, WORKFLOW_VERSIONS_MAX_DEFAULT,
+    WORKFLOWS_MAX_DEFAULT,
+};
 use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
 use interlock_model::queue::KINDS_MAX;
 use interlock_model::time::millis;
@@ -27,7 +31,7 @@ files! { SCRIPTS in "lua/":
     "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
     "forget_worker", "inspect", "inspect_documents", "inspect_locks", "list_active_runs", "list_api_keys",
     "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_lock_history",
-    "list_locks", "list_runs", "list_workers", "list_workflows", "pulse", "read_dead_letter", "read_document",
+    "list_locks", "list_runs", "list_tenant", "list_workers", "list_workflows", "pulse", "read_dead_letter", "read_document",
     "read_effective_limits", "read_figures", "read_job", "read_limits", "read_lock", "read_registry",
     "read_run", "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker",
     "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
@@ -41,13 +45,13 @@ files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "append", "approval_rules", "call", "contradiction", "damage_rules",
     "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
     "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
-    "lock_view", "locks", "losses", "order", "page", "queue", "registry", "repairs", "rule_pages", "run_lock",
-    "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
+    "lock_view", "locks", "losses", "order", "page", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",
+    "run_lock", "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
     "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 17] {
+fn limits() -> [(&'static str, u64); 23] {
     [
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
@@ -63,8 +67,14 @@ fn limits() -> [(&'static str, u64); 17] {
         ("line_shown_max", LINE_SHOWN_MAX as u64),
         ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
         ("members_max", documents::MEMBERS_MAX as u64),
+        ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
+        ("run_bytes_default", RUN_BYTES_DEFAULT),
         ("sharing_max", SHARING_MAX as u64),
         ("sweep_max", SWEEP_MAX as u64),
+        ("versions_default", WORKFLOW_VERSIONS_MAX_DEFAULT.into()),
+        ("workers_default", WORKERS_MAX_DEFAULT.into()),
+        ("workflows_default", WORKFLOWS_MAX_DEFAULT.into()),
+        ("turn_bytes_default", TURN_BYTES_DEFAULT),
         ("workers_max", registry::REGISTRY_MAX as u64),
     ]
 }
@@ -109,7 +119,8 @@ mod tests {
     use super::*;
 
     /// Scripts that belong to no verb.
-    const HELPERS: [&str; 5] = ["inspect_documents", "inspect_locks", "pulse", "repair_locks", "rhythms"];
+    const HELPERS: [&str; 6] =
+        ["inspect_documents", "inspect_locks", "list_tenant", "pulse", "repair_locks", "rhythms"];
 
     /// Verbs without a script of their own: they use another verb's, or none.
     const WITHOUT_SCRIPT: [&str; 2] = ["force_release_lock", "list_tenants"];

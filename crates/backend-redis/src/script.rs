@@ -206,6 +206,16 @@ pub(crate) struct Header<'a> {
     /// In milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_retention: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) turn_bytes_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run_bytes_max: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workflows_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workflow_versions_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workers_max: Option<u32>,
     /// Whose leases no longer count, and which of this process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) gone_instances: Vec<InstanceId>,

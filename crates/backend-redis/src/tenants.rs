@@ -22,12 +22,21 @@ impl Scripted for SetLimits {
             .with("scope", &self.scope)
             .with("runs_max", self.limits.runs_max)
             .with("key_retention", self.limits.key_retention.map(millis))
+            .with("turn_bytes_max", self.limits.turn_bytes_max)
+            .with("run_bytes_max", self.limits.run_bytes_max)
+            .with("workflows_max", self.limits.workflows_max)
+            .with("workflow_versions_max", self.limits.workflow_versions_max)
+            .with("workers_max", self.limits.workers_max)
+            .with("tenants_max", self.limits.tenants_max)
+            .with("keeps_quotas", self.keeps_quotas)
             .packed()
     }
 
     fn learn(&self, revision: &u64, known: &Known) {
         if self.scope == LimitScope::System {
-            known.wrote_limits(self.limits, *revision);
+            let (before, _) = known.system_limits();
+            let kept = if self.keeps_quotas { self.limits.with_quotas_of(before) } else { self.limits };
+            known.wrote_limits(kept, *revision);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a store call did not do its work.
 
 use interlock_model::Fence;
+use serde::Deserialize;
 
 /// What became of a call that got no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,38 @@ pub enum Effect {
     StorageFull,
     /// It may have happened, or happen yet.
     Unknown,
+}
+
+/// What there may be only a number of. Each has a limit in the limits of the tenant or of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quota {
+    Tenants,
+    Workflows,
+    WorkflowVersions,
+    Workers,
+}
+
+impl Quota {
+    fn sentence(self, most: u32) -> String {
+        match self {
+            Self::Tenants => format!(
+                "there are {most} tenants, the maximum; an operator raises `max_tenants` of the system's limits"
+            ),
+            Self::Workflows => format!(
+                "the tenant has used {most} workflow ids, the maximum, deleted workflows included; save it as a new \
+                 version of one of them, or let an operator raise `max_workflows`"
+            ),
+            Self::WorkflowVersions => format!(
+                "the workflow has {most} versions, the maximum; save it under another id, or let an operator raise \
+                 `max_workflow_versions`"
+            ),
+            Self::Workers => format!(
+                "the tenant has {most} workers, the maximum; give workers names that stay, or let an operator raise \
+                 `max_workers`; a worker that has not claimed for a day is forgotten"
+            ),
+        }
+    }
 }
 
 /// Why a store call did not happen. A refusal that the caller must handle is a variant of its own.
@@ -24,6 +57,9 @@ pub enum StoreError {
     /// The thing is not in a state in which this can be done.
     #[error("{0}")]
     Conflict(String),
+    /// There are as many of these as there may be.
+    #[error("{}", quota.sentence(*most))]
+    QuotaReached { quota: Quota, most: u32 },
     #[error("the store did not answer while trying to {action}: {reason}")]
     Unavailable { action: &'static str, effect: Effect, reason: String },
     /// What the store holds cannot be read: a bug, or a damaged file.

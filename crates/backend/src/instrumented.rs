@@ -29,7 +29,7 @@ impl CallOutcome {
             Ok(_) => Self::Ok,
             Err(StoreError::NotFound { .. }) => Self::NotFound,
             Err(StoreError::Fenced { .. }) => Self::Fenced,
-            Err(StoreError::Conflict(_)) => Self::Conflict,
+            Err(StoreError::Conflict(_) | StoreError::QuotaReached { .. }) => Self::Conflict,
             Err(StoreError::Unavailable { .. }) => Self::Unavailable,
             Err(StoreError::Damaged { .. }) => Self::Damaged,
         }

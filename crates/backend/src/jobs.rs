@@ -15,6 +15,9 @@ use crate::{Page, PageRequest};
 /// Jobs before another one are counted up to here.
 pub const JOBS_BEFORE_MAX: usize = 10_000;
 
+/// A timeline with this many rows takes no new rows of progress; a job that has one replaces it.
+pub const PROGRESS_ROWS_MAX: u64 = 10_000;
+
 /// Why a result is refused that came over another edge than its lease.
 pub const OTHER_EDGE: &str = "the job was not given out over this edge";
 

@@ -46,7 +46,7 @@ pub mod faulty;
 pub use conformance::memory;
 
 pub use bus::{Bus, InProcessBus, Wake};
-pub use error::{Effect, StoreError};
+pub use error::{Effect, Quota, StoreError};
 pub use page::{Page, PageRequest};
 pub use store::{Backend, Store, StoreReader};
 pub use verb::Verb;

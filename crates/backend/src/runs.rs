@@ -9,6 +9,7 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
+use interlock_model::limit::RunBounds;
 use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
@@ -31,6 +32,8 @@ pub struct AcquiredRun {
     pub fence: Fence,
     /// The store's clock.
     pub now: Timestamp,
+    /// Those of its tenant now.
+    pub bounds: RunBounds,
 }
 
 /// What one turn of the engine changes. All of it is written, or none.

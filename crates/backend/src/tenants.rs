@@ -28,6 +28,8 @@ pub struct WrittenLimits {
 pub struct SetLimits {
     pub scope: LimitScope,
     pub limits: Limits,
+    /// Whether bounds and quotas stay as they are written, whatever `limits` say.
+    pub keeps_quotas: bool,
 }
 verb!(write => SetLimits, "set_limits", "set limits", u64);
 

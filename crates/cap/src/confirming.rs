@@ -122,7 +122,12 @@ async fn dispatch_again(
                 );
             }
             // It has ended in another way.
-            Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+            Err(
+                StoreError::NotFound { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::Conflict(_)
+                | StoreError::QuotaReached { .. },
+            ) => {}
             Err(error) => return Err(error),
         }
         shared.confirmations.presume_lost(job);

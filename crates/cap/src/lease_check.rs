@@ -47,9 +47,10 @@ impl From<InvalidId> for Rejection {
 impl From<StoreError> for Rejection {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_) => {
-                Self::Refused(error.to_string())
-            }
+            StoreError::NotFound { .. }
+            | StoreError::Fenced { .. }
+            | StoreError::Conflict(_)
+            | StoreError::QuotaReached { .. } => Self::Refused(error.to_string()),
             StoreError::Unavailable { .. } | StoreError::Damaged { .. } => Self::NotNow(error.to_string()),
         }
     }

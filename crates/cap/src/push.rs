@@ -86,7 +86,12 @@ pub(crate) async fn release(shared: &Shared, unpushed: &mut Vec<DispatchedJob>) 
                 unpushed.push(DispatchedJob { tenant, job, fence });
             }
             // It has ended in another way.
-            Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+            Err(
+                StoreError::NotFound { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::Conflict(_)
+                | StoreError::QuotaReached { .. },
+            ) => {}
         }
     }
 }

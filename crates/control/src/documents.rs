@@ -5,7 +5,6 @@ use std::sync::Arc;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::verbs::{DeleteWorkflow, SaveWorkflow, SetLimits};
 use interlock_backend::{StoreError, Wake};
-use interlock_model::limit::Limits;
 use interlock_model::workflow::{InvalidWorkflow, Workflow, WorkflowDocument};
 use interlock_model::{TenantId, WorkflowId};
 
@@ -59,9 +58,10 @@ impl Documents {
 
     /// Replaces what is written for the scope. A tenant's own limit is in force everywhere with the answer; the
     /// system's, which other processes may keep, within a second.
-    pub async fn set_limits(&self, scope: &LimitScope, limits: Limits) -> Result<u64, StoreError> {
-        let revision = self.process.call(SetLimits { scope: scope.clone(), limits }).await?;
-        if *scope == LimitScope::System {
+    pub async fn set_limits(&self, set: SetLimits) -> Result<u64, StoreError> {
+        let is_system = set.scope == LimitScope::System;
+        let revision = self.process.call(set).await?;
+        if is_system {
             self.process.wake(Wake::LimitsChanged);
         }
         Ok(revision)

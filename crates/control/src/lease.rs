@@ -36,9 +36,12 @@ pub fn renewal(answer: Result<Duration, StoreError>) -> Renewal {
         Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. })) => {
             Renewal::Refused(error.to_string())
         }
-        Err(StoreError::Unavailable { .. } | StoreError::Conflict(_) | StoreError::Damaged { .. }) => {
-            Renewal::Failed
-        }
+        Err(
+            StoreError::Unavailable { .. }
+            | StoreError::Conflict(_)
+            | StoreError::QuotaReached { .. }
+            | StoreError::Damaged { .. },
+        ) => Renewal::Failed,
     }
 }
 

@@ -64,7 +64,8 @@ async fn scene_with(probes: Vec<Arc<dyn Probe>>) -> Scene {
         store
             .call(SetLimits {
                 scope: scope.clone(),
-                limits: Limits { runs_max: Some(1), key_retention: None },
+                limits: Limits { runs_max: Some(1), ..Limits::default() },
+                keeps_quotas: false,
             })
             .await
             .unwrap();

@@ -128,6 +128,7 @@ impl From<StoreError> for Refusal {
                 })
             }
             StoreError::Conflict(sentence) => Self::new(Code::Conflict, sentence),
+            StoreError::QuotaReached { .. } => Self::new(Code::QuotaReached, error.to_string()),
             StoreError::Unavailable { action, effect, reason } => {
                 tracing::warn!(action, ?effect, reason, "the store did not answer");
                 match effect {
@@ -202,6 +203,7 @@ impl Refusal {
             StoreError::Unavailable { effect: Effect::NotDone | Effect::StorageFull, .. }
             | StoreError::NotFound { .. }
             | StoreError::Conflict(_)
+            | StoreError::QuotaReached { .. }
             | StoreError::Damaged { .. } => error.into(),
         }
     }
@@ -240,6 +242,7 @@ impl From<KeyError> for Refusal {
 
 #[cfg(test)]
 mod tests {
+    use interlock_backend::Quota;
     use interlock_model::Fence;
 
     use super::*;
@@ -257,6 +260,7 @@ mod tests {
             (StoreError::not_found("run", "x"), Code::NotFound),
             (StoreError::Fenced { held, current }, Code::StaleFence),
             (StoreError::Conflict("not now".to_owned()), Code::Conflict),
+            (StoreError::QuotaReached { quota: Quota::Workers, most: 1 }, Code::QuotaReached),
             (unavailable(Effect::NotDone), Code::GateUnavailable),
             (unavailable(Effect::StorageFull), Code::StorageFull),
             (unavailable(Effect::Unknown), Code::OutcomeUnknown),

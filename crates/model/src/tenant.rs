@@ -50,6 +50,12 @@ pub struct Tenant {
     /// Dead letters that were deleted to make room for newer ones.
     #[serde(default)]
     pub dead_letters_dropped: u64,
+    /// Workflow ids that it has used, those of deleted workflows included.
+    #[serde(default)]
+    pub workflows: u32,
+    /// Workers on HTTP that are known.
+    #[serde(default)]
+    pub workers: u32,
 }
 
 impl Tenant {

@@ -116,7 +116,7 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
             workflows.push(name);
         }
     }
-    TenantPlan { id, limits: Limits { runs_max, key_retention }, workflows }
+    TenantPlan { id, limits: Limits { runs_max, key_retention, ..Limits::default() }, workflows }
 }
 
 fn name(workflow: &str) -> WorkflowId {

@@ -141,7 +141,7 @@ impl World {
         let setup = Store::new(Arc::new(setup));
         for tenant in &self.scenario.tenants {
             let scope = LimitScope::Tenant(tenant.id.clone());
-            setup.call(SetLimits { scope, limits: tenant.limits }).await?;
+            setup.call(SetLimits { scope, limits: tenant.limits, keeps_quotas: false }).await?;
             for workflow in &tenant.workflows {
                 let (tenant, id) = (tenant.id.clone(), workflow.clone());
                 let document = workflows::document(id.as_str());

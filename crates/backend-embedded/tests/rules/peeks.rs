@@ -18,8 +18,10 @@ fn open(folder: &Path) -> Store {
 }
 
 async fn set_cap(store: &Store, cap: u32) -> Result<u64, StoreError> {
-    let limits = Limits { runs_max: Some(cap), key_retention: None };
-    store.call(SetLimits { scope: LimitScope::Tenant("acme".parse().unwrap()), limits }).await
+    let limits = Limits { runs_max: Some(cap), ..Limits::default() };
+    store
+        .call(SetLimits { scope: LimitScope::Tenant("acme".parse().unwrap()), limits, keeps_quotas: false })
+        .await
 }
 
 async fn save_workflow(store: &Store) {

@@ -1,4 +1,4 @@
--- needs: fence, order, job_lock, job_view, queue
+-- needs: fence, order, job_lock, job_view, queue, quotas
 -- Gives waiting jobs to a worker, oldest first over all of its topics and all kinds that it is capable of,
 -- each under a new lease with a larger fence.
 local worker, jobs_max = call.worker, call.jobs_max
@@ -17,6 +17,12 @@ local function see_worker()
     unpack(redis.call('HMGET', hash, 'topics', 'capabilities', 'last_seen_at', 'is_draining'))
   if topics_before == topics and capabilities_before == capabilities and now - tonumber(last_seen_at) < 1000 then
     return is_draining == '1'
+  end
+  if not last_seen_at then
+    local most = quota('workers_max', limits.workers_default)
+    if redis.call('ZCARD', key('wf:workers')) >= most then
+      return false, quota_reached('workers', most)
+    end
   end
   redis.call('HSET', hash, 'topics', topics, 'capabilities', capabilities, 'last_seen_at', integer(now))
   redis.call('HSETNX', hash, 'first_seen_at', integer(now))
@@ -135,7 +141,13 @@ local function lease_out_all(limit, passed_over)
   return passed
 end
 
-local is_draining = call.edge == 'http' and see_worker()
+local is_draining, refusal = false, nil
+if call.edge == 'http' then
+  is_draining, refusal = see_worker()
+end
+if refusal then
+  return refusal
+end
 read_topics()
 if is_repeat then
   claimed = leases_given_before()

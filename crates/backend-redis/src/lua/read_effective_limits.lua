@@ -1,3 +1,4 @@
--- needs: usage
+-- needs: usage, run_bounds, quotas
 local found = read_usage()
-return answer({ runs_max = found.usage.runs_max, key_retention = found.key_retention })
+return answer({ runs_max = found.usage.runs_max, key_retention = found.key_retention, bounds = run_bounds(),
+  quotas = read_quotas() })

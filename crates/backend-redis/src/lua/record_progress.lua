@@ -17,8 +17,13 @@ local timeline = key('wf:timeline', run_of(call.job))
 local row, since = unpack(redis.call('HMGET', hash, 'progress_row', 'progress_since'))
 if row and now < tonumber(since) + period_ms and tonumber(row) < redis.call('LLEN', timeline) then
   redis.call('LSET', timeline, row, at_time(call.event, since))
-else
+elseif redis.call('LLEN', timeline) < limits.progress_rows_max then
   row, since = redis.call('RPUSH', timeline, at_time(call.event, now)) - 1, now
+elseif row then
+  since = now
+  redis.call('LSET', timeline, row, at_time(call.event, now))
+else
+  return answer()
 end
 redis.call('HSET', hash, 'progress_request', request, 'progress_row', integer(row), 'progress_since', integer(since))
 return answer()

@@ -6,5 +6,9 @@ end
 if final[status] then
   return answer({ outcome = 'already_ended' })
 end
-post(call.run, call.event)
+-- One request that waits is enough.
+local last = redis.call('LINDEX', key('wf:inbox', call.run), -1)
+if not last or string.sub(last, 1, 10) ~= '{"cancel":' then
+  post(call.run, call.event)
+end
 return answer({ outcome = 'posted' })

@@ -13,5 +13,13 @@ end
 if call.key_retention then
   redis.call('HSET', hash, 'key_retention_ms', integer(call.key_retention))
 end
+if not call.keeps_quotas then
+  redis.call('HDEL', hash, unpack(quota_names))
+  for _, name in ipairs(quota_names) do
+    if call[name] then
+      redis.call('HSET', hash, name, integer(call[name]))
+    end
+  end
+end
 redis.call('HSET', hash, 'revision', integer(revision), 'limits_request', request)
 return answer(revision)

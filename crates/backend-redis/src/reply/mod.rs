@@ -2,7 +2,7 @@
 
 mod value;
 
-use interlock_backend::StoreError;
+use interlock_backend::{Quota, StoreError};
 use interlock_model::Fence;
 use serde::Deserialize;
 
@@ -16,6 +16,7 @@ enum Refusal {
     Missing,
     Fenced { current: Fence, held: Option<Fence> },
     Conflict { reason: String },
+    Quota { quota: Quota, most: u32 },
     Damaged { reason: String },
 }
 
@@ -68,6 +69,7 @@ fn accepted<'de>(call: &Call, reply: Value<'de>) -> Result<Value<'de>, StoreErro
             StoreError::Fenced { held: held.unwrap_or(Fence::NONE), current }
         }
         Refusal::Conflict { reason } => StoreError::Conflict(reason),
+        Refusal::Quota { quota, most } => StoreError::QuotaReached { quota, most },
         Refusal::Damaged { reason } => damaged(name, reason),
     })
 }

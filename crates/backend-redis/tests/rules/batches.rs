@@ -29,8 +29,11 @@ async fn prepare(store: &Store, globex: &TenantId) {
             .call(SaveWorkflow { tenant: tenant.clone(), id: deploy(), document: document("deploy") })
             .await
             .unwrap();
-        let limits = Limits { runs_max: Some(1_000), key_retention: None };
-        store.call(SetLimits { scope: LimitScope::Tenant(tenant.clone()), limits }).await.unwrap();
+        let limits = Limits { runs_max: Some(1_000), ..Limits::default() };
+        store
+            .call(SetLimits { scope: LimitScope::Tenant(tenant.clone()), limits, keeps_quotas: false })
+            .await
+            .unwrap();
     }
 }
 

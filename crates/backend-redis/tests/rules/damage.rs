@@ -157,12 +157,22 @@ async fn a_large_inbox_is_taken_in_parts() {
 async fn limits_that_are_written_after_the_store_was_emptied_are_in_force() {
     let server = server().await;
     let store = open(&server.url()).await;
-    let limit = |runs_max| Limits { runs_max: Some(runs_max), key_retention: None };
+    let limit = |runs_max| Limits { runs_max: Some(runs_max), ..Limits::default() };
     for runs_max in [5, 6, 7] {
-        store.call(SetLimits { scope: LimitScope::System.clone(), limits: limit(runs_max) }).await.unwrap();
+        store
+            .call(SetLimits {
+                scope: LimitScope::System.clone(),
+                limits: limit(runs_max),
+                keeps_quotas: false,
+            })
+            .await
+            .unwrap();
     }
     server.command(&["FLUSHALL"]).await.unwrap();
-    store.call(SetLimits { scope: LimitScope::System.clone(), limits: limit(1) }).await.unwrap();
+    store
+        .call(SetLimits { scope: LimitScope::System.clone(), limits: limit(1), keeps_quotas: false })
+        .await
+        .unwrap();
     assert_eq!(store.call(ReadEffectiveLimits { tenant: acme() }).await.unwrap().runs_max, 1);
 }
 
@@ -173,8 +183,8 @@ async fn no_start_is_admitted_too_much_while_a_cluster_moves_its_slot() {
     for number in 0..3 {
         started(&store, number, false).await;
     }
-    let limits = Limits { runs_max: Some(3), key_retention: None };
-    store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+    let limits = Limits { runs_max: Some(3), ..Limits::default() };
+    store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false }).await.unwrap();
     let slot = cluster.command_on(0, &["CLUSTER", "KEYSLOT", "{acme}"]).await.unwrap();
     let nodes = cluster.urls().len();
     let mut from = 0;

@@ -269,11 +269,18 @@ async fn a_deleted_workflow_whose_reply_was_lost_is_deleted() {
 async fn limits_whose_reply_was_lost_are_one_revision() {
     let scene = Scene::new().await;
     let scope = LimitScope::Tenant(acme());
-    let limits = |runs_max| Limits { runs_max: Some(runs_max), key_retention: None };
-    let before = scene.store.call(SetLimits { scope: scope.clone(), limits: limits(3) }).await.unwrap();
+    let limits = |runs_max| Limits { runs_max: Some(runs_max), ..Limits::default() };
+    let before = scene
+        .store
+        .call(SetLimits { scope: scope.clone(), limits: limits(3), keeps_quotas: false })
+        .await
+        .unwrap();
     scene.lose_reply_to("runs_max");
     assert_eq!(
-        scene.store.call(SetLimits { scope: scope.clone(), limits: limits(87_654) }).await,
+        scene
+            .store
+            .call(SetLimits { scope: scope.clone(), limits: limits(87_654), keeps_quotas: false })
+            .await,
         Ok(before + 1)
     );
     assert_eq!(scene.store.call(ReadLimits { scope: scope.clone() }).await.unwrap().revision, before + 1);

@@ -115,8 +115,13 @@ pub async fn keys_are_scoped_by_tenant_and_workflow(subject: &mut dyn Subject) {
 
 pub async fn a_key_is_kept_for_its_retention_and_not_longer(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 5).await;
-    let limits = Limits { runs_max: Some(5), key_retention: Some(Duration::from_secs(1)) };
-    scene.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+    let limits =
+        Limits { runs_max: Some(5), key_retention: Some(Duration::from_secs(1)), ..Limits::default() };
+    scene
+        .store
+        .call(SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false })
+        .await
+        .unwrap();
     let _ = scene.start(&acme(), Some("k")).await;
     subject.elapse(Duration::from_millis(500)).await;
     assert!(matches!(scene.start(&acme(), Some("k")).await, StartOutcome::Replayed { .. }));

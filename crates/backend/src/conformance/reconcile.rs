@@ -121,15 +121,23 @@ pub async fn workers_and_marks_of_deleted_runs_are_retired_after_their_time(subj
 
 pub async fn a_key_is_retired_only_when_its_time_is_over(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 4).await;
-    let retention = |time| Limits { runs_max: Some(4), key_retention: time };
+    let retention = |time| Limits { runs_max: Some(4), key_retention: time, ..Limits::default() };
     let scope = LimitScope::Tenant(acme());
     scene
         .store
-        .call(SetLimits { scope: scope.clone(), limits: retention(Some(Duration::from_secs(10))) })
+        .call(SetLimits {
+            scope: scope.clone(),
+            limits: retention(Some(Duration::from_secs(10))),
+            keeps_quotas: false,
+        })
         .await
         .unwrap();
     let _ = scene.admit(scene.request(&acme(), Some("short"), json!({"n": 1}))).await;
-    scene.store.call(SetLimits { scope: scope.clone(), limits: retention(None) }).await.unwrap();
+    scene
+        .store
+        .call(SetLimits { scope: scope.clone(), limits: retention(None), keeps_quotas: false })
+        .await
+        .unwrap();
     let kept = scene.admit(scene.request(&acme(), Some("kept"), json!({"n": 1}))).await;
     let StartOutcome::Admitted { run: kept, .. } = kept else { panic!("not admitted: {kept:?}") };
     subject.elapse(Duration::from_secs(11)).await;

@@ -253,8 +253,12 @@ pub async fn reserving_a_key_that_started_a_run_returns_the_run(subject: &mut dy
     let deleted = Ok(Reserved::Replayed { run, status: None, usage });
     assert_eq!(scene.reserve(&again, grant.fence).await, deleted);
     // With its retention the key is free again.
-    let limits = Limits { runs_max: Some(1), key_retention: Some(LEASE / 2) };
-    scene.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+    let limits = Limits { runs_max: Some(1), key_retention: Some(LEASE / 2), ..Limits::default() };
+    scene
+        .store
+        .call(SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false })
+        .await
+        .unwrap();
     let _ = scene.start(&acme(), Some("other")).await;
     subject.elapse(LEASE / 2).await;
     let other = scene.request(&acme(), Some("other"), json!({"n": 1}));

@@ -80,9 +80,12 @@ impl Scene {
     }
 
     pub(super) async fn limit(&self, tenant: &TenantId, cap: u32) {
-        let limits = Limits { runs_max: Some(cap), key_retention: None };
+        let limits = Limits { runs_max: Some(cap), ..Limits::default() };
         let scope = LimitScope::Tenant(tenant.clone());
-        self.store.call(SetLimits { scope: scope.clone(), limits }).await.expect("the store is up");
+        self.store
+            .call(SetLimits { scope: scope.clone(), limits, keeps_quotas: false })
+            .await
+            .expect("the store is up");
     }
 
     pub(super) fn fresh_run(&self) -> RunId {

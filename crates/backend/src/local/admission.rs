@@ -12,7 +12,7 @@ use super::rows::{self, WorkflowHead};
 use super::slots::LimitedTenant;
 use super::store::Decide;
 use super::tables::{Decided, Decision, Table, View, read};
-use super::{inbox, reservations};
+use super::{inbox, reservations, tenants};
 use crate::StoreError;
 use crate::verbs::Admit;
 
@@ -111,12 +111,13 @@ fn create(
     }
     if plan.first_turn.as_ref().is_some_and(|turn| turn.head.status.is_final()) {
         // It needs no slot; but a tenant is listed from its first run on.
+        tenants::register(draft.view, &mut draft.changes, tenant)?;
         draft.put(Table::Tenants, tenant.as_str(), &limited.tenant);
     } else {
         draft.acquire_slot(run)?;
     }
     let usage = Usage { runs_active: draft.tenant()?.runs_active, ..limited.usage() };
-    Ok(draft.answer(admit.admitted(usage)))
+    draft.answer(admit.admitted(usage))
 }
 
 /// Writes the first turn with the run.

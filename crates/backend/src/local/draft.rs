@@ -7,8 +7,8 @@ use interlock_model::{Fence, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::tables::{Changes, Decision, Pick, Row, Table, View, read, scan_prefix};
-use super::{rows, slots};
+use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, read, scan_prefix};
+use super::{rows, slots, tenants};
 use crate::StoreError;
 
 /// Decides a verb of one tenant on a draft: `decide!(FireTimers, |verb, draft| …)`.
@@ -28,7 +28,7 @@ macro_rules! decide {
                 }
                 let mut draft = $crate::local::draft::Draft::new(view, now, &self.tenant);
                 let answer = decide(self, &mut draft)?;
-                Ok(draft.answer(answer))
+                draft.answer(answer)
             }
         }
     };
@@ -112,16 +112,17 @@ impl<'a> Draft<'a> {
         Ok(self.tenant()?.mint_fence(now))
     }
 
-    pub(super) fn into_changes(mut self) -> Changes {
+    pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
         if let Some(Loaded { row, before }) = self.tenant
             && row != before
         {
+            tenants::register(self.view, &mut self.changes, self.id)?;
             self.changes.put(Table::Tenants, self.id.as_str(), &row);
         }
-        self.changes
+        Ok(self.changes)
     }
 
-    pub(super) fn answer<R>(self, answer: R) -> Decision<R> {
-        Decision { answer, changes: self.into_changes() }
+    pub(super) fn answer<R>(self, answer: R) -> Decided<R> {
+        Ok(Decision { answer, changes: self.into_changes()? })
     }
 }

@@ -17,7 +17,7 @@ use super::rows;
 use super::store::look;
 use super::tables::{Pick, Table, View, newest_page, read};
 use crate::StoreError;
-use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, OTHER_EDGE, Report};
+use crate::jobs::{Heartbeat, JOBS_BEFORE_MAX, JobView, OTHER_EDGE, PROGRESS_ROWS_MAX, Report};
 use crate::reconcile::LOOKED_AT_MAX;
 use crate::verbs::{
     CancelJob, CountJobsBefore, ExtendJobLease, ListJobs, ReadJob, RecordProgress, RecordResult,
@@ -63,9 +63,14 @@ decide!(RecordProgress, |verb, draft| {
     }
     let key = rows::job(&verb.tenant, &verb.job);
     let last: Option<ProgressRow> = draft.read(Table::JobProgress, &key)?;
+    let next = draft.next_event(verb.job.run)?;
     let row = match last.filter(|row| draft.now < row.since + PROGRESS_PERIOD) {
         Some(row) => row,
-        None => ProgressRow { number: draft.next_event(verb.job.run)?, since: draft.now },
+        None if next <= PROGRESS_ROWS_MAX => ProgressRow { number: next, since: draft.now },
+        None => match last {
+            Some(last) => ProgressRow { since: draft.now, ..last },
+            None => return Ok(()),
+        },
     };
     let event = Event::new(row.since, EventKind::StepProgress).of_job(&verb.job);
     let event = event.with_data(json!({"percent": verb.progress.percent}));

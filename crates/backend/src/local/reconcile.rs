@@ -126,7 +126,7 @@ decide!(Retire, |verb, draft| {
         let worker: Option<WorkerRecord> = parse(Table::Workers, &row.key, &row.value).ok();
         let is_unused = worker.is_some_and(|worker| worker.last_seen_at < before);
         if is_unused && retired.workers < verb.limit {
-            draft.delete(Table::Workers, row.key);
+            draft.forget_worker(row.key)?;
             retired.workers += 1;
         }
     }

@@ -7,6 +7,7 @@ use interlock_model::{Fence, InstanceId, RunId, Timestamp};
 
 use super::draft::{Draft, decide};
 use super::rows::{self, RunLease};
+use super::slots::LimitedTenant;
 use super::store::Look;
 use super::tables::{Pick, Table, View, read};
 use crate::StoreError;
@@ -59,7 +60,8 @@ impl Draft<'_> {
         let start: Option<Start> = self.read(Table::Starts, &key)?;
         let Some((start, head)) = start.zip(self.read(Table::Heads, &key)?) else { return Ok(None) };
         let (inbox, inbox_end) = self.inbox(run)?;
-        Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence: Fence::NONE, now }))
+        let bounds = LimitedTenant::read(self.view, self.id)?.limits.bounds;
+        Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence: Fence::NONE, now, bounds }))
     }
 }
 

@@ -20,6 +20,13 @@ decide!(RequestCancel, |verb, draft| {
     if status.ok_or_else(|| StoreError::not_found("run", verb.run))?.is_final() {
         return Ok(CancelOutcome::AlreadyEnded);
     }
+    let all = rows::of_run(&verb.tenant, verb.run);
+    if let Some(last) = scan_prefix(draft.view, Table::Inbox, &all, Pick::Last(1))?.first()
+        && matches!(parse(Table::Inbox, &last.key, &last.value)?, InboxEvent::Cancel { .. })
+    {
+        // The request before this one still waits: one is enough.
+        return Ok(CancelOutcome::Posted);
+    }
     draft.post(verb.run, &[InboxEvent::Cancel { by: verb.by.clone() }])?;
     Ok(CancelOutcome::Posted)
 });

@@ -1,5 +1,6 @@
 //! Tenants and their limits.
 
+use interlock_model::limit::TENANTS_MAX_DEFAULT;
 use interlock_model::tenant::Tenant;
 use interlock_model::{TenantId, Timestamp};
 
@@ -9,20 +10,40 @@ use super::store::look;
 use super::tables::{Changes, Decided, Decision, Pick, Table, View, read};
 use crate::tenants::{LimitScope, WrittenLimits};
 use crate::verbs::{ListTenants, ReadEffectiveLimits, ReadLimits, ReadUsage, SetLimits};
-use crate::{Page, StoreError};
+use crate::{Page, Quota, StoreError};
 
 /// The row of [`System`](Table::System) with the limits.
 const SYSTEM_LIMITS: &str = "limits";
 
+/// The row of [`System`](Table::System) with the number of tenants.
+const TENANTS: &str = "tenants";
+
+/// Counts the tenant when it comes into being: with the first row that is written for it.
+pub(super) fn register(view: &dyn View, changes: &mut Changes, id: &TenantId) -> Result<(), StoreError> {
+    if view.get(Table::Tenants, id.as_str())?.is_some() {
+        return Ok(());
+    }
+    let count: u32 = read(view, Table::System, TENANTS)?.unwrap_or(0);
+    let most = written(view, &LimitScope::System)?.limits.tenants_max.unwrap_or(TENANTS_MAX_DEFAULT);
+    if count >= most {
+        return Err(StoreError::QuotaReached { quota: Quota::Tenants, most });
+    }
+    changes.put(Table::System, TENANTS, &(count + 1));
+    Ok(())
+}
+
 impl Decide for SetLimits {
     fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<u64> {
-        let (limits, revision) = (self.limits, written(view, &self.scope)?.revision + 1);
+        let before = written(view, &self.scope)?;
+        let revision = before.revision + 1;
+        let limits = if self.keeps_quotas { self.limits.with_quotas_of(before.limits) } else { self.limits };
         let mut changes = Changes::default();
         match &self.scope {
             LimitScope::System => {
                 changes.put(Table::System, SYSTEM_LIMITS, &WrittenLimits { limits, revision });
             }
             LimitScope::Tenant(id) => {
+                register(view, &mut changes, id)?;
                 let tenant = Tenant { limits, revision, ..slots::tenant(view, id)? };
                 changes.put(Table::Tenants, id.as_str(), &tenant);
             }

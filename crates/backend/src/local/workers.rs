@@ -6,12 +6,13 @@ use interlock_model::WorkerId;
 
 use super::draft::{Draft, decide};
 use super::rows;
+use super::slots::LimitedTenant;
 use super::store::look;
 use super::tables::{Table, newest_page, read};
-use crate::StoreError;
 use crate::jobs::Claim;
 use crate::verbs::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
 use crate::workers::WorkerRecord;
+use crate::{Quota, StoreError};
 
 /// A worker that claims ten times a second is written once in this time.
 const FRESH: Duration = Duration::from_secs(1);
@@ -29,6 +30,13 @@ impl Draft<'_> {
         if let Some(known) = before.as_ref().filter(|before| is_same(before)) {
             return Ok(known.clone());
         }
+        if before.is_none() {
+            let most = LimitedTenant::read(self.view, self.id)?.limits.quotas.workers_max;
+            if self.tenant()?.workers >= most {
+                return Err(StoreError::QuotaReached { quota: Quota::Workers, most });
+            }
+            self.tenant()?.workers += 1;
+        }
         let record = WorkerRecord {
             worker: claim.worker.clone(),
             topics: claim.topics.clone(),
@@ -39,6 +47,13 @@ impl Draft<'_> {
         };
         self.put(Table::Workers, key, &record);
         Ok(record)
+    }
+
+    pub(super) fn forget_worker(&mut self, key: String) -> Result<(), StoreError> {
+        self.delete(Table::Workers, key);
+        let tenant = self.tenant()?;
+        tenant.workers = tenant.workers.saturating_sub(1);
+        Ok(())
     }
 
     /// Records a heartbeat of a worker that is too busy to claim.
@@ -65,7 +80,7 @@ decide!(ForgetWorker, |verb, draft| {
     let key = rows::worker(&verb.tenant, &verb.worker);
     let known: Option<WorkerRecord> = draft.read(Table::Workers, &key)?;
     if known.is_some_and(|known| known.last_seen_at <= verb.unless_after) {
-        draft.delete(Table::Workers, key);
+        draft.forget_worker(key)?;
     }
     Ok(())
 });

@@ -4,15 +4,29 @@ use interlock_model::{TenantId, WorkflowId};
 
 use super::draft::decide;
 use super::rows::{self, WorkflowHead};
+use super::slots::LimitedTenant;
 use super::store::look;
 use super::tables::{Table, View, newest_page, read};
-use crate::StoreError;
 use crate::verbs::{DeleteWorkflow, ListWorkflows, ReadWorkflow, ReadWorkflowVersion, SaveWorkflow};
 use crate::workflows::WorkflowVersion;
+use crate::{Quota, StoreError};
 
 decide!(SaveWorkflow, |verb, draft| {
     let (tenant, id, now) = (&verb.tenant, &verb.id, draft.now);
     let before: Option<WorkflowHead> = draft.read(Table::WorkflowHeads, &rows::workflow(tenant, id))?;
+    let quotas = LimitedTenant::read(draft.view, tenant)?.limits.quotas;
+    match before {
+        None if draft.tenant()?.workflows >= quotas.workflows_max => {
+            let (quota, most) = (Quota::Workflows, quotas.workflows_max);
+            return Err(StoreError::QuotaReached { quota, most });
+        }
+        None => draft.tenant()?.workflows += 1,
+        Some(before) if before.version >= quotas.workflow_versions_max => {
+            let (quota, most) = (Quota::WorkflowVersions, quotas.workflow_versions_max);
+            return Err(StoreError::QuotaReached { quota, most });
+        }
+        Some(_) => {}
+    }
     // A workflow that is saved again after its deletion continues to count: old runs keep their version.
     let version = before.map_or(1, |head| head.version + 1);
     let saved = WorkflowVersion { id: id.clone(), version, document: verb.document.clone(), created_at: now };

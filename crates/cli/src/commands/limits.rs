@@ -5,7 +5,7 @@ use interlock_api::limits::{
     ConfigData, ConfigQuery, ConfigRequest, ConfigScope, EffectiveConfigQuery, LimitsData,
 };
 use interlock_model::TenantId;
-use interlock_model::limit::RUNS_MAX_BOUND;
+use interlock_model::limit::{BYTES_BOUNDS, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
 use super::Session;
 use crate::exit::Result;
@@ -15,7 +15,7 @@ use crate::output::{fields, or_dash};
 pub(crate) enum LimitsCommand {
     /// Show the limits in force for a tenant
     Get(LimitsScope),
-    /// Set limits, effective at once; limits that are not named stay as they are
+    /// Set limits; limits that are not named stay as they are
     #[command(after_help = "Example: interlock limits set --max-concurrent-runs 2 acme")]
     Set {
         #[command(flatten)]
@@ -34,6 +34,28 @@ pub(crate) struct LimitsChange {
     /// Keep idempotency keys for SEC seconds
     #[arg(long, value_name = "SEC", value_parser = clap::value_parser!(u64).range(1..))]
     idempotency_retention_sec: Option<u64>,
+    /// Let one turn of a run render at most BYTES
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(BYTES_BOUNDS.0..=BYTES_BOUNDS.1))]
+    max_turn_bytes: Option<u64>,
+    /// Let one run hold at most BYTES: inputs, outputs and timeline
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(BYTES_BOUNDS.0..=BYTES_BOUNDS.1))]
+    max_run_bytes: Option<u64>,
+    /// Let a tenant use at most N workflow ids; those of deleted workflows count
+    #[arg(long, value_name = "N", value_parser = quota())]
+    max_workflows: Option<u32>,
+    /// Let one workflow have at most N versions
+    #[arg(long, value_name = "N", value_parser = quota())]
+    max_workflow_versions: Option<u32>,
+    /// Let a tenant have at most N workers on HTTP
+    #[arg(long, value_name = "N", value_parser = quota())]
+    max_workers: Option<u32>,
+    /// Let the installation have at most N tenants; with --system
+    #[arg(long, value_name = "N", value_parser = quota(), requires = "system")]
+    max_tenants: Option<u32>,
+}
+
+fn quota() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(QUOTA_BOUNDS.0)..=i64::from(QUOTA_BOUNDS.1))
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +101,12 @@ impl LimitsChange {
         LimitsData {
             max_concurrent_runs: self.max_concurrent_runs.or(written.max_concurrent_runs),
             idempotency_retention_sec: self.idempotency_retention_sec.or(written.idempotency_retention_sec),
+            max_turn_bytes: self.max_turn_bytes.or(written.max_turn_bytes),
+            max_run_bytes: self.max_run_bytes.or(written.max_run_bytes),
+            max_workflows: self.max_workflows.or(written.max_workflows),
+            max_workflow_versions: self.max_workflow_versions.or(written.max_workflow_versions),
+            max_workers: self.max_workers.or(written.max_workers),
+            max_tenants: self.max_tenants.or(written.max_tenants),
         }
     }
 }
@@ -87,5 +115,11 @@ fn describe(data: &ConfigData) -> String {
     fields(&[
         ("max_concurrent_runs", Some(or_dash(data.limits.max_concurrent_runs.as_ref()))),
         ("idempotency_retention_sec", Some(or_dash(data.limits.idempotency_retention_sec.as_ref()))),
+        ("max_turn_bytes", Some(or_dash(data.limits.max_turn_bytes.as_ref()))),
+        ("max_run_bytes", Some(or_dash(data.limits.max_run_bytes.as_ref()))),
+        ("max_workflows", Some(or_dash(data.limits.max_workflows.as_ref()))),
+        ("max_workflow_versions", Some(or_dash(data.limits.max_workflow_versions.as_ref()))),
+        ("max_workers", Some(or_dash(data.limits.max_workers.as_ref()))),
+        ("max_tenants", data.limits.max_tenants.as_ref().map(ToString::to_string)),
     ])
 }

@@ -52,6 +52,47 @@ async fn expect_too_large(caller: &Caller, workflow: &str, input: &Value) {
     assert_eq!((&run["status"], &run["error"]["code"]), (&json!("failed"), &json!("run_too_large")), "{run}");
 }
 
+/// A tenant with small bounds has them enforced: for what a turn renders, for what a run holds, and for its timeline.
+async fn bounds_of_the_tenant_apply(caller: &Caller) {
+    let bound = async |limits: Value| {
+        let body = json!({"scope": "org", "scope_id": caller.tenant, "data": {"limits": limits}});
+        caller.try_send(reqwest::Method::PUT, "/config", None, &body).await.expect("the server answers")
+    };
+    bound(json!({"max_run_bytes": 65_535})).await.expect(400);
+    bound(json!({"max_turn_bytes": 1_073_741_825u64})).await.expect(400);
+    caller.workflow("pass", worker(&json!({}))).await;
+    let medium = json!({"big": "x".repeat(200_000)});
+
+    bound(json!({"max_run_bytes": 262_144})).await.expect(204);
+    expect_too_large(caller, "pass", &medium).await;
+    bound(json!({"max_turn_bytes": 131_072})).await.expect(204);
+    expect_too_large(caller, "pass", &medium).await;
+    // A change applies from the next turn on, also of runs that have begun.
+    bound(json!({})).await.expect(204);
+    let run = caller.start("pass", None, &medium).await.expect(200).text("run_id");
+    let job = caller.claim("w", "work", 1).await.remove(0);
+    bound(json!({"max_run_bytes": 524_288})).await.expect(204);
+    caller.complete(&job, &medium).await.expect(200);
+    let run = caller.ended(&run).await;
+    assert_eq!(run["error"]["code"], "run_too_large", "{run}");
+
+    // Attempts with small values and long messages: the timeline is what grows.
+    bound(json!({"max_run_bytes": 65_536})).await.expect(204);
+    let retry = json!({"max_retries": 1_000, "initial_backoff_sec": 0, "max_backoff_sec": 0});
+    caller.workflow("noisy", worker(&json!({"retry": retry}))).await;
+    let run = caller.start("noisy", None, &json!({})).await.expect(200).text("run_id");
+    let claim = json!({"topics": ["work"], "max_jobs": 1, "wait_ms": 1_000});
+    while caller.run(&run).await["status"] == "running" {
+        let jobs = caller.post("/workers/w/claim", claim.clone()).await.expect(200).body["jobs"].clone();
+        for job in jobs.as_array().unwrap() {
+            let failed = json!({"fence": job["fence"], "error": "x".repeat(4_000), "retryable": true});
+            caller.post(&format!("/jobs/{}/fail", job["job_id"].as_str().unwrap()), failed).await.expect(200);
+        }
+    }
+    assert_eq!(caller.run(&run).await["error"]["code"], "run_too_large");
+    bound(json!({})).await.expect(204);
+}
+
 /// Every bomb by one tenant, while another one works.
 async fn throw_all(server: &Server) {
     let (caller, other) = (server.caller("bomber"), server.caller("neighbour"));
@@ -85,6 +126,7 @@ async fn throw_all(server: &Server) {
     caller.workflow("steps", json!((0..1_000).map(step).collect::<serde_json::Map<_, _>>())).await;
     expect_too_large(&caller, "steps", &large).await;
 
+    bounds_of_the_tenant_apply(&server.caller("bounded")).await;
     other.start("job", None, &json!({})).await.expect(200);
     let peak = peak_kib(server);
     assert!(peak <= PEAK_KIB_MAX, "{peak} KiB");

@@ -12,7 +12,7 @@ use interlock_backend::runs::AcquiredRun;
 use interlock_backend::verbs::{AcquireRun, ReleaseRun};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::advance;
+use interlock_model::run::advance::{TurnContext, advance};
 use interlock_model::run::gather::{only_records_results, wait_for_more};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, RunId, StepKey, TenantId};
@@ -111,10 +111,12 @@ impl Engine {
         acquired: &AcquiredRun,
         steps: &BTreeMap<StepKey, StepRun>,
     ) -> bool {
-        let AcquiredRun { start, head, inbox, now, .. } = acquired;
+        let AcquiredRun { start, head, inbox, now, bounds, .. } = acquired;
         let pinned = self.definitions.version(&start.tenant, &start.workflow, start.workflow_version).await;
         let Ok(Some(workflow)) = pinned else { return false };
         let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
-        advance(&workflow, run, inbox, *now).is_ok_and(|turn| only_records_results(head.status, inbox, &turn))
+        let context = TurnContext { bounds: *bounds, ..TurnContext::at(*now) };
+        advance(&workflow, run, inbox, &context)
+            .is_ok_and(|turn| only_records_results(head.status, inbox, &turn))
     }
 }

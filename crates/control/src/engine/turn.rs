@@ -3,7 +3,7 @@
 use interlock_backend::runs::{AcquiredRun, Commit};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Effects, advance_with_waits};
+use interlock_model::run::advance::{Advance, Effects, TurnContext, advance};
 use interlock_model::{Fence, RunId, TenantId};
 use tracing::{error, warn};
 
@@ -49,14 +49,15 @@ impl Engine {
 
     async fn try_turn(&self, acquired: AcquiredRun) -> Result<bool, StoreError> {
         let trace = self.process.traces.turn(&acquired);
-        let AcquiredRun { start, head, inbox, inbox_end, fence, now } = acquired;
+        let AcquiredRun { start, head, inbox, inbox_end, fence, now, bounds } = acquired;
         let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
         let pinned = self.definitions.version(&tenant, &start.workflow, start.workflow_version).await?;
         let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
         let steps = self.steps(&tenant, id, version).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
-        let advanced = advance_with_waits(&workflow, run, &inbox, (now, &waits)).map_err(|illegal| {
+        let context = TurnContext { now, bounds, waits };
+        let advanced = advance(&workflow, run, &inbox, &context).map_err(|illegal| {
             error!(%tenant, run = %id, %illegal, "illegal transition");
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
         })?;

@@ -167,8 +167,9 @@ fn nothing_done(error: StoreError) -> StartError {
     match error {
         StoreError::Unavailable { .. } => StartError::NotDone,
         StoreError::Fenced { .. } => StartError::lock_lost(),
-        StoreError::NotFound { .. } | StoreError::Conflict(_) | StoreError::Damaged { .. } => {
-            StartError::Store(error)
-        }
+        StoreError::NotFound { .. }
+        | StoreError::Conflict(_)
+        | StoreError::QuotaReached { .. }
+        | StoreError::Damaged { .. } => StartError::Store(error),
     }
 }

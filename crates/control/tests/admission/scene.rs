@@ -82,8 +82,11 @@ impl Scene {
     }
 
     pub(crate) async fn limit(&self, cap: u32) {
-        let limits = Limits { runs_max: Some(cap), key_retention: None };
-        self.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+        let limits = Limits { runs_max: Some(cap), ..Limits::default() };
+        self.store
+            .call(SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false })
+            .await
+            .unwrap();
     }
 
     /// A process with a line of its own to the store. Its first run id is that of [`first_run`].

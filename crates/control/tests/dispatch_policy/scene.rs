@@ -90,8 +90,11 @@ impl Scene {
                 .call(SaveWorkflow { tenant: tenant(name), id: workflow(), document: document.clone() })
                 .await
                 .unwrap();
-            let limits = Limits { runs_max: Some(1_000), key_retention: None };
-            store.call(SetLimits { scope: LimitScope::Tenant(tenant(name)), limits }).await.unwrap();
+            let limits = Limits { runs_max: Some(1_000), ..Limits::default() };
+            store
+                .call(SetLimits { scope: LimitScope::Tenant(tenant(name)), limits, keeps_quotas: false })
+                .await
+                .unwrap();
         }
         let line = Arc::new(FaultyStore::new(backend, 4_711, Faults::NONE));
         Self { store, line, service: Arc::default(), clock }

@@ -7,8 +7,8 @@ use interlock_api::limits::{
     LimitsData,
 };
 use interlock_backend::tenants::LimitScope;
-use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits};
-use interlock_model::limit::{Limits, RUNS_MAX_BOUND};
+use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits, SetLimits};
+use interlock_model::limit::{BYTES_BOUNDS, EffectiveLimits, Limits, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
 use super::{
     Answer, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, bounded, endpoints,
@@ -32,7 +32,16 @@ async fn put(caller: Caller, Payload(request): Payload<ConfigRequest>) -> NoAnsw
         caller.covers_all()?;
     }
     let limits = within_bounds(request.data.limits)?;
-    caller.app.stages.documents.set_limits(&scope, limits).await?;
+    if limits.tenants_max.is_some() && scope != LimitScope::System {
+        return Err(Refusal::invalid("max_tenants: the scope system alone has this limit"));
+    }
+    let keeps_quotas = caller.covers_all().is_err();
+    if keeps_quotas {
+        let written = caller.app.store.call(ReadLimits { scope: scope.clone() }).await?;
+        check_quotas(limits, written.limits)?;
+    }
+    let set = SetLimits { scope, limits, keeps_quotas };
+    caller.app.stages.documents.set_limits(set).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -52,7 +61,7 @@ async fn get(caller: Caller, parameters: Parameters) -> Answer<ConfigView> {
         LimitScope::Tenant(tenant) => tenant.to_string(),
     };
     let written = caller.app.store.call(ReadLimits { scope }).await?;
-    let data = data(written.limits.runs_max, written.limits.key_retention);
+    let data = data(written.limits);
     Ok(Json(ConfigView { scope: kind, scope_id: Some(scope_id), data, revision: written.revision }))
 }
 
@@ -64,12 +73,34 @@ async fn effective(caller: Caller, parameters: Parameters) -> Answer<EffectiveCo
     let tenant = parameters.parsed("org_id")?.unwrap_or_else(|| caller.tenant.clone());
     caller.covers(&tenant)?;
     let limits = caller.app.store.call(ReadEffectiveLimits { tenant }).await?;
-    Ok(Json(EffectiveConfig { data: data(Some(limits.runs_max), limits.key_retention) }))
+    let EffectiveLimits { runs_max, key_retention, bounds, quotas } = limits;
+    Ok(Json(EffectiveConfig {
+        data: data(Limits {
+            runs_max: Some(runs_max),
+            key_retention,
+            turn_bytes_max: Some(bounds.turn_bytes_max),
+            run_bytes_max: Some(bounds.run_bytes_max),
+            workflows_max: Some(quotas.workflows_max),
+            workflow_versions_max: Some(quotas.workflow_versions_max),
+            workers_max: Some(quotas.workers_max),
+            tenants_max: None,
+        }),
+    }))
 }
 
-fn data(runs_max: Option<u32>, key_retention: Option<Duration>) -> ConfigData {
-    let idempotency_retention_sec = key_retention.map(|time| time.as_secs());
-    ConfigData { limits: LimitsData { max_concurrent_runs: runs_max, idempotency_retention_sec } }
+fn data(limits: Limits) -> ConfigData {
+    ConfigData {
+        limits: LimitsData {
+            max_concurrent_runs: limits.runs_max,
+            idempotency_retention_sec: limits.key_retention.map(|time| time.as_secs()),
+            max_turn_bytes: limits.turn_bytes_max,
+            max_run_bytes: limits.run_bytes_max,
+            max_workflows: limits.workflows_max,
+            max_workflow_versions: limits.workflow_versions_max,
+            max_workers: limits.workers_max,
+            max_tenants: limits.tenants_max,
+        },
+    }
 }
 
 fn scope(caller: &Caller, kind: ConfigScope, id: Option<&str>) -> Result<LimitScope, Refusal> {
@@ -87,14 +118,52 @@ fn scope(caller: &Caller, kind: ConfigScope, id: Option<&str>) -> Result<LimitSc
     }
 }
 
+/// What protects other tenants is not the tenant's own to change: absent, or as it is written.
+fn check_quotas(limits: Limits, written: Limits) -> Result<(), Refusal> {
+    let kept = limits.with_quotas_of(written);
+    let is_kept = |given: Option<u64>, kept: Option<u64>| given.is_none() || given == kept;
+    let number = |limit: Option<u32>| limit.map(u64::from);
+    let all = is_kept(limits.turn_bytes_max, kept.turn_bytes_max)
+        && is_kept(limits.run_bytes_max, kept.run_bytes_max)
+        && is_kept(number(limits.workflows_max), number(kept.workflows_max))
+        && is_kept(number(limits.workflow_versions_max), number(kept.workflow_versions_max))
+        && is_kept(number(limits.workers_max), number(kept.workers_max));
+    if all {
+        return Ok(());
+    }
+    Err(Refusal::forbidden(
+        "only a key for all tenants may change limits other than max_concurrent_runs and idempotency_retention_sec",
+    ))
+}
+
 fn within_bounds(limits: LimitsData) -> Result<Limits, Refusal> {
-    let LimitsData { max_concurrent_runs, idempotency_retention_sec } = limits;
-    if let Some(runs) = max_concurrent_runs {
+    if let Some(runs) = limits.max_concurrent_runs {
         bounded("max_concurrent_runs", runs.into(), (0, RUNS_MAX_BOUND.into()))?;
     }
-    if let Some(seconds) = idempotency_retention_sec {
+    if let Some(seconds) = limits.idempotency_retention_sec {
         bounded("idempotency_retention_sec", seconds, (1, RETENTION_SEC_MAX))?;
     }
-    let key_retention = idempotency_retention_sec.map(Duration::from_secs);
-    Ok(Limits { runs_max: max_concurrent_runs, key_retention })
+    for (name, bytes) in [("max_turn_bytes", limits.max_turn_bytes), ("max_run_bytes", limits.max_run_bytes)]
+    {
+        bytes.map_or(Ok(()), |bytes| bounded(name, bytes, BYTES_BOUNDS))?;
+    }
+    for (name, number) in [
+        ("max_workflows", limits.max_workflows),
+        ("max_workflow_versions", limits.max_workflow_versions),
+        ("max_workers", limits.max_workers),
+        ("max_tenants", limits.max_tenants),
+    ] {
+        let (low, high) = QUOTA_BOUNDS;
+        number.map_or(Ok(()), |number| bounded(name, number.into(), (low.into(), high.into())))?;
+    }
+    Ok(Limits {
+        runs_max: limits.max_concurrent_runs,
+        key_retention: limits.idempotency_retention_sec.map(Duration::from_secs),
+        turn_bytes_max: limits.max_turn_bytes,
+        run_bytes_max: limits.max_run_bytes,
+        workflows_max: limits.max_workflows,
+        workflow_versions_max: limits.max_workflow_versions,
+        workers_max: limits.max_workers,
+        tenants_max: limits.max_tenants,
+    })
 }

@@ -268,6 +268,18 @@ async fn huge_and_negative_numbers_are_refused() {
         );
         server.put("/api/v1/config").text(&body).send().await.problem(400, "invalid_request");
     }
+    for (scope, limit, number) in [
+        ("org", "max_turn_bytes", 65_535u64),
+        ("org", "max_run_bytes", 1_073_741_825),
+        ("org", "max_workflows", 0),
+        ("org", "max_workflow_versions", 10_000_001),
+        ("org", "max_workers", 0),
+        ("org", "max_tenants", 5),
+        ("system", "max_tenants", 0),
+    ] {
+        let body = json!({"scope": scope, "data": {"limits": {limit: number}}});
+        server.put("/api/v1/config").json(&body).send().await.problem(400, "invalid_request");
+    }
     for field in ["timeout_sec", "delay_sec"] {
         for number in ["-1", "1e400", "99999999999999999999"] {
             let body = format!(

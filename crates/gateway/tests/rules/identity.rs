@@ -74,6 +74,17 @@ async fn a_key_covers_only_its_tenant() {
     let effective =
         server.get("/api/v1/config/effective?org_id=other").header("x-api-key", &key).send().await;
     effective.problem(403, "forbidden");
+    // What protects other tenants is for keys of all tenants, and stays when a tenant's own admin sets the rest.
+    let quotas = json!({"limits": {"max_run_bytes": 70_000, "max_workers": 3}});
+    let body = json!({"scope": "org", "scope_id": "acme", "data": quotas});
+    config(body.clone()).await.problem(403, "forbidden");
+    server.put("/api/v1/config").header("x-api-key", "root").json(&body).send().await.ok(204);
+    config(json!({"scope": "org", "data": data})).await.ok(204);
+    let same = json!({"limits": {"max_concurrent_runs": 2, "max_run_bytes": 70_000}});
+    config(json!({"scope": "org", "data": same})).await.ok(204);
+    let written = server.get("/api/v1/config?scope=org").header("x-api-key", &key).send().await.ok(200);
+    let limits = json!({"max_concurrent_runs": 2, "max_run_bytes": 70_000, "max_workers": 3});
+    assert_eq!(written["data"]["limits"], limits);
     let body = json!({"name": "x", "role": "viewer", "tenant": "other"});
     let other = server.post("/api/v1/keys").header("x-api-key", &key).json(&body).send().await;
     other.problem(403, "forbidden");

@@ -106,7 +106,11 @@ async fn a_zero_cap_admits_no_run_and_the_system_cap_is_inherited() {
     let system = json!({"scope": "system", "data": {"limits": {"max_concurrent_runs": 7}}});
     server.put("/api/v1/config").json(&system).send().await.ok(204);
     let effective = server.get("/api/v1/config/effective?org_id=default").send().await.ok(200);
-    assert_eq!(effective, json!({"data": {"limits": {"max_concurrent_runs": 7}}}));
+    let limits = json!({
+        "max_concurrent_runs": 7, "max_turn_bytes": 16_777_216, "max_run_bytes": 67_108_864,
+        "max_workflows": 10_000, "max_workflow_versions": 10_000, "max_workers": 10_000,
+    });
+    assert_eq!(effective, json!({"data": {"limits": limits}}));
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! The first turn of a run, computed before its admission.
 
-use super::advance::{Advance, Effects, Illegal, advance};
+use super::advance::{Advance, Effects, Illegal, TurnContext, advance};
 use super::{Head, Run};
 use crate::Timestamp;
 use crate::admission::{FirstTurn, RunRequest, StartPlan};
+use crate::limit::RunBounds;
+use crate::step::ErrorCode;
 use crate::workflow::Workflow;
 
 /// Maximum number of extra rows in an admission. The engine runs a larger first turn, so that one tenant's fan-out does
@@ -18,14 +20,18 @@ impl FirstTurn {
         plan: &StartPlan,
         now: Timestamp,
     ) -> Result<Option<Self>, Illegal> {
+        // The bounds of the tenant are known to the store alone. What the tightest allow, they all allow.
+        let context = TurnContext { bounds: RunBounds::TIGHTEST, ..TurnContext::at(now) };
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
-        let Advance { run, changed, effects, events } = advance(workflow, run, &[], now)?;
+        let Advance { run, changed, effects, events } = advance(workflow, run, &[], &context)?;
         let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried } = effects;
         let rows = changed.len() + dispatched.len() + approvals_opened.len() + events.len();
         // A first turn has nothing to take back.
         let takes_back = !revoked.is_empty() || !approvals_withdrawn.is_empty() || !buried.is_empty();
-        if rows > ROWS_MAX || takes_back {
+        let mut errors = run.steps.values().filter_map(|step| step.error.as_ref()).chain(&run.head.error);
+        let is_large = errors.any(|error| error.code == ErrorCode::RunTooLarge);
+        if rows > ROWS_MAX || takes_back || is_large {
             return Ok(None);
         }
         let steps = run.steps.into_iter().collect();

@@ -68,7 +68,7 @@ pub struct Head {
     /// The earliest of all retries, delays and timeouts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
-    /// Approximate bytes of the run's input and of all inputs, items and outputs of its steps.
+    /// Approximate bytes of the run's input, of all inputs, items and outputs of its steps, and of its timeline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

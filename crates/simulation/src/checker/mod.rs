@@ -138,7 +138,12 @@ impl Checker {
                 self.violate(Invariant::NothingBreaks, format!("{verb} failed: {error}"));
             }
             Ok(_)
-            | Err(StoreError::NotFound { .. } | StoreError::Fenced { .. } | StoreError::Conflict(_)) => {}
+            | Err(
+                StoreError::NotFound { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::Conflict(_)
+                | StoreError::QuotaReached { .. },
+            ) => {}
         }
     }
 

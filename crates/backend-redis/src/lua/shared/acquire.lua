@@ -1,4 +1,4 @@
--- needs: fence, run_lock
+-- needs: fence, run_lock, run_bounds
 -- Acquiring runs: for whom, for how long, and whose leases no longer count.
 local holder, lease, gone, doubtful = call.holder, call.lease, {}, {}
 for _, instance in ipairs(header.gone_instances or {}) do
@@ -66,5 +66,6 @@ local function acquire(run)
     inbox_end = tonumber(inbox_base or '0') + #waiting
   end
   bytes = bytes + #start + #head
-  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now }
+  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
+    bounds = run_bounds() }
 end

@@ -77,3 +77,8 @@ end
 local function conflict(reason)
   return answer({ refused = 'conflict', reason = reason })
 end
+
+-- There are as many of these as there may be.
+local function quota_reached(quota, most)
+  return answer({ refused = 'quota', quota = quota, most = most })
+end

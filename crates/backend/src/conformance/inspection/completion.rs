@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::job::JobOutcome;
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Effects, advance};
+use interlock_model::run::advance::{Advance, Effects, TurnContext, advance};
 use interlock_model::workflow::Workflow;
 use serde_json::json;
 
@@ -115,8 +115,8 @@ pub(super) async fn turn(store: &Store, taken: AcquiredRun) {
     let steps = run.map_or_else(BTreeMap::new, |run| run.steps);
     let mut turn = idle(&taken);
     let AcquiredRun { start, head, inbox, now, .. } = taken;
-    let advanced =
-        advance(&workflow, Run { start, head, steps }, &inbox, now).expect("the rules know the way");
+    let advanced = advance(&workflow, Run { start, head, steps }, &inbox, &TurnContext::at(now))
+        .expect("the rules know the way");
     write(&mut turn, advanced);
     let _ = store.call(turn).await.expect("the turn is in time");
 }

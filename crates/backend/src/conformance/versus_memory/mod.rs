@@ -180,7 +180,8 @@ async fn walk(
     }
     // A backend may list a tenant before the first write to it: here both are written to from the beginning.
     for tenant in [acme(), globex()] {
-        let set = SetLimits { scope: LimitScope::Tenant(tenant), limits: Limits::default() };
+        let set =
+            SetLimits { scope: LimitScope::Tenant(tenant), limits: Limits::default(), keeps_quotas: false };
         walk.ask(set).await.expect("limits can be set");
     }
     for _ in 0..calls {

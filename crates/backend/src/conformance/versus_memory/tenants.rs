@@ -11,7 +11,23 @@ use crate::verbs::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
 sampled!(SetLimits, 3, |walk| {
     let key_retention = walk.flip(0.2).then_some(Duration::from_secs(2));
     let runs_max = walk.flip(0.8).then(|| walk.random.random_range(0..8));
-    Some(SetLimits { scope: walk.limit_scope(), limits: Limits { runs_max, key_retention } })
+    let turn_bytes_max = walk.flip(0.2).then_some(1 << 20);
+    let run_bytes_max = walk.flip(0.2).then_some(2 << 20);
+    // Small enough to be reached now and then.
+    let workflows_max = walk.flip(0.1).then_some(2);
+    let workflow_versions_max = walk.flip(0.1).then_some(3);
+    let workers_max = walk.flip(0.1).then_some(1);
+    let limits = Limits {
+        runs_max,
+        key_retention,
+        turn_bytes_max,
+        run_bytes_max,
+        workflows_max,
+        workflow_versions_max,
+        workers_max,
+        tenants_max: None,
+    };
+    Some(SetLimits { scope: walk.limit_scope(), limits, keeps_quotas: walk.flip(0.2) })
 });
 
 sampled!(ReadLimits, 1, |walk| Some(ReadLimits { scope: walk.limit_scope() }));

@@ -121,7 +121,7 @@ impl Inspection<'_> {
     ) -> Checked {
         let mut draft = Draft::new(self.view, self.now, self.tenant);
         repair(&mut draft)?;
-        Ok(Some(Fault { detail: detail.into(), remedy: Remedy::Write(draft.into_changes()) }))
+        Ok(Some(Fault { detail: detail.into(), remedy: Remedy::Write(draft.into_changes()?) }))
     }
 
     /// A fault if an index has no mark at `key`, and the mark that repairs it.

@@ -5,7 +5,7 @@ use interlock_model::{Fence, LockRequest, LockToken, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::super::tables::{Changes, Pick, Table, View, parse, read, scan_prefix};
-use super::super::{rows, slots};
+use super::super::{rows, slots, tenants};
 use super::place::Place;
 use crate::StoreError;
 
@@ -121,6 +121,7 @@ impl<'a> Lock<'a> {
             LockName::Of(id, _) | LockName::Admission(id) => {
                 let mut tenant = slots::tenant(self.view, id)?;
                 let fence = tenant.mint_fence(self.now);
+                tenants::register(self.view, changes, id)?;
                 changes.put(Table::Tenants, id.as_str(), &tenant);
                 fence
             }

@@ -17,12 +17,13 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{IllegalRun, InboxEvent, Run, RunEvent};
+use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent};
 use crate::approval::Approval;
 use crate::dead_letter::DeadLetter;
 use crate::history::{Event, EventKind};
 use crate::job::NewJob;
-use crate::step::{IllegalStep, StepEvent, StepRun, StepStatus};
+use crate::limit::RunBounds;
+use crate::step::{ErrorCode, IllegalStep, StepError, StepEvent, StepRun, StepStatus};
 use crate::workflow::{Step, Workflow};
 use crate::{JobId, StepId, StepKey, Timestamp};
 
@@ -78,33 +79,40 @@ pub enum Illegal {
     Step(#[from] IllegalStep),
 }
 
-/// Applies `inbox` and advances the run as far as possible at `now`.
+/// What a turn goes by, besides its run.
+#[derive(Debug, Clone, Default)]
+pub struct TurnContext {
+    /// The store's clock.
+    pub now: Timestamp,
+    pub bounds: RunBounds,
+    /// What each step waits for, where known: it becomes part of the message of its timeout.
+    pub waits: BTreeMap<StepKey, String>,
+}
+
+impl TurnContext {
+    /// With the bounds that apply where none are set.
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, ..Self::default() }
+    }
+}
+
+/// Applies `inbox` and advances the run as far as possible.
 pub fn advance(
     workflow: &Workflow,
     run: Run,
     inbox: &[InboxEvent],
-    now: Timestamp,
-) -> Result<Advance, Illegal> {
-    advance_with_waits(workflow, run, inbox, (now, &BTreeMap::new()))
-}
-
-/// Like [`advance`]. `waits` explains what each step waits for and becomes part of its timeout message.
-pub fn advance_with_waits(
-    workflow: &Workflow,
-    run: Run,
-    inbox: &[InboxEvent],
-    (now, waits): (Timestamp, &BTreeMap<StepKey, String>),
+    context: &TurnContext,
 ) -> Result<Advance, Illegal> {
     let mut machine = Machine {
         workflow,
         run,
-        now,
+        now: context.now,
+        context,
         changed: BTreeSet::new(),
         effects: Effects::default(),
         events: Vec::new(),
         has_failure: false,
         rendered_bytes: 0,
-        waits,
     };
     machine.start()?;
     for event in inbox {
@@ -121,14 +129,13 @@ struct Machine<'a> {
     workflow: &'a Workflow,
     run: Run,
     now: Timestamp,
+    context: &'a TurnContext,
     changed: BTreeSet<StepKey>,
     effects: Effects,
     events: Vec<Event>,
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
     rendered_bytes: u64,
-    /// What each step waits for, where known.
-    waits: &'a BTreeMap<StepKey, String>,
 }
 
 impl<'a> Machine<'a> {
@@ -136,8 +143,11 @@ impl<'a> Machine<'a> {
         if self.run.head.status == super::RunStatus::Pending {
             self.move_run(RunEvent::Start)?;
             self.run.head.started_at = Some(self.now);
-            self.run.head.held_bytes += size::size(&self.run.start.input);
             self.run.head.deadline_at = self.workflow.timeout.map(|timeout| self.now + timeout);
+            if let Err(message) = self.keep_beginning() {
+                self.run.head.error = Some(StepError { code: ErrorCode::RunTooLarge, message, step: None });
+                return self.end(Ending::Failed);
+            }
         }
         Ok(())
     }
@@ -199,7 +209,9 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
+    /// Writes an event to the timeline, which counts toward what the run holds.
     fn record(&mut self, event: Event) {
+        self.run.head.held_bytes += size::event_size(&event);
         self.events.push(event);
     }
 

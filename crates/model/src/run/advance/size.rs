@@ -4,16 +4,14 @@ use serde_json::Value;
 
 use super::{Illegal, Machine};
 use crate::StepKey;
+use crate::history::Event;
 use crate::step::ErrorCode;
-
-/// Bytes that one turn may render: inputs of jobs and approvals, and outputs that the engine computes.
-pub const TURN_BYTES_MAX: u64 = 16 << 20;
-
-/// Bytes that one run may hold: its input, and all inputs, items and outputs of its steps and their jobs.
-pub const RUN_BYTES_MAX: u64 = 64 << 20;
 
 /// Approximate bytes of the separators, quotes and brackets of one value.
 const OVERHEAD_BYTES: u64 = 2;
+
+/// Approximate bytes of the time, the kind and the status of one event.
+const EVENT_BYTES: u64 = 64;
 
 /// Approximate bytes of a value as compact JSON.
 pub(super) fn size(value: &Value) -> u64 {
@@ -29,15 +27,33 @@ pub(super) fn size(value: &Value) -> u64 {
     inner + OVERHEAD_BYTES
 }
 
+/// Approximate bytes of an event of the timeline as compact JSON.
+pub(super) fn event_size(event: &Event) -> u64 {
+    let step = event.step.as_ref().map_or(0, |step| step.step.as_str().len());
+    // The id of a job names its run and its step again.
+    let names = if event.job.is_some() { 2 * step + 64 } else { step };
+    let message = event.message.as_ref().map_or(0, String::len);
+    EVENT_BYTES + (names + message) as u64 + event.data.as_ref().map_or(0, size)
+}
+
 impl Machine<'_> {
+    /// Counts what the run begins with: its input, and what a rerun has copied. Returns why that is too much.
+    pub(super) fn keep_beginning(&mut self) -> Result<(), String> {
+        let copied = self.run.steps.values().filter_map(|step| step.output.as_ref()).map(size).sum();
+        let input = size(&self.run.start.input);
+        self.keep_bytes("the input of the run", input)?;
+        self.keep_bytes("what the rerun takes over", copied)
+    }
+
     /// Counts a value that this turn has rendered and the run keeps. Returns why that is too much.
     pub(super) fn keep_rendered(&mut self, what: &str, value: &Value) -> Result<(), String> {
         let bytes = size(value);
         // A value that is too much is dropped and does not count: a handler of its error may still run.
         let rendered = self.rendered_bytes + bytes;
-        if rendered > TURN_BYTES_MAX {
+        let most = self.context.bounds.turn_bytes_max;
+        if rendered > most {
             return Err(format!(
-                "{what} has about {bytes} bytes: one turn of the run renders more than {TURN_BYTES_MAX} in all"
+                "{what} has about {bytes} bytes: one turn of the run renders more than {most} in all"
             ));
         }
         self.keep_bytes(what, bytes)?;
@@ -52,10 +68,9 @@ impl Machine<'_> {
 
     pub(super) fn keep_bytes(&mut self, what: &str, bytes: u64) -> Result<(), String> {
         let held = self.run.head.held_bytes + bytes;
-        if held > RUN_BYTES_MAX {
-            return Err(format!(
-                "{what} has about {bytes} bytes: the run holds more than {RUN_BYTES_MAX} in all"
-            ));
+        let most = self.context.bounds.run_bytes_max;
+        if held > most {
+            return Err(format!("{what} has about {bytes} bytes: the run holds more than {most} in all"));
         }
         self.run.head.held_bytes = held;
         Ok(())

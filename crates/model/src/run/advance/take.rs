@@ -187,7 +187,7 @@ impl Machine<'_> {
         if step.deadline_at.is_some_and(|at| at <= now) {
             self.revoke_job(key);
             self.resume(key)?;
-            let message = match self.waits.get(key) {
+            let message = match self.context.waits.get(key) {
                 Some(wait) => format!("the step timed out: {wait}"),
                 None => "the step timed out".to_owned(),
             };

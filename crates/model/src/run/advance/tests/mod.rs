@@ -14,10 +14,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{Head, InboxEvent, Run, RunStatus, Start, StartedFrom};
-use super::{Effects, advance};
+use super::{Effects, TurnContext, advance};
 use crate::approval::{Decision, Verdict};
 use crate::history::EventKind;
 use crate::job::{JobOutcome, NewJob};
+use crate::limit::RunBounds;
 use crate::step::StepRun;
 use crate::workflow::{Workflow, WorkflowDocument};
 use crate::{RunId, StepKey, Timestamp};
@@ -27,6 +28,7 @@ struct TestRun {
     workflow: Workflow,
     run: Run,
     now: Timestamp,
+    bounds: RunBounds,
     jobs: Vec<NewJob>,
     /// Of all turns.
     effects: Effects,
@@ -40,6 +42,13 @@ impl TestRun {
     }
 
     fn of_document(document: &Value, input: Value) -> Self {
+        let mut test = Self::admitted(document, input);
+        test.turn(&[]);
+        test
+    }
+
+    /// A run before its first turn.
+    fn admitted(document: &Value, input: Value) -> Self {
         let document: WorkflowDocument = serde_json::from_value(document.clone()).unwrap();
         let id: crate::WorkflowId = "test".parse().unwrap();
         let workflow = Workflow::compile(id.clone(), 1, &document).unwrap();
@@ -58,13 +67,15 @@ impl TestRun {
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
         let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
-        let mut test = Self { workflow, run, now, jobs, effects, events, rows_written: 0 };
-        test.turn(&[]);
-        test
+        Self { workflow, run, now, bounds: RunBounds::default(), jobs, effects, events, rows_written: 0 }
+    }
+
+    fn context(&self) -> TurnContext {
+        TurnContext { bounds: self.bounds, ..TurnContext::at(self.now) }
     }
 
     fn turn(&mut self, inbox: &[InboxEvent]) {
-        let advanced = advance(&self.workflow, self.run.clone(), inbox, self.now).unwrap();
+        let advanced = advance(&self.workflow, self.run.clone(), inbox, &self.context()).unwrap();
         self.run = advanced.run;
         self.rows_written += advanced.changed.len();
         let events =

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::super::super::RunStatus;
-use super::super::size::{RUN_BYTES_MAX, TURN_BYTES_MAX, size};
+use super::super::size::size;
 use super::TestRun;
-use crate::step::ErrorCode;
+use crate::job::JobOutcome;
+use crate::limit::{RUN_BYTES_DEFAULT, RunBounds, TURN_BYTES_DEFAULT};
+use crate::step::{ErrorCode, StepRun, StepStatus};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -65,8 +67,8 @@ fn outputs_of_many_turns_fail_the_run_when_it_holds_too_much() {
     }
     assert_eq!(test.run.head.error.as_ref().unwrap().code, ErrorCode::RunTooLarge);
     // The input of the run is one of them.
-    assert_eq!(completed, RUN_BYTES_MAX / MEGABYTE as u64 - 1);
-    assert!(test.run.head.held_bytes <= RUN_BYTES_MAX);
+    assert_eq!(completed, RUN_BYTES_DEFAULT / MEGABYTE as u64 - 1);
+    assert!(test.run.head.held_bytes <= RUN_BYTES_DEFAULT);
 }
 
 #[test]
@@ -81,7 +83,70 @@ fn what_is_within_bounds_is_counted_and_allowed() {
     }
     assert_eq!(test.status(), RunStatus::Succeeded);
     let held = test.run.head.held_bytes;
-    assert!((9 * MEGABYTE as u64..TURN_BYTES_MAX).contains(&held), "{held}");
+    assert!((9 * MEGABYTE as u64..TURN_BYTES_DEFAULT).contains(&held), "{held}");
+}
+
+fn bounded(steps: &Value, input: Value, bounds: RunBounds) -> TestRun {
+    let test = TestRun::admitted(&json!({"name": "test", "steps": steps}), input);
+    TestRun { bounds, ..test }
+}
+
+#[test]
+fn the_bounds_of_the_tenant_apply() {
+    let steps = json!({"only": super::worker()});
+    let sized = |bytes| json!({"big": "x".repeat(bytes)});
+    let tight = |turn_bytes_max, run_bytes_max| RunBounds { turn_bytes_max, run_bytes_max };
+    for (bounds, what) in [
+        (tight(1_000, 100_000), "one turn of the run renders more than 1000"),
+        (tight(100_000, 3_000), "the run holds more than 3000"),
+    ] {
+        let mut test = bounded(&steps, sized(2_000), bounds);
+        test.turn(&[]);
+        expect_too_large(&test, what);
+    }
+    let mut test = bounded(&steps, sized(2_000), tight(100_000, 100_000));
+    test.turn(&[]);
+    assert_eq!(test.jobs.len(), 1);
+}
+
+#[test]
+fn a_run_whose_input_is_too_large_fails_at_its_start() {
+    let steps = json!({"only": super::worker()});
+    let bounds = RunBounds { run_bytes_max: 1_000, ..RunBounds::default() };
+    let mut test = bounded(&steps, json!({"big": "x".repeat(2_000)}), bounds);
+    test.turn(&[]);
+    expect_too_large(&test, "the input of the run has about");
+}
+
+#[test]
+fn what_a_rerun_takes_over_counts() {
+    let steps =
+        json!({"first": super::worker(), "then": {"type": "worker", "topic": "t", "depends_on": ["first"]}});
+    let bounds = RunBounds { run_bytes_max: 1_000, ..RunBounds::default() };
+    let mut test = bounded(&steps, json!({}), bounds);
+    let output = Some(json!("x".repeat(2_000)));
+    let copied = StepRun { status: StepStatus::Succeeded, output, ..StepRun::default() };
+    test.run.steps.insert("first".parse().unwrap(), copied);
+    test.turn(&[]);
+    expect_too_large(&test, "what the rerun takes over has about");
+}
+
+#[test]
+fn the_timeline_counts_toward_what_a_run_holds() {
+    // Small values and many events: each attempt writes its dispatch and its failure.
+    let retry = json!({"max_retries": 100, "initial_backoff_sec": 0, "multiplier": 1, "max_backoff_sec": 0});
+    let steps = json!({"only": {"type": "worker", "topic": "t", "input": {}, "retry": retry}});
+    let bounds = RunBounds { run_bytes_max: 10_000, ..RunBounds::default() };
+    let mut test = bounded(&steps, json!({}), bounds);
+    test.turn(&[]);
+    let mut failures = 0;
+    while !test.jobs.is_empty() {
+        test.report(JobOutcome::Failed { error: "boom ".repeat(100), retryable: true });
+        test.pass(std::time::Duration::from_secs(1));
+        failures += 1;
+    }
+    assert_eq!(test.run.head.error.as_ref().unwrap().code, ErrorCode::RunTooLarge);
+    assert!((5..20).contains(&failures), "{failures}");
 }
 
 #[test]
