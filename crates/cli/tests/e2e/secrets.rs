@@ -21,6 +21,9 @@ const BYTES_MIN: usize = 12;
 
 const KEY_PREFIX: &str = "ilk_";
 
+const SECRET_VARIABLES: [&str; 3] =
+    ["INTERLOCK_ADMIN_KEY", "INTERLOCK_API_KEY", "INTERLOCK_DISPATCH_POLICY_BEARER"];
+
 /// Writes a secret down.
 pub(crate) fn record(secret: &str) {
     assert!(secret.len() >= BYTES_MIN, "use a secret of at least {BYTES_MIN} characters");
@@ -46,7 +49,7 @@ pub(crate) fn record_of(command: &Command) {
     let mut texts = arguments;
     for (name, value) in command.get_envs() {
         let value = value.unwrap_or_default().to_string_lossy().into_owned();
-        if name == "INTERLOCK_ADMIN_KEY" || name == "INTERLOCK_API_KEY" {
+        if SECRET_VARIABLES.iter().any(|secret| name == *secret) {
             record(&value);
         }
         texts.push(value);
