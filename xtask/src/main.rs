@@ -3,6 +3,7 @@
 mod command;
 mod measuring;
 mod programs;
+mod secrets;
 mod stages;
 mod suite;
 mod targets;

@@ -29,7 +29,8 @@ const FUZZ_SECONDS: &str = "300";
 
 /// Inputs that no test has tried, for every target: those in `tests/fuzz` and those beside the code.
 fn fuzz() -> Result<()> {
-    for selection in [&["--test", "fuzz", "--", "--nocapture"][..], &["--lib", "--", "--nocapture", "fuzz::"]]
+    for selection in
+        [&["--test", "fuzz", "--", "--nocapture"][..], &["--lib", "--bins", "--", "--nocapture", "fuzz::"]]
     {
         let mut tests = cargo(["test", "--workspace", "--all-features"]);
         tests.args(selection).env("INTERLOCK_SOAK_FUZZ_SECONDS", FUZZ_SECONDS);

@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use crate::command::{cargo, root};
+use crate::secrets;
 use crate::stages::{self, Outcome};
 
 /// Programs that run at once, and tests at once in each: two cores are busy with them.
@@ -61,7 +62,7 @@ impl Program {
         let output = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
-        command.env("RUST_TEST_THREADS", THREADS);
+        command.env("RUST_TEST_THREADS", THREADS).env(secrets::VARIABLE, secrets::file());
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let status = command.status().with_context(|| format!("cannot run {}", self.executable.display()))?;
         Ok(status.success())
@@ -108,6 +109,7 @@ fn complaint(message: &Value) -> Option<&str> {
 /// it has ended, and a table of those that took longest.
 pub(crate) fn run(command: Command) -> Result<()> {
     let waiting = Mutex::new(VecDeque::from(build(command)?));
+    clear_output()?;
     let ended = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(|| run_lane(&waiting, &ended))).collect();
@@ -125,9 +127,23 @@ pub(crate) fn run(command: Command) -> Result<()> {
     Ok(())
 }
 
+/// Where the outputs of test programs are, with the logs of the servers that they start.
+pub(crate) fn output_folder() -> PathBuf {
+    root().join("target/test-output")
+}
+
+/// Removes what earlier runs left: their outputs and their secrets.
+fn clear_output() -> Result<()> {
+    let folder = output_folder();
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::write(secrets::file(), "").context("cannot clear the list of secrets")
+}
+
 fn run_lane(waiting: &Mutex<VecDeque<Program>>, ended: &Mutex<Vec<(String, Outcome)>>) -> Result<()> {
-    let logs = root().join("target/test-output");
-    fs::create_dir_all(&logs)?;
+    let logs = output_folder();
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let Some(program) = next else { return Ok(()) };

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::command::{cargo, run};
 use crate::stages::{self, stage};
-use crate::{programs, targets, tidy, tools};
+use crate::{programs, secrets, targets, tidy, tools};
 
 /// The inner loop.
 pub(crate) fn check() -> Result<()> {
@@ -31,6 +31,7 @@ pub(crate) fn test() -> Result<()> {
             stage("docs", documentation),
             stage("tools", installed),
             stage("tests", tests),
+            stage("secrets", secrets::check),
         ])
     })
 }

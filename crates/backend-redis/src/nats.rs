@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ServerAddr};
 use futures_util::future::BoxFuture;
 use rand::RngExt;
 
@@ -51,11 +51,12 @@ pub fn connect(settings: &NatsSettings) -> BoxFuture<'_, Result<Client, NatsErro
     // Boxed, so that it is compiled here and not wherever it is awaited.
     Box::pin(async move {
         let hosts = shown(&settings.url);
-        let servers: Vec<async_nats::ServerAddr> = settings
-            .url
-            .split(',')
-            .map(|server| server.trim().parse().map_err(|_| NatsError::Address(hosts.clone())))
-            .collect::<Result<_, _>>()?;
+        let parse = |server: &str| server.parse().map_err(|_| NatsError::Address(hosts.clone()));
+        let given = || settings.url.split(',').map(str::trim);
+        let logins: Vec<ServerAddr> = given().map(parse).collect::<Result<_, _>>()?;
+        // The client logs the addresses that it connects to.
+        let servers: Vec<ServerAddr> =
+            given().map(|server| parse(&without_login(server))).collect::<Result<_, _>>()?;
         let (base, cap) = (settings.reconnect_base, settings.reconnect_cap);
         let mut options = ConnectOptions::new()
             .name("interlock")
@@ -77,8 +78,8 @@ pub fn connect(settings: &NatsSettings) -> BoxFuture<'_, Result<Client, NatsErro
                 | Event::ServerError(_)
                 | Event::ClientError(_) => tracing::debug!(%event, "NATS"),
             });
-        if let Some(user) = servers.iter().find_map(|server| server.username().map(str::to_owned)) {
-            let password = servers.iter().find_map(|server| server.password().map(str::to_owned));
+        if let Some(user) = logins.iter().find_map(|server| server.username().map(str::to_owned)) {
+            let password = logins.iter().find_map(|server| server.password().map(str::to_owned));
             options = options.user_and_password(user, password.unwrap_or_default());
         }
         if settings.url.contains("tls://") {
@@ -110,6 +111,13 @@ pub fn shown(url: &str) -> String {
 }
 
 /// Anywhere between nothing and a bound that doubles: replicas that lost NATS together do not come back together.
+/// The address of one server without the user and the password.
+fn without_login(server: &str) -> String {
+    let (scheme, rest) = server.split_once("://").unwrap_or(("nats", server));
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    format!("{scheme}://{host}")
+}
+
 fn full_jitter(base: Duration, cap: Duration, attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.min(16)).unwrap_or(16);
     let bound = base.saturating_mul(2u32.saturating_pow(doublings)).min(cap);
@@ -123,6 +131,14 @@ mod tests {
     #[test]
     fn an_address_is_shown_without_its_secrets() {
         assert_eq!(shown("nats://ada:secret@one:4222, nats://two:4222"), "one:4222,two:4222");
+        for (given, expected) in [
+            ("nats://ada:secret@one:4222", "nats://one:4222"),
+            ("tls://ada@one", "tls://one"),
+            ("one:4222", "nats://one:4222"),
+            ("ada:se@cret@one", "nats://one"),
+        ] {
+            assert_eq!(without_login(given), expected);
+        }
     }
 
     #[test]

@@ -6,8 +6,9 @@ mod work;
 
 use std::sync::Arc;
 
-use jsonschema::{PatternOptions, Validator};
-use serde_json::Value;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value};
 use work::Work;
 
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
@@ -17,6 +18,16 @@ pub const VISITS_MAX: u64 = 1_000_000;
 
 /// The same for a check that also says where the value is wrong, which keeps something of every visit.
 const EXPLAINED_VISITS_MAX: u64 = 50_000;
+
+/// Patterns of all schemas that are kept together, and bytes that they may have in all when compiled.
+const PATTERNS_MAX: usize = 1_000;
+const PATTERNS_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of one compiled pattern. Nested repetitions make a short pattern large.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+
+/// Characters of an error about a schema, which may quote it.
+const ERROR_CHARS_MAX: usize = 300;
 
 /// Maximum number of violations per error.
 const VIOLATIONS_MAX: usize = 5;
@@ -28,7 +39,7 @@ pub struct Schema(Arc<Compiled>);
 struct Compiled {
     document: Value,
     validator: Validator,
-    /// The most visits for each part of a value, or none if the schema is recursive.
+    /// The most visits for each part of a value, or none if that depends on the value.
     expansion: Option<u64>,
 }
 
@@ -42,8 +53,26 @@ pub struct InvalidSchema(String);
 #[error("{0}")]
 pub struct Violation(String);
 
+/// The number of patterns in a schema.
+pub fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Object(fields) => {
+            let named = fields.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            let own = usize::from(fields.get("pattern").is_some_and(Value::is_string));
+            named + own + fields.values().map(patterns).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(patterns).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
 impl Schema {
     pub fn compile(schema: &Value) -> Result<Self, InvalidSchema> {
+        Self::compile_among(schema, patterns(schema))
+    }
+
+    /// Compiles one of several schemas that are kept together; `patterns` is the number of patterns of all of them.
+    pub fn compile_among(schema: &Value, patterns: usize) -> Result<Self, InvalidSchema> {
         if !(schema.is_object() || schema.is_boolean()) {
             return Err(InvalidSchema("a JSON Schema must be an object or a boolean".to_owned()));
         }
@@ -60,9 +89,18 @@ impl Schema {
                 "the schema expands to more than {VISITS_MAX} checks of one value: nest fewer references and alternatives"
             )));
         }
+        if patterns > PATTERNS_MAX {
+            return Err(InvalidSchema(format!(
+                "there are {patterns} patterns; the maximum is {PATTERNS_MAX}"
+            )));
+        }
+        let pattern_bytes = (PATTERNS_BYTES_MAX / patterns.max(1)).min(PATTERN_BYTES_MAX);
         // The default engine for patterns backtracks, and takes exponential time for some.
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-        let validator = options.build(schema).map_err(|error| InvalidSchema(error.to_string()))?;
+        let engine = PatternOptions::regex().size_limit(pattern_bytes).dfa_size_limit(pattern_bytes);
+        let validator = jsonschema::options().with_pattern_options(engine).build(schema);
+        let validator = validator.map_err(|error| invalid(&error))?;
+        // A pattern costs more the longer the text is, which the number of parts does not say.
+        let expansion = expansion.filter(|_| self::patterns(schema) == 0);
         Ok(Self(Arc::new(Compiled { document: schema.clone(), validator, expansion })))
     }
 
@@ -107,6 +145,12 @@ impl Schema {
             Err(unbounded) => Err(too_much(format!("the schema {unbounded}"))),
         }
     }
+}
+
+fn invalid(error: &ValidationError<'_>) -> InvalidSchema {
+    let text: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
+    let is_pattern = matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex");
+    InvalidSchema(if is_pattern { format!("{text}, or it is too large when compiled") } else { text })
 }
 
 impl std::fmt::Debug for Schema {
@@ -230,6 +274,48 @@ mod tests {
             Schema::compile(&json!({"pattern": "(a)\\1"})).is_err(),
             "only a backtracking engine can match it"
         );
+    }
+
+    #[test]
+    fn patterns_are_bounded_in_number_and_size_together() {
+        let named = |count: usize, pattern: &str| {
+            let parts: Map<String, Value> =
+                (0..count).map(|at| (format!("{pattern}{at}"), json!(true))).collect();
+            json!({"patternProperties": parts})
+        };
+        // 15 characters, and 8 MB when compiled.
+        let large = Schema::compile(&named(1, "(a{1,300}){1,300}")).unwrap_err().to_string();
+        assert!(large.contains("too large when compiled"), "{large}");
+        let many = Schema::compile(&named(1_001, "a")).unwrap_err().to_string();
+        assert!(many.contains("1001 patterns; the maximum is 1000"), "{many}");
+        // Each of them alone is small enough.
+        let pattern = "^[a-z0-9._-]{1,300}$";
+        assert!(Schema::compile(&named(100, pattern)).is_ok());
+        assert!(Schema::compile(&named(1_000, pattern)).is_err());
+        assert!(Schema::compile_among(&named(1, pattern), 1_000).is_err());
+        assert_eq!(patterns(&json!({"items": [{"pattern": "a"}, named(2, "b")], "not": {"pattern": 1}})), 3);
+    }
+
+    #[test]
+    fn a_pattern_costs_as_much_as_the_text_is_long() {
+        let slow = "(a|b|ab){1,50}c";
+        let refused = |schema: Value, value: &Value| {
+            let violation = Schema::compile(&schema).unwrap().check(value).unwrap_err().to_string();
+            violation.contains("more than 1000000 steps")
+        };
+        let long = "ab".repeat(300_000);
+        assert!(refused(json!({"pattern": slow}), &json!(long)));
+        assert!(refused(json!({"items": {"pattern": slow}}), &json!(vec!["ab".repeat(3_000); 100])));
+        assert!(refused(json!({"patternProperties": {slow: true}}), &json!({long.clone(): 1})));
+        assert!(refused(json!({"propertyNames": {"pattern": slow}}), &json!({long: 1})));
+        let prefix = Schema::compile(&json!({"pattern": "^data:"})).unwrap();
+        assert_eq!(prefix.check(&json!("data:".to_owned() + &"x".repeat(400_000))), Ok(()));
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_a_long_schema() {
+        let error = Schema::compile(&json!({"pattern": "(".repeat(10_000)})).unwrap_err().to_string();
+        assert!(error.len() < 400, "{error}");
     }
 
     #[test]

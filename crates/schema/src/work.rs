@@ -38,6 +38,9 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 const UNEVALUATED_FACTOR: u64 = 3;
 
+/// Visits that matching one byte with one pattern counts for. In the worst case the engine tries every state of the pattern.
+const MATCHED_VISITS: u64 = 2;
+
 /// The most that a part of the schema costs for a value with all its parts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bound {
@@ -87,7 +90,8 @@ impl<'a> Work<'a> {
             (None, _) => {}
         }
         self.known.insert(pair, None);
-        let mut bound = Bound { visits: 1 + keywords.len() as u64 + listed(keywords), height: 0 };
+        let own = 1 + keywords.len() as u64 + listed(keywords);
+        let mut bound = Bound { visits: own.saturating_add(matched(keywords, target)), height: 0 };
         let same = self.same(keywords)?.into_iter().map(|part| (part, target));
         for (part, target) in same.chain(children(keywords, target)) {
             let part = self.bound(part, target, depth + 1)?;
@@ -187,6 +191,21 @@ fn children<'a>(keywords: &'a Map<String, Value>, target: Target<'a>) -> Vec<(&'
 /// Values that the value is compared with.
 fn listed(keywords: &Map<String, Value>) -> u64 {
     keywords.get("enum").and_then(Value::as_array).map_or(0, |values| values.len() as u64)
+}
+
+/// What patterns cost for a text, or for the names of an object.
+fn matched(keywords: &Map<String, Value>, target: Target<'_>) -> u64 {
+    let (texts, bytes) = match target {
+        Target::Value(Value::String(text)) => (usize::from(keywords.contains_key("pattern")), text.len()),
+        Target::Value(Value::Object(fields)) => {
+            let named = keywords.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+            let of_names = keywords.get("propertyNames").map_or(0, crate::patterns);
+            (named + of_names, fields.keys().map(String::len).sum())
+        }
+        Target::Value(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_))
+        | Target::Anything => (0, 0),
+    };
+    (texts as u64).saturating_mul(bytes as u64).saturating_mul(MATCHED_VISITS)
 }
 
 fn collect_anchors<'a>(schema: &'a Value, anchors: &mut HashMap<&'a str, &'a Value>) {

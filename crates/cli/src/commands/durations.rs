@@ -43,3 +43,31 @@ mod tests {
         assert!(percent("a tenth").is_err());
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use interlock_fuzz::{Target, expect_short, texts};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_duration_is_refused_or_is_its_number_of_units() {
+        let generated =
+            prop_oneof![texts("[0-9]{1,21}(ms|s|m|h|d|y)?"), texts("[+-]?[0-9. ]{0,4}[a-z%]{0,2}")];
+        Target::new(env!("CARGO_MANIFEST_DIR"), "durations").fuzz(generated, |input| {
+            let text = String::from_utf8_lossy(input);
+            match milliseconds(&text) {
+                Err(error) => expect_short(&error),
+                Ok(millis) => {
+                    assert_eq!(milliseconds(&format!("{millis}ms")), Ok(millis), "{text}");
+                    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+                    assert!(u128::from(millis) >= digits.parse::<u128>().unwrap(), "{text}");
+                }
+            }
+            if let Err(error) = percent(&text) {
+                expect_short(&error);
+            }
+        });
+    }
+}

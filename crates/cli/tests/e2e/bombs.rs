@@ -25,6 +25,13 @@ fn recursive_schema_bomb() -> Value {
     json!({"properties": {"next": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, "n": {"type": "integer"}}})
 }
 
+/// Short patterns that are megabytes each when compiled.
+fn pattern_bomb() -> Value {
+    let patterns: serde_json::Map<_, _> =
+        (0..1_000).map(|at| (format!("(a{{1,300}}){{1,300}}{at}"), json!(true))).collect();
+    json!({"patternProperties": patterns})
+}
+
 fn nested(levels: u32) -> Value {
     (0..levels).fold(json!({"n": "x"}), |inner, _| json!({"next": inner}))
 }
@@ -100,6 +107,7 @@ async fn throw_all(server: &Server) {
 
     // Schemas: refused when saved, or an error of the start or the step that needs the check.
     assert_eq!(save(&caller, "bomb", worker(&json!({})), schema_bomb()).await, 400);
+    assert_eq!(save(&caller, "bomb", worker(&json!({})), pattern_bomb()).await, 400);
     let step = worker(&json!({"output_schema": schema_bomb()}));
     assert_eq!(save(&caller, "bomb", step, json!(true)).await, 400);
     assert_eq!(save(&caller, "input", worker(&json!({})), recursive_schema_bomb()).await, 201);

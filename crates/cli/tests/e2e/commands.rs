@@ -6,6 +6,7 @@ use interlock_backend::Store;
 use interlock_backend::verbs::AddDeadLetter;
 use serde_json::{Value, json};
 
+use super::secrets;
 use super::server::{BINARY, Server};
 
 struct Shell<'a> {
@@ -29,7 +30,10 @@ impl Shell<'_> {
 
     fn json(&self, arguments: &[&str]) -> Value {
         let text = self.print(&[arguments, &["--json"]].concat());
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"))
+        let printed = serde_json::from_str(&text);
+        let printed = printed.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+        secrets::record_key_of(&printed);
+        printed
     }
 
     fn exit(&self, arguments: &[&str]) -> Option<i32> {

@@ -26,6 +26,7 @@ mod machines;
 mod paused_worker;
 mod retry_policies;
 mod run_lock;
+mod secrets;
 mod server;
 mod story;
 mod tls;

@@ -9,6 +9,8 @@ use interlock_poll::{until, until_matches};
 use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::{Value, json};
 
+use super::secrets;
+
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_interlock");
 
@@ -58,6 +60,7 @@ impl Server {
 
     /// Starts a server by this command, and returns when it is ready.
     pub(crate) fn of(mut command: Command) -> Self {
+        secrets::record_of(&command);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
         let ready = BufReader::new(output).lines().map_while(Result::ok).find(|line| line.contains("://"));
@@ -142,6 +145,7 @@ impl Caller {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let text = answer.text().await.ok()?;
         let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).ok()? };
+        secrets::record_key_of(&body);
         Some(Answer { status, headers, body })
     }
 

@@ -43,8 +43,14 @@ impl CompileError {
     }
 }
 
+/// The beginning of a name or a path, which may be as long as the source.
+pub(super) fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 200;
+    text.chars().take(CHARS_MAX).collect()
+}
+
 fn place(pointer: Option<&str>) -> String {
-    pointer.map(|pointer| format!(" of the string at \"{pointer}\"")).unwrap_or_default()
+    pointer.map(|pointer| format!(" of the string at \"{}\"", shown(pointer))).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! A recursive descent parser. Every recursion passes [`Parser::nested`], which counts the depth.
-use super::error::CompileError;
+use super::error::{CompileError, shown};
 use super::functions;
 use super::lexer::{Spanned, Token, tokens};
 use super::limits::DEPTH_MAX;
@@ -75,7 +75,7 @@ impl Parser<'_> {
         let found = match self.peek() {
             Token::Int(_) | Token::Float(_) => "a number".to_owned(),
             Token::Text(_) => "a string".to_owned(),
-            Token::Name(name) => format!("`{name}`"),
+            Token::Name(name) => format!("`{}`", shown(name)),
             Token::Symbol(symbol) => format!("`{symbol}`"),
             Token::End => "the end".to_owned(),
         };
@@ -215,7 +215,7 @@ impl Parser<'_> {
         } else if let Some(method) = functions::method(&name) {
             Link::Method(method, self.expression()?)
         } else {
-            return Err(CompileError::new(format!("unknown method `{name}`"), offset));
+            return Err(CompileError::new(format!("unknown method `{}`", shown(&name)), offset));
         };
         self.expect(")")?;
         Ok(Some(link))
@@ -299,7 +299,7 @@ impl Parser<'_> {
         }
         if !self.allowed.contains(&name) {
             let allowed = self.allowed.join(", ");
-            let message = format!("unknown name `{name}` (available names: {allowed})");
+            let message = format!("unknown name `{}` (available names: {allowed})", shown(name));
             return Err(CompileError::new(message, offset));
         }
         Ok(Node::Root(position_of(&mut self.roots, name.to_owned())))
@@ -312,7 +312,7 @@ impl Parser<'_> {
     fn call(&mut self, name: &str, offset: usize) -> Parsed<Node> {
         let function = functions::function(name);
         if function.is_none() && name != "has" {
-            return Err(CompileError::new(format!("unknown function `{name}`"), offset));
+            return Err(CompileError::new(format!("unknown function `{}`", shown(name)), offset));
         }
         let argument_offset = self.offset();
         let argument = Box::new(self.expression()?);

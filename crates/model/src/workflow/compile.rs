@@ -119,16 +119,19 @@ impl Workflow {
             require((1..=STEPS_MAX).contains(&count), format!("{count} steps: use 1 to {STEPS_MAX}")),
         )?;
         let order = graph::order(steps)?;
+        let schemas =
+            steps.values().filter_map(|step| step.output_schema.as_ref()).chain(&document.input_schema);
+        let patterns = schemas.map(interlock_schema::patterns).sum();
         let compiled = steps.iter().map(|(step, document)| {
             let handles = steps.iter().filter(|(_, other)| other.on_error.as_ref() == Some(step));
             let handles = handles.map(|(other, _)| other.clone()).collect();
-            Ok((step.clone(), WrittenStep { id: step, document }.compile(&id, handles)?))
+            Ok((step.clone(), WrittenStep { id: step, document, patterns }.compile(&id, handles)?))
         });
         let compiled = compiled.collect::<Result<_, _>>()?;
         let awaited: BTreeSet<&StepId> = steps.values().flat_map(|step| &step.depends_on).collect();
         Ok(Self {
             timeout: at("timeout_sec", seconds(document.timeout_sec))?,
-            input_schema: at("input_schema", schema(document.input_schema.as_ref()))?,
+            input_schema: at("input_schema", schema(document.input_schema.as_ref(), patterns))?,
             id,
             version,
             steps: compiled,
@@ -143,6 +146,8 @@ impl Workflow {
 struct WrittenStep<'a> {
     id: &'a StepId,
     document: &'a StepDocument,
+    /// Of all schemas of the workflow.
+    patterns: usize,
 }
 
 impl WrittenStep<'_> {
@@ -174,7 +179,8 @@ impl WrittenStep<'_> {
             retries_max,
             backoff,
             timeout: self.at("timeout_sec", seconds(document.timeout_sec))?,
-            output_schema: self.at("output_schema", schema(document.output_schema.as_ref()))?,
+            output_schema: self
+                .at("output_schema", schema(document.output_schema.as_ref(), self.patterns))?,
             meta: self.meta()?,
         })
     }
@@ -294,6 +300,9 @@ fn seconds(written: Option<f64>) -> Result<Option<Duration>, String> {
     }
 }
 
-fn schema(written: Option<&Value>) -> Result<Option<Schema>, interlock_schema::InvalidSchema> {
-    written.map(Schema::compile).transpose()
+fn schema(
+    written: Option<&Value>,
+    patterns: usize,
+) -> Result<Option<Schema>, interlock_schema::InvalidSchema> {
+    written.map(|schema| Schema::compile_among(schema, patterns)).transpose()
 }

@@ -4,12 +4,19 @@ use std::process::{Command, Output};
 
 use interlock_servers::{Nats, NatsOptions, Redis, RedisCluster, RedisOptions};
 
+use crate::secrets;
 use crate::server::BINARY;
+
+/// A password, and another one.
+const RIGHT: &str = "rightpasswordofatest";
+const WRONG: &str = "wrongpasswordofatest";
 
 pub(super) fn serve(redis: &str, nats: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(BINARY);
     command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
-    command.args(arguments).output().unwrap()
+    command.args(arguments);
+    secrets::record_of(&command);
+    command.output().unwrap()
 }
 
 /// Asserts the exit code, and that the error contains these words.
@@ -33,11 +40,11 @@ async fn an_unreachable_redis_is_refused() {
 
 #[tokio::test]
 async fn a_wrong_password_is_refused_and_not_shown() {
-    let options = RedisOptions { password: Some("right".to_owned()), ..RedisOptions::default() };
+    let options = RedisOptions { password: Some(RIGHT.to_owned()), ..RedisOptions::default() };
     let (redis, nats) = (Redis::start(options).await.unwrap(), nats().await);
-    let output = serve(&redis.url().replace("right", "wrong"), &nats.url(), &[]);
+    let output = serve(&redis.url().replace(RIGHT, WRONG), &nats.url(), &[]);
     expect(&output, 1, &["password"]);
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("wrong"));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains(WRONG));
 }
 
 #[tokio::test]
@@ -81,11 +88,11 @@ async fn nats_without_jetstream_is_refused() {
 #[tokio::test]
 async fn a_wrong_password_of_nats_is_refused_and_not_shown() {
     let redis = Redis::start(RedisOptions::default()).await.unwrap();
-    let user = Some(("ada".to_owned(), "right".to_owned()));
+    let user = Some(("ada".to_owned(), RIGHT.to_owned()));
     let nats = Nats::start(NatsOptions { user, ..NatsOptions::default() }).await.unwrap();
-    let output = serve(&redis.url(), &nats.url().replace("right", "wrong"), &[]);
+    let output = serve(&redis.url(), &nats.url().replace(RIGHT, WRONG), &[]);
     expect(&output, 1, &["NATS", "password"]);
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("wrong"));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains(WRONG));
 }
 
 #[tokio::test]
