@@ -173,7 +173,8 @@ async fn a_snapshot_without_a_writer_is_written() {
     let scene = scene().await;
     tokio::time::advance(Duration::from_secs(31)).await;
     let snapshot = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::SnapshotStale] };
-    assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
+    let [found] = scene.control.doctor.examine(&snapshot).await.findings.try_into().unwrap();
+    assert_eq!(found.detail, "there is no snapshot of the workers");
     let repairs = scene.control.doctor.repair(&snapshot, None).await;
     assert_eq!(repairs.repaired[0].outcome, FindingOutcome::Repaired);
     assert_eq!(repairs.after.findings, []);

@@ -164,3 +164,13 @@ async fn a_create_whose_answer_is_lost_is_asked_again_and_starts_once() {
         assert_eq!(scene.active().await, [run]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_start_without_a_key_does_not_reach_the_store() {
+    let scene = Scene::new(1).await;
+    let process = scene.process(1);
+    let refused = process.start(None, json!({"n": "one"})).await;
+    assert!(matches!(refused, Err(StartError::InvalidInput(_))), "{refused:?}");
+    assert_eq!(process.wire.calls(AcquireLock::ACTION), []);
+    assert_eq!(process.wire.calls(Admit::ACTION), []);
+}
