@@ -234,3 +234,34 @@ async fn a_tenant_that_cannot_be_read_is_counted_and_the_others_are_scanned() {
     let found = TickReport { tenants: 2, tenants_failed: 1, ..TickReport::default() };
     assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
 }
+
+#[tokio::test(start_paused = true)]
+async fn runs_beyond_one_page_get_their_slots_in_the_same_tick() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| {
+        let row = view.scan(Table::Heads, "", "~", Pick::First(1)).unwrap().pop().unwrap();
+        let head: serde_json::Value = serde_json::from_str(&row.value).unwrap();
+        for number in 0..1_200 {
+            changes.put(Table::Heads, format!("acme/01900000-0000-7000-8000-{number:012}"), &head);
+        }
+    })
+    .await;
+    let found = TickReport { slots_drifted: 1_200, slots_repaired: 1_200, ..clean() };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_leases_of_locks_beyond_one_page_are_ended_in_the_same_tick() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    for number in 0..501 {
+        let mut asked = crate::scene::ask(&format!("door-{number}"), "ann", Duration::from_mins(1));
+        asked.wait = Duration::ZERO;
+        process.acquire(asked).await;
+    }
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(tick(&process, StageLock::Retention).await, TickReport { leases_ended: 501, ..clean() });
+}
