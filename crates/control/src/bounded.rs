@@ -37,3 +37,21 @@ impl<K: Ord + Clone, V> Bounded<K, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_entry_makes_room_and_a_changed_one_keeps_its_age() {
+        let mut cache = Bounded::new(2);
+        for (key, value) in [("a", 1), ("b", 1), ("a", 2), ("c", 1)] {
+            cache.insert(key, value);
+        }
+        assert_eq!((cache.get(&"a"), cache.get(&"b"), cache.get(&"c")), (None, Some(&1), Some(&1)));
+        assert_eq!(cache.remove(&"b"), Some(1));
+        cache.insert("d", 1);
+        cache.insert("e", 1);
+        assert_eq!((cache.get(&"c"), cache.get(&"d"), cache.get(&"e")), (None, Some(&1), Some(&1)));
+    }
+}

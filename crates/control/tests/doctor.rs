@@ -174,7 +174,8 @@ async fn a_snapshot_without_a_writer_is_written() {
     let scene = scene().await;
     tokio::time::advance(Duration::from_secs(31)).await;
     let snapshot = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::SnapshotStale] };
-    assert_eq!(scene.found(&snapshot).await, [(Invariant::SnapshotStale, None)]);
+    let [found] = scene.control.doctor.examine(&snapshot).await.findings.try_into().unwrap();
+    assert_eq!(found.detail, "there is no snapshot of the workers");
     let repairs = scene.control.doctor.repair(&snapshot, None).await;
     assert_eq!(repairs.repaired[0].outcome, FindingOutcome::Repaired);
     assert_eq!(repairs.after.findings, []);
@@ -192,7 +193,9 @@ async fn a_holder_that_does_not_renew_in_time_is_reported() {
     let ttl = scene.control.process.settings().locks.stage(stage).ttl;
     tokio::time::advance(ttl / 2).await;
     assert_eq!(scene.found(&lag).await, [], "it is renewed at half of its time");
-    tokio::time::advance(ttl / 3).await;
+    tokio::time::advance(ttl / 4).await;
+    assert_eq!(scene.found(&lag).await, [], "a quarter is left");
+    tokio::time::advance(Duration::from_millis(1)).await;
     assert_eq!(scene.found(&lag).await, [(Invariant::RenewalLag, None)]);
 }
 
@@ -253,4 +256,29 @@ async fn a_probe_repairs_its_own_findings() {
     assert!(
         matches!(&repairs.repaired[0].outcome, FindingOutcome::Impossible(plan) if plan.contains("more memory"))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_seen_in_time_is_named() {
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let slow = Faults { delayed: 1_000, delay_max: Duration::from_hours(1), ..Faults::NONE };
+    let store = Arc::new(FaultyStore::new(Arc::new(memory::store(Arc::new(clock))), 1, slow));
+    let control = control(Store::new(store), clock, Vec::new());
+    let only = vec![Invariant::SlotWithoutRun];
+    let scope = DoctorScope { tenants: DoctorTenants::One(tenant("acme")), only };
+    let report = control.doctor.examine(&scope).await;
+    let unseen: Vec<_> = report.unseen.iter().map(|unseen| unseen.what.as_str()).collect();
+    assert_eq!(unseen, ["slot_without_run and what follows, of the tenant acme"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_probe_only_what_is_asked_for_is_reported() {
+    let scene = scene_with(vec![Arc::new(Beneath)]).await;
+    for only in [Invariant::ConsumerGone, Invariant::MemoryPolicy, Invariant::StreamLag] {
+        let scope = DoctorScope { tenants: DoctorTenants::All, only: vec![only] };
+        let report = scene.control.doctor.examine(&scope).await;
+        assert!(report.looked_at.iter().all(|looked| looked.invariant == only), "{report:?}");
+        assert!(report.findings.iter().all(|finding| finding.invariant == only), "{report:?}");
+        assert!(report.unseen.iter().all(|unseen| unseen.what == only.name()), "{report:?}");
+    }
 }

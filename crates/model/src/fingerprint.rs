@@ -136,4 +136,11 @@ mod tests {
         let value: Value = serde_json::from_str(r#"{"\ufb33":1,"\ud83d\ude00":2,"1":3}"#).unwrap();
         assert_eq!(canonical(&value), "{\"1\":3,\"\u{1f600}\":2,\"\u{fb33}\":1}");
     }
+
+    #[test]
+    fn members_and_items_are_separated() {
+        let value: Value = serde_json::from_str(r#"{ "b": [1, 2, [3]], "a": {} }"#).unwrap();
+        assert_eq!(canonical(&value), r#"{"a":{},"b":[1,2,[3]]}"#);
+        assert_ne!(fingerprint("[1,2]"), fingerprint("[12]"));
+    }
 }

@@ -298,6 +298,7 @@ pub async fn a_reservation_expires(subject: &mut dyn Subject) {
     subject.elapse(TTL).await;
     let fenced = Err(StoreError::Fenced { held: grant.fence, current: grant.fence });
     assert_eq!(scene.store.call(start.clone()).await, fenced, "the key is not reserved any more");
+    assert!(!scene.release(&start).await, "there is nothing to release");
     let other = Admit { admission_fence: Some(grant.fence), ..scene.request(&acme(), Some("k"), json!({})) };
     assert_eq!(scene.reserve(&other, grant.fence).await, Ok(Reserved::Granted));
     assert!(matches!(scene.admit(other).await, StartOutcome::Admitted { .. }));

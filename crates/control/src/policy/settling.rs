@@ -56,10 +56,6 @@ impl SettlingReport {
     fn let_go(&self) -> usize {
         self.released + self.denied + self.asked + self.not_held
     }
-
-    fn total(&self) -> usize {
-        self.released + self.denied + self.asked + self.waiting + self.not_held + self.failed
-    }
 }
 
 /// Settles held jobs until `shutdown`: woken by dispatches, and by the reconcilers when a job is due.
@@ -148,7 +144,7 @@ impl Policy {
                 }
             }
         }
-        if report.total() > 0 {
+        if report != SettlingReport::default() {
             debug!(?report, "settled held jobs");
         }
         report

@@ -163,3 +163,17 @@ impl DueReport {
         warn!(%tenant, %error, "could not reconcile this tenant; retrying at the next poll");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tenant_with_more_deferred_results_is_due_at_once() {
+        let mut report = DueReport { next_in: Some(Duration::from_secs(9)), ..DueReport::default() };
+        report.redelivered(Redelivered { results: 2, has_more: false });
+        assert_eq!((report.results_delivered, report.next_in), (2, Some(Duration::from_secs(9))));
+        report.redelivered(Redelivered { results: 3, has_more: true });
+        assert_eq!((report.results_delivered, report.next_in), (5, Some(Duration::ZERO)));
+    }
+}

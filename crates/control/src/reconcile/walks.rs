@@ -32,3 +32,19 @@ impl<P> Walks<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_taken_once_and_only_so_many_are_kept() {
+        let walks = Walks::default();
+        let tenant = |number: usize| format!("t{number}").parse().unwrap();
+        for number in 0..=PLACES_MAX {
+            walks.keep(&tenant(number), number);
+        }
+        assert_eq!((walks.take(&tenant(7)), walks.take(&tenant(7))), (Some(7), None));
+        assert_eq!(walks.take(&tenant(PLACES_MAX)), None);
+    }
+}

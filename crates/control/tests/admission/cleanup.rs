@@ -127,3 +127,14 @@ async fn a_key_that_started_a_run_is_never_released() {
         assert!(matches!(again, Ok(StartOutcome::Replayed { run, .. }) if run == expected), "{again:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_was_not_made_is_not_released() {
+    let scene = Scene::new(1).await;
+    let process = scene.process(1);
+    process.wire.fault(ReserveIdempotencyKey::ACTION, Fault::Fails(1, Effect::NotDone));
+    let failed = process.start(Some("k"), json!({})).await;
+    assert!(matches!(failed, Err(StartError::NotDone)), "{failed:?}");
+    sleep(TTL).await;
+    assert_eq!(process.wire.calls(RELEASE), []);
+}

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use interlock_backend::Effect;
-use interlock_control::admission::StartError;
+use interlock_control::admission::{RerunRequest, StartError};
 use interlock_model::admission::StartOutcome;
 use interlock_model::contention::AdmissionStrategy;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::line::Fault;
-use crate::scene::{Scene, TTL, deploy};
+use crate::scene::{Scene, TTL, acme, deploy};
 
 #[tokio::test(start_paused = true)]
 async fn ten_starts_at_once_under_a_cap_of_two_are_two_runs_and_eight_refusals() {
@@ -163,4 +163,30 @@ async fn a_create_whose_answer_is_lost_is_asked_again_and_starts_once() {
         let run = process.started(key).await;
         assert_eq!(scene.active().await, [run]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invalid_start_without_a_key_does_not_reach_the_store() {
+    let scene = Scene::new(1).await;
+    let process = scene.process(1);
+    let refused = process.start(None, json!({"n": "one"})).await;
+    assert!(matches!(refused, Err(StartError::InvalidInput(_))), "{refused:?}");
+    assert_eq!(process.wire.calls(AcquireLock::ACTION), []);
+    assert_eq!(process.wire.calls(Admit::ACTION), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rerun_from_a_step_that_does_not_exist_is_refused() {
+    let scene = Scene::new(2).await;
+    let process = scene.process(1);
+    let run = process.started(None).await;
+    process.control.runs.cancel(&acme(), run, "me").await.unwrap();
+    let from = |step: &str| {
+        let from_step = Some(step.parse().unwrap());
+        RerunRequest { tenant: acme(), run, from_step, key: None, parent_span: None }
+    };
+    let refused = process.control.admission.rerun(from("nope")).await;
+    assert_eq!(refused, Err(StartError::UnknownStep("nope".parse().unwrap())));
+    let again = process.control.admission.rerun(from("work")).await;
+    assert!(matches!(again, Ok(StartOutcome::Admitted { .. })), "{again:?}");
 }

@@ -238,3 +238,14 @@ async fn what_came_before_a_roll_out_began_says_nothing_about_its_arms() {
     assert_eq!((detail.candidate.results, detail.control.retries), (2, 0), "of the 9 s and of the 12 s");
     assert_eq!(tally.counted().of(Arm::Candidate).results, 2, "all are counted of the process");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_is_ended_counts_what_its_process_has_not_saved_yet() {
+    let scene = Scene::new();
+    let process = scene.process("i-1");
+    let id = begin(&process, 5_000).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    results(&process, Arm::Candidate, 7, (1, 500));
+    let ended = process.control.rollouts.end_rollout(&id, Aborted, "ada", None).await.unwrap();
+    assert_eq!(ended.rollout.measured.unwrap().candidate.results, 7);
+}

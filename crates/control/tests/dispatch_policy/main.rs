@@ -9,10 +9,12 @@ use std::time::Duration;
 use interlock_backend::faulty::Faults;
 use interlock_control::dispatch_policy::DispatchPolicy;
 use interlock_control::policy::{ExplainTarget, SettlingReport};
+use interlock_control::service::{Roles, run_stages};
 use interlock_model::dispatch_policy::{FailureMode, HoldReason};
 use interlock_model::meta::JobMeta;
 use scene::{Scene, tenant};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -145,4 +147,35 @@ async fn what_a_rule_allows_goes_to_its_queue_with_the_turn_and_is_never_held() 
         )
         .await;
     assert_eq!(explained.judgement.words(), "rule work says allow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_explanation_has_every_rule_up_to_the_one_that_decides() {
+    let scene = Scene::new().await;
+    let rules = json!([
+        {"name": "other", "topics": ["other"], "decision": "deny"},
+        {"name": "work", "topics": ["work"], "decision": "allow"},
+        {"name": "rest", "decision": "deny"},
+    ]);
+    let policy = DispatchPolicy { rules: serde_json::from_value(rules).unwrap(), service: None };
+    let process = scene.process(1, &policy);
+    let asked = ExplainTarget::Imagined { topic: "work".parse().unwrap(), meta: JobMeta::default() };
+    let explained = process.policy.explain(&tenant("acme"), &asked).await;
+    let checks: Vec<_> =
+        explained.checks.iter().map(|check| (check.rule.name.as_str(), check.mismatch.is_none())).collect();
+    assert_eq!(checks, [("other", false), ("work", true)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_stage_settles_held_jobs_by_itself() {
+    let scene = Scene::new().await;
+    let process = scene.process(1, &scene.asking(FailureMode::Closed));
+    let shutdown = CancellationToken::new();
+    let roles = Roles { engine: false, scheduler: true };
+    tokio::spawn(run_stages(process.clone(), roles, shutdown.clone()));
+    tokio::time::sleep(SECOND).await;
+    scene.start(&process, "acme", 3).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(scene.claim("acme").await.len(), 3);
+    shutdown.cancel();
 }

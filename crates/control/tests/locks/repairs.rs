@@ -6,6 +6,7 @@ use std::time::Duration;
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::local::{Changes, Decision, Executor as _, Pick, Table, View};
+use interlock_backend::registry::Handshake;
 use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_model::TenantId;
 use interlock_model::lock::StageLock;
@@ -208,4 +209,59 @@ async fn what_is_certain_to_be_unused_is_removed_and_nothing_else() {
         scene.store.call(ReadRun { tenant: acme(), run: live }).await.unwrap().is_some(),
         "a live run is kept however old it is"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nats_worker_that_was_silent_for_a_day_is_forgotten() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let (worker, handshake) = ("w".parse().unwrap(), Handshake { topics: vec!["work".parse().unwrap()] });
+    process.control.workers.register(&worker, &handshake).await.unwrap();
+    sleep(Duration::from_hours(24)).await;
+    assert_eq!(tick(&process, StageLock::Retention).await, TickReport::default());
+    sleep(Duration::from_hours(1)).await;
+    let found = TickReport { workers_forgotten: 1, ..TickReport::default() };
+    assert_eq!(tick(&process, StageLock::Retention).await, found);
+    assert_eq!(process.control.workers.registry().await.unwrap().workers, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_cannot_be_read_is_counted_and_the_others_are_scanned() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |_, changes| changes.put(Table::Tenants, "aaa", &"damaged")).await;
+    let found = TickReport { tenants: 2, tenants_failed: 1, ..TickReport::default() };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_beyond_one_page_get_their_slots_in_the_same_tick() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    plant(&scene, |view, changes| {
+        let row = view.scan(Table::Heads, "", "~", Pick::First(1)).unwrap().pop().unwrap();
+        let head: serde_json::Value = serde_json::from_str(&row.value).unwrap();
+        for number in 0..1_200 {
+            changes.put(Table::Heads, format!("acme/01900000-0000-7000-8000-{number:012}"), &head);
+        }
+    })
+    .await;
+    let found = TickReport { slots_drifted: 1_200, slots_repaired: 1_200, ..clean() };
+    assert_eq!(tick(&process, StageLock::SlotReconciler).await, found);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_leases_of_locks_beyond_one_page_are_ended_in_the_same_tick() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    start_a_run(&process.control).await;
+    for number in 0..501 {
+        let mut asked = crate::scene::ask(&format!("door-{number}"), "ann", Duration::from_mins(1));
+        asked.wait = Duration::ZERO;
+        process.acquire(asked).await;
+    }
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(tick(&process, StageLock::Retention).await, TickReport { leases_ended: 501, ..clean() });
 }

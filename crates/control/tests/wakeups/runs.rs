@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use interlock_backend::Wake;
 use interlock_backend::dead_letters::DeadLetterRetry;
+use interlock_backend::tenants::LimitScope;
 use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_model::Timestamp;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::limit::Limits;
 use interlock_model::lock::StageLock;
 use interlock_model::scheduling::Edge;
 use serde_json::json;
@@ -87,7 +89,9 @@ async fn a_timer_that_fires_wakes_the_engine() {
 async fn the_loop_over_timers_wakes_the_engine_for_one_that_was_missed() {
     let scene = Scene::new();
     scene.run(json!({"a": {"type": "delay", "delay_sec": 5}})).await;
-    sleep(Duration::from_secs(5)).await;
+    assert_eq!(tick(&scene, StageLock::TimerReconciler).await.runs_fired, 0);
+    assert_eq!(scene.woken(), [], "it is not due");
+    sleep(AN_HOUR).await;
     assert_eq!(tick(&scene, StageLock::TimerReconciler).await.runs_fired, 1);
     assert_eq!(scene.woken(), [run_ready()]);
 }
@@ -176,4 +180,19 @@ async fn a_deleted_run_wakes_those_who_watch_it() {
     let run = scene.run(json!({"a": {"type": "worker", "topic": "work"}})).await;
     scene.control.runs.delete(&acme(), run).await.unwrap();
     assert_eq!(scene.woken(), [Wake::RunChanged { run }]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_offline_worker_loses_all_of_its_jobs_however_many() {
+    let scene = Scene::new();
+    scene.save(json!({"a": {"type": "worker", "topic": "work"}})).await;
+    let limits = Limits { runs_max: Some(1_000), key_retention: None };
+    scene.control.documents.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    for _ in 0..501 {
+        scene.start(json!({})).await;
+    }
+    while !scene.claim(AN_HOUR, Edge::Nats).await.is_empty() {}
+    scene.woken();
+    assert_eq!(scene.control.workers.abandon(&"w".parse().unwrap()).await.unwrap(), 501);
+    assert_eq!(scene.woken(), [run_ready(), run_ready()], "one for each step of the store");
 }

@@ -2,6 +2,7 @@
 
 use interlock_backend::Wake;
 use interlock_backend::jobs::Progress;
+use interlock_backend::verbs::AcquireRun;
 use interlock_control::Settings;
 use interlock_control::results::{Delivered, Delivery};
 use interlock_model::approval::{Decision, Verdict};
@@ -128,4 +129,9 @@ async fn a_result_under_the_lock_whose_turn_fails_wakes_the_engine() {
     scene.submit(&job, JobOutcome::Completed { output: json!({}) }).await;
     assert_eq!(scene.status(run).await, RunStatus::Running);
     assert_eq!(scene.woken(), [run_ready()]);
+    let acquire = AcquireRun { tenant: acme(), run, holder: "other".parse().unwrap(), lease: AN_HOUR };
+    assert!(
+        scene.store.call(acquire).await.unwrap().is_some(),
+        "the run is released: any engine may have it"
+    );
 }

@@ -189,3 +189,22 @@ impl Rollout {
         self.history.push(event);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_as_many_places_as_it_says() {
+        let (rollout, run): (RolloutId, RunId) =
+            ("one".parse().unwrap(), RunId::new(Timestamp::ZERO, [7; 10]));
+        let candidates =
+            (0..=Share::WHOLE).filter(|share| arm_of(&rollout, Share(*share), run) == Arm::Candidate);
+        let place = Seed::of(&format!("rollout\n{rollout}\n{run}")).number() % u64::from(Share::WHOLE);
+        assert_eq!(
+            candidates.count() as u64,
+            u64::from(Share::WHOLE) - place,
+            "from the share above its place on"
+        );
+    }
+}

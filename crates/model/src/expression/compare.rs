@@ -151,4 +151,12 @@ mod tests {
         let result = equal(&Value::given(&deep), &Value::given(&deep), &mut Budget::new());
         assert!(matches!(result, Err(EvaluateError::TooDeep { .. })));
     }
+
+    #[test]
+    fn comparing_maps_with_long_names_hits_the_budget() {
+        let long = "n".repeat(64 * 100_001);
+        let large = json!({ long: 1 });
+        let result = equal(&Value::given(&large), &Value::given(&large), &mut Budget::new());
+        assert!(matches!(result, Err(EvaluateError::Budget { .. })));
+    }
 }

@@ -296,3 +296,15 @@ fn expressions_are_equal_when_their_sources_are() {
     assert_ne!(compile("1 + 1"), compile("1+1"));
     assert_eq!(compile("'x' == item").is_true(&scope()), Ok(false));
 }
+
+#[test]
+fn what_is_given_costs_the_budget_when_it_is_copied_or_compared() {
+    let given = |name: &str, value: Json| -> Map<String, Json> {
+        serde_json::from_value(json!({"input": {name: value, "map": {}}})).unwrap()
+    };
+    let evaluate = |source, scope| Expression::compile(source, &ROOTS).unwrap().evaluate(&scope);
+    let copied = evaluate("size(input.list + [1])", given("list", json!(vec![0; 60_000])));
+    assert!(matches!(copied, Err(EvaluateError::TooLarge { .. })), "{copied:?}");
+    let compared = evaluate("input.map[input.name]", given("name", json!("n".repeat(64 * 100_001))));
+    assert!(matches!(compared, Err(EvaluateError::Budget { .. })), "{compared:?}");
+}

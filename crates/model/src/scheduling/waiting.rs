@@ -176,7 +176,11 @@ mod tests {
         let full = worker("build", &[], Some((4, 4)));
         assert_eq!(judged(&[], &[draining, full.clone()]), (WaitReason::Saturated, 1));
         // An HTTP worker with capacity would claim.
-        assert_eq!(judged(&[], &[full, worker("build", &[], None)]), (WaitReason::Saturated, 2));
+        let silent = worker("build", &[], None);
+        assert_eq!(judged(&[], &[full.clone(), silent.clone()]), (WaitReason::Saturated, 2));
+        let detail = |worker| WaitingFor::judge(&job(&[]), 0, &[worker], &Pools::default()).detail;
+        assert_eq!(detail(full), "the only suitable worker is busy");
+        assert_eq!(detail(silent), "the only suitable worker is not claiming jobs");
     }
 
     #[test]

@@ -116,3 +116,15 @@ fn steps_come_after_their_dependencies() {
     assert_eq!(workflow.order.iter().map(ToString::to_string).collect::<Vec<_>>(), ["z", "a", "m"]);
     assert_eq!(workflow.leaves.iter().map(ToString::to_string).collect::<Vec<_>>(), ["m"]);
 }
+
+#[test]
+fn a_name_and_a_description_are_counted_in_characters() {
+    let document = |name: usize, description: usize| {
+        let (name, description) = ("ä".repeat(name), "ä".repeat(description));
+        json!({"name": name, "description": description, "steps": {"a": {"type": "worker", "topic": "t"}}})
+    };
+    let longest: WorkflowDocument = serde_json::from_value(document(256, 8_192)).unwrap();
+    assert!(Workflow::compile("w".parse().unwrap(), 1, &longest).is_ok());
+    assert!(problem(&document(257, 0)).contains("name: use 1 to 256 characters"));
+    assert!(problem(&document(1, 8_193)).contains("description: use at most 8192 characters"));
+}

@@ -172,3 +172,11 @@ fn an_unknown_job_changes_nothing() {
     test.turn(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job, outcome: JobOutcome::Lost }]);
     assert_eq!(test.run, before);
 }
+
+#[test]
+fn only_a_run_that_succeeds_has_an_output() {
+    let mut test = TestRun::of(&json!({"a": worker(), "b": worker()}), json!({}));
+    test.complete(json!("done"));
+    test.fail(false);
+    assert_eq!((test.status(), &test.run.head.output), (RunStatus::Failed, &None));
+}
