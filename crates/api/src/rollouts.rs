@@ -70,7 +70,8 @@ pub struct RolloutView {
     pub history: Vec<RolloutEventView>,
 }
 
-/// The figures of one arm. Each estimate has a 95 % interval; null if nothing was counted.
+/// The figures of one arm. Each estimate has a 95 % interval; null if nothing was observed for long enough. The times are
+/// those of all results: those that have not ended count with the time that they have waited so far, as a lower bound.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArmView {
     pub arm: Arm,
@@ -79,13 +80,14 @@ pub struct ArmView {
     pub policy: RetryPolicy,
     pub results: u64,
     pub retries: u64,
-    /// Results that are deferred now; the times count their delays as waited.
+    /// Results that are deferred now.
     pub outstanding: u64,
     /// False: too few samples to conclude anything.
     pub has_enough_samples: bool,
     /// Scaled to the load of both arms.
     #[schema(required)]
     pub retries_per_minute: Option<Estimate>,
+    /// Up to the same age of the results in both arms.
     #[schema(required)]
     pub retries_per_result: Option<Estimate>,
     #[schema(required)]

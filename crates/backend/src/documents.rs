@@ -8,7 +8,7 @@ use crate::verb::verb;
 
 /// Bytes of a document, and of one process's figures. More is refused.
 pub const DOCUMENT_BYTES_MAX: usize = 256 * 1_024;
-pub const FIGURES_BYTES_MAX: usize = 8 * 1_024;
+pub const FIGURES_BYTES_MAX: usize = 64 * 1_024;
 
 /// Processes whose figures of one rollout are kept. One more is refused.
 pub const MEMBERS_MAX: usize = 2_000;

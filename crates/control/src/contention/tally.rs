@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_model::RolloutId;
-use interlock_model::contention::{Arm, Figures, Measured};
+use interlock_model::contention::{Arm, Figures, Measured, ResultEvent};
 use tokio::time::Instant;
 
 /// Why a reserved idempotency key is released.
@@ -82,26 +82,12 @@ pub struct Tally {
 impl Tally {
     /// Attempt `attempt` (from 1) of a result that arrived `waited` ago found its run busy; the next is after `delay`.
     pub fn busy(&self, arm: Arm, (attempt, waited): (u32, Duration), delay: Duration) {
-        self.count_in((arm, waited), |figures| {
-            figures.retries += 1;
-            figures.busy_at_first += u64::from(attempt == 1);
-            figures.retry_delay.observe(milliseconds(delay));
-        });
+        self.count_in(arm, &ResultEvent::Busy { attempt, waited, delay });
     }
 
-    /// A result reached its run at attempt `attempt`, `waited` after its arrival.
-    pub fn reached(&self, arm: Arm, attempt: u32, waited: Duration) {
-        self.count_in((arm, waited), |figures| {
-            figures.results += 1;
-            figures.first_retry_successes += u64::from(attempt == 2);
-            figures.came_back += u64::from(attempt > 1);
-            figures.lock_wait.observe(milliseconds(waited));
-        });
-    }
-
-    /// A turn has processed a result, `took` after its arrival.
-    pub fn settled(&self, arm: Arm, took: Duration) {
-        self.count_in((arm, took), |figures| figures.result_latency.observe(milliseconds(took)));
+    /// A turn has processed a result, `took` after its arrival. Its run was acquired at delivery `attempt`, after `waited`.
+    pub fn settled(&self, arm: Arm, (attempt, waited): (u32, Duration), took: Duration) {
+        self.count_in(arm, &ResultEvent::Settled { attempt, waited, took });
     }
 
     /// A release of a reserved key failed.
@@ -143,13 +129,13 @@ impl Tally {
 
     /// In the arm's figures since the process began, and in those of the running rollout. A result that arrived before the
     /// rollout began has waited by another policy, and says nothing about its arms.
-    fn count_in(&self, (arm, age_of_result): (Arm, Duration), change: impl Fn(&mut Figures)) {
-        self.count(|counted| change(counted.arm(arm)));
+    fn count_in(&self, arm: Arm, event: &ResultEvent) {
+        self.count(|counted| counted.arm(arm).count(event));
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(comparison) = compared.as_mut() {
             let (age, at) = comparison.known_since;
-            if age_of_result <= age + at.elapsed() {
-                change(comparison.measured.of_mut(arm));
+            if let Some(arrived) = (age + at.elapsed()).checked_sub(event.age()) {
+                comparison.measured.count(arm, arrived, event);
             }
         }
     }
@@ -157,8 +143,4 @@ impl Tally {
     fn count(&self, change: impl FnOnce(&mut Tallied)) {
         change(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
     }
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1_000.0
 }

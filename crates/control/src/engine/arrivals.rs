@@ -45,8 +45,7 @@ impl Arrivals {
         let (arm, _) = contention.lock_busy(self.run);
         let held = self.held_at.elapsed();
         for (attempt, waited) in &self.results {
-            contention.tally.reached(arm, *attempt, *waited);
-            contention.tally.settled(arm, *waited + held);
+            contention.tally.settled(arm, (*attempt, *waited), *waited + held);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use interlock_backend::StoreError;
 use interlock_backend::verbs::{DeleteFigures, ReadFigures, SaveFigures};
 use interlock_model::contention::{
-    Arm, ArmSummary, Book, BookError, Guards, Judgement, Measured, NewRollout, Rollout, RolloutEventKind,
-    RunStrategy, Scope, Share, Trial,
+    ArmSummaries, ArmSummary, Book, BookError, Guards, Judgement, Measured, NewRollout, Rollout,
+    RolloutEventKind, RunStrategy, Scope, Share, Trial,
 };
 use interlock_model::retry::RetryPolicy;
 use interlock_model::{RolloutId, Timestamp};
@@ -95,13 +95,9 @@ impl Rollouts {
             },
         };
         let is_inbox = self.process.settings.run_strategy == RunStrategy::Inbox;
-        RolloutDetail {
-            control: trial.summary(Arm::Control),
-            candidate: trial.summary(Arm::Candidate),
-            note: is_inbox.then_some(NOTHING_TO_MEASURE),
-            verdict,
-            rollout,
-        }
+        let ArmSummaries { control, candidate } =
+            rollout.summaries.clone().unwrap_or_else(|| trial.summaries());
+        RolloutDetail { control, candidate, note: is_inbox.then_some(NOTHING_TO_MEASURE), verdict, rollout }
     }
 
     /// Ends a rollout: promoted, its candidate is in force; otherwise its control stays.

@@ -4,6 +4,7 @@ use interlock_backend::verbs::ReadFigures;
 use std::time::Duration;
 
 use interlock_control::Settings;
+use interlock_control::contention::Tally;
 use interlock_control::rollouts::{StartRollout, TuningError};
 use interlock_model::RolloutId;
 use interlock_model::contention::RolloutEventKind::{Aborted, Promoted};
@@ -29,14 +30,15 @@ async fn begin(process: &Process, delay_ms: u64) -> RolloutId {
     process.control.rollouts.start_rollout(start(delay_ms), "ada", None).await.unwrap().rollout.id
 }
 
-/// Results as the stages count them: each finds its run busy `busy` times, and then reaches it.
-fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
+/// Results as the stages count them: each finds its run busy `busy` times, and then reaches it. Returns when all have.
+async fn results(process: &Process, arm: Arm, count: u32, (busy, delay_ms): (u32, u64)) {
     let (tally, delay) = (&process.control.contention.tally, Duration::from_millis(delay_ms));
-    for _ in 0..count {
-        (1..=busy).for_each(|attempt| tally.busy(arm, (attempt, Duration::ZERO), delay));
-        tally.reached(arm, busy + 1, delay * busy);
-        tally.settled(arm, delay * busy + Duration::from_millis(3));
+    for attempt in 1..=busy {
+        (0..count).for_each(|_| tally.busy(arm, (attempt, delay * (attempt - 1)), delay));
+        tokio::time::sleep(delay).await;
     }
+    let waited = delay * busy;
+    (0..count).for_each(|_| tally.settled(arm, (busy + 1, waited), waited + Duration::from_millis(3)));
 }
 
 /// The roll-out, once it has ended.
@@ -83,8 +85,8 @@ async fn a_harmful_candidate_is_rolled_back_within_seconds_and_says_why() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     // No process has seen enough by itself.
     for process in [&one, &other] {
-        results(process, Arm::Control, 60, (1, 500));
-        results(process, Arm::Candidate, 30, (1, 5_000));
+        results(process, Arm::Control, 100, (1, 500)).await;
+        results(process, Arm::Candidate, 30, (1, 5_000)).await;
     }
     let rollout = ended(&one, &id, Duration::from_secs(5)).await;
     assert_eq!(rollout.state, RolloutState::RolledBack);
@@ -92,7 +94,8 @@ async fn a_harmful_candidate_is_rolled_back_within_seconds_and_says_why() {
     assert_eq!(rollout.history.last().unwrap().by, "interlock");
     assert_eq!(rollout.history.iter().filter(|event| event.kind == RolloutEventKind::RolledBack).count(), 1);
     let measured = rollout.measured.unwrap();
-    assert_eq!((measured.control.results, measured.candidate.results), (120, 60));
+    let candidates = measured.candidate.results + measured.candidate.outstanding();
+    assert_eq!((measured.control.results, candidates), (200, 60));
     tokio::time::sleep(Duration::from_secs(1)).await;
     for process in [&one, &other] {
         assert_eq!(process.control.contention.in_force().rollout, None);
@@ -107,8 +110,8 @@ async fn a_good_candidate_is_promoted_at_its_end_and_not_before() {
     let (one, other) = (scene.process("i-1"), scene.process("i-22"));
     let id = begin(&one, 100).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    results(&one, Arm::Control, 100, (2, 500));
-    results(&other, Arm::Candidate, 100, (1, 100));
+    results(&one, Arm::Control, 100, (2, 500)).await;
+    results(&other, Arm::Candidate, 100, (1, 100)).await;
     tokio::time::sleep(LASTING * 9 / 10).await;
     assert!(one.control.rollouts.book().await.unwrap().rollout(&id).unwrap().is_running());
     let rollout = ended(&one, &id, Duration::from_secs(20)).await;
@@ -128,8 +131,8 @@ async fn at_the_end_what_is_no_better_or_was_hardly_tried_goes() {
         let process = scene.process("i-1");
         let id = begin(&process, 501).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
-        results(&process, Arm::Control, 100, (2, 500));
-        results(&process, Arm::Candidate, count, (busy, 500));
+        results(&process, Arm::Control, 100, (2, 500)).await;
+        results(&process, Arm::Candidate, count, (busy, 500)).await;
         let rollout = ended(&process, &id, LASTING + Duration::from_secs(10)).await;
         assert_eq!(rollout.state, RolloutState::RolledBack);
         assert!(why(&rollout).contains(word), "{}", why(&rollout));
@@ -143,13 +146,13 @@ async fn what_a_process_has_counted_survives_it_and_is_not_counted_twice() {
     let one = scene.process("i-1");
     let id = begin(&one, 100).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    results(&one, Arm::Control, 7, (1, 500));
+    results(&one, Arm::Control, 7, (1, 500)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     drop(one);
     let next = scene.process("i-22");
     tokio::time::sleep(Duration::from_secs(2)).await;
-    results(&next, Arm::Control, 2, (0, 500));
-    results(&next, Arm::Candidate, 3, (0, 500));
+    results(&next, Arm::Control, 2, (0, 500)).await;
+    results(&next, Arm::Candidate, 3, (0, 500)).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let seen = next.control.rollouts.rollout(&id).await.unwrap();
     assert_eq!((seen.control.results, seen.control.retries, seen.candidate.results), (9, 7, 3));
@@ -162,15 +165,15 @@ async fn what_a_process_has_counted_survives_it_and_is_not_counted_twice() {
 async fn what_was_counted_before_a_roll_out_or_for_another_is_not_counted_for_it() {
     let scene = Scene::new();
     let process = scene.process("i-1");
-    results(&process, Arm::Control, 40, (1, 500));
+    results(&process, Arm::Control, 40, (1, 500)).await;
     let first = begin(&process, 100).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    results(&process, Arm::Control, 5, (1, 500));
+    results(&process, Arm::Control, 5, (1, 500)).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     process.control.rollouts.end_rollout(&first, Aborted, "ada", Some("enough".to_owned())).await.unwrap();
     let second = begin(&process, 200).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    results(&process, Arm::Control, 3, (1, 500));
+    results(&process, Arm::Control, 3, (1, 500)).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let results = async |id: &RolloutId| process.control.rollouts.rollout(id).await.unwrap().control.results;
     assert_eq!((results(&first).await, results(&second).await), (5, 3));
@@ -224,14 +227,18 @@ async fn what_came_before_a_roll_out_began_says_nothing_about_its_arms() {
     let process = scene.process("i-1");
     begin(&process, 100).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    results(&process, Arm::Candidate, 1, (1, 11_000));
-    results(&process, Arm::Candidate, 1, (1, 9_000));
     let tally = &process.control.contention.tally;
+    let ended_after = |tally: &Tally, seconds| {
+        let waited = Duration::from_secs(seconds);
+        tally.settled(Arm::Candidate, (2, waited), waited);
+    };
+    ended_after(tally, 11);
+    ended_after(tally, 9);
     tally.busy(Arm::Control, (7, Duration::from_secs(11)), Duration::from_millis(500));
     tokio::time::sleep(Duration::from_secs(3)).await;
     let late = scene.process("i-22");
     late.control.rollouts.load_tunings().await.unwrap();
-    results(&late, Arm::Candidate, 1, (1, 12_000));
+    ended_after(&late.control.contention.tally, 12);
     tokio::time::sleep(Duration::from_secs(3)).await;
     let book = process.control.rollouts.book().await.unwrap();
     let detail = process.control.rollouts.with_figures(book.running().unwrap().clone()).await.unwrap();

@@ -69,6 +69,31 @@ async fn a_turn_whose_lease_is_lost_is_dropped_and_its_late_commit_never_counts(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_that_arrives_after_the_run_went_to_another_process_is_refused_and_counted() {
+    let scene = Scene::new();
+    let (slow, other) = (scene.process(1), scene.process(2));
+    let run = start_a_run(&slow.control).await;
+    let (_, version) = status(&scene, run).await;
+    let tenant = "acme".parse().unwrap();
+    // It is answered long before its process would give the turn up.
+    slow.wire.slow_down(Commit::ACTION, Duration::from_secs(5));
+    let cancel = async { slow.control.runs.cancel(&tenant, run, "me").await.unwrap() };
+    let take_over = async {
+        sleep(Duration::from_secs(1)).await;
+        scene.clock_of_the_store_jumps(scene.settings.lock_busy_tuning.lock_ttl() * 2);
+        other.control.runs.cancel(&tenant, run, "me").await.unwrap();
+        assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1));
+    };
+    tokio::join!(cancel, take_over);
+    while slow.wire.done(Commit::ACTION).is_empty() {
+        sleep(Duration::from_millis(100)).await;
+    }
+    let refused = |process: &Process| process.control.process.counted().commits_refused;
+    assert_eq!((refused(&slow), refused(&other)), (1, 0));
+    assert_eq!(status(&scene, run).await, (RunStatus::Cancelled, version + 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_takes_longer_than_its_lease_keeps_the_run() {
     let scene = Scene::new();
     let (slow, other) = (scene.process(1), scene.process(2));

@@ -2,6 +2,7 @@
 
 use interlock_backend::verbs::ReadLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use interlock_backend::clock::RuntimeClock;
@@ -15,7 +16,8 @@ use interlock_control::locks::UserLockRequest;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
 use interlock_model::lock::{Grant, LockMode, LockName};
-use interlock_model::{LockToken, Timestamp};
+use interlock_model::time::millis;
+use interlock_model::{Clock, LockToken, Timestamp};
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -29,6 +31,20 @@ pub(crate) struct Scene {
     pub(crate) bus: Arc<QuietBus>,
     pub(crate) settings: Settings,
     clock: RuntimeClock,
+    store_clock: Arc<JumpingClock>,
+}
+
+/// The clock of the store, which may jump ahead of those of the processes.
+#[derive(Debug)]
+struct JumpingClock {
+    clock: RuntimeClock,
+    ahead_ms: AtomicU64,
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst))
+    }
 }
 
 pub(crate) struct Process {
@@ -56,14 +72,21 @@ impl Scene {
 
     fn on(bus: QuietBus) -> Self {
         let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
-        let tables = Arc::new(memory::store(Arc::new(clock)));
+        let store_clock = Arc::new(JumpingClock { clock, ahead_ms: AtomicU64::new(0) });
+        let tables = Arc::new(memory::store(store_clock.clone()));
         Self {
             store: Store::new(tables.clone()),
             tables,
             bus: Arc::new(bus),
             settings: Settings::default(),
             clock,
+            store_clock,
         }
+    }
+
+    /// Every lease that is shorter ends at once, and its holder does not notice.
+    pub(crate) fn clock_of_the_store_jumps(&self, ahead: Duration) {
+        self.store_clock.ahead_ms.fetch_add(millis(ahead), Ordering::SeqCst);
     }
 
     /// A process with a line of its own to the store.

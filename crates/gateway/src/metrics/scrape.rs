@@ -298,13 +298,31 @@ mod tests {
     }
 
     #[test]
+    fn refusals_that_the_stages_have_counted_are_shown_by_the_write_that_was_refused() {
+        let metrics = Metrics::new(1);
+        let counted =
+            Counted { results_refused: 1, commits_refused: 2, snapshots_refused: 3, ..Counted::default() };
+        // A total that is scraped again is not added again.
+        for _ in 0..2 {
+            metrics.scraped(Scrape { counted: counted.clone(), ..Scrape::default() }, None);
+        }
+        has(
+            &metrics,
+            &[
+                "fence_rejections_total{write=\"bus_result\"} 1",
+                "fence_rejections_total{write=\"run_commit\"} 2",
+                "fence_rejections_total{write=\"snapshot\"} 3",
+            ],
+        );
+    }
+
+    #[test]
     fn the_figures_of_contention_are_shown_by_arm() {
         let tally = Tally::default();
         tally.busy(Control, (1, Duration::ZERO), Duration::from_millis(500));
         tally.busy(Candidate, (1, Duration::ZERO), Duration::from_millis(400));
         tally.busy(Candidate, (2, Duration::ZERO), Duration::from_millis(600));
-        tally.reached(Control, 2, Duration::from_millis(501));
-        tally.settled(Control, Duration::from_millis(510));
+        tally.settled(Control, (2, Duration::from_millis(501)), Duration::from_millis(510));
         tally.cleanup_failed(Cancelled);
         let metrics = Metrics::new(1);
         metrics.scraped(Scrape { contention: tally.counted(), ..Scrape::default() }, None);

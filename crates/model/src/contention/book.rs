@@ -141,6 +141,7 @@ impl Book {
             state: RolloutState::Running,
             ended_at: None,
             measured: None,
+            summaries: None,
             history: vec![RolloutEvent { kind: RolloutEventKind::Started, at, by, why: reason }],
         };
         let rollout = rollout.checked()?;

@@ -25,13 +25,13 @@ impl Histogram {
     ];
 
     pub fn observe(&mut self, millis: f64) {
-        self.observe_many(millis, 1);
+        self.counts[Self::place_of(millis)] += 1;
+        self.sum_ms += millis;
     }
 
-    pub fn observe_many(&mut self, millis: f64, times: u64) {
-        let place = Self::BOUNDS_MS.iter().position(|bound| millis <= *bound);
-        self.counts[place.unwrap_or(Self::BOUNDS_MS.len())] += times;
-        self.sum_ms += millis * float(times);
+    /// The bucket of a duration.
+    pub(super) fn place_of(millis: f64) -> usize {
+        Self::BOUNDS_MS.iter().position(|bound| millis <= *bound).unwrap_or(Self::BOUNDS_MS.len())
     }
 
     pub fn count(&self) -> u64 {
@@ -53,19 +53,6 @@ impl Histogram {
             self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
             self.sum_ms += other.sum_ms;
         }
-    }
-
-    /// The bounds of the bucket that contains the sample of this rank (from 1); the last bucket has no upper bound.
-    pub fn bucket_of(&self, rank: u64) -> Option<(f64, Option<f64>)> {
-        let (mut before, mut low) = (0, 0.0);
-        for (high, inside) in self.buckets() {
-            before += inside;
-            if rank >= 1 && before >= rank {
-                return Some((low, Some(high).filter(|high| high.is_finite())));
-            }
-            low = high;
-        }
-        None
     }
 
     /// The quantile at `share` (0 to 1), interpolated linearly within its bucket. None without samples.

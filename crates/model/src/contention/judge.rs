@@ -1,8 +1,24 @@
 //! Compares the arms of a rollout and decides whether to continue, promote or roll back.
 
-use super::estimate::float;
-use super::{Arm, Estimate, Figures, Measured, Rollout};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::cohorts::ObservedCohort;
+use super::estimate::{Z95, Z99, float};
+use super::survival::{Survival, age_of, retries_until};
+use super::{Arm, Estimate, Measured, Rollout};
 use crate::Timestamp;
+
+/// Processes save their figures once a second: what is younger is not known of all of them.
+const REPORTED_AFTER: Duration = Duration::from_secs(2);
+
+/// No guard ends a rollout that is younger.
+const OBSERVED_MIN: Duration = Duration::from_secs(10);
+
+/// The share of an arm's results that must be known to have ended before retries per result are compared: a policy may
+/// spend its retries early or late.
+const ENDED_SHARE: f64 = 0.95;
 
 /// A rollout with its measurements so far.
 #[derive(Debug, Clone, Copy)]
@@ -21,15 +37,17 @@ pub enum Judgement {
     RollBack(String),
 }
 
-/// The measurements of one arm with confidence intervals.
-#[derive(Debug, Clone, PartialEq)]
+/// The measurements of one arm with confidence intervals. Results that have not ended count as such: the times are estimates
+/// of what they will be in the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ArmSummary {
     pub results: u64,
     pub retries: u64,
-    /// Deferred results that have not been applied. Durations include them with their deferral as wait.
+    /// Deferred results that have not been applied.
     pub outstanding: u64,
-    /// Whether there are at least as many results as the guards require.
+    /// Whether at least as many results were observed as the guards require.
     pub has_enough: bool,
+    /// Up to the same age of the results in both arms.
     pub retries_per_result: Option<Estimate>,
     /// Scaled to the load of both arms, so that arms of different sizes can be compared.
     pub retries_per_minute: Option<Estimate>,
@@ -40,58 +58,149 @@ pub struct ArmSummary {
     pub first_retry_success: Option<Estimate>,
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmSummaries {
+    pub control: ArmSummary,
+    pub candidate: ArmSummary,
+}
+
+/// What is known of an arm.
+#[derive(Debug)]
+struct ObservedArm {
+    arm: Arm,
+    cohorts: Vec<ObservedCohort>,
+    lock_wait: Survival,
+    result_latency: Survival,
+}
+
+impl ObservedArm {
+    /// Fully measured results and outstanding ones.
+    fn samples(&self) -> u64 {
+        let samples = |cohort: &ObservedCohort| {
+            cohort.result_latency.count().min(cohort.lock_wait.count()) + cohort.outstanding
+        };
+        self.cohorts.iter().map(samples).sum()
+    }
+
+    fn has_ended(&self, within_ms: f64) -> bool {
+        self.result_latency.reaches(ENDED_SHARE, within_ms)
+    }
+}
+
+/// Both arms, and the age of results up to which their retries are compared.
+#[derive(Debug)]
+struct ObservedArms {
+    control: ObservedArm,
+    candidate: ObservedArm,
+    equal_age_ms: Option<f64>,
+}
+
+impl ObservedArms {
+    fn retries(&self, arm: &ObservedArm, z: f64) -> Option<Estimate> {
+        retries_until(&arm.cohorts, self.equal_age_ms?, z)
+    }
+
+    /// Whether nearly all retries are counted.
+    fn has_all_retries(&self) -> bool {
+        self.equal_age_ms.is_some_and(|age| self.control.has_ended(age) && self.candidate.has_ended(age))
+    }
+}
+
 impl Trial<'_> {
-    pub fn summary(&self, arm: Arm) -> ArmSummary {
-        let figures = self.measured.of(arm);
-        let retries_per_result = Estimate::of_rate(figures.retries, float(figures.results));
+    pub fn summaries(&self) -> ArmSummaries {
+        let arms = self.observed();
+        ArmSummaries {
+            control: self.summary(&arms, &arms.control, Z95),
+            candidate: self.summary(&arms, &arms.candidate, Z95),
+        }
+    }
+
+    fn summary(&self, arms: &ObservedArms, observed: &ObservedArm, z: f64) -> ArmSummary {
+        let figures = self.measured.of(observed.arm);
+        let retries_per_result = arms.retries(observed, z);
         let minutes = self.rollout.elapsed(self.now).as_secs_f64() / 60.0;
         let results = float(self.measured.control.results + self.measured.candidate.results);
         let per_minute = (minutes > 0.0).then(|| results / minutes);
-        let lock_wait = figures.with_outstanding(&figures.lock_wait);
         ArmSummary {
             results: figures.results,
             outstanding: figures.outstanding(),
             retries: figures.retries,
-            has_enough: samples(figures) >= self.rollout.guards.min_samples,
+            has_enough: observed.samples() >= self.rollout.guards.min_samples,
             retries_per_result,
             retries_per_minute: retries_per_result.zip(per_minute).map(|(rate, load)| rate.scaled(load)),
-            lock_wait_p95_ms: Estimate::of_quantile(&lock_wait, 0.95),
-            lock_wait_p99_ms: Estimate::of_quantile(&lock_wait, 0.99),
-            result_latency_p95_ms: Estimate::of_quantile(
-                &figures.with_outstanding(&figures.result_latency),
-                0.95,
-            ),
+            lock_wait_p95_ms: observed.lock_wait.estimate(0.95, z),
+            lock_wait_p99_ms: observed.lock_wait.estimate(0.99, z),
+            result_latency_p95_ms: observed.result_latency.estimate(0.95, z),
             first_retry_success: Estimate::of_share(figures.first_retry_successes, figures.busy_at_first),
         }
     }
 
-    pub fn judge(&self) -> Judgement {
-        let (control, candidate) = (self.summary(Arm::Control), self.summary(Arm::Candidate));
-        if let Some(why) = self.violation(&control, &candidate) {
-            return Judgement::RollBack(why);
-        }
-        let has_enough = control.has_enough && candidate.has_enough;
-        let is_over = self.now >= self.rollout.ends_at;
-        match (has_enough, is_over) {
-            (false, false) => Judgement::Continue(self.too_few(&control, &candidate)),
-            (false, true) => {
-                let why = format!("the rollout's time is over; {}", self.too_few(&control, &candidate));
-                Judgement::RollBack(why)
-            }
-            (true, false) => Judgement::Continue("no guard is violated".to_owned()),
-            (true, true) => conclude(&control, &candidate),
+    fn observed(&self) -> ObservedArms {
+        let (control, candidate) = (self.observed_arm(Arm::Control), self.observed_arm(Arm::Candidate));
+        let age = |at_least| {
+            let (control, candidate) =
+                (age_of(&control.cohorts, at_least), age_of(&candidate.cohorts, at_least));
+            control.zip(candidate).map(|(control, candidate)| control.min(candidate))
+        };
+        let equal_age_ms = age(self.rollout.guards.min_samples).or_else(|| age(1));
+        ObservedArms { control, candidate, equal_age_ms }
+    }
+
+    fn observed_arm(&self, arm: Arm) -> ObservedArm {
+        let (cohorts, figures) = (self.measured.cohorts(arm), self.measured.of(arm));
+        let cohorts = if cohorts.is_empty() && figures.results > 0 {
+            vec![ObservedCohort::of_totals(figures)]
+        } else {
+            let at = self.rollout.elapsed(self.now).saturating_sub(REPORTED_AFTER);
+            // A result may wait that long at its first delivery, and is counted only then.
+            cohorts.observed(at, self.rollout.control.max_wait())
+        };
+        ObservedArm {
+            arm,
+            lock_wait: Survival::of(&cohorts, |cohort| &cohort.lock_wait),
+            result_latency: Survival::of(&cohorts, |cohort| &cohort.result_latency),
+            cohorts,
         }
     }
 
-    fn too_few(&self, control: &ArmSummary, candidate: &ArmSummary) -> String {
+    pub fn judge(&self) -> Judgement {
+        let arms = self.observed();
+        if let Some(why) = self.violation(&arms) {
+            return Judgement::RollBack(why);
+        }
+        let has_enough = self.has_enough(&arms.control) && self.has_enough(&arms.candidate);
+        let is_over = self.now >= self.rollout.ends_at;
+        match (has_enough, is_over) {
+            (false, false) => Judgement::Continue(self.too_few(&arms)),
+            (false, true) => {
+                Judgement::RollBack(format!("the rollout's time is over; {}", self.too_few(&arms)))
+            }
+            (true, false) => Judgement::Continue("no guard is violated".to_owned()),
+            (true, true) => conclude(&arms, &self.summaries()),
+        }
+    }
+
+    fn has_enough(&self, arm: &ObservedArm) -> bool {
+        arm.samples() >= self.rollout.guards.min_samples
+    }
+
+    fn too_few(&self, arms: &ObservedArms) -> String {
         format!(
-            "too few samples: {} results in the control and {} in the candidate; each needs {}",
-            control.results, candidate.results, self.rollout.guards.min_samples
+            "too few samples: {} results observed in the control and {} in the candidate; each needs {}",
+            arms.control.samples(),
+            arms.candidate.samples(),
+            self.rollout.guards.min_samples
         )
     }
 
-    /// The guard that the candidate violates with statistical significance.
-    fn violation(&self, control: &ArmSummary, candidate: &ArmSummary) -> Option<String> {
+    /// The guard that the candidate violates with statistical significance. It is asked every second, which calls for a
+    /// wider interval than a single look.
+    fn violation(&self, arms: &ObservedArms) -> Option<String> {
+        if self.rollout.elapsed(self.now) < OBSERVED_MIN {
+            return None;
+        }
+        let control = self.summary(arms, &arms.control, Z99);
+        let candidate = self.summary(arms, &arms.candidate, Z99);
         if !candidate.has_enough {
             return None;
         }
@@ -108,16 +217,12 @@ impl Trial<'_> {
             return None;
         }
         let in_ms: fn(&Estimate) -> String = milliseconds;
+        let retries = |summary: &ArmSummary| summary.retries_per_result.filter(|_| arms.has_all_retries());
         let guarded = [
             ("p95 lock wait", in_ms, candidate.lock_wait_p95_ms, control.lock_wait_p95_ms),
             ("p99 lock wait", in_ms, candidate.lock_wait_p99_ms, control.lock_wait_p99_ms),
             ("p95 result latency", in_ms, candidate.result_latency_p95_ms, control.result_latency_p95_ms),
-            (
-                "number of retries per result",
-                number,
-                candidate.retries_per_result,
-                control.retries_per_result,
-            ),
+            ("number of retries per result", number, retries(&candidate), retries(&control)),
         ];
         guarded.into_iter().find_map(|(metric, format, candidate, control)| {
             let (candidate, control) = (candidate?, control?);
@@ -134,15 +239,20 @@ impl Trial<'_> {
 }
 
 /// Promotes only if retries and latency both improved.
-fn conclude(control: &ArmSummary, candidate: &ArmSummary) -> Judgement {
+fn conclude(arms: &ObservedArms, summaries: &ArmSummaries) -> Judgement {
     let value = |estimate: Option<Estimate>| estimate.map_or(0.0, |estimate| estimate.value);
-    let retries = (value(candidate.retries_per_minute), value(control.retries_per_minute));
-    let latency = (value(candidate.result_latency_p95_ms), value(control.result_latency_p95_ms));
+    let compared = |of: fn(&ArmSummary) -> Option<Estimate>| {
+        (value(of(&summaries.candidate)), value(of(&summaries.control)))
+    };
+    let retries = compared(|arm| arm.retries_per_minute);
+    let latency = compared(|arm| arm.result_latency_p95_ms);
     let figures = format!(
         "retries per minute {:.2} with the candidate and {:.2} without, p95 result latency {:.0} ms and {:.0} ms",
         retries.0, retries.1, latency.0, latency.1
     );
-    match (retries.0 < retries.1, latency.0 < latency.1) {
+    // Of a quantile that was not reached, only a lower bound is known.
+    let is_known = arms.candidate.result_latency.quantile(0.95).is_some();
+    match (retries.0 < retries.1, is_known && latency.0 < latency.1) {
         (true, true) => Judgement::Promote(format!("retries and result latency improved: {figures}")),
         (true, false) => Judgement::RollBack(format!("result latency did not improve: {figures}")),
         (false, true) => Judgement::RollBack(format!("retries did not improve: {figures}")),
@@ -150,11 +260,6 @@ fn conclude(control: &ArmSummary, candidate: &ArmSummary) -> Judgement {
             Judgement::RollBack(format!("neither retries nor result latency improved: {figures}"))
         }
     }
-}
-
-/// Fully measured results and outstanding ones.
-fn samples(figures: &Figures) -> u64 {
-    figures.results.min(figures.result_latency.count()) + figures.outstanding()
 }
 
 fn milliseconds(estimate: &Estimate) -> String {
@@ -171,168 +276,4 @@ fn with_interval(estimate: &Estimate, digits: usize, unit: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::contention::{Book, Guards, NewRollout, Scope, Share, Signed};
-    use crate::retry::RetryPolicy;
-
-    fn rollout(guards: Guards) -> Rollout {
-        let new = NewRollout {
-            id: "one".parse().unwrap(),
-            candidate: RetryPolicy::Fixed { delay_ms: 5_000 },
-            configured: Scope::LockBusy.tuning(),
-            share: Share::of_percent(10.0).unwrap(),
-            duration: Duration::from_hours(1),
-            guards,
-        };
-        let signed = Signed { by: "ada".to_owned(), at: Timestamp::ZERO, reason: None };
-        Book::default().start(new, signed).unwrap()
-    }
-
-    /// Results that all had the same number of retries and the same wait.
-    fn figures(results: u64, retries_each: u64, millis: f64) -> Figures {
-        let mut figures = Figures {
-            results,
-            retries: results * retries_each,
-            busy_at_first: if retries_each > 0 { results } else { 0 },
-            first_retry_successes: if retries_each == 1 { results } else { 0 },
-            came_back: if retries_each > 0 { results } else { 0 },
-            ..Figures::default()
-        };
-        for _ in 0..results {
-            figures.lock_wait.observe(millis);
-            figures.result_latency.observe(millis + 2.0);
-        }
-        figures
-    }
-
-    fn judge(control: Figures, candidate: Figures, after: Duration) -> Judgement {
-        judge_under(Guards::default(), control, candidate, after)
-    }
-
-    fn judge_under(guards: Guards, control: Figures, candidate: Figures, after: Duration) -> Judgement {
-        let measured = Measured { control, candidate };
-        let rollout = rollout(guards);
-        Trial { rollout: &rollout, measured: &measured, now: Timestamp::ZERO + after }.judge()
-    }
-
-    const SOON: Duration = Duration::from_secs(20);
-    const AFTERWARDS: Duration = Duration::from_hours(1);
-
-    #[test]
-    fn a_harmful_candidate_is_rolled_back_at_once() {
-        let judged = judge(figures(200, 1, 480.0), figures(50, 1, 4_900.0), SOON);
-        let Judgement::RollBack(why) = judged else { panic!("{judged:?}") };
-        assert!(why.contains("p95 lock wait") && why.contains("more than 2 times"), "{why}");
-        assert!(why.contains("the control's 49") && why.contains("ms"), "{why}");
-    }
-
-    #[test]
-    fn a_candidate_that_only_retries_more_is_rolled_back_too() {
-        let judged = judge(figures(200, 1, 480.0), figures(60, 4, 480.0), SOON);
-        assert!(
-            matches!(&judged, Judgement::RollBack(why) if why.contains("retries per result")),
-            "{judged:?}"
-        );
-    }
-
-    #[test]
-    fn nothing_is_concluded_from_too_few_samples() {
-        for (control, candidate) in [(200, 49), (49, 200)] {
-            let judged = judge(figures(control, 1, 480.0), figures(candidate, 9, 60_000.0), SOON);
-            let Judgement::Continue(why) = judged else { panic!("{judged:?}") };
-            assert!(why.starts_with("too few samples"), "{why}");
-        }
-        let judged = judge(figures(200, 1, 480.0), figures(10, 0, 1.0), AFTERWARDS);
-        assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("too few samples")), "{judged:?}");
-    }
-
-    #[test]
-    fn results_without_a_latency_are_no_samples() {
-        let candidate = Figures { result_latency: figures(10, 0, 1.0).result_latency, ..figures(60, 0, 1.0) };
-        let judged = judge(figures(200, 1, 480.0), candidate, AFTERWARDS);
-        assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("too few samples")), "{judged:?}");
-    }
-
-    #[test]
-    fn a_guard_is_violated_only_if_the_intervals_do_not_overlap() {
-        let judged = judge(figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
-        assert_eq!(judged, Judgement::Continue("no guard is violated".to_owned()));
-        let strict = Guards { ratio: 1.0, ..Guards::default() };
-        let judged = judge_under(strict, figures(200, 1, 480.0), figures(60, 1, 900.0), SOON);
-        assert!(matches!(judged, Judgement::RollBack(_)));
-    }
-
-    /// Adds outstanding results with this deferral.
-    fn with_outstanding(mut figures: Figures, outstanding: u64, delay_ms: f64) -> Figures {
-        figures.retries += outstanding;
-        figures.busy_at_first += outstanding;
-        figures.retry_delay.observe_many(delay_ms, outstanding);
-        figures
-    }
-
-    #[test]
-    fn outstanding_results_count_against_a_candidate() {
-        // Most results are applied at once, and a tenth is deferred for ten minutes without a measured wait yet.
-        let candidate = with_outstanding(figures(300, 0, 4.0), 33, 600_000.0);
-        let judged = judge(figures(300, 1, 480.0), candidate.clone(), SOON);
-        assert!(matches!(&judged, Judgement::RollBack(why) if why.contains("lock wait")), "{judged:?}");
-        let judged = judge(figures(300, 1, 480.0), candidate, AFTERWARDS);
-        assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
-        // No result is applied at all.
-        let judged = judge(figures(300, 1, 480.0), with_outstanding(Figures::default(), 60, 600_000.0), SOON);
-        assert!(matches!(judged, Judgement::RollBack(_)), "{judged:?}");
-        // Outstanding results with a normal deferral do no harm.
-        let judged = judge(figures(300, 1, 480.0), with_outstanding(figures(100, 1, 480.0), 60, 500.0), SOON);
-        assert!(matches!(judged, Judgement::Continue(_)), "{judged:?}");
-    }
-
-    #[test]
-    fn an_absolute_limit_does_not_depend_on_the_control() {
-        let guards = Guards { max_p99_lock_wait_ms: Some(1_000), ..Guards::default() };
-        let judged = judge_under(guards, figures(5, 1, 4_900.0), figures(50, 1, 4_900.0), SOON);
-        assert!(
-            matches!(&judged, Judgement::RollBack(why) if why.contains("the limit is 1000 ms")),
-            "{judged:?}"
-        );
-        let judged = judge_under(guards, figures(200, 1, 480.0), figures(50, 1, 480.0), SOON);
-        assert!(matches!(judged, Judgement::Continue(_)));
-    }
-
-    #[test]
-    fn at_the_end_only_an_improvement_of_both_metrics_is_promoted() {
-        let control = || figures(500, 3, 900.0);
-        let better = judge(control(), figures(60, 1, 300.0), AFTERWARDS);
-        assert!(
-            matches!(&better, Judgement::Promote(why) if why.contains("retries and result latency improved")),
-            "{better:?}"
-        );
-        for (candidate, reason) in [
-            (figures(60, 3, 300.0), "retries did not improve"),
-            (figures(60, 1, 900.0), "result latency did not improve"),
-            (figures(60, 3, 900.0), "neither retries nor result latency improved"),
-        ] {
-            let judged = judge(control(), candidate, AFTERWARDS);
-            assert!(matches!(&judged, Judgement::RollBack(why) if why.contains(reason)), "{judged:?}");
-        }
-    }
-
-    #[test]
-    fn retries_per_minute_are_scaled_to_the_load_of_both_arms() {
-        let rollout = rollout(Guards::default());
-        let measured = Measured { control: figures(900, 2, 480.0), candidate: figures(100, 1, 480.0) };
-        let trial =
-            Trial { rollout: &rollout, measured: &measured, now: Timestamp::ZERO + Duration::from_mins(10) };
-        let per_minute = |arm| trial.summary(arm).retries_per_minute.unwrap().value;
-        assert!((per_minute(Arm::Control) - 200.0).abs() < 1e-6);
-        assert!((per_minute(Arm::Candidate) - 100.0).abs() < 1e-6);
-        let share = trial.summary(Arm::Candidate).first_retry_success.unwrap();
-        assert!((share.value - 1.0).abs() < 1e-9);
-        assert_eq!(
-            trial.summary(Arm::Control).first_retry_success.unwrap().value.to_bits(),
-            0.0_f64.to_bits()
-        );
-    }
-}
+mod tests;

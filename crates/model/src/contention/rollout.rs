@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Arm, Measured, Tuning};
+use super::{Arm, ArmSummaries, Measured, Trial, Tuning};
 use crate::retry::{InvalidPolicy, Seed};
 use crate::{RolloutId, RunId, Timestamp};
 
@@ -56,7 +56,7 @@ impl fmt::Display for Share {
 #[schema(as = GuardLimits)]
 pub struct Guards {
     /// How many times as much as the control the candidate may cost: p95 and p99 lock wait, p95 result latency, retries
-    /// per result, each by the ends of its 95 % interval.
+    /// per result, each by the ends of its 99 % interval.
     #[schema(minimum = 1, maximum = 100, default = 2)]
     pub ratio: f64,
     /// Results that each arm must have before anything is concluded.
@@ -133,6 +133,9 @@ pub struct Rollout {
     /// The final measurements, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
+    /// What they say; none in a rollout that an older release has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summaries: Option<ArmSummaries>,
     /// Oldest first.
     pub history: Vec<RolloutEvent>,
 }
@@ -185,7 +188,8 @@ impl Rollout {
             RolloutEventKind::Aborted => RolloutState::Aborted,
         };
         self.ended_at = Some(event.at);
-        self.measured = Some(measured);
+        self.summaries = Some(Trial { rollout: self, measured: &measured, now: event.at }.summaries());
+        self.measured = Some(measured.without_cohorts());
         self.history.push(event);
     }
 }
