@@ -41,7 +41,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run what takes longer than a test may: more kills, more chaos, a hundred thousand seeds
+    /// Run what takes longer than a test may: more kills, more chaos, bombs in a loop, a hundred thousand seeds
     Soak,
 }
 
