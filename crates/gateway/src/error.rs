@@ -54,7 +54,7 @@ impl Refusal {
 
     /// The request was not even read.
     pub(crate) fn too_many_connections() -> Self {
-        let sentence = "too many connections or event streams are open here, in all or from your address; close some, and retry";
+        let sentence = "too many connections or event streams are open, in all or from your address; close some, and retry";
         Self::new(Code::TooManyConnections, sentence).retry_after(spread())
     }
 

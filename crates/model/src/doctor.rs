@@ -129,7 +129,7 @@ invariants! {
     MemoryShort = "memory_short", Installation, "give Redis more memory before it rejects writes";
     /// A worker on NATS confirms a job soon after it was pushed.
     PushUnconfirmed = "push_unconfirmed", Installation,
-        "nothing, if it passes: the job is dispatched again once three heartbeats do not count it, or the worker falls silent; \
+        "nothing, if it passes: three heartbeats that do not count the job, or a silent worker, dispatch it again; \
          if it stays, look at the worker and its connection to NATS";
     /// The TLS certificate of the server is valid.
     CertificateExpired = "certificate_expired", Installation,
