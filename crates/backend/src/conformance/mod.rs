@@ -319,6 +319,7 @@ macro_rules! conformance_suite {
                 slots_that_agree_with_their_runs_are_left_alone,
                 workers_and_marks_of_deleted_runs_are_retired_after_their_time,
                 a_key_is_retired_only_when_its_time_is_over,
+                a_timer_that_a_turn_takes_back_does_not_fire,
             }
             workers::{
                 a_draining_worker_is_given_nothing_and_keeps_what_it_has,
