@@ -201,7 +201,8 @@ fn measure(lanes: &[Lane], programs: Vec<Program>) -> Result<Vec<Measured>> {
         say(&format!("{seconds:>6.1} s  {} reaches {reached}", one.program.name))?;
         measured.push(one);
     }
-    measured.retain(|one| !one.reached.is_empty());
+    // What reaches no mutant of Rust may run scripts.
+    measured.retain(|one| !one.reached.is_empty() || one.program.name.starts_with(REDIS));
     measured.sort_by_key(|one| one.time);
     Ok(measured)
 }
