@@ -29,15 +29,15 @@ const SHOWN: usize = 12;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Program {
     /// Its package and its target, as `control/locks`.
-    name: String,
-    executable: PathBuf,
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
     /// Where cargo would run it.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Program {
     /// Reads a message of cargo. Messages about other things are none.
-    fn read(message: &Value) -> Result<Option<Self>> {
+    pub(crate) fn read(message: &Value) -> Result<Option<Self>> {
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         let is_test = message.pointer("/profile/test").and_then(Value::as_bool) == Some(true);
         let (true, Some(executable), Some(manifest), Some(target)) =

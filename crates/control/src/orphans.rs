@@ -146,4 +146,13 @@ mod tests {
         tokio::time::advance(LATE_MAX).await;
         assert_eq!(orphans.count(), 1);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_so_many_empty_topics_are_remembered() {
+        let (orphans, acme) = (Orphans::default(), "acme".parse().unwrap());
+        let topics: Vec<Topic> =
+            (0..=REMEMBERED_MAX).map(|number| format!("t{number}").parse().unwrap()).collect();
+        orphans.polled(&acme, &topics, &[]);
+        assert_eq!(orphans.settled(Instant::now()).empty.len(), REMEMBERED_MAX);
+    }
 }

@@ -12,10 +12,13 @@ use interlock_backend::clock::RuntimeClock;
 use interlock_backend::conformance::inspection::LocalRows as _;
 use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::inspection::{Probe, Probed};
+use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::local::Table;
 use interlock_backend::memory::MemoryStore;
+use interlock_backend::registry::Handshake;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{InProcessBus, Store, StoreError, memory};
+use interlock_control::admission::StartRequest;
 use interlock_control::doctor::{DoctorScope, DoctorTenants, FindingId, FindingOutcome};
 use interlock_control::identity::Identity;
 use interlock_control::reconcile::ticking::Tick;
@@ -24,7 +27,9 @@ use interlock_control::{Control, Settings};
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 use interlock_model::limit::Limits;
 use interlock_model::lock::StageLock;
-use interlock_model::{TenantId, Timestamp};
+use interlock_model::scheduling::Edge;
+use interlock_model::{TenantId, Timestamp, Topic, WorkerId};
+use serde_json::json;
 
 const NO_RUN: &str = "01a1dc80-0000-7000-8000-000000000000";
 
@@ -281,4 +286,34 @@ async fn of_a_probe_only_what_is_asked_for_is_reported() {
         assert!(report.findings.iter().all(|finding| finding.invariant == only), "{report:?}");
         assert!(report.unseen.iter().all(|unseen| unseen.what == only.name()), "{report:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_nats_worker_that_holds_jobs_is_found_and_abandoned() {
+    let scene = scene().await;
+    let store = Store::new(scene.tables.clone());
+    let document = json!({"id": "job", "name": "job", "steps": {"a": {"type": "worker", "topic": "work"}}});
+    let document = serde_json::from_value(document).unwrap();
+    scene.control.documents.save_workflow(&tenant("acme"), document).await.unwrap();
+    let (tenant, workflow) = (tenant("acme"), "job".parse().unwrap());
+    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    let _ = scene.control.admission.start(start).await.unwrap();
+    let (worker, topics): (WorkerId, Vec<Topic>) = ("w".parse().unwrap(), vec!["work".parse().unwrap()]);
+    scene.control.workers.register(&worker, &Handshake { topics: topics.clone() }).await.unwrap();
+    let claim = Claim {
+        tenant: self::tenant("acme"),
+        worker,
+        topics,
+        capabilities: Vec::new(),
+        jobs_max: 1,
+        term: LeaseTerm::For(Duration::from_hours(1)),
+        edge: Edge::Nats,
+    };
+    assert_eq!(store.call(claim).await.unwrap().len(), 1);
+    let silent = DoctorScope { tenants: DoctorTenants::All, only: vec![Invariant::WorkerSilent] };
+    assert_eq!(scene.found(&silent).await, []);
+    tokio::time::advance(Duration::from_mins(3)).await;
+    assert_eq!(scene.found(&silent).await, [(Invariant::WorkerSilent, None)]);
+    let repairs = scene.control.doctor.repair(&silent, None).await;
+    assert_eq!((&repairs.repaired[0].outcome, repairs.after.findings.len()), (&FindingOutcome::Repaired, 0));
 }

@@ -15,7 +15,7 @@ use interlock_model::{JobId, RunId, StepKey};
 use serde_json::json;
 
 use super::lost_replies::Scene;
-use super::{LEASE, acme, claim, deploy, idle, name, started};
+use super::{LEASE, acme, claim, deploy, idle, name, open, server, started};
 
 /// A run with two held jobs.
 async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
@@ -127,4 +127,14 @@ async fn due_held_jobs_are_returned_again_when_the_reply_was_lost() {
     let due = scene.store.call(take.clone()).await.unwrap();
     assert_eq!(due.iter().map(|due| due.job.id.clone()).collect::<Vec<_>>(), jobs);
     assert_eq!(scene.store.call(take.clone()).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn an_entry_of_a_queue_for_a_held_job_is_not_given_out() {
+    let server = server().await;
+    let store = open(&server.url()).await;
+    holding(&store).await;
+    let place = server.command(&["ZRANGE", "wf:jobs:{acme}", "0", "0"]).await.unwrap();
+    server.command(&["ZADD", "wf:queue:{acme}:build", "0", &place]).await.unwrap();
+    assert!(claim(&store, "worker-1").await.is_empty());
 }

@@ -1,8 +1,8 @@
 //! What the slow loops do to a tenant that is well, and to what its time has passed over.
 
 use crate::verbs::{
-    CancelJob, DeleteRun, ExpireLeases, ExtendJobLease, ListExpiredLeases, ReadRun, ReadWorker, RepairSlots,
-    RequestCancel, RequeueJobs, SetLimits,
+    CancelJob, DeleteRun, ExpireLeases, ExtendJobLease, FireTimers, ListExpiredLeases, ReadRun, ReadWorker,
+    RepairSlots, RequestCancel, RequeueJobs, SetLimits,
 };
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use interlock_model::run::Ending;
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, ending, globex, name, topic};
+use super::scene::{LEASE, Scene, acme, ending, globex, idle, name, running, topic};
 use crate::reconcile::{RequeuedJobs, Retire, Retired, SlotDrift};
 use crate::tenants::LimitScope;
 
@@ -47,8 +47,11 @@ pub async fn expired_leases_are_listed_until_their_jobs_are_ended(subject: &mut 
     assert_eq!(found[0].1, silent.lease);
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 1 }).await.unwrap().len(), 1);
     assert_eq!(scene.store.call(ListExpiredLeases { tenant: globex(), limit: 10 }).await, Ok(Vec::new()));
-    assert_eq!(scene.store.call(ExpireLeases { tenant: acme(), limit: 10 }).await.unwrap().len(), 2);
-    assert_eq!(scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await, Ok(Vec::new()));
+    for left in [1, 0] {
+        assert_eq!(scene.store.call(ExpireLeases { tenant: acme(), limit: 1 }).await.unwrap().len(), 1);
+        let listed = scene.store.call(ListExpiredLeases { tenant: acme(), limit: 10 }).await.unwrap();
+        assert_eq!(listed.len(), left);
+    }
 }
 
 pub async fn requeuing_lists_waiting_jobs_and_changes_no_others(subject: &mut dyn Subject) {
@@ -156,4 +159,19 @@ pub async fn a_key_is_retired_only_when_its_time_is_over(subject: &mut dyn Subje
     assert!(matches!(again, StartOutcome::Replayed { run, .. } if run == kept), "{again:?}");
     let fresh = scene.admit(scene.request(&acme(), Some("short"), json!({"n": 2}))).await;
     assert!(matches!(fresh, StartOutcome::Admitted { .. }), "{fresh:?}");
+}
+
+pub async fn a_timer_that_a_turn_takes_back_does_not_fire(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let run = scene.started(&acme()).await;
+    let taken = scene.taken(&acme(), run).await;
+    let mut turn = running(&taken);
+    turn.head.due_at = Some(taken.now + Duration::from_millis(600));
+    let _ = scene.commit(turn).await.unwrap();
+    let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
+    let mut turn = idle(&scene.taken(&acme(), run).await);
+    turn.head.due_at = None;
+    let _ = scene.commit(turn).await.unwrap();
+    subject.elapse(Duration::from_millis(700)).await;
+    assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(0));
 }

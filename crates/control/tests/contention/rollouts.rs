@@ -1,5 +1,6 @@
 //! Roll-outs: counted everywhere, judged once, and written down.
 
+use interlock_backend::Verb as _;
 use interlock_backend::verbs::ReadFigures;
 use std::time::Duration;
 
@@ -255,4 +256,20 @@ async fn a_rollout_that_is_ended_counts_what_its_process_has_not_saved_yet() {
     results(&process, Arm::Candidate, 7, (1, 500));
     let ended = process.control.rollouts.end_rollout(&id, Aborted, "ada", None).await.unwrap();
     assert_eq!(ended.rollout.measured.unwrap().candidate.results, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_rollout_is_judged_once_a_second() {
+    let scene = Scene::new();
+    let process = scene.process("i-1");
+    begin(&process, 5_000).await;
+    let judged = || {
+        let counted = scene.store.calls().counted().into_iter().find(|(verb, _)| *verb == ReadFigures::NAME);
+        counted.map_or(0, |(_, calls)| calls.count())
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = judged();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let times = judged() - before;
+    assert!((9..=11).contains(&times), "{times} times in ten seconds");
 }

@@ -179,3 +179,14 @@ async fn the_stage_settles_held_jobs_by_itself() {
     assert_eq!(scene.claim("acme").await.len(), 3);
     shutdown.cancel();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_the_service_throttles_is_not_asked_about_before_it_is_due() {
+    let scene = Scene::new().await;
+    let process = scene.process(1, &scene.asking(FailureMode::Closed));
+    scene.service.set_throttling();
+    scene.start(&process, "acme", 1).await;
+    assert_eq!(scene.settle(&process).await.waiting, 1);
+    assert_eq!(scene.settle(&process).await, SettlingReport::default());
+    assert_eq!(scene.service.asked(), 1);
+}

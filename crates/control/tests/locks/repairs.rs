@@ -1,14 +1,16 @@
 //! Faults are planted into the store; the loops find and repair them.
 
-use interlock_backend::verbs::{ExtendJobLease, ListActiveRuns, ReadRun, ReadUsage, ReadWorker};
+use interlock_backend::verbs::{ExtendJobLease, ListActiveRuns, ReadRun, ReadUsage, ReadWorker, SetLimits};
 use std::time::Duration;
 
 use interlock_backend::StoreError;
 use interlock_backend::jobs::{Claim, LeaseTerm};
 use interlock_backend::local::{Changes, Decision, Executor as _, Pick, Table, View};
 use interlock_backend::registry::Handshake;
+use interlock_backend::tenants::LimitScope;
 use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_model::TenantId;
+use interlock_model::limit::Limits;
 use interlock_model::lock::StageLock;
 use interlock_model::scheduling::Edge;
 use tokio::time::sleep;
@@ -264,4 +266,21 @@ async fn expired_leases_of_locks_beyond_one_page_are_ended_in_the_same_tick() {
     }
     sleep(Duration::from_hours(1)).await;
     assert_eq!(tick(&process, StageLock::Retention).await, TickReport { leases_ended: 501, ..clean() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_run_is_deleted_though_a_page_of_live_ones_is_before_it() {
+    let mut scene = Scene::new();
+    scene.settings.run_retention = Some(Duration::from_hours(1));
+    let process = scene.process(1);
+    let limits = Limits { runs_max: Some(200), key_retention: None };
+    scene.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+    let ended = start_a_run(&process.control).await;
+    process.control.runs.cancel(&acme(), ended, "a test").await.unwrap();
+    for _ in 0..100 {
+        sleep(Duration::from_millis(1)).await;
+        start_a_run(&process.control).await;
+    }
+    sleep(Duration::from_hours(2)).await;
+    assert_eq!(tick(&process, StageLock::Retention).await, TickReport { runs_deleted: 1, ..clean() });
 }

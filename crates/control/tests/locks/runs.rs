@@ -1,7 +1,8 @@
 //! The lock on a run: first among the tasks of a process, then among the replicas.
 
 use interlock_backend::Verb as _;
-use interlock_backend::verbs::{AcquireRun, Commit, ExtendRunLease, ReadRun, ReleaseRun};
+use interlock_backend::runs::CancelOutcome;
+use interlock_backend::verbs::{AcquireRun, Commit, ExtendRunLease, ReadRun, ReleaseRun, RequestCancel};
 use std::time::Duration;
 
 use interlock_control::Control;
@@ -138,4 +139,18 @@ async fn who_wants_a_run_that_its_own_process_is_at_waits_there_and_does_not_ask
     assert_eq!(process.wire.done(AcquireRun::ACTION).len(), 1);
     futures_util::future::try_join_all(cancels).await.unwrap();
     assert_eq!(process.wire.done(Commit::ACTION).len(), 2, "all that waited was taken in one more turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_without_a_scheduler_finds_ready_runs_at_its_own_poll() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    let run = start_a_run(&process.control).await;
+    // The loop that looks for stuck runs ticks first, and not again for long.
+    sleep(Duration::from_secs(2)).await;
+    let request = RequestCancel { tenant: "acme".parse().unwrap(), run, by: "me".to_owned() };
+    assert_eq!(scene.store.call(request).await.unwrap(), CancelOutcome::Posted);
+    sleep(scene.settings.poll * 2).await;
+    assert_eq!(status(&scene, run).await.0, RunStatus::Cancelled);
 }

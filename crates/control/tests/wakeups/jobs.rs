@@ -10,9 +10,11 @@ use interlock_model::JobId;
 use interlock_model::dispatch_policy::Rules;
 use interlock_model::lock::StageLock;
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::sleep;
 
 use crate::runs::tick;
-use crate::scene::{Scene, acme, jobs_ready, run_ready};
+use crate::scene::{Scene, acme, jobs_ready, run_ready, work};
 use crate::turns::approved;
 
 /// Where this rule decides about every job.
@@ -106,4 +108,14 @@ async fn a_worker_that_takes_jobs_again_is_woken() {
     let worker = workers.unwrap().items.pop().unwrap();
     scene.control.workers.drain(&acme(), &worker, false).await.unwrap();
     assert_eq!(scene.woken(), [Wake::WorkersChanged]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_a_poll_finds_without_a_wake_up_counts_as_an_orphan() {
+    let scene = Scene::new();
+    let topics = [work()];
+    scene.control.results.polled(&acme(), &topics, &[]);
+    scene.control.results.polled(&acme(), &topics, &topics);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(scene.control.process.counted().orphans_replayed, 1);
 }

@@ -110,4 +110,10 @@ mod tests {
         assert_eq!(many, of([700.0; 3]));
         assert_eq!((many.count(), many.sum_ms()), (3, 2_100.0));
     }
+
+    #[test]
+    fn a_quantile_is_interpolated_within_its_bucket() {
+        let histogram = of([4.0; 50].into_iter().chain([900.0; 50]));
+        assert_eq!((histogram.quantile(0.25), histogram.quantile(0.75)), (Some(3.5), Some(900.0)));
+    }
 }

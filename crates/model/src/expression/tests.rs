@@ -307,4 +307,6 @@ fn what_is_given_costs_the_budget_when_it_is_copied_or_compared() {
     assert!(matches!(copied, Err(EvaluateError::TooLarge { .. })), "{copied:?}");
     let compared = evaluate("input.map[input.name]", given("name", json!("n".repeat(64 * 100_001))));
     assert!(matches!(compared, Err(EvaluateError::Budget { .. })), "{compared:?}");
+    let counted = evaluate("size(input.name)", given("name", json!("n".repeat(64 * 100_001))));
+    assert!(matches!(counted, Err(EvaluateError::Budget { .. })), "{counted:?}");
 }

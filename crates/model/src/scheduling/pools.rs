@@ -28,10 +28,6 @@ impl Pools {
         Self(pools)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The pools that name the topic.
     pub fn of<'a>(&'a self, topic: &'a Topic) -> impl Iterator<Item = (&'a str, &'a Pool)> {
         let named = self.0.iter().filter(move |(_, pool)| pool.topics.contains(topic));

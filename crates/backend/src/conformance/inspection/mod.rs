@@ -19,7 +19,7 @@ pub use local::LocalRows;
 
 use super::Subject;
 use super::scene::{acme, globex};
-use crate::inspection::{Inspect, Repair};
+use crate::inspection::{Inspect, KEYS_JUDGED_FOR, Repair};
 use crate::{PageRequest, Store};
 
 /// What is late by less is not late.
@@ -189,6 +189,13 @@ pub async fn in_a_healthy_store_nothing_is_found_and_nothing_is_repaired(subject
     }
     assert_eq!(look(&store, &acme()).await, []);
     fixture.complete_all(subject).await;
+}
+
+pub async fn a_key_whose_run_may_have_been_forgotten_is_left_alone(subject: &mut dyn Plant) {
+    let Some((_, finding)) = spoilt(subject, Invariant::KeyWithoutRun).await else { return };
+    subject.elapse(KEYS_JUDGED_FOR + GRACE).await;
+    let repaired = repair(&subject.store(), Invariant::KeyWithoutRun, &finding.subject).await;
+    assert_eq!(repaired, RepairOutcome::NothingToDo);
 }
 
 pub async fn a_damaged_row_is_reported_and_does_not_stop_other_checks(subject: &mut dyn Plant) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as _, Command, FromArgMatches as _};
 use interlock_model::contention::{AdmissionStrategy, RunStrategy};
+use interlock_model::scheduling::Pools;
 
 use super::*;
 use crate::config::tests::environment;
@@ -125,7 +126,7 @@ fn the_printed_file_lists_every_key_and_parses_back_to_the_defaults() {
     let example: Vec<&str> =
         example.lines().filter_map(|line| line.strip_prefix("# ")).filter(is_toml).collect();
     let config = resolve(&[], &[], &example.join("\n")).unwrap();
-    assert!(!config.pools.is_empty() && config.dispatch_policy.service.is_none());
+    assert!(config.pools != Pools::default() && config.dispatch_policy.service.is_none());
 }
 
 #[test]

@@ -180,3 +180,11 @@ fn only_a_run_that_succeeds_has_an_output() {
     test.fail(false);
     assert_eq!((test.status(), &test.run.head.output), (RunStatus::Failed, &None));
 }
+
+#[test]
+fn a_step_has_begun_unless_it_is_skipped() {
+    let skipped = json!({"type": "worker", "topic": "t", "condition": "false"});
+    let test = TestRun::of(&json!({"a": worker(), "b": skipped}), json!({}));
+    assert_eq!((test.step("a").status, test.step("a").started_at), (StepStatus::Running, Some(test.now)));
+    assert_eq!((test.step("b").status, test.step("b").started_at), (StepStatus::Skipped, None));
+}
