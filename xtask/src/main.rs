@@ -1,7 +1,8 @@
-//! What developers run: `cargo xtask check | test | tidy | bench | simulate | soak`.
+//! What developers run: `cargo xtask check | test | tidy | bench | simulate | mutants | soak`.
 
 mod command;
 mod measuring;
+mod mutants;
 mod programs;
 mod secrets;
 mod stages;
@@ -42,6 +43,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Change the code in many small ways, one at a time, and list the changes that no test notices
+    Mutants(mutants::MutantArguments),
     /// Run what takes longer than a test may: more kills, chaos and fuzzing, bombs in a loop, a hundred thousand seeds
     Soak,
 }
@@ -54,6 +57,7 @@ fn main() -> Result<()> {
         Task::Tidy => tidy::check(),
         Task::Bench { arguments } => measuring::bench(&arguments),
         Task::Simulate { arguments } => measuring::simulate(&arguments),
+        Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Soak => measuring::soak(),
     }
 }

@@ -80,7 +80,7 @@ const MIGRATIONS: &[Migration] = &[
                     WHERE workflow_heads.key >= tenants.key || '/' AND workflow_heads.key < tenants.key || '0'),
                 '$.workers', (SELECT count(*) FROM workers
                     WHERE workers.key >= tenants.key || '/' AND workers.key < tenants.key || '0'));
-            INSERT INTO system (key, value) SELECT 'tenants', CAST(count(*) AS TEXT) FROM tenants",
+            INSERT INTO system (key, value) SELECT 'tenants', CAST(count(*) AS TEXT) FROM tenants HAVING count(*) > 0",
     },
 ];
 

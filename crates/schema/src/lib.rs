@@ -24,7 +24,7 @@ const PATTERNS_MAX: usize = 1_000;
 const PATTERNS_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of one compiled pattern. Nested repetitions make a short pattern large.
-const PATTERN_BYTES_MAX: usize = 64 << 10;
+const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// Characters of an error about a schema, which may quote it.
 const ERROR_CHARS_MAX: usize = 300;

@@ -225,6 +225,7 @@ macro_rules! conformance_suite {
                 a_lock_lease_that_expired_long_ago_is_ended,
                 a_wrong_count_of_locks_is_corrected,
                 a_held_lock_that_is_not_listed_is_listed_again,
+                a_key_whose_run_may_have_been_forgotten_is_left_alone,
                 a_damaged_row_is_reported_and_does_not_stop_other_checks,
                 many_dead_letters_are_reported_and_not_repaired,
             }
@@ -234,6 +235,7 @@ macro_rules! conformance_suite {
                 slots_that_agree_with_their_runs_are_left_alone,
                 workers_and_marks_of_deleted_runs_are_retired_after_their_time,
                 a_key_is_retired_only_when_its_time_is_over,
+                a_timer_that_a_turn_takes_back_does_not_fire,
             }
             workers::{
                 a_draining_worker_is_given_nothing_and_keeps_what_it_has,
@@ -287,6 +289,8 @@ macro_rules! conformance_suite {
             keys::{
                 a_key_is_kept_until_it_is_revoked,
                 a_tenant_can_have_only_its_share_of_the_keys,
+                a_rotated_key_is_replaced_once_and_ends_with_the_overlap,
+                a_rotation_makes_no_key_live_longer,
             }
         }
     };

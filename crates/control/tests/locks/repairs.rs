@@ -273,8 +273,12 @@ async fn an_old_run_is_deleted_though_a_page_of_live_ones_is_before_it() {
     let mut scene = Scene::new();
     scene.settings.run_retention = Some(Duration::from_hours(1));
     let process = scene.process(1);
-    let limits = Limits { runs_max: Some(200), key_retention: None };
-    scene.store.call(SetLimits { scope: LimitScope::Tenant(acme()), limits }).await.unwrap();
+    let limits = Limits { runs_max: Some(200), ..Limits::default() };
+    scene
+        .store
+        .call(SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false })
+        .await
+        .unwrap();
     let ended = start_a_run(&process.control).await;
     process.control.runs.cancel(&acme(), ended, "a test").await.unwrap();
     for _ in 0..100 {

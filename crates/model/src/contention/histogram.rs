@@ -104,14 +104,6 @@ mod tests {
     }
 
     #[test]
-    fn observing_many_equals_observing_each() {
-        let mut many = Histogram::default();
-        many.observe_many(700.0, 3);
-        assert_eq!(many, of([700.0; 3]));
-        assert_eq!((many.count(), many.sum_ms()), (3, 2_100.0));
-    }
-
-    #[test]
     fn a_quantile_is_interpolated_within_its_bucket() {
         let histogram = of([4.0; 50].into_iter().chain([900.0; 50]));
         assert_eq!((histogram.quantile(0.25), histogram.quantile(0.75)), (Some(3.5), Some(900.0)));
