@@ -46,10 +46,6 @@ pub(crate) fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
     fuzz()?;
     tools::provide()?;
-    run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
-    let mut bombs = Command::new(built("release/interlock-bench")?);
-    bombs.args(["--bombs", "--seconds", "60"]);
-    run(bombs)?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.
     tests.args(["kills::", "restarts::", "nats_workers::", "chaos::"]);
@@ -57,5 +53,9 @@ pub(crate) fn soak() -> Result<()> {
     tests.env("INTERLOCK_SOAK_REPLICA_KILLS", "30");
     tests.env("INTERLOCK_SOAK_RESTARTS", "20");
     tests.env("INTERLOCK_SOAK_CHAOS_SECONDS", "300");
-    run(tests)
+    run(tests)?;
+    run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
+    let mut bombs = Command::new(built("release/interlock-bench")?);
+    bombs.args(["--bombs", "--seconds", "60"]);
+    run(bombs)
 }
