@@ -55,7 +55,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "redis.call('ZREM', key('wf:timers'), run)" => "",
         "release_lock(run, fence)" => "",
     }
-    "create_api_key.lua" { "count >= limits.keys_per_tenant_max" => "count > limits.keys_per_tenant_max" }
+    "shared/api_keys.lua" { "count >= limits.keys_per_tenant_max" => "count > limits.keys_per_tenant_max" }
     "deliver_result.lua" { "not is_free(run)" => "false" }
     "expire_leases.lua" { "'LIMIT', 0, call.limit" => "'LIMIT', 0, call.limit + 1" }
     "extend_job_lease.lua" { "found.cause == 'revoked' or" => "" }

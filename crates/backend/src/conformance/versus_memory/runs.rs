@@ -216,6 +216,8 @@ impl Walk {
         let mut approvals = self.known.approvals.iter();
         let asked =
             approvals.find(|(of, job)| of == tenant && job.run == turn.run).map(|(_, job)| job.clone());
+        // What a turn both opens and closes is not in its commit.
+        let asked = asked.filter(|job| turn.approvals_opened.iter().all(|opened| opened.job != *job));
         turn.approvals_withdrawn = asked.filter(|_| self.flip(0.1)).into_iter().collect();
     }
 
