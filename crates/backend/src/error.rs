@@ -71,4 +71,14 @@ impl StoreError {
     pub fn not_found(what: &'static str, id: impl std::fmt::Display) -> Self {
         Self::NotFound { what, id: id.to_string() }
     }
+
+    /// Whether the store has decided against the call. If not, it could not decide, and may be asked again.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::NotFound { .. } | Self::Fenced { .. } | Self::Conflict(_) | Self::QuotaReached { .. } => {
+                true
+            }
+            Self::Unavailable { .. } | Self::Damaged { .. } => false,
+        }
+    }
 }

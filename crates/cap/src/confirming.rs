@@ -122,12 +122,7 @@ async fn dispatch_again(
                 );
             }
             // It has ended in another way.
-            Err(
-                StoreError::NotFound { .. }
-                | StoreError::Fenced { .. }
-                | StoreError::Conflict(_)
-                | StoreError::QuotaReached { .. },
-            ) => {}
+            Err(error) if error.is_refusal() => {}
             Err(error) => return Err(error),
         }
         shared.confirmations.presume_lost(job);

@@ -46,13 +46,8 @@ impl From<InvalidId> for Rejection {
 
 impl From<StoreError> for Rejection {
     fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::NotFound { .. }
-            | StoreError::Fenced { .. }
-            | StoreError::Conflict(_)
-            | StoreError::QuotaReached { .. } => Self::Refused(error.to_string()),
-            StoreError::Unavailable { .. } | StoreError::Damaged { .. } => Self::NotNow(error.to_string()),
-        }
+        let text = error.to_string();
+        if error.is_refusal() { Self::Refused(text) } else { Self::NotNow(text) }
     }
 }
 

@@ -82,16 +82,9 @@ pub(crate) async fn release(shared: &Shared, unpushed: &mut Vec<DispatchedJob>) 
     for DispatchedJob { tenant, job, fence } in std::mem::take(unpushed) {
         match shared.control.results.release(&tenant, &job, fence).await {
             Ok(()) => shared.counts.jobs_released.up(),
-            Err(StoreError::Unavailable { .. } | StoreError::Damaged { .. }) => {
-                unpushed.push(DispatchedJob { tenant, job, fence });
-            }
             // It has ended in another way.
-            Err(
-                StoreError::NotFound { .. }
-                | StoreError::Fenced { .. }
-                | StoreError::Conflict(_)
-                | StoreError::QuotaReached { .. },
-            ) => {}
+            Err(error) if error.is_refusal() => {}
+            Err(_) => unpushed.push(DispatchedJob { tenant, job, fence }),
         }
     }
 }

@@ -133,17 +133,10 @@ impl Checker {
             Ok(answer) => shortened(format!("-> {answer:?}")),
             Err(error) => format!("-> {error}"),
         });
-        match answer {
-            Err(error @ (StoreError::Unavailable { .. } | StoreError::Damaged { .. })) => {
-                self.violate(Invariant::NothingBreaks, format!("{verb} failed: {error}"));
-            }
-            Ok(_)
-            | Err(
-                StoreError::NotFound { .. }
-                | StoreError::Fenced { .. }
-                | StoreError::Conflict(_)
-                | StoreError::QuotaReached { .. },
-            ) => {}
+        if let Err(error) = answer
+            && !error.is_refusal()
+        {
+            self.violate(Invariant::NothingBreaks, format!("{verb} failed: {error}"));
         }
     }
 
