@@ -41,6 +41,14 @@ pub struct ApiKey {
     pub replaced_by: Option<ApiKeyId>,
 }
 
+impl ApiKey {
+    /// Whether it may make all other keys, for ever. An installation with keys needs one that does.
+    pub fn can_make_keys(&self) -> bool {
+        let is_unlimited = self.expires_at.is_none() && self.workflows.is_none();
+        is_unlimited && self.role == Role::Admin && self.scope == KeyScope::All
+    }
+}
+
 /// Remembers, outside of the store, that an installation has had keys. A store that lost its data has none, and without this
 /// a new process would take it for one that never had any.
 #[async_trait]

@@ -58,19 +58,6 @@ pub struct KeyTerms {
     pub lifetime: Option<Duration>,
 }
 
-impl KeyTerms {
-    /// Of a key that may do everything, for ever.
-    pub fn admin(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            role: Role::Admin,
-            scope: KeyScope::All,
-            workflows: None,
-            lifetime: None,
-        }
-    }
-}
-
 /// What a presented key says about its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -196,12 +183,10 @@ impl ApiKeys {
         terms: KeyTerms,
         creator_expires_at: Option<Timestamp>,
     ) -> Result<(ApiKey, String), KeyError> {
-        let is_admin = terms.role == Role::Admin && terms.scope == KeyScope::All;
-        let can_make_keys = is_admin && terms.lifetime.is_none() && terms.workflows.is_none();
-        if !self.are_needed() && !can_make_keys {
+        let (key, text) = self.new_key(terms, creator_expires_at)?;
+        if !self.are_needed() && !key.can_make_keys() {
             return Err(KeyError::FirstMustBeAdmin);
         }
-        let (key, text) = self.new_key(terms, creator_expires_at)?;
         if let Some(mark) = &self.mark {
             // First: a key that the store then loses must not leave the door open.
             mark.set().await?;
@@ -275,11 +260,7 @@ impl ApiKeys {
 
     pub async fn revoke(&self, id: &ApiKeyId) -> Result<(), KeyError> {
         let keys = self.process.call(ListApiKeys).await?;
-        let is_admin = |key: &&ApiKey| {
-            let is_unlimited = key.expires_at.is_none() && key.workflows.is_none();
-            is_unlimited && key.role == Role::Admin && key.scope == KeyScope::All
-        };
-        let admins: Vec<_> = keys.iter().filter(is_admin).collect();
+        let admins: Vec<_> = keys.iter().filter(|key| key.can_make_keys()).collect();
         if self.bootstrap.is_none() && matches!(admins.as_slice(), [last] if last.id == *id) {
             return Err(KeyError::LastAdmin);
         }

@@ -14,7 +14,7 @@ use interlock_model::run::Ending;
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{LEASE, Scene, acme, ending, globex, idle, name, running, topic};
+use super::scene::{LEASE, Scene, acme, ending, globex, idle, name, topic};
 use crate::reconcile::{RequeuedJobs, Retire, Retired, SlotDrift};
 use crate::tenants::LimitScope;
 
@@ -163,11 +163,7 @@ pub async fn a_key_is_retired_only_when_its_time_is_over(subject: &mut dyn Subje
 
 pub async fn a_timer_that_a_turn_takes_back_does_not_fire(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    let run = scene.started(&acme()).await;
-    let taken = scene.taken(&acme(), run).await;
-    let mut turn = running(&taken);
-    turn.head.due_at = Some(taken.now + Duration::from_millis(600));
-    let _ = scene.commit(turn).await.unwrap();
+    let run = scene.timed(&acme(), Duration::from_millis(600)).await;
     let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     let mut turn = idle(&scene.taken(&acme(), run).await);
     turn.head.due_at = None;

@@ -185,11 +185,7 @@ pub async fn a_released_run_can_be_acquired_by_others(subject: &mut dyn Subject)
 
 pub async fn a_timer_fires_when_it_is_due_and_not_before(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
-    let run = scene.started(&acme()).await;
-    let taken = scene.taken(&acme(), run).await;
-    let mut turn = running(&taken);
-    turn.head.due_at = Some(taken.now + Duration::from_millis(600));
-    let _ = scene.commit(turn).await.unwrap();
+    let run = scene.timed(&acme(), Duration::from_millis(600)).await;
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert!(due.ready.is_empty() && due.timers.is_empty() && due.next_in.is_some(), "{due:?}");
     assert_eq!(scene.store.call(FireTimers { tenant: acme(), limit: 10 }).await, Ok(0));

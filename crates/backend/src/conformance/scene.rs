@@ -158,6 +158,16 @@ impl Scene {
         self.take(tenant, run).await.expect("the run is free and ready")
     }
 
+    /// A new run that a timer wakes after this time.
+    pub(super) async fn timed(&self, tenant: &TenantId, after: Duration) -> RunId {
+        let run = self.started(tenant).await;
+        let taken = self.taken(tenant, run).await;
+        let mut turn = running(&taken);
+        turn.head.due_at = Some(taken.now + after);
+        let _ = self.commit(turn).await.expect("the turn is in time");
+        run
+    }
+
     /// Takes a new run and dispatches its one job.
     pub(super) async fn begin(&self, tenant: &TenantId, run: RunId) -> JobId {
         let turn = running(&self.taken(tenant, run).await);

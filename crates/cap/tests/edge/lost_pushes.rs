@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use interlock_backend::verbs::ReadJob;
 use interlock_cap::CapSettings;
+use interlock_cap::wire::JobRequest;
 use interlock_control::doctor::{DoctorScope, DoctorTenants};
 use interlock_model::doctor::Invariant;
 use interlock_model::job::JobLease;
@@ -85,26 +86,26 @@ async fn a_job_that_heartbeats_count_gets_the_lease_of_its_step(release: NatsRel
     assert_eq!(fixture.counts.pushes_lost.get(), 0);
 }
 
-async fn a_job_with_progress_gets_the_lease_of_its_step(release: NatsRelease) {
+/// A job that a worker has, whose heartbeats decide nothing within the test.
+async fn unsettled(release: NatsRelease) -> (Fixture, Worker, RunId, JobRequest) {
     let settings = CapSettings { settling: Duration::from_hours(1), ..fast() };
     let fixture = Fixture::open(release, settings).await;
     let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
     fixture.save(&acme(), json!({})).await;
     let run = fixture.start(&acme()).await;
     let job = worker.next_job().await;
+    (fixture, worker, run, job)
+}
+
+async fn a_job_with_progress_gets_the_lease_of_its_step(release: NatsRelease) {
+    let (fixture, worker, run, job) = unsettled(release).await;
     assert_eq!(lease(&fixture, &dispatch(run, 1)).await.map(|lease| lease.ttl), Some(JOB_LOCK));
     worker.progress(&job, 10).await;
     confirmed(&fixture, &dispatch(run, 1)).await;
 }
 
 async fn the_doctor_names_the_worker_that_does_not_confirm_a_job(release: NatsRelease) {
-    // Its heartbeats decide nothing within the test.
-    let settings = CapSettings { settling: Duration::from_hours(1), ..fast() };
-    let fixture = Fixture::open(release, settings).await;
-    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
-    fixture.save(&acme(), json!({})).await;
-    let run = fixture.start(&acme()).await;
-    let job = worker.next_job().await;
+    let (fixture, worker, run, job) = unsettled(release).await;
     let only = vec![Invariant::PushUnconfirmed];
     let scope = DoctorScope { tenants: DoctorTenants::All, only };
     let found = until("the doctor finds it", async || {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use interlock_backend::Wake;
+use interlock_backend::keys::{KeyScope, Role};
 use interlock_backend::tenants::{LimitScope, SetLimits};
 use interlock_control::api_keys::{ApiKeys, KeyTerms};
 use interlock_control::rollouts::TuningChange;
@@ -39,9 +40,11 @@ async fn limits_of_the_system_are_announced_and_those_of_a_tenant_need_not_be() 
 async fn a_key_that_is_made_or_revoked_is_announced() {
     let scene = Scene::new();
     let keys: Arc<ApiKeys> = ApiKeys::load(scene.control.process.clone(), None, None).await.unwrap();
-    let (first, _) = keys.create(KeyTerms::admin("first"), None).await.unwrap();
+    let (role, scope) = (Role::Admin, KeyScope::All);
+    let terms = KeyTerms { name: "ada".to_owned(), role, scope, workflows: None, lifetime: None };
+    let (first, _) = keys.create(terms.clone(), None).await.unwrap();
     assert_eq!(scene.woken(), [Wake::KeysChanged]);
-    keys.create(KeyTerms::admin("second"), None).await.unwrap();
+    keys.create(terms, None).await.unwrap();
     scene.woken();
     keys.revoke(&first.id).await.unwrap();
     assert_eq!(scene.woken(), [Wake::KeysChanged]);
