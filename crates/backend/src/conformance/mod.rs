@@ -20,6 +20,7 @@ pub mod lock_queues;
 mod lock_requests;
 pub mod locks;
 pub mod memory;
+mod on_manual_clock;
 pub mod policy_holds;
 pub mod queues;
 pub mod reconcile;
@@ -28,20 +29,18 @@ pub mod reservations;
 pub mod runs;
 mod scene;
 pub mod second_results;
+pub mod suspects;
 pub mod values;
 pub mod versus_memory;
 pub mod workers;
 pub mod workflows;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_model::{Clock, Timestamp};
 
-use self::inspection::LocalRows;
+pub use self::on_manual_clock::OnManualClock;
 use crate::Store;
-use crate::clock::ManualClock;
 
 /// What a backend brings to the suite: a fresh store, and a way to let time pass on the clock that it trusts.
 #[async_trait]
@@ -50,48 +49,6 @@ pub trait Subject: Send + Sync {
     async fn elapse(&self, time: Duration);
     /// Closes the store and opens what it kept. A store that keeps nothing comes back as it is.
     async fn reopen(&mut self);
-}
-
-/// A store on a clock that the test moves.
-pub struct OnManualClock<F> {
-    clock: Arc<ManualClock>,
-    store: Option<Arc<dyn LocalRows>>,
-    open: F,
-}
-
-impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> OnManualClock<F> {
-    /// `open` opens the store, again after it was closed.
-    pub fn new(open: F) -> Self {
-        Self::on(Arc::new(ManualClock::starting_at(Timestamp::from_millis(1_794_700_800_000))), open)
-    }
-
-    fn on(clock: Arc<ManualClock>, open: F) -> Self {
-        Self { store: Some(open(clock.clone())), clock, open }
-    }
-
-    pub fn clock(&self) -> Arc<ManualClock> {
-        self.clock.clone()
-    }
-
-    fn local_rows(&self) -> Arc<dyn LocalRows> {
-        self.store.clone().expect("the store is open between two reopenings")
-    }
-}
-
-#[async_trait]
-impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Subject for OnManualClock<F> {
-    fn store(&self) -> Store {
-        Store::new(self.local_rows())
-    }
-
-    async fn elapse(&self, time: Duration) {
-        self.clock.advance(time);
-    }
-
-    async fn reopen(&mut self) {
-        self.store = None;
-        self.store = Some((self.open)(self.clock.clone()));
-    }
 }
 
 /// Every rule as a test of the backend that `$subject` makes.
@@ -162,6 +119,15 @@ macro_rules! conformance_suite {
                 runs_are_listed_newest_first_page_by_page,
                 the_timeline_has_no_gaps,
                 what_was_acknowledged_survives_a_reopening,
+            }
+            suspects::{
+                a_run_whose_lease_expired_is_acquired_only_as_a_suspect,
+                a_commit_and_a_release_end_the_suspicion,
+                a_run_is_quarantined_after_too_many_abandoned_turns,
+                nothing_that_comes_for_a_quarantined_run_makes_it_ready,
+                a_retried_quarantined_run_is_tried_from_the_first_try,
+                a_quarantined_run_is_acquired_once_to_be_cancelled_and_for_nothing_else,
+                a_deleted_run_takes_its_quarantine_with_it,
             }
             job_leases::{
                 a_heartbeat_extends_the_lease,
@@ -303,6 +269,7 @@ macro_rules! conformance_suite {
                 a_run_with_events_in_its_inbox_is_made_ready,
                 a_ready_mark_of_a_missing_run_is_removed,
                 an_expired_run_lease_is_removed,
+                a_quarantined_run_is_tried_again,
                 an_open_approval_of_a_run_that_has_ended_is_withdrawn,
                 an_open_approval_that_is_not_listed_is_listed_again,
                 a_deferred_result_without_a_due_time_is_made_due,

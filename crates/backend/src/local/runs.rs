@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_model::job::{Job, JobLease};
-use interlock_model::run::{Head, InboxEvent, Run, Start};
+use interlock_model::run::{Head, InboxEvent, Quarantine, Run, Start};
 use interlock_model::{JobId, RunId};
 
 use super::draft::{Draft, decide};
@@ -20,7 +20,10 @@ decide!(RequestCancel, |verb, draft| {
     if status.ok_or_else(|| StoreError::not_found("run", verb.run))?.is_final() {
         return Ok(CancelOutcome::AlreadyEnded);
     }
-    draft.post(verb.run, &[InboxEvent::Cancel { by: verb.by.clone() }])?;
+    let cancel = InboxEvent::Cancel { by: verb.by.clone() };
+    if !draft.cancel_quarantined(verb.run, &cancel)? {
+        draft.post(verb.run, &[cancel])?;
+    }
     Ok(CancelOutcome::Posted)
 });
 
@@ -33,6 +36,7 @@ decide!(DeleteRun, |verb, draft| {
         draft.delete(table, key.clone());
     }
     draft.mark(Table::DeletedRuns, key);
+    draft.remove_dead_letter(&rows::job(id, &Quarantine::letter_id(run)))?;
     if let Some(at) = head.due_at {
         draft.delete(Table::Timers, rows::timed(id, at, &run));
     }

@@ -2,9 +2,12 @@
 
 use serde_json::Value;
 
+use super::super::{InboxEvent, Run};
 use super::{Illegal, Machine};
 use crate::StepKey;
+use crate::job::JobOutcome;
 use crate::step::ErrorCode;
+use crate::workflow::Workflow;
 
 /// Bytes that one turn may render: inputs of jobs and approvals, and outputs that the engine computes.
 pub const TURN_BYTES_MAX: u64 = 16 << 20;
@@ -27,6 +30,28 @@ pub(super) fn size(value: &Value) -> u64 {
         }
     };
     inner + OVERHEAD_BYTES
+}
+
+/// The most steps, and the most bytes of a run and of its inbox, of a small turn.
+const SMALL_STEPS_MAX: usize = 64;
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether a turn costs so little that it may be computed in passing: few steps, little data, and no schema to check.
+pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bool {
+    let bytes = inbox.iter().map(|event| match event {
+        InboxEvent::Job { outcome: JobOutcome::Completed { output }, .. } => size(output),
+        // Their texts are bounded.
+        InboxEvent::Job { .. }
+        | InboxEvent::Approval { .. }
+        | InboxEvent::ApprovalAsked { .. }
+        | InboxEvent::Cancel { .. }
+        | InboxEvent::Retry { .. } => 0,
+    });
+    workflow.steps.len() <= SMALL_STEPS_MAX
+        && run.steps.len() <= SMALL_STEPS_MAX
+        && inbox.len() <= SMALL_STEPS_MAX
+        && workflow.steps.values().all(|step| step.output_schema.is_none())
+        && run.head.held_bytes + bytes.sum::<u64>() <= SMALL_BYTES_MAX
 }
 
 impl Machine<'_> {
