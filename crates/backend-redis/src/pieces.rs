@@ -25,7 +25,7 @@ macro_rules! files {
 
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
-    "acquire_run", "add_dead_letter", "admit", "cancel_job", "claim", "commit", "count_dead_letters",
+    "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "cancel_job", "claim", "commit", "count_dead_letters",
     "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
     "delete_figures", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
     "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
@@ -45,7 +45,7 @@ files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "append", "approval_rules", "call", "contradiction", "damage_rules",
     "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
     "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
-    "lock_view", "locks", "losses", "order", "page", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",
+    "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",
     "run_lock", "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
     "written_limits"
 }

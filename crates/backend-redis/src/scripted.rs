@@ -97,6 +97,7 @@ addressed! {
     AcquireLock in lock;
     AcquireReadyRuns in tenant;
     AcquireRun in tenant;
+    AcquireSuspect in tenant;
     AddDeadLetter in tenant;
     CancelJob in tenant, missing "job" job;
     Claim in tenant;

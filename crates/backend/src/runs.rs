@@ -10,7 +10,7 @@ use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::limit::RunBounds;
-use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
+use interlock_model::run::{Head, InboxEvent, Quarantine, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,9 @@ pub struct RunOwnership {
     /// It has something to take into account.
     pub is_ready: bool,
     pub holder: Option<RunHolder>,
+    /// Turns in a row that were abandoned. With any, it is a suspect and tried alone.
+    pub abandoned: u32,
+    pub quarantine: Option<Quarantine>,
 }
 
 /// The instance that advances a run now.
@@ -160,7 +163,8 @@ impl Admit {
     }
 }
 
-/// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds.
+/// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds. Suspects
+/// are left to [`AcquireSuspect`](crate::suspects::AcquireSuspect).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireReadyRuns {
     pub tenant: TenantId,
@@ -169,9 +173,17 @@ pub struct AcquireReadyRuns {
     pub lease: Duration,
     pub limit: usize,
 }
-verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", Vec<AcquiredRun>);
+verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", ReadyRuns);
 
-/// Acquires this run, unless another instance holds it or it has nothing to take into account.
+/// The answer to acquiring ready runs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ReadyRuns {
+    pub runs: Vec<AcquiredRun>,
+    /// A suspect was met on the way.
+    pub has_suspects: bool,
+}
+
+/// Acquires this run, unless another instance holds it, it is a suspect, or it has nothing to take into account.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireRun {
     pub tenant: TenantId,

@@ -61,6 +61,8 @@ impl Runs {
             return Ok(());
         }
         self.engine.drive(tenant, run).await?;
+        // A suspect is left to the task that tries those.
+        self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         let deadline = Instant::now() + self.process.settings.cancel_wait;
         while Instant::now() < deadline {
             let heard = changed.notified();

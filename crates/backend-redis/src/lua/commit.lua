@@ -1,9 +1,9 @@
--- needs: status, run_lock, slots, jobs, append, dead_letters
+-- needs: status, run_lock, quarantine, slots, jobs, append, dead_letters
 -- One turn of the engine, written in one step under its fence and version.
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
-local version_before, fence_before, status_before, due_before, inbox_base, lease =
-  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease'))
+local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at =
+  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease', 'quarantined_at'))
 if not version_before then
   return missing()
 end
@@ -63,6 +63,10 @@ else
 end
 redis.call('HSET', hash, 'head', call.head, 'status', call.status, 'version', integer(version + 1),
   'fence', integer(fence))
-redis.call('HDEL', hash, 'lease')
+redis.call('HDEL', hash, 'lease', 'tries')
+if quarantined_at then
+  redis.call('HDEL', hash, 'quarantined_at', 'cancel')
+  remove_quarantine_letter(run)
+end
 release_lock(run, fence)
 return answer({ has_more = has_more, version = version + 1 })

@@ -20,12 +20,18 @@ local refusal = refuse_edge(found, call.edge) or contradicts(job, call.outcome)
 if refusal then
   return refusal
 end
-if not is_free(run) then
+local free, _, is_own = is_free(run)
+if not free then
   return answer({ outcome = 'busy' })
 end
-if redis.call('EXISTS', key('wf:run', run)) == 0 then
+local before = read_fields(key('wf:run', run), 'version', 'lease')
+if not before.version then
   return missing()
 end
 end_job(job, call.outcome.cause, call.outcome.fingerprint)
 post_outcome(job, call.outcome.document)
+if before.lease and not is_own then
+  -- A suspect, or quarantined.
+  return answer({ outcome = 'posted' })
+end
 return answer({ outcome = 'recorded', value = acquire(run) })

@@ -21,6 +21,7 @@ mod names;
 mod probes;
 mod run_locks;
 mod stage_locks;
+mod suspects;
 mod user_locks;
 
 use interlock_backend::verbs::{Admit, ReadWorkflow, SaveWorkflow};

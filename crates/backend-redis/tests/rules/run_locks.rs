@@ -1,6 +1,7 @@
 //! The lock on a run, which operators read with GET.
 
-use interlock_backend::verbs::{AcquireRun, ExtendRunLease};
+use interlock_backend::suspects::SuspectOutcome;
+use interlock_backend::verbs::{AcquireRun, AcquireSuspect, ExtendRunLease};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,12 +124,15 @@ async fn an_instance_that_is_gone_loses_its_runs_before_their_leases_end() {
         "it may come back yet"
     );
     clock.advance(Duration::from_secs(2));
+    let acquire = AcquireSuspect {
+        tenant: acme(),
+        holder: name("second"),
+        lease: LEASE,
+        tries_max: 5,
+        dead_letters_max: 10,
+    };
     until("the second instance learns that the first is offline", async || {
-        second
-            .call(AcquireRun { tenant: acme(), run, holder: name("second"), lease: LEASE })
-            .await
-            .unwrap()
-            .is_some()
+        matches!(second.call(acquire.clone()).await.unwrap(), SuspectOutcome::Acquired(_))
     })
     .await;
 }

@@ -188,7 +188,9 @@ pub async fn an_expired_run_lease_keeps_no_result_waiting(subject: &mut dyn Subj
     subject.elapse(ALMOST * 2).await;
     assert_eq!(scene.deliver(&report(&claimed, completed())).await, DeliveryOutcome::Busy);
     subject.elapse(MOMENT * 2).await;
-    let taken = scene.delivered(&report(&claimed, completed())).await;
+    assert_eq!(scene.deliver(&report(&claimed, completed())).await, DeliveryOutcome::Posted);
+    assert_eq!(scene.deliver(&report(&claimed, completed())).await, DeliveryOutcome::AlreadyRecorded);
+    let taken = scene.tried(&acme()).await;
     assert_eq!(taken.inbox.len(), 2, "what the late one had not taken into account is there, too");
     assert!(is_fenced(&scene.commit(idle(&late)).await), "and its commit counts no more");
 }

@@ -1,7 +1,8 @@
 //! Who may advance a run, and what a commit does.
 
+use crate::suspects::SuspectOutcome;
 use crate::verbs::{
-    AcquireReadyRuns, AcquireRun, Commit, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, FireTimers,
+    AcquireReadyRuns, AcquireSuspect, Commit, DeleteRun, ExtendJobLease, ExtendRunLease, FindDue, FireTimers,
     ListActiveRuns, ListRuns, ReadJob, ReadRun, ReadRunOwnership, ReadTimeline, RecordResult, ReleaseRun,
     RequestCancel,
 };
@@ -31,7 +32,7 @@ pub async fn an_acquired_run_has_one_holder_until_its_lease_ends(subject: &mut d
         .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
         .await
         .unwrap();
-    assert_eq!(first.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
+    assert_eq!(first.runs.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
     assert_eq!(scene.take(&acme(), run).await, None);
     assert!(
         scene
@@ -39,11 +40,13 @@ pub async fn an_acquired_run_has_one_holder_until_its_lease_ends(subject: &mut d
             .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
             .await
             .unwrap()
+            .runs
             .is_empty()
     );
+    assert_eq!(scene.suspect(&acme()).await, SuspectOutcome::Nothing);
     subject.elapse(LEASE * 2).await;
-    let second = scene.taken(&acme(), run).await;
-    assert!(second.fence > first[0].fence);
+    let second = scene.tried(&acme()).await;
+    assert!(second.fence > first.runs[0].fence);
 }
 
 pub async fn the_holder_of_a_run_is_shown_while_its_lease_lasts(subject: &mut dyn Subject) {
@@ -88,7 +91,7 @@ pub async fn a_commit_under_a_stale_fence_is_rejected(subject: &mut dyn Subject)
     let run = scene.started(&acme()).await;
     let stale = scene.taken(&acme(), run).await;
     subject.elapse(LEASE * 2).await;
-    let fresh = scene.taken(&acme(), run).await;
+    let fresh = scene.tried(&acme()).await;
     let refused = scene.commit(running(&stale)).await;
     assert_eq!(refused, Err(StoreError::Fenced { held: stale.fence, current: fresh.fence }));
     let _ = scene.commit(running(&fresh)).await.expect("the latest holder may write");
@@ -155,7 +158,7 @@ pub async fn a_run_lease_can_be_extended_and_a_lost_one_cannot(subject: &mut dyn
     let late =
         scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: taken.fence }));
-    let next = scene.taken(&acme(), run).await;
+    let next = scene.tried(&acme()).await;
     let late =
         scene.store.call(ExtendRunLease { tenant: acme(), run, fence: taken.fence, lease: LEASE }).await;
     assert_eq!(late, Err(StoreError::Fenced { held: taken.fence, current: next.fence }));
@@ -383,9 +386,15 @@ pub async fn what_was_acknowledged_survives_a_reopening(subject: &mut dyn Subjec
     let store = subject.store();
     assert_eq!(store.call(ListActiveRuns { tenant: acme(), limit: 10 }).await.unwrap(), [run]);
     let taken = store
-        .call(AcquireRun { tenant: acme(), run, holder: holder(), lease: LEASE })
+        .call(AcquireSuspect {
+            tenant: acme(),
+            holder: holder(),
+            lease: LEASE,
+            tries_max: 3,
+            dead_letters_max: 10,
+        })
         .await
-        .unwrap()
-        .expect("the run waits");
+        .unwrap();
+    let SuspectOutcome::Acquired(taken) = taken else { panic!("the run waits: {taken:?}") };
     assert!(taken.fence > fence, "fences grow over a reopening");
 }

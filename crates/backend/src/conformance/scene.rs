@@ -1,6 +1,7 @@
 //! What the rules act with: short words for the verbs, on a store that is expected to be up.
 
-use crate::verbs::{AcquireRun, Admit, ListActiveRuns, ReadUsage, SaveWorkflow, SetLimits};
+use crate::suspects::SuspectOutcome;
+use crate::verbs::{AcquireRun, AcquireSuspect, Admit, ListActiveRuns, ReadUsage, SaveWorkflow, SetLimits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -156,6 +157,22 @@ impl Scene {
 
     pub(super) async fn taken(&self, tenant: &TenantId, run: RunId) -> AcquiredRun {
         self.take(tenant, run).await.expect("the run is free and ready")
+    }
+
+    /// Acquires the tenant's suspect, or quarantines it at the third try.
+    pub(super) async fn suspect(&self, tenant: &TenantId) -> SuspectOutcome {
+        let (tenant, holder) = (tenant.clone(), holder());
+        let acquire =
+            AcquireSuspect { tenant, holder, lease: LEASE, tries_max: 3, dead_letters_max: LETTERS_MAX };
+        self.store.call(acquire).await.expect("the store is up")
+    }
+
+    /// The tenant's suspect, acquired.
+    pub(super) async fn tried(&self, tenant: &TenantId) -> AcquiredRun {
+        match self.suspect(tenant).await {
+            SuspectOutcome::Acquired(acquired) => *acquired,
+            other => panic!("expected a suspect, got {other:?}"),
+        }
     }
 
     /// Takes a new run and dispatches its one job.

@@ -39,6 +39,12 @@ impl Draft<'_> {
         }
         Ok(has_more)
     }
+
+    /// The number of the last event that waits.
+    pub(super) fn inbox_end(&self, run: RunId) -> Result<u64, StoreError> {
+        last_number(self.view, Table::Inbox, &rows::of_run(self.id, run))
+    }
+
     /// What waits, in order, and the number of its last event.
     pub(super) fn inbox(&self, run: RunId) -> Result<(Vec<InboxEvent>, u64), StoreError> {
         let all = rows::of_run(self.id, run);

@@ -1,8 +1,10 @@
 //! Completes every run, with the least of an engine, workers and people that this needs.
 
+use crate::suspects::SuspectOutcome;
 use crate::verbs::{
-    AcquireReadyRuns, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock, ReadRun, ReadUsage,
-    ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock, ResolveApproval,
+    AcquireReadyRuns, AcquireSuspect, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock,
+    ReadRun, ReadUsage, ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock,
+    ResolveApproval,
 };
 use std::collections::BTreeMap;
 
@@ -97,8 +99,15 @@ async fn round(store: &Store) {
         .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 100 })
         .await
         .expect("the store is up")
+        .runs
     {
         turn(store, taken).await;
+    }
+    let (lease, holder) = (LEASE, holder());
+    let alone =
+        AcquireSuspect { tenant: acme(), holder, lease, tries_max: u32::MAX, dead_letters_max: u32::MAX };
+    while let SuspectOutcome::Acquired(taken) = store.call(alone.clone()).await.expect("the store is up") {
+        turn(store, *taken).await;
     }
 }
 

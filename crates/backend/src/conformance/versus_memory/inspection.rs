@@ -44,7 +44,7 @@ impl Sampled for Inspect {
     }
 }
 
-sampled!(Repair, 3, |walk| {
+sampled!(Repair, 5, |walk| {
     if let Some(finding) = walk.pick(|known| &known.findings).filter(|_| walk.flip(0.7)) {
         let (invariant, subject) = (finding.invariant, finding.subject);
         return Some(Repair { tenant: finding.tenant?, invariant, subject, grace: walk.grace() });

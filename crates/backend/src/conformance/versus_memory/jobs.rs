@@ -58,7 +58,7 @@ sampled!(CancelJob, 1, |walk| {
 
 sampled!(ExpireLeases, 2, |walk| Some(ExpireLeases { tenant: walk.tenant(), limit: walk.limit() }));
 
-sampled!(AbandonWorker, 1, |walk| {
+sampled!(AbandonWorker, 2, |walk| {
     Some(AbandonWorker { tenant: walk.tenant(), worker: walk.worker(), limit: walk.limit() })
 });
 
