@@ -42,7 +42,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run what takes longer than a test may: more kills, chaos and fuzzing, a hundred thousand seeds
+    /// Run what takes longer than a test may: more kills, chaos and fuzzing, bombs in a loop, a hundred thousand seeds
     Soak,
 }
 

@@ -8,7 +8,10 @@ use crate::command::{built, cargo, run};
 use crate::tools;
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    if arguments.iter().any(|argument| ["--redis", "--locks", "--results"].contains(&argument.as_str())) {
+    if arguments
+        .iter()
+        .any(|argument| ["--redis", "--locks", "--results", "--bombs"].contains(&argument.as_str()))
+    {
         tools::provide()?;
     }
     // Built together: two builds with two sets of features would compile the heavy crates twice.
@@ -43,6 +46,10 @@ pub(crate) fn soak() -> Result<()> {
     simulate(&["--seeds".to_owned(), "100000".to_owned()])?;
     fuzz()?;
     tools::provide()?;
+    run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
+    let mut bombs = Command::new(built("release/interlock-bench")?);
+    bombs.args(["--bombs", "--seconds", "60"]);
+    run(bombs)?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.
     tests.args(["kills::", "restarts::", "nats_workers::", "chaos::"]);

@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
-    tenant: Option<HeaderValue>,
+    /// With every request.
+    headers: HeaderMap,
 }
 
 impl Connection {
@@ -21,12 +22,19 @@ impl Connection {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Self { sender, host: address.to_owned(), tenant: None })
+        Ok(Self { sender, host: address.to_owned(), headers: HeaderMap::new() })
     }
 
     /// The same connection, on which every request is this tenant's.
-    pub(crate) fn of_tenant(self, tenant: &'static str) -> Self {
-        Self { tenant: Some(HeaderValue::from_static(tenant)), ..self }
+    pub(crate) fn of_tenant(mut self, tenant: &'static str) -> Self {
+        self.headers.insert("x-tenant-id", HeaderValue::from_static(tenant));
+        self
+    }
+
+    /// The same connection, on which every request has this key.
+    pub(crate) fn with_key(mut self, key: &str) -> Result<Self> {
+        self.headers.insert("x-api-key", HeaderValue::from_str(key)?);
+        Ok(self)
     }
 
     /// Sends a request and reads the whole answer.
@@ -53,10 +61,8 @@ impl Connection {
             .header("host", self.host.as_str())
             .header("content-type", "application/json")
             .body(Full::new(body))?;
+        request.headers_mut().extend(self.headers.clone());
         request.headers_mut().extend(headers);
-        if let Some(tenant) = &self.tenant {
-            request.headers_mut().insert("x-tenant-id", tenant.clone());
-        }
         self.sender.ready().await?;
         let answer = self.sender.send_request(request).await?;
         let (parts, body) = answer.into_parts();

@@ -2,6 +2,7 @@
 //!
 //! Absolute numbers of a shared machine say little; the ratio to what the machine can do says a lot.
 
+mod bombs;
 mod connection;
 mod empty_server;
 mod group_commit;
@@ -52,6 +53,10 @@ struct Arguments {
     /// NATS.
     #[arg(long, conflicts_with_all = ["redis", "locks"])]
     results: bool,
+    /// Throw the bombs of one tenant in a loop while another one starts runs, on one machine and on Redis and NATS; fail if
+    /// the other one's starts get slow or memory does not return.
+    #[arg(long, conflicts_with_all = ["redis", "locks", "results"])]
+    bombs: bool,
     /// How many results.
     #[arg(long, default_value_t = 1_000, requires = "results")]
     results_count: usize,
@@ -106,6 +111,9 @@ fn main() -> Result<()> {
     if arguments.results {
         let report = runtime(1)?.block_on(results::measure(&arguments, &binary))?;
         return report.print(&targets::results(&report), arguments.json);
+    }
+    if arguments.bombs {
+        return runtime(1)?.block_on(bombs::measure(arguments.time(), &binary));
     }
     let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
     report.print(&targets::embedded(&report), arguments.json)

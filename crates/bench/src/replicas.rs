@@ -26,7 +26,7 @@ impl Replicas {
         let nats = Nats::start(NatsOptions::default()).await?;
         let mut gateways = Vec::with_capacity(count);
         for _ in 0..count {
-            gateways.push(Server::distributed(binary, &redis.url(), &nats.url()).await?);
+            gateways.push(Server::distributed(binary, (&redis.url(), &nats.url()), &[]).await?);
         }
         Ok(Self { gateways, redis, _nats: nats })
     }

@@ -23,19 +23,29 @@ pub(crate) struct Server {
 impl Server {
     /// The binary, embedded, with a one-step workflow and `runs_max` slots.
     pub(crate) async fn interlock(binary: &Path, runs_max: u32) -> Result<Self> {
-        let data = TempDir::new()?;
-        let mut command = Command::new(binary);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).stderr(Stdio::null());
-        let server = Self::start(command, Some(data)).await?;
+        let server = Self::embedded(binary, &[]).await?;
         prepare(&mut server.connect().await?, "default", runs_max).await?;
         Ok(server)
     }
 
+    /// The binary, embedded, with these arguments.
+    pub(crate) async fn embedded(binary: &Path, arguments: &[&str]) -> Result<Self> {
+        let data = TempDir::new()?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path()).args(arguments);
+        command.stderr(Stdio::null());
+        Self::start(command, Some(data)).await
+    }
+
     /// The binary on these servers, in all its roles. Its warnings are shown: the server cannot be inspected afterwards.
-    pub(crate) async fn distributed(binary: &Path, redis: &str, nats: &str) -> Result<Self> {
+    pub(crate) async fn distributed(
+        binary: &Path,
+        (redis, nats): (&str, &str),
+        arguments: &[&str],
+    ) -> Result<Self> {
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--redis", redis, "--nats", nats]);
-        command.args(["--log-level", "warn"]);
+        command.args(["--log-level", "warn"]).args(arguments);
         Self::start(command, None).await
     }
 
@@ -65,10 +75,20 @@ impl Server {
 
     /// Resident memory in KiB.
     pub(crate) fn resident_kib(&self) -> Result<u64> {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// The most resident memory that it has had, in KiB.
+    pub(crate) fn peak_kib(&self) -> Result<u64> {
+        self.memory_kib("VmHWM:")
+    }
+
+    fn memory_kib(&self, figure: &str) -> Result<u64> {
         let pid = self.child.id().context("the server runs")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        Ok(line.trim().trim_end_matches("kB").trim().parse()?)
+        let found = status.lines().find_map(|line| line.strip_prefix(figure));
+        let value = found.with_context(|| format!("the process has no {figure} It has ended"))?;
+        Ok(value.trim().trim_end_matches("kB").trim().parse()?)
     }
 }
 

@@ -185,9 +185,10 @@ impl Client {
         let runs_max = Some(self.dice.between(0, 3));
         let limits = Limits { runs_max, ..self.plan(tenant).limits };
         let scope = LimitScope::Tenant(self.plan(tenant).id.clone());
+        let set = SetLimits { scope, limits, keeps_quotas: false };
         let Some(instance) = self.world.instance(&mut self.dice) else { return };
         let control = instance.control.clone();
-        let answer = instance.call(async move { control.documents.set_limits(&scope, limits).await }).await;
+        let answer = instance.call(async move { control.documents.set_limits(set).await }).await;
         self.hear("change limits", answer.as_ref());
     }
 

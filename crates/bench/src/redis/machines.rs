@@ -31,7 +31,7 @@ impl Machines {
         })
         .await?;
         let nats = Nats::start(NatsOptions::default()).await?;
-        let gateway = Server::distributed(binary, &redis.url(), &nats.url()).await?;
+        let gateway = Server::distributed(binary, (&redis.url(), &nats.url()), &[]).await?;
         Ok(Self { gateway, redis, _nats: nats })
     }
 

@@ -154,7 +154,7 @@ fn an_equal_candidate_is_hardly_ever_called_harmful() {
 /// A run that is busy for a time without a finite variance, and hardly with a mean.
 fn pareto(random: &mut StdRng, scale_ms: f64) -> Life {
     let free_at: f64 = scale_ms / random.random_range(1e-6_f64..1.0).powf(1.0 / 1.1);
-    Life::of_free_at(free_at.min(200_000.0), 1_000.0)
+    Life::of_free_at(free_at.min(600_000.0), 500.0)
 }
 
 #[test]
