@@ -12,6 +12,10 @@ pub struct DoctorView {
     pub findings_untold: u64,
     pub looked_at: Vec<LookedAtView>,
     pub unseen: Vec<UnseenView>,
+    /// Where the next page begins; null after the last, and without `page_ms`.
+    #[serde(default)]
+    #[schema(required)]
+    pub next_cursor: Option<String>,
 }
 
 /// One violation of an invariant.
@@ -55,6 +59,11 @@ pub struct DoctorQuery {
     pub tenant: Option<String>,
     /// Names of invariants, separated by commas. Absent: all.
     pub only: Option<String>,
+    /// Check a page of the tenants: after this time no further tenant is begun. Absent: all at once, for at most a minute.
+    #[param(minimum = 1, maximum = 60_000)]
+    pub page_ms: Option<u64>,
+    /// The `next_cursor` of the page before, with `page_ms`.
+    pub cursor: Option<String>,
 }
 
 /// What to repair.

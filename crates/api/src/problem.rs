@@ -53,8 +53,8 @@ codes! {
     InvalidRequest = "invalid_request", 400, "The request is not valid";
     /// No key, or a wrong one.
     Unauthorized = "unauthorized", 401, "An API key is needed";
-    /// Another tenant, or too low a role.
-    Forbidden = "forbidden", 403, "This key may not do that";
+    /// Another tenant, too low a role, or without keys a request that a web page of another site may have sent.
+    Forbidden = "forbidden", 403, "This is not allowed";
     /// It does not exist, or belongs to another tenant.
     NotFound = "not_found", 404, "Not found";
     MethodNotAllowed = "method_not_allowed", 405, "This path does not allow this method";
@@ -79,6 +79,8 @@ codes! {
     LockQuota = "lock_quota", 429, "The tenant's quota of locks is reached";
     /// A bug of the server.
     InternalError = "internal_error", 500, "Internal error";
+    /// As many connections are open as may be, in all or of this client.
+    TooManyConnections = "too_many_connections", 503, "Too many connections are open";
     /// The store did not answer in time; the request is known not to be done.
     GateUnavailable = "gate_unavailable", 503, "No answer in time; nothing was done";
     /// The disk, or the memory of Redis, is full; the request is known not to be done.

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use interlock_api::client::Error;
 
+use crate::tls_hint::tls_hint;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done = 0,
@@ -28,7 +30,7 @@ impl Exit {
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error(transparent)]
+    #[error("{}{}", .0, tls_hint(.0))]
     Api(#[from] Error),
     /// An argument, a setting or a file is wrong.
     #[error("{0}")]

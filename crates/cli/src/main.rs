@@ -14,6 +14,7 @@ mod exit;
 mod input;
 mod output;
 mod telemetry;
+mod tls_hint;
 mod wiring;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! From settings to a running server. Only this module names a concrete backend.
 
+mod certificate;
 mod clock;
 mod distributed;
 mod embedded;
@@ -9,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use interlock_backend::inspection::Probe;
 use interlock_backend::keys::KeyMark;
 use interlock_backend_embedded::EmbeddedStore;
 pub(crate) use interlock_backend_redis::connect::PREFIX_DEFAULT;
@@ -23,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{ServeConfig, ServeRole};
 use crate::exit::{Failure, Result};
+use certificate::CertificateProbe;
 
 /// A server that has opened its backend and bound its address, but does not serve yet.
 pub(crate) struct Server {
@@ -59,13 +62,22 @@ fn refused(error: impl std::fmt::Display) -> Failure {
 
 impl Server {
     pub(crate) async fn build(config: &ServeConfig) -> Result<Self> {
+        // Wrong settings are found before anything is made or connected.
+        let gateway_settings = gateway_settings(config)?;
+        if let Some(tls) = &gateway_settings.tls {
+            tls.check().map_err(refused)?;
+        }
+        let tls = gateway_settings.tls.clone();
+        let probes =
+            tls.map(|files| Arc::new(CertificateProbe(files)) as Arc<dyn Probe>).into_iter().collect();
+        stage_settings(config)?;
         let roles = Roles {
             engine: config.roles.contains(&ServeRole::Engine),
             scheduler: config.roles.contains(&ServeRole::Scheduler),
         };
         let built = match (&config.redis, &config.nats) {
-            (Some(redis), Some(nats)) => distributed::build(config, redis, nats, roles).await?,
-            _ => embedded::build(config).await?,
+            (Some(redis), Some(nats)) => distributed::build(config, (redis, nats), roles, probes).await?,
+            _ => embedded::build(config, probes).await?,
         };
         let ControlPlane { backend, control, deployment, clock, key_mark, place } = built;
         control.process.join_installation().await.map_err(refused)?;
@@ -82,7 +94,7 @@ impl Server {
                 clock,
                 deployment,
             };
-            let bound = Gateway::bind(gateway_settings(config)?, parts).map_err(refused)?;
+            let bound = Gateway::bind(gateway_settings, parts).map_err(refused)?;
             let scheme = if bound.has_tls() { "https" } else { "http" };
             if let Some(metrics) = bound.metrics_address() {
                 place = format!("with metrics on http://{metrics} {place}");
@@ -137,6 +149,7 @@ fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
         admission_lease: config.admission_lock_ttl_ms.0,
     };
     Ok(settings::Settings {
+        lock_prefix: config.prefix.clone(),
         admission_strategy: config.admission_strategy,
         run_strategy: config.run_strategy,
         admission_tuning: config.admission_tuning(),

@@ -16,11 +16,17 @@ pub(crate) struct EveryTenant {
 
 impl Default for EveryTenant {
     fn default() -> Self {
-        Self { read: VecDeque::new(), next: Some(PageRequest { limit: 500, after: None }) }
+        Self::after(None)
     }
 }
 
 impl EveryTenant {
+    /// Those after this one.
+    pub(crate) fn after(tenant: Option<&TenantId>) -> Self {
+        let after = tenant.map(ToString::to_string);
+        Self { read: VecDeque::new(), next: Some(PageRequest { limit: 500, after }) }
+    }
+
     /// The next tenant; none after the last.
     pub(crate) async fn next(&mut self, process: &Process) -> Result<Option<TenantId>, StoreError> {
         while self.read.is_empty() {

@@ -48,6 +48,8 @@ pub struct Settings {
     pub lock_poll: Duration,
     /// The lease and period of each of our own locks.
     pub locks: Inventory,
+    /// Of the keys of locks, as people find them in the store.
+    pub lock_prefix: String,
     pub admission_strategy: AdmissionStrategy,
     pub run_strategy: RunStrategy,
     /// How starts wait for the admission lock, until the store says otherwise.
@@ -93,6 +95,7 @@ impl Default for Settings {
             lock_silence: Duration::from_secs(10),
             lock_poll: Duration::from_secs(1),
             locks: Inventory::default(),
+            lock_prefix: "cordum".to_owned(),
             admission_strategy: AdmissionStrategy::default(),
             run_strategy: RunStrategy::default(),
             admission_tuning: Scope::Admission.tuning(),

@@ -65,7 +65,7 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
     if !body.is_empty() && !is_json(&parts.headers) {
         return Err(Refusal::new(
             Code::UnsupportedMediaType,
-            "the body must be JSON: send it with Content-Type: application/json",
+            "the body must be JSON in UTF-8: send it with Content-Type: application/json",
         ));
     }
     Ok(body)
@@ -125,8 +125,19 @@ fn declared_length(headers: &HeaderMap) -> Option<usize> {
 /// Absent is not JSON: a page of any site can make a browser send such a body.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let Some(Ok(sent)) = headers.get(CONTENT_TYPE).map(|sent| sent.to_str()) else { return false };
-    let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let mut parts = sent.split(';').map(|part| part.trim().to_ascii_lowercase());
+    let essence = parts.next().unwrap_or_default();
+    let is_json =
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    // Other text than UTF-8 would be read as something else than was meant.
+    is_json
+        && parts.all(|part| {
+            part.split_once('=').is_none_or(|(name, value)| name.trim() != "charset" || is_utf8(value))
+        })
+}
+
+fn is_utf8(charset: &str) -> bool {
+    matches!(charset.trim().trim_matches('"'), "utf-8" | "utf8" | "us-ascii")
 }
 
 /// Reads to the end. A body that is too large is read up to a second bound, because a client that sends before it reads

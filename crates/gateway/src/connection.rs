@@ -124,7 +124,7 @@ pub(crate) fn turn_away(stream: TcpStream, connections: &Connections) {
 }
 
 async fn say_no_room(mut stream: TcpStream) -> std::io::Result<()> {
-    let refusal = Refusal::unavailable("too many connections are open here");
+    let refusal = Refusal::too_many_connections();
     stream.write_all(&refusal.to_http()).await?;
     stream.shutdown().await?;
     // Closing with an unread request would reset the connection and lose the answer.

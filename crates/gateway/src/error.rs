@@ -52,6 +52,12 @@ impl Refusal {
         Self::new(Code::GateUnavailable, format!("{GATE}: {reason}")).retry_after(spread())
     }
 
+    /// The request was not even read.
+    pub(crate) fn too_many_connections() -> Self {
+        let sentence = "too many connections or event streams are open, in all or from your address; close some, and retry";
+        Self::new(Code::TooManyConnections, sentence).retry_after(spread())
+    }
+
     /// Certainly not done, and not before there is room.
     pub(crate) fn storage_full(effect: &str) -> Self {
         Self::new(Code::StorageFull, format!("{GATE}: the storage is full; {effect}")).retry_after(spread())

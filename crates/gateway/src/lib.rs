@@ -8,6 +8,7 @@ mod addresses;
 mod auth;
 mod body;
 mod bounds;
+mod certificate;
 mod connection;
 mod cursor;
 mod error;

@@ -129,6 +129,13 @@ invariants! {
     MemoryPolicy = "memory_policy", Installation, "set maxmemory-policy to noeviction";
     /// Redis has enough memory.
     MemoryShort = "memory_short", Installation, "give Redis more memory before it rejects writes";
+    /// A worker on NATS confirms a job soon after it was pushed.
+    PushUnconfirmed = "push_unconfirmed", Installation,
+        "nothing, if it passes: three heartbeats that do not count the job, or a silent worker, dispatch it again; \
+         if it stays, look at the worker and its connection to NATS";
+    /// The TLS certificate of the server is valid.
+    CertificateExpired = "certificate_expired", Installation,
+        "renew the certificate: the server takes the new file within two seconds, without a restart";
     /// A registered worker with leased jobs sends heartbeats.
     WorkerSilent = "worker_silent", Installation, "end its leases, so that other workers get the jobs";
 }

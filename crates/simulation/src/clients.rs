@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use interlock_backend::StoreError;
-use interlock_backend::tenants::LimitScope;
+use interlock_backend::tenants::{LimitScope, SetLimits};
 use interlock_control::admission::{RerunRequest, StartError, StartRequest};
 use interlock_model::admission::StartOutcome;
 use interlock_model::approval::{Decision, Verdict};

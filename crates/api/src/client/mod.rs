@@ -95,7 +95,11 @@ fn trusted(file: &Path) -> Result<Vec<reqwest::Certificate>> {
     };
     let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
     let found = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| wrong(&error))?;
-    if found.is_empty() { Err(wrong(&"there are none in it")) } else { Ok(found) }
+    if found.is_empty() {
+        Err(wrong(&"there is no certificate in it; it must be in PEM form"))
+    } else {
+        Ok(found)
+    }
 }
 
 fn header(what: &str, text: &str, sensitive: bool) -> Result<HeaderValue> {

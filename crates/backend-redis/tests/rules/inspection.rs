@@ -253,6 +253,7 @@ async fn rows_that_cannot_be_read_are_each_named() {
 async fn a_list_of_another_kind_is_named_and_stops_no_look() {
     let lists = [
         "wf:tenant",
+        "wf:defs",
         "wf:runs",
         "wf:runs:active",
         "wf:ready",
@@ -279,6 +280,20 @@ async fn a_list_of_another_kind_is_named_and_stops_no_look() {
         for finding in &found {
             let _ = scene.repair(finding).await;
         }
+        assert_eq!(scene.run(&format!("GET {key}")).await, "x");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_or_a_queue_of_another_kind_is_named_and_stops_no_look() {
+    for key in ["wf:def:{acme}:deploy", "wf:def:{acme}:deploy:1", "wf:queue:{acme}:build"] {
+        let scene = Scene::new().await;
+        scene.run(&format!("DEL {key}")).await;
+        scene.run(&format!("SET {key} x")).await;
+        let found = scene.look().await;
+        let damaged =
+            |finding: &&Finding| finding.invariant == Invariant::RowDamaged && finding.subject == key;
+        assert_eq!(found.iter().filter(damaged).count(), 1, "{key}: {found:?}");
         assert_eq!(scene.run(&format!("GET {key}")).await, "x");
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use interlock_backend::verbs::ReadJob;
 use interlock_cap::CapSettings;
+use interlock_control::doctor::{DoctorScope, DoctorTenants};
+use interlock_model::doctor::Invariant;
 use interlock_model::job::JobLease;
 use interlock_model::run::RunStatus;
 use interlock_model::{JobId, RunId};
@@ -21,6 +23,7 @@ crate::on_both_releases!(
     a_job_that_heartbeats_count_gets_the_lease_of_its_step,
     a_job_with_progress_gets_the_lease_of_its_step,
     a_worker_that_does_not_count_loses_a_job_once,
+    the_doctor_names_the_worker_that_does_not_confirm_a_job,
 );
 
 fn quick() -> CapSettings {
@@ -92,6 +95,28 @@ async fn a_job_with_progress_gets_the_lease_of_its_step(release: NatsRelease) {
     assert_eq!(lease(&fixture, &dispatch(run, 1)).await.map(|lease| lease.ttl), Some(JOB_LOCK));
     worker.progress(&job, 10).await;
     confirmed(&fixture, &dispatch(run, 1)).await;
+}
+
+async fn the_doctor_names_the_worker_that_does_not_confirm_a_job(release: NatsRelease) {
+    // Its heartbeats decide nothing within the test.
+    let settings = CapSettings { settling: Duration::from_hours(1), ..fast() };
+    let fixture = Fixture::open(release, settings).await;
+    let mut worker = Worker::join(&fixture, "w1", WorkerOptions::default()).await;
+    fixture.save(&acme(), json!({})).await;
+    let run = fixture.start(&acme()).await;
+    let job = worker.next_job().await;
+    let only = vec![Invariant::PushUnconfirmed];
+    let scope = DoctorScope { tenants: DoctorTenants::All, only };
+    let found = until("the doctor finds it", async || {
+        fixture.control.doctor.examine(&scope).await.findings.into_iter().next()
+    })
+    .await;
+    assert_eq!(found.subject, dispatch(run, 1).to_string());
+    assert!(found.detail.contains("worker w1 has not confirmed this job"), "{found:?}");
+    assert!(found.detail.contains("dispatched again"), "{found:?}");
+    worker.progress(&job, 10).await;
+    confirmed(&fixture, &dispatch(run, 1)).await;
+    assert_eq!(fixture.control.doctor.examine(&scope).await.findings, []);
 }
 
 async fn a_worker_that_does_not_count_loses_a_job_once(release: NatsRelease) {

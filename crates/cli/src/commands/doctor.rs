@@ -3,6 +3,7 @@
 mod declared;
 
 use clap::Args;
+use interlock_api::client::Client;
 use interlock_api::doctor::{
     DoctorQuery, DoctorView, FindingView, RepairRequest, RepairView, RepairedView, UnseenView,
 };
@@ -12,6 +13,12 @@ use super::Session;
 use super::meter::Meter;
 use crate::exit::{Exit, Result};
 use crate::output::{Column, Output, or_dash, table};
+
+/// How long one request checks, about.
+const PAGE_MS: u64 = 1_500;
+
+/// Findings that are shown. Further ones are only counted.
+const FINDINGS_MAX: usize = 1_000;
 
 pub(crate) const EXAMPLES: &str = "\
 Checks the data of every tenant that the key covers, or of the one that --tenant names, and the
@@ -55,6 +62,7 @@ pub(super) async fn run(
     let query = DoctorQuery {
         tenant: tenant.filter(|_| !flags.all_tenants),
         only: Some(names.join(",")).filter(|names| !names.is_empty()),
+        ..DoctorQuery::default()
     };
     let meter = Meter::spinner();
     if flags.repair {
@@ -64,11 +72,43 @@ pub(super) async fn run(
         output.result(&view, describe_repair)?;
         return Ok(exit_of(&view.after));
     }
-    meter.tell("checking");
-    let view = client.doctor(&query).await?;
+    let view = examine(&client, query, &meter).await?;
     drop(meter);
     output.result(&view, describe)?;
     Ok(exit_of(&view))
+}
+
+/// Checks page by page, so that no request takes long, and shows how far it is.
+async fn examine(client: &Client, query: DoctorQuery, meter: &Meter) -> Result<DoctorView> {
+    let mut query = DoctorQuery { page_ms: Some(PAGE_MS), ..query };
+    let mut all = DoctorView::default();
+    meter.tell("checking");
+    loop {
+        let page = client.doctor(&query).await?;
+        query.cursor.clone_from(&page.next_cursor);
+        add(&mut all, page);
+        if query.cursor.is_none() {
+            return Ok(all);
+        }
+        meter.tell(&format!("checking: {} tenants so far", tenants(&all)));
+    }
+}
+
+fn add(all: &mut DoctorView, page: DoctorView) {
+    let room = FINDINGS_MAX.saturating_sub(all.findings.len());
+    all.findings_untold += page.findings_untold + page.findings.len().saturating_sub(room) as u64;
+    all.findings.extend(page.findings.into_iter().take(room));
+    all.unseen.extend(page.unseen);
+    for looked in page.looked_at {
+        match all.looked_at.iter_mut().find(|known| known.invariant == looked.invariant) {
+            Some(known) => known.tenants += looked.tenants,
+            None => all.looked_at.push(looked),
+        }
+    }
+}
+
+fn tenants(view: &DoctorView) -> u64 {
+    view.looked_at.iter().map(|looked| looked.tenants).max().unwrap_or(0)
 }
 
 fn exit_of(view: &DoctorView) -> Exit {
@@ -116,8 +156,7 @@ const REPAIRED: [Column<RepairedView>; 5] = [
 ];
 
 fn summary(view: &DoctorView) -> String {
-    let tenants = view.looked_at.iter().map(|looked| looked.tenants).max().unwrap_or(0);
-    let checked = format!("{} invariants checked in {tenants} tenants", view.looked_at.len());
+    let checked = format!("{} invariants checked in {} tenants", view.looked_at.len(), tenants(view));
     let unseen = match view.unseen.len() {
         0 => String::new(),
         count => format!("; {count} not checked"),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use interlock_backend::clock::SystemClock;
+use interlock_backend::inspection::Probe;
 use interlock_backend::keys::KeyMark;
 use interlock_backend::{Bus, Store};
 use interlock_backend_redis::RedisStore;
@@ -27,9 +28,9 @@ const DEFERRED_MAX: i64 = 65_536;
 
 pub(super) async fn build(
     config: &ServeConfig,
-    redis: &Secret,
-    nats: &Secret,
+    (redis, nats): (&Secret, &Secret),
     roles: Roles,
+    mut probes: Vec<Arc<dyn Probe>>,
 ) -> Result<ControlPlane> {
     let settings = connect_settings(config, redis, "--redis")?;
     let redis_place = settings.address.to_string();
@@ -54,14 +55,16 @@ pub(super) async fn build(
     let mailbox = Arc::new(RedisMailbox::new(connection, blobs));
     let settings = stage_settings(config)?;
     let cap_settings = cap_settings(config, &settings);
+    probes.push(store.clone());
+    probes.push(Arc::new(StreamProbe::new(client.clone(), cap_settings.clone())));
     let foundation = Foundation {
-        store: Store::new(store.clone()),
+        store: Store::new(store),
         bus: bus.clone(),
         clock: Arc::new(SystemClock),
         identity,
         instance,
         mailbox: Some(mailbox.clone()),
-        probes: vec![store, Arc::new(StreamProbe::new(client.clone(), cap_settings.clone()))],
+        probes,
     };
     let control = Control::new(foundation, settings);
     let key_mark: Option<Arc<dyn KeyMark>> = Some(Arc::new(NatsKeyMark::new(client.clone(), &config.prefix)));

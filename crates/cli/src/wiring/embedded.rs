@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use interlock_backend::clock::{ElapsedClock, SystemClock};
+use interlock_backend::inspection::Probe;
 use interlock_backend::{InProcessBus, Store};
 use interlock_backend_embedded::EmbeddedStore;
 use interlock_control::Control;
@@ -16,10 +17,11 @@ use super::{Backend, ControlPlane, PREFIX_DEFAULT, refused, stage_settings};
 use crate::config::ServeConfig;
 use crate::exit::Result;
 
-pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
+pub(super) async fn build(config: &ServeConfig, mut probes: Vec<Arc<dyn Probe>>) -> Result<ControlPlane> {
     let clock = Arc::new(ElapsedClock::beginning_at(Arc::new(SystemClock)));
     let store = Arc::new(open(&config.data, clock.clone()).await?);
     tokio::spawn(clock::follow(clock.clone()));
+    probes.push(Arc::new(ClockProbe(clock.clone())));
     let identity = Identity::unpredictable();
     let foundation = Foundation {
         store: Store::new(store.clone()),
@@ -28,7 +30,7 @@ pub(super) async fn build(config: &ServeConfig) -> Result<ControlPlane> {
         instance: identity.instance_id(),
         identity,
         mailbox: None,
-        probes: vec![Arc::new(ClockProbe(clock.clone()))],
+        probes,
     };
     let deployment = Deployment {
         roles: config.role_names(),

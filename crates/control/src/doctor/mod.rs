@@ -5,6 +5,7 @@
 mod installation;
 mod loops;
 mod notes;
+mod pushes;
 mod repair;
 mod tenants;
 mod workers;
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use notes::Notes;
 pub use repair::{FindingId, FindingOutcome, Repaired, Repairs};
+use tenants::WalkTimes;
 
 use crate::process::Process;
 use crate::reconcile::Reconcilers;
@@ -39,6 +41,15 @@ fn grace(invariant: Invariant) -> Duration {
 
 /// How long one examination may take. What it did not reach by then is reported as unseen.
 const BUDGET: Duration = Duration::from_mins(1);
+
+/// A part of an examination, so that no request takes long, however many tenants there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoctorPage {
+    /// Where the part before it ended; none begins with the installation and the first tenant.
+    pub after: Option<TenantId>,
+    /// After this time no further tenant is begun.
+    pub budget: Duration,
+}
 
 /// What to check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +85,8 @@ pub struct DoctorReport {
     pub findings_untold: u64,
     pub looked_at: Vec<LookedAt>,
     pub unseen: Vec<Unseen>,
+    /// The last tenant that was checked, if the page ended before the last of all.
+    pub next: Option<TenantId>,
 }
 
 /// An invariant that was checked.
@@ -114,12 +127,20 @@ impl Doctor {
 
     /// Checks every invariant within `scope`. It never fails: what it could not see is part of its report.
     pub async fn examine(&self, scope: &DoctorScope) -> DoctorReport {
+        self.examine_page(scope, None).await
+    }
+
+    /// The same, of one page; none: of everything at once.
+    pub async fn examine_page(&self, scope: &DoctorScope, page: Option<DoctorPage>) -> DoctorReport {
         let mut notes = Notes::default();
-        let ends_at = Instant::now() + BUDGET;
-        if scope.tenants == DoctorTenants::All {
+        let (began, after) = (Instant::now(), page.as_ref().and_then(|page| page.after.clone()));
+        let pauses_at = page.map(|page| began + page.budget);
+        if scope.tenants == DoctorTenants::All && after.is_none() {
             notes.merge(installation::look(self, &scope.invariants(Realm::Installation)).await);
         }
-        notes.merge(tenants::look(self, scope, ends_at).await);
-        notes.into_report()
+        let times = WalkTimes { pauses_at, ends_at: began + BUDGET };
+        let (found, next) = tenants::look(self, scope, after, times).await;
+        notes.merge(found);
+        DoctorReport { next, ..notes.into_report() }
     }
 }

@@ -55,6 +55,7 @@ impl Notes {
             findings_untold: self.further,
             looked_at: looked_at.map(|(invariant, tenants)| LookedAt { invariant, tenants }).collect(),
             unseen: self.unseen,
+            next: None,
         }
     }
 }

@@ -4,12 +4,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use interlock_backend::inspection::Inspect;
 use interlock_backend::{PageRequest, StoreError};
-use interlock_model::TenantId;
 use interlock_model::doctor::{Invariant, Realm};
+use interlock_model::{TenantId, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use super::notes::Notes;
-use super::{Doctor, DoctorScope, DoctorTenants, grace};
+use super::{Doctor, DoctorScope, DoctorTenants, grace, pushes};
 use crate::every_tenant::EveryTenant;
 
 /// Rows that one step reads.
@@ -23,57 +23,98 @@ const SILENCES_MAX: usize = 3;
 
 const TOO_LONG: &str = "the check took too long";
 
-pub(super) async fn look(doctor: &Doctor, scope: &DoctorScope, ends_at: Instant) -> Notes {
-    let walk = Walk { doctor, invariants: scope.invariants(Realm::Tenant), ends_at };
+/// When the walk stops.
+#[derive(Clone, Copy)]
+pub(super) struct WalkTimes {
+    /// No tenant is begun after that; none: all are.
+    pub(super) pauses_at: Option<Instant>,
+    /// What is not checked by then is reported as unseen.
+    pub(super) ends_at: Instant,
+}
+
+/// Checks the tenants after this one. Returns with the last of them, if there are more.
+pub(super) async fn look(
+    doctor: &Doctor,
+    scope: &DoctorScope,
+    after: Option<TenantId>,
+    times: WalkTimes,
+) -> (Notes, Option<TenantId>) {
     let mut notes = Notes::default();
-    if walk.invariants.is_empty() {
-        return notes;
+    let invariants = scope.invariants(Realm::Tenant);
+    let mut checks_pushes = scope.invariants(Realm::Installation).contains(&Invariant::PushUnconfirmed);
+    if invariants.is_empty() && !checks_pushes {
+        return (notes, None);
     }
+    let mut pushes_at = None;
+    if checks_pushes {
+        match pushes::time_of_pushes(doctor).await {
+            Ok(now) => pushes_at = now,
+            Err(error) => {
+                notes.unseen(Invariant::PushUnconfirmed.name(), &error);
+                checks_pushes = false;
+            }
+        }
+    }
+    let walk = Walk { doctor, invariants, checks_pushes, pushes_at, times };
+    let mut next = None;
     if let DoctorTenants::One(tenant) = &scope.tenants {
         notes.merge(walk.tenant(tenant.clone()).await.0);
-    } else if let Err(reason) = walk.all(&mut notes).await {
-        notes.unseen("the rows of the tenants", &reason);
+    } else {
+        match walk.all(&mut notes, after).await {
+            Ok(last) => next = last,
+            Err(reason) => notes.unseen("the rows of the tenants", &reason),
+        }
     }
-    notes
+    (notes, next)
 }
 
 struct Walk<'a> {
     doctor: &'a Doctor,
     invariants: Vec<Invariant>,
-    ends_at: Instant,
+    checks_pushes: bool,
+    /// The store's time; none if there are no workers on NATS, and so no pushes.
+    pushes_at: Option<Timestamp>,
+    times: WalkTimes,
 }
 
 /// Whether the store still answers.
 type Answers = bool;
 
 impl Walk<'_> {
-    /// Checks every tenant. An error says why the rest was skipped.
-    async fn all(&self, notes: &mut Notes) -> Result<(), String> {
-        let (mut tenants, mut checks) = (EveryTenant::default(), FuturesUnordered::new());
-        let mut silences = 0;
+    /// Checks every tenant after this one, until the walk pauses. Returns with the last, if there are more. An error says
+    /// why the rest was skipped.
+    async fn all(&self, notes: &mut Notes, after: Option<TenantId>) -> Result<Option<TenantId>, String> {
+        let (mut tenants, mut checks) = (EveryTenant::after(after.as_ref()), FuturesUnordered::new());
+        let (mut silences, mut last) = (0, None);
+        let is_paused = || self.times.pauses_at.is_some_and(|at| Instant::now() >= at);
         loop {
+            // At least one, so that the next page begins somewhere else.
             while checks.len() < TENANTS_AT_ONCE
+                && !(last.is_some() && is_paused())
                 && let Some(tenant) =
                     tenants.next(&self.doctor.process).await.map_err(|error| error.to_string())?
             {
+                last = Some(tenant.clone());
                 checks.push(self.tenant(tenant));
             }
-            let Some((found, answers)) = checks.next().await else { return Ok(()) };
+            let Some((found, answers)) = checks.next().await else { break };
             notes.merge(found);
             silences += usize::from(!answers);
             if silences >= SILENCES_MAX {
                 return Err("the store does not answer; the other tenants were skipped".to_owned());
             }
-            if Instant::now() >= self.ends_at {
+            if Instant::now() >= self.times.ends_at {
                 return Err(TOO_LONG.to_owned());
             }
         }
+        let has_more = tenants.next(&self.doctor.process).await.map_err(|error| error.to_string())?;
+        Ok(last.filter(|_| has_more.is_some()))
     }
 
     async fn tenant(&self, tenant: TenantId) -> (Notes, Answers) {
         let mut notes = Notes::default();
         for invariant in &self.invariants {
-            match timeout_at(self.ends_at, self.invariant(&tenant, *invariant, &mut notes)).await {
+            match timeout_at(self.times.ends_at, self.invariant(&tenant, *invariant, &mut notes)).await {
                 Ok(Ok(())) => notes.looked_at(*invariant, 1),
                 Ok(Err(error @ StoreError::Unavailable { .. })) => {
                     notes.unseen(format!("{invariant} and what follows, of the tenant {tenant}"), &error);
@@ -88,7 +129,26 @@ impl Walk<'_> {
                 }
             }
         }
+        self.pushes(&tenant, &mut notes).await;
         (notes, true)
+    }
+
+    async fn pushes(&self, tenant: &TenantId, notes: &mut Notes) {
+        let invariant = Invariant::PushUnconfirmed;
+        if !self.checks_pushes {
+            return;
+        }
+        let Some(now) = self.pushes_at else { return notes.looked_at(invariant, 1) };
+        match timeout_at(self.times.ends_at, pushes::unconfirmed(self.doctor, tenant, now)).await {
+            Ok(Ok(found)) => {
+                notes.looked_at(invariant, 1);
+                for finding in found {
+                    notes.found(finding);
+                }
+            }
+            Ok(Err(error)) => notes.unseen(format!("{invariant} of the tenant {tenant}"), &error),
+            Err(_) => notes.unseen(format!("{invariant} of the tenant {tenant}"), &TOO_LONG),
+        }
     }
 
     async fn invariant(

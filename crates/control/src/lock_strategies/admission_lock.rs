@@ -23,6 +23,8 @@ pub(super) struct AdmissionLock {
     store: Store,
     request: AcquireLock,
     lease: LeaseState,
+    /// The key of the lock, as people find it in the store.
+    key: String,
     /// As the last answered try found it.
     busy: Option<Busy>,
 }
@@ -51,15 +53,15 @@ impl AdmissionLock {
             stay: None,
             limits: LIMITS,
         };
-        Self { store: process.store.clone(), request, lease: LeaseState::NotHeld, busy: None }
+        let key = format!("{}:{}", process.settings().lock_prefix, request.lock.resource());
+        Self { store: process.store.clone(), request, lease: LeaseState::NotHeld, key, busy: None }
     }
 
     /// Why the last try failed.
     pub(super) fn reason(&self) -> String {
         match &self.busy {
             Some(Busy { holder, held_for, .. }) => {
-                let resource = self.request.lock.resource();
-                why::lock(resource.as_str(), holder.as_ref().map(LockOwner::as_str), *held_for)
+                why::lock(&self.key, holder.as_ref().map(LockOwner::as_str), *held_for)
             }
             None => "the store did not answer".to_owned(),
         }

@@ -1,17 +1,19 @@
 //! The doctor: invariants are checked, and violations repaired.
 
+use std::time::Duration;
+
 use interlock_api::doctor::{
     DoctorQuery, DoctorView, FindingName, FindingView, LookedAtView, RepairRequest, RepairView, RepairedView,
     UnseenView,
 };
 use interlock_control::doctor::{
-    DoctorReport, DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId, FindingOutcome, LookedAt, Repaired,
-    Repairs, Unseen,
+    DoctorPage, DoctorReport, DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId, FindingOutcome, LookedAt,
+    Repaired, Repairs, Unseen,
 };
 use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant, Realm};
 
-use super::{Answer, Caller, Json, OptionalPayload, Parameters, Permission, Refusal, endpoints};
+use super::{Answer, Caller, Json, OptionalPayload, Parameters, Permission, Refusal, bounded, endpoints};
 
 endpoints!("doctor": examine, repair);
 
@@ -20,7 +22,8 @@ endpoints!("doctor": examine, repair);
 async fn examine(caller: Caller, parameters: Parameters) -> Answer<DoctorView> {
     caller.may(Permission::ReadRest)?;
     let scope = scope(&caller, &parameters)?;
-    Ok(Json(report_view(caller.app.stages.doctor.examine(&scope).await)))
+    let page = page(&parameters)?;
+    Ok(Json(report_view(caller.app.stages.doctor.examine_page(&scope, page).await)))
 }
 
 /// Repairs the named findings, or all, each on its own, and checks again.
@@ -42,6 +45,15 @@ async fn repair(
     let Repairs { repaired, after } = caller.app.stages.doctor.repair(&scope, named.transpose()?).await;
     let repaired = repaired.into_iter().map(repaired_view).collect();
     Ok(Json(RepairView { repaired, after: report_view(after) }))
+}
+
+fn page(parameters: &Parameters) -> Result<Option<DoctorPage>, Refusal> {
+    let after: Option<TenantId> = parameters.parsed("cursor")?;
+    let Some(millis) = parameters.parsed::<u64>("page_ms")? else {
+        return if after.is_none() { Ok(None) } else { Err(Refusal::invalid("cursor needs page_ms")) };
+    };
+    bounded("page_ms", millis, (1, 60_000))?;
+    Ok(Some(DoctorPage { after, budget: Duration::from_millis(millis) }))
 }
 
 /// The tenant in the query, or all that the key covers.
@@ -75,13 +87,14 @@ fn finding_id(caller: &Caller, name: FindingName) -> Result<FindingId, Refusal> 
 }
 
 fn report_view(report: DoctorReport) -> DoctorView {
-    let DoctorReport { findings, findings_untold, looked_at, unseen } = report;
+    let DoctorReport { findings, findings_untold, looked_at, unseen, next } = report;
     let looked = |LookedAt { invariant, tenants }| LookedAtView { invariant: invariant.to_string(), tenants };
     DoctorView {
         findings: findings.into_iter().map(finding_view).collect(),
         findings_untold,
         looked_at: looked_at.into_iter().map(looked).collect(),
         unseen: unseen.into_iter().map(|Unseen { what, why }| UnseenView { what, why }).collect(),
+        next_cursor: next.map(|tenant| tenant.to_string()),
     }
 }
 

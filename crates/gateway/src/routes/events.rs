@@ -42,7 +42,7 @@ async fn stream(
     };
     let app = &caller.app;
     let place = app.streams.clone().try_acquire_owned();
-    let place = place.map_err(|_| Refusal::unavailable("too many event streams are open here"))?;
+    let place = place.map_err(|_| Refusal::too_many_connections())?;
     let keep_alive = KeepAlive::new().interval(app.settings.stream_keep_alive).text("still here");
     let changed = app.stages.process.wakeups().waiter(Signal::RunChanged(run));
     let mut follower =

@@ -260,6 +260,27 @@ async fn ids_with_odd_characters_are_refused() {
 }
 
 #[tokio::test]
+async fn a_body_in_another_charset_than_utf_8_is_refused() {
+    let server = Server::start().await;
+    let body = one_step("wf").to_string();
+    let save = |content: &str| {
+        server.post("/api/v1/workflows").header("content-type", content).raw(body.as_bytes()).send()
+    };
+    for content in [
+        "application/json; charset=latin1",
+        "application/json;charset=\"utf-16\"",
+        "application/json; a=b; Charset=x",
+    ] {
+        save(content).await.problem(415, "unsupported_media_type");
+    }
+    for content in
+        ["application/json; charset=utf-8", "application/json;charset=\"UTF-8\"", "application/json; a=b"]
+    {
+        save(content).await.ok(201);
+    }
+}
+
+#[tokio::test]
 async fn huge_and_negative_numbers_are_refused() {
     let server = Server::start().await;
     for number in ["-1", "1000000001", "1e400", "-0.5", "1.5", "99999999999999999999999999", "\"3\"", "NaN"] {

@@ -15,7 +15,12 @@ async fn a_page_of_another_site_creates_no_admin_key() {
         // The name that an attacker makes resolve to 127.0.0.1.
         ("host", "evil.example:8081"),
     ] {
-        create().header(header, value).send().await.problem(403, "forbidden");
+        let refused = create().header(header, value).send().await;
+        refused.problem(403, "forbidden");
+        // There is no key to blame.
+        let problem = refused.json();
+        assert!(!problem["title"].as_str().unwrap().contains("key"), "{problem}");
+        assert!(!problem["error"].as_str().unwrap().contains("this key"), "{problem}");
     }
     create().send().await.ok(201);
 }

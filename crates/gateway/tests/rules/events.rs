@@ -74,7 +74,7 @@ async fn the_number_of_streams_is_bounded() {
     let mut first = Watch::open(&server, &run, None).await;
     first.next().await.unwrap();
     let second = server.get(&format!("/api/v1/workflow-runs/{run}/events")).send().await;
-    second.problem(503, "gate_unavailable");
+    second.problem(503, "too_many_connections");
 }
 
 #[tokio::test]

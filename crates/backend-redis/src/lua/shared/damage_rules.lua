@@ -10,6 +10,7 @@ local function is_odd(name, kind)
 end
 
 local lists = { ['wf:tenant'] = 'hash', ['wf:runs'] = 'zset', ['wf:runs:active'] = 'set', ['wf:runs:deleted'] = 'set',
+  ['wf:defs'] = 'zset',
   ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:put_off'] = 'zset',
   ['wf:held'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
   ['wf:dead_letters:index'] = 'zset', ['wf:locks:sweeps'] = 'zset', ['wf:locks:listed'] = 'zset',
@@ -69,6 +70,21 @@ local function is_number(name, field)
   return text == false or tonumber(text) ~= nil
 end
 
+-- The workflows that are listed, and the current version of each.
+local function over_definitions(after, limit)
+  local listed, next_page = over_ordered('wf:defs')(after, limit)
+  local names = {}
+  for _, entry in ipairs(listed) do
+    local id = string.match(entry, '^%d+/(.+)$') or entry
+    names[#names + 1] = key('wf:def', id)
+    local version = look('HGET', key('wf:def', id), 'current')
+    if version then
+      names[#names + 1] = key('wf:def', id .. ':' .. version)
+    end
+  end
+  return names, next_page
+end
+
 rules.row_damaged = { {
   over = over_lists,
   finds = function(name)
@@ -90,6 +106,17 @@ rules.row_damaged = { {
         return 'the ' .. field .. ' of the run is no number', by_hand
       end
     end
+  end,
+}, {
+  over = over_definitions,
+  finds = function(name)
+    local is_version = string.find(string.sub(name, #key('wf:def', '') + 1), ':', 1, true)
+    return whole_row(name, is_version and { 'document', 'created_at' } or { 'version', 'saved_at' })
+  end,
+}, {
+  over = named(over_keys('wf:queue'), 'wf:queue'),
+  finds = function(name)
+    return is_odd(name, 'zset')
   end,
 }, {
   over = over_parts_of_runs,

@@ -72,6 +72,8 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         | I::RenewalLag
         | I::MemoryPolicy
         | I::MemoryShort
+        | I::PushUnconfirmed
+        | I::CertificateExpired
         | I::WorkerSilent => return None,
     })
 }

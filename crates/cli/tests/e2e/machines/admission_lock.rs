@@ -101,6 +101,7 @@ async fn starts_wait_two_seconds_for_a_foreign_lock_and_leave_it_alone() {
     for answer in &answers {
         assert_eq!((answer.status.as_u16(), answer.text("code")), (503, "gate_unavailable".to_owned()));
         assert!(answer.text("error").starts_with("workflow concurrency gate unavailable"), "{answer:?}");
+        assert!(answer.text("error").contains(&format!("({KEY} has")), "{answer:?}");
         assert!(answer.headers["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1);
         assert!(answer.number("retry_after_ms") >= 1_000);
     }
