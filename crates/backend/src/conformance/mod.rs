@@ -30,6 +30,7 @@ pub mod runs;
 mod scene;
 pub mod second_results;
 pub mod suspects;
+pub mod turns;
 pub mod values;
 pub mod versus_memory;
 pub mod workers;
@@ -128,6 +129,9 @@ macro_rules! conformance_suite {
                 a_retried_quarantined_run_is_tried_from_the_first_try,
                 a_quarantined_run_is_acquired_once_to_be_cancelled_and_for_nothing_else,
                 a_deleted_run_takes_its_quarantine_with_it,
+            }
+            turns::{
+                a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,
             }
             job_leases::{
                 a_heartbeat_extends_the_lease,

@@ -20,12 +20,12 @@ impl FirstTurn {
     ) -> Result<Option<Self>, Illegal> {
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
-        let Advance { run, changed, effects, events } = advance(workflow, run, &[], now)?;
+        let Advance { run, changed, effects, events, continues } = advance(workflow, run, &[], now)?;
         let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried } = effects;
         let rows = changed.len() + dispatched.len() + approvals_opened.len() + events.len();
         // A first turn has nothing to take back.
         let takes_back = !revoked.is_empty() || !approvals_withdrawn.is_empty() || !buried.is_empty();
-        if rows > ROWS_MAX || takes_back {
+        if rows > ROWS_MAX || takes_back || continues {
             return Ok(None);
         }
         let steps = run.steps.into_iter().collect();

@@ -3,6 +3,7 @@
 mod fan_out;
 mod gathering;
 mod graph;
+mod pieces;
 mod policy;
 mod retries;
 mod size;
@@ -32,6 +33,8 @@ struct TestRun {
     effects: Effects,
     events: Vec<(EventKind, Option<String>)>,
     rows_written: usize,
+    /// The most rows of steps, or jobs, that one turn has written.
+    largest_piece: usize,
 }
 
 impl TestRun {
@@ -57,16 +60,32 @@ impl TestRun {
             trace: None,
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
-        let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
-        let mut test = Self { workflow, run, now, jobs, effects, events, rows_written: 0 };
+        let mut test = Self::before_first_turn(workflow, run);
         test.turn(&[]);
         test
     }
 
+    fn before_first_turn(workflow: Workflow, run: Run) -> Self {
+        let now = run.start.created_at;
+        let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
+        Self { workflow, run, now, jobs, effects, events, rows_written: 0, largest_piece: 0 }
+    }
+
+    /// Makes a turn, and those that continue it.
     fn turn(&mut self, inbox: &[InboxEvent]) {
+        let mut continues = self.piece(inbox);
+        while continues {
+            continues = self.piece(&[]);
+        }
+    }
+
+    /// Makes one turn. Returns whether it was cut.
+    fn piece(&mut self, inbox: &[InboxEvent]) -> bool {
         let advanced = advance(&self.workflow, self.run.clone(), inbox, self.now).unwrap();
         self.run = advanced.run;
         self.rows_written += advanced.changed.len();
+        self.largest_piece =
+            self.largest_piece.max(advanced.changed.len()).max(advanced.effects.dispatched.len());
         let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.events.extend(events);
@@ -78,6 +97,7 @@ impl TestRun {
         self.effects.approvals_opened.extend(approvals_opened);
         self.effects.approvals_withdrawn.extend(approvals_withdrawn);
         self.effects.buried.extend(buried);
+        advanced.continues
     }
 
     fn pass(&mut self, time: Duration) {
