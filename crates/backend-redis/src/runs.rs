@@ -97,6 +97,7 @@ impl Scripted for Commit {
             .with("approvals_withdrawn", &self.approvals_withdrawn)
             .with("dead_letters", encode::dead_letters(&self.buried))
             .with("dead_letters_max", self.dead_letters_max)
+            .with("continues", self.continues)
             .packed()
     }
 

@@ -57,13 +57,15 @@ pub struct Commit {
     pub buried: Vec<DeadLetter>,
     /// Dead letters that the tenant may have; the oldest make room.
     pub dead_letters_max: u32,
+    /// The turn was cut: the run stays ready, whatever is in its inbox.
+    pub continues: bool,
 }
 
 /// The answer to a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[must_use]
 pub struct Committed {
-    /// More came into the inbox during the turn: acquire the run again.
+    /// More came into the inbox during the turn, or the turn was cut: acquire the run again.
     pub has_more: bool,
     /// The version of the run now.
     pub version: u64,

@@ -157,6 +157,7 @@ fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         dead_letters_max: 1_000,
+        continues: false,
     }
 }
 

@@ -257,6 +257,7 @@ pub(super) fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         dead_letters_max: LETTERS_MAX,
+        continues: false,
     }
 }
 

@@ -88,6 +88,9 @@ macro_rules! conformance_suite {
                 a_quarantined_run_is_acquired_once_to_be_cancelled_and_for_nothing_else,
                 a_deleted_run_takes_its_quarantine_with_it,
             }
+            turns::{
+                a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,
+            }
             job_leases::{
                 a_heartbeat_extends_the_lease,
                 an_expired_lease_cannot_be_revived,

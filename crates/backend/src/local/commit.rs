@@ -38,7 +38,7 @@ decide!(Commit, |verb, draft| {
     if verb.head.status.is_final() && !before.status.is_final() {
         draft.release_slot(run)?;
     }
-    let has_more = draft.drain(run, verb.inbox_end)?;
+    let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;
     let version = before.version + 1;
     let head = Head { version, fence: verb.fence, ..verb.head.clone() };
     draft.put(Table::Heads, rows::run(&verb.tenant, run), &head);

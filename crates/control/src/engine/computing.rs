@@ -114,3 +114,72 @@ mod planted {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "planted-abort")]
+mod tests {
+    use interlock_model::run::{Head, Start, StartedFrom};
+    use interlock_model::{RunId, WorkflowId};
+    use serde_json::json;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    const TIME_MAX: Option<Duration> = Some(Duration::from_millis(50));
+
+    /// A turn of a run that holds this many bytes.
+    fn turn(planted: &str, held_bytes: u64) -> TurnInput {
+        let document = json!({"name": "test", "steps": {"a": {"type": "worker", "topic": "t"}}});
+        let id: WorkflowId = "test".parse().unwrap();
+        let document = serde_json::from_value(document).unwrap();
+        let workflow = Arc::new(Workflow::compile(id.clone(), 1, &document).unwrap());
+        let now = interlock_model::Timestamp::from_millis(1_000);
+        let start = Start {
+            run: RunId::new(now, [7; 10]),
+            tenant: "acme".parse().unwrap(),
+            workflow: id,
+            workflow_version: 1,
+            input: json!({"planted": planted}),
+            idempotency_key: None,
+            origin: StartedFrom::Request,
+            trace: None,
+            created_at: now,
+        };
+        let head = Head { held_bytes, ..Head::admitted(now) };
+        let run = Run { start, head, steps: std::collections::BTreeMap::new() };
+        TurnInput { workflow, run, inbox: Vec::new(), context: TurnContext::at(now) }
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_panics_is_abandoned_wherever_it_is_computed() {
+        let computer = Computer::default();
+        for (held_bytes, time_max, is_suspect) in
+            [(0, None, false), (0, TIME_MAX, false), (1 << 20, TIME_MAX, false), (0, TIME_MAX, true)]
+        {
+            let ended = computer.compute(turn("panic", held_bytes), time_max, is_suspect).await;
+            let Err(Abandoned::Panicked(message)) = ended else { panic!("not abandoned: {ended:?}") };
+            assert!(message.contains("planted"), "{message}");
+        }
+        assert_eq!(computer.hanging(), 0);
+    }
+
+    #[test]
+    fn a_turn_that_hangs_is_abandoned_beside_the_only_async_thread_and_counted() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let computer = Computer::default();
+        for (count, (held_bytes, is_suspect)) in (1..).zip([(1 << 20, false), (0, true)]) {
+            let ended = runtime.block_on(computer.compute(turn("hang", held_bytes), TIME_MAX, is_suspect));
+            assert!(matches!(ended, Err(Abandoned::OutOfTime(_))), "{ended:?}");
+            assert_eq!(computer.hanging(), count);
+        }
+        runtime.shutdown_background();
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_the_same_wherever_it_is_computed() {
+        let computer = Computer::default();
+        let aside = computer.compute(turn("nothing", 0), TIME_MAX, true).await.unwrap();
+        let inline = computer.compute(turn("nothing", 0), None, false).await.unwrap();
+        assert_eq!((aside.run, aside.effects), (inline.run, inline.effects));
+    }
+}

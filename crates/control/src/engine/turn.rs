@@ -111,7 +111,7 @@ fn commit_of(
     (tenant, run): (TenantId, RunId),
     (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
-    let Advance { run: after, changed, effects, events } = advanced;
+    let Advance { run: after, changed, effects, events, continues } = advanced;
     let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
     Commit {
@@ -130,5 +130,6 @@ fn commit_of(
         approvals_withdrawn,
         buried,
         dead_letters_max: u32::MAX,
+        continues,
     }
 }

@@ -131,7 +131,8 @@ pub(super) async fn turn(store: &Store, taken: AcquiredRun) {
 }
 
 fn write(turn: &mut Commit, advanced: Advance) {
-    let Advance { run, changed, effects, events } = advanced;
+    let Advance { run, changed, effects, events, continues } = advanced;
+    turn.continues = continues;
     let steps = changed.into_iter().filter_map(|key| run.steps.get(&key).cloned().map(|step| (key, step)));
     turn.steps = steps.collect();
     turn.head = run.head;

@@ -198,6 +198,7 @@ impl Walk {
         if self.flip(0.3) {
             turn.events = vec![Event::new(acquired.now, EventKind::StepWaiting).with_status("waiting")];
         }
+        turn.continues = is_live && acquired.fence.number().is_multiple_of(5);
         if self.flip(0.03) {
             turn.version += 1;
         }

@@ -31,7 +31,7 @@ fn wait(test: &TestRun, inbox: &[InboxEvent], since: Duration) -> Option<Duratio
 }
 
 fn only_records(test: &TestRun, inbox: &[InboxEvent]) -> bool {
-    let turn = advance(&test.workflow, test.run.clone(), inbox, test.now).unwrap();
+    let turn = advance(&test.workflow, test.run.clone(), inbox, &test.context()).unwrap();
     only_records_results(test.status(), inbox, &turn)
 }
 
