@@ -85,13 +85,8 @@ impl Server {
     }
 
     /// Sends `TERM` and returns the exit code.
-    pub(crate) fn stop(self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         signal(self.pid(), "TERM");
-        self.wait()
-    }
-
-    /// The exit code of a server that ends by itself.
-    pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("the server has ended").code()
     }
 

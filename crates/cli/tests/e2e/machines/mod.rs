@@ -9,7 +9,6 @@ mod documents;
 mod drill;
 mod fairness;
 mod fan_in;
-mod hung_up;
 mod kills;
 mod lab;
 mod locks;
