@@ -23,6 +23,7 @@ pub struct ApprovalView {
 #[serde(deny_unknown_fields)]
 pub struct VerdictRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4096)]
     pub reason: Option<String>,
 }
 

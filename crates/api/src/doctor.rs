@@ -56,6 +56,7 @@ pub struct UnseenView {
 #[into_params(parameter_in = Query)]
 pub struct DoctorQuery {
     /// Only the data of this tenant. Absent: everything that the key covers.
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub tenant: Option<String>,
     /// Names of invariants, separated by commas. Absent: all.
     pub only: Option<String>,

@@ -3,7 +3,7 @@
 use interlock_model::{JobId, StepKey};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::Time;
 
@@ -25,6 +25,18 @@ pub struct TimelineItem {
     pub message: Option<String>,
     #[schema(required)]
     pub data: Option<Value>,
+}
+
+/// Which part of a timeline.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TimelineQuery {
+    /// 1 to 500; 50 by default.
+    #[param(minimum = 1, maximum = 500)]
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the previous page: the number of its last event.
+    #[param(pattern = "^[0-9]{1,19}$")]
+    pub cursor: Option<String>,
 }
 
 impl TimelineItem {

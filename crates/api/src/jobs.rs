@@ -26,7 +26,9 @@ pub struct ClaimRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1_000, maximum = 3_600_000, default = 15_000)]
     pub lease_ms: Option<u64>,
+    /// Each of at most 128 characters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 64)]
     pub capabilities: Vec<String>,
 }
 
@@ -63,6 +65,7 @@ pub struct ClaimedJob {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatRequest {
+    #[schema(maximum = 9_007_199_254_740_991u64)]
     pub fence: u64,
 }
 
@@ -77,6 +80,7 @@ pub struct HeartbeatAnswer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteRequest {
+    #[schema(maximum = 9_007_199_254_740_991u64)]
     pub fence: u64,
     #[serde(default)]
     pub output: Value,
@@ -85,6 +89,7 @@ pub struct CompleteRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailRequest {
+    #[schema(maximum = 9_007_199_254_740_991u64)]
     pub fence: u64,
     pub error: String,
     /// Whether a retry may help; true if absent.
@@ -100,10 +105,12 @@ fn yes() -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressRequest {
+    #[schema(maximum = 9_007_199_254_740_991u64)]
     pub fence: u64,
     #[schema(maximum = 100)]
     pub percent: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4096)]
     pub message: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-pub use interlock_model::api_key::KeyRole;
+pub use interlock_model::api_key::{KeyRole, WorkflowPattern};
 use interlock_model::{ApiKeyId, TenantId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,6 +13,7 @@ use crate::Time;
 #[serde(deny_unknown_fields)]
 pub struct CreateKeyRequest {
     /// Tells people who or what uses the key.
+    #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What the key allows.
     pub role: KeyRole,
@@ -21,7 +22,23 @@ pub struct CreateKeyRequest {
     pub tenant: Option<TenantId>,
     /// When the key stops working, in seconds from now, at most ten years; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315_360_000)]
     pub expires_in_sec: Option<u64>,
+    /// The only workflows that the key may do something about: ids, or beginnings of ids followed by `*`. Absent: all.
+    /// Not with the role `worker`, because jobs are claimed by topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 100)]
+    pub workflows: Option<Vec<WorkflowPattern>>,
+}
+
+/// How to rotate a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateKeyRequest {
+    /// How long the old key keeps working, in seconds, at most 30 days; an hour by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 2_592_000)]
+    pub overlap_sec: Option<u64>,
 }
 
 /// A new key with its secret.
@@ -54,4 +71,13 @@ pub struct KeyView {
     /// Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
+    /// Whether it has expired.
+    #[serde(default)]
+    pub expired: bool,
+    /// Absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflows: Option<Vec<WorkflowPattern>>,
+    /// The key that its rotation made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<ApiKeyId>,
 }

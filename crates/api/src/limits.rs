@@ -21,6 +21,7 @@ pub struct ConfigRequest {
     pub scope: ConfigScope,
     /// The tenant, for the scope `org`; the caller's own if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub scope_id: Option<String>,
     pub data: ConfigData,
 }
@@ -42,7 +43,7 @@ pub struct LimitsData {
     pub max_concurrent_runs: Option<u32>,
     /// How long an idempotency key is kept; forever if no scope sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 3_155_760_000u64)]
     pub idempotency_retention_sec: Option<u64>,
     /// Bytes that one turn of a run may render. In force from the next turn on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,6 +93,7 @@ pub struct EffectiveConfig {
 pub struct ConfigQuery {
     #[param(inline)]
     pub scope: ConfigScope,
+    #[param(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub scope_id: Option<String>,
 }
 

@@ -32,5 +32,6 @@ pub struct PageQuery {
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
     /// The `next_cursor` of the previous page.
+    #[param(pattern = "^([2-7][0-9a-f])+$", max_length = 1024)]
     pub cursor: Option<String>,
 }

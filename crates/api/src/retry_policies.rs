@@ -86,7 +86,10 @@ pub struct TuningView {
 #[serde(deny_unknown_fields)]
 pub struct SetPolicyRequest {
     #[serde(with = "policy_text")]
-    #[schema(value_type = String)]
+    #[schema(
+        value_type = String,
+        pattern = "^(fixed|(bounded|full|equal|decorrelated)_jitter|exponential)(:[0-9]{1,7}(ms|s|%)?){1,3}$"
+    )]
     pub policy: RetryPolicy,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 60_000)]
@@ -99,7 +102,7 @@ pub struct SetPolicyRequest {
     pub expected_version: Option<u64>,
     /// Recorded in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub reason: Option<String>,
 }
 
@@ -110,7 +113,7 @@ pub struct RollbackRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub reason: Option<String>,
 }
 

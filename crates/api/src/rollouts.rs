@@ -15,7 +15,10 @@ use crate::retry_policies::policy_text;
 pub struct StartRolloutRequest {
     /// Such as `bounded_jitter:500ms:30%`.
     #[serde(with = "policy_text")]
-    #[schema(value_type = String)]
+    #[schema(
+        value_type = String,
+        pattern = "^(fixed|(bounded|full|equal|decorrelated)_jitter|exponential)(:[0-9]{1,7}(ms|s|%)?){1,3}$"
+    )]
     pub candidate: RetryPolicy,
     /// Share of the runs, by a stable hash.
     #[schema(minimum = 0.01, maximum = 99.99)]
@@ -27,7 +30,7 @@ pub struct StartRolloutRequest {
     pub guards: Guards,
     /// Recorded in the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub reason: Option<String>,
 }
 
@@ -40,7 +43,7 @@ fn seven_days() -> u64 {
 #[serde(deny_unknown_fields)]
 pub struct EndRolloutRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub reason: Option<String>,
 }
 

@@ -37,12 +37,12 @@ files! { SCRIPTS in "lua/":
     "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
     "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock", "repair",
     "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
-    "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "save_document",
+    "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_document",
     "save_figures", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "append", "approval_rules", "call", "contradiction", "damage_rules",
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction", "damage_rules",
     "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
     "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",

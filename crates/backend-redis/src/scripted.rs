@@ -117,6 +117,7 @@ addressed! {
     RequestCancel in tenant, missing "run" run;
     ResolveApproval in tenant, missing "approval" job;
     RetryDeadLetter in tenant, missing "dead letter" job;
+    RotateApiKey in system, missing "key" id;
     SaveDocument in system;
     SaveFigures in system;
     SetLimits in scope;

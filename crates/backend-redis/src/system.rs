@@ -7,10 +7,10 @@ use interlock_backend::keys::{ApiKey, KeyScope};
 use interlock_backend::registry::{Beat, Handshake, RegisteredWorker, Registry};
 use interlock_backend::verbs::{
     CreateApiKey, ListApiKeys, ReadDocument, ReadFigures, ReadRegistry, ReadSnapshot, RecordBeat,
-    SaveDocument, SaveFigures, SaveSnapshot,
+    RotateApiKey, SaveDocument, SaveFigures, SaveSnapshot,
 };
 use interlock_model::lock::{LockName, StageLock};
-use interlock_model::{InstanceId, Timestamp, WorkerId};
+use interlock_model::{InstanceId, TenantId, Timestamp, WorkerId};
 use serde::Deserialize;
 
 use crate::encode;
@@ -43,18 +43,36 @@ impl Scripted for ReadFigures {
     }
 }
 
+/// The tenant whose bound a key counts towards.
+fn tenant_of(key: &ApiKey) -> Option<&TenantId> {
+    match &key.scope {
+        KeyScope::Tenant(tenant) => Some(tenant),
+        KeyScope::All => None,
+    }
+}
+
 impl Scripted for CreateApiKey {
     fn arguments(&self) -> Vec<u8> {
-        let tenant = match &self.key.scope {
-            KeyScope::Tenant(tenant) => Some(tenant),
-            KeyScope::All => None,
-        };
-        let arguments = Arguments::default().with("id", &self.key.id).with("tenant", tenant);
+        let arguments = Arguments::default().with("id", &self.key.id).with("tenant", tenant_of(&self.key));
         arguments.with("document", encode::json(&self.key)).packed()
     }
 
     fn read(&self, reply: Value<'_>) -> Result<ApiKey, Unreadable> {
         Ok(ApiKey { created_at: Timestamp::deserialize(reply)?, ..self.key.clone() })
+    }
+}
+
+impl Scripted for RotateApiKey {
+    fn arguments(&self) -> Vec<u8> {
+        let new = ApiKey { replaces: Some(self.id.clone()), ..self.key.clone() };
+        let arguments = Arguments::default().with("id", &self.id).with("new_id", &new.id);
+        let arguments = arguments.with("ends_at", self.ends_at).with("tenant", tenant_of(&new));
+        arguments.with("document", encode::json(&new)).packed()
+    }
+
+    fn read(&self, reply: Value<'_>) -> Result<ApiKey, Unreadable> {
+        let replaces = Some(self.id.clone());
+        Ok(ApiKey { created_at: Timestamp::deserialize(reply)?, replaces, ..self.key.clone() })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 pub use interlock_model::api_key::KeyRole as Role;
+use interlock_model::api_key::WorkflowPattern;
 use interlock_model::{ApiKeyId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,15 @@ pub struct ApiKey {
     /// From then on it opens nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// The only workflows that it may do something about; never empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflows: Option<Vec<WorkflowPattern>>,
+    /// The key whose rotation made this one, until the next rotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<ApiKeyId>,
+    /// The key that its rotation made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<ApiKeyId>,
 }
 
 /// Remembers, outside of the store, that an installation has had keys. A store that lost its data has none, and without this
@@ -53,6 +63,17 @@ pub struct CreateApiKey {
     pub key: ApiKey,
 }
 verb!(write => CreateApiKey, "create_api_key", "create an API key", ApiKey);
+
+/// Replaces a key by a new one. The old one ends at `ends_at`, or before if it would have expired, and the one that it had
+/// itself replaced is deleted: at most two secrets of one key work at a time. A key is replaced once.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RotateApiKey {
+    pub id: ApiKeyId,
+    pub ends_at: Timestamp,
+    /// The new key.
+    pub key: ApiKey,
+}
+verb!(write => RotateApiKey, "rotate_api_key", "rotate an API key", ApiKey);
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RevokeApiKey {

@@ -13,7 +13,7 @@ pub use crate::jobs::{
     AbandonWorker, CancelJob, Claim, CountJobsBefore, ExpireLeases, ExtendJobLease, ListJobs, ReadJob,
     RecordProgress, RecordResult,
 };
-pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey};
+pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey, RotateApiKey};
 pub use crate::locks::{
     AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
 };
@@ -53,8 +53,8 @@ macro_rules! for_each_verb {
                 ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
                 RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,
                 ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs, ReserveIdempotencyKey,
-                ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, SaveDocument, SaveFigures, SaveSnapshot,
-                SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
+                ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures,
+                SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
             }
         }
     };

@@ -7,8 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use interlock_backend::keys::{ApiKey, KeyMark, KeyScope, Role};
-use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey};
+use interlock_backend::verbs::{CreateApiKey, ListApiKeys, RevokeApiKey, RotateApiKey};
 use interlock_backend::{StoreError, Wake};
+use interlock_model::api_key::WorkflowPattern;
 use interlock_model::{ApiKeyId, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -40,8 +41,21 @@ pub struct Principal {
     pub name: String,
     pub role: Role,
     pub scope: KeyScope,
+    /// The only workflows that its key may do something about.
+    pub workflows: Option<Vec<WorkflowPattern>>,
     /// When its key expires.
     pub expires_at: Option<Timestamp>,
+}
+
+/// What a key is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyTerms {
+    pub name: String,
+    pub role: Role,
+    pub scope: KeyScope,
+    pub workflows: Option<Vec<WorkflowPattern>>,
+    /// None: for ever.
+    pub lifetime: Option<Duration>,
 }
 
 /// What a presented key says about its caller.
@@ -104,6 +118,10 @@ impl ApiKeys {
         self.is_closed.load(Ordering::Relaxed)
     }
 
+    pub fn has_expired(&self, key: &ApiKey) -> bool {
+        key.expires_at.is_some_and(|at| at <= self.process.now())
+    }
+
     pub fn recognise(&self, presented: Option<&str>) -> Recognition {
         if !self.are_needed() {
             return Recognition::NoKeysConfigured;
@@ -113,7 +131,7 @@ impl ApiKeys {
         if self.bootstrap.is_some_and(|hash| hash == blake3::hash(presented.as_bytes())) {
             let name = "bootstrap key".to_owned();
             let (role, scope) = (Role::Admin, KeyScope::All);
-            return Recognition::Known(Principal { name, role, scope, expires_at: None });
+            return Recognition::Known(Principal { name, role, scope, workflows: None, expires_at: None });
         }
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let found = split(presented).and_then(|(id, secret)| {
@@ -123,9 +141,9 @@ impl ApiKeys {
         });
         match found {
             None => Recognition::Unknown,
-            Some(key) if key.expires_at.is_some_and(|at| at <= self.process.now()) => Recognition::Expired,
-            Some(ApiKey { name, role, scope, expires_at, .. }) => {
-                Recognition::Known(Principal { name, role, scope, expires_at })
+            Some(key) if self.has_expired(&key) => Recognition::Expired,
+            Some(ApiKey { name, role, scope, workflows, expires_at, .. }) => {
+                Recognition::Known(Principal { name, role, scope, workflows, expires_at })
             }
         }
     }
@@ -136,7 +154,7 @@ fn split(presented: &str) -> Option<(ApiKeyId, &str)> {
     Some((id.parse().ok()?, secret))
 }
 
-/// Why a key was not made or not revoked.
+/// Why a key was not made, rotated or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     #[error(
@@ -145,6 +163,8 @@ pub enum KeyError {
     FirstMustBeAdmin,
     #[error("a key that expires can only make keys that expire no later than itself")]
     OutlivesCreator,
+    #[error("the key has expired; create another")]
+    Expired,
     #[error("this is the last admin key that does not expire; make another before revoking it")]
     LastAdmin,
     #[error(
@@ -160,53 +180,98 @@ impl ApiKeys {
     /// Makes a key. Returns it with the only copy of its text.
     pub async fn create(
         &self,
-        name: &str,
-        role: Role,
-        scope: KeyScope,
-        (lifetime, creator_expires_at): (Option<Duration>, Option<Timestamp>),
+        terms: KeyTerms,
+        creator_expires_at: Option<Timestamp>,
     ) -> Result<(ApiKey, String), KeyError> {
-        let expires_at = lifetime.map(|lifetime| self.process.now() + lifetime);
-        if creator_expires_at.is_some_and(|latest| expires_at.is_none_or(|at| at > latest)) {
-            return Err(KeyError::OutlivesCreator);
-        }
-        let can_make_keys = role == Role::Admin && scope == KeyScope::All && lifetime.is_none();
+        let is_admin = terms.role == Role::Admin && terms.scope == KeyScope::All;
+        let can_make_keys = is_admin && terms.lifetime.is_none() && terms.workflows.is_none();
         if !self.are_needed() && !can_make_keys {
             return Err(KeyError::FirstMustBeAdmin);
         }
+        let (key, text) = self.new_key(terms, creator_expires_at)?;
         if let Some(mark) = &self.mark {
             // First: a key that the store then loses must not leave the door open.
             mark.set().await?;
         }
+        let key = self.process.call(CreateApiKey { key }).await?;
+        self.changed().await?;
+        Ok((key, text))
+    }
+
+    /// Replaces a key by one with the same terms, which lives as long as the old one did. The old one ends after `overlap`.
+    pub async fn rotate(
+        &self,
+        id: &ApiKeyId,
+        overlap: Duration,
+        creator_expires_at: Option<Timestamp>,
+    ) -> Result<(ApiKey, String), KeyError> {
+        let keys = self.process.call(ListApiKeys).await?;
+        let old = keys.into_iter().find(|key| key.id == *id);
+        let old = old.ok_or_else(|| StoreError::not_found("key", id))?;
+        if self.has_expired(&old) {
+            return Err(KeyError::Expired);
+        }
+        let lifetime = old.expires_at.map(|at| at.since(old.created_at));
+        let ApiKey { name, role, scope, workflows, .. } = old;
+        let (key, text) =
+            self.new_key(KeyTerms { name, role, scope, workflows, lifetime }, creator_expires_at)?;
+        let rotate = RotateApiKey { id: id.clone(), ends_at: self.process.now() + overlap, key };
+        let key = self.process.call(rotate).await?;
+        self.changed().await?;
+        Ok((key, text))
+    }
+
+    /// A key with a new id and secret, and its text.
+    fn new_key(
+        &self,
+        terms: KeyTerms,
+        creator_expires_at: Option<Timestamp>,
+    ) -> Result<(ApiKey, String), KeyError> {
+        let KeyTerms { name, role, scope, workflows, lifetime } = terms;
+        let expires_at = lifetime.map(|lifetime| self.process.now() + lifetime);
+        if creator_expires_at.is_some_and(|latest| expires_at.is_none_or(|at| at > latest)) {
+            return Err(KeyError::OutlivesCreator);
+        }
         let id: ApiKeyId =
             hex(&self.process.identity.secret()[..8]).parse().expect("hexadecimal digits make a key id");
         let secret = hex(&self.process.identity.secret());
+        let text = format!("{PREFIX}{id}_{secret}");
+        let secret_hash = blake3::hash(secret.as_bytes()).to_hex().to_string();
+        let (created_at, replaces, replaced_by) = (Timestamp::ZERO, None, None);
         let key = ApiKey {
-            id: id.clone(),
-            name: name.to_owned(),
+            id,
+            name,
             role,
             scope,
-            secret_hash: blake3::hash(secret.as_bytes()).to_hex().to_string(),
-            created_at: Timestamp::ZERO,
+            secret_hash,
+            created_at,
             expires_at,
+            workflows,
+            replaces,
+            replaced_by,
         };
-        let key = self.process.call(CreateApiKey { key }).await?;
+        Ok((key, text))
+    }
+
+    /// In force here at once, and on other replicas when they hear of it.
+    async fn changed(&self) -> Result<(), StoreError> {
         self.refresh().await?;
         self.process.wake(Wake::KeysChanged);
-        Ok((key, format!("{PREFIX}{id}_{secret}")))
+        Ok(())
     }
 
     pub async fn revoke(&self, id: &ApiKeyId) -> Result<(), KeyError> {
         let keys = self.process.call(ListApiKeys).await?;
-        let is_admin =
-            |key: &&ApiKey| key.role == Role::Admin && key.scope == KeyScope::All && key.expires_at.is_none();
+        let is_admin = |key: &&ApiKey| {
+            let is_unlimited = key.expires_at.is_none() && key.workflows.is_none();
+            is_unlimited && key.role == Role::Admin && key.scope == KeyScope::All
+        };
         let admins: Vec<_> = keys.iter().filter(is_admin).collect();
         if self.bootstrap.is_none() && matches!(admins.as_slice(), [last] if last.id == *id) {
             return Err(KeyError::LastAdmin);
         }
         self.process.call(RevokeApiKey { id: id.clone() }).await?;
-        self.refresh().await?;
-        self.process.wake(Wake::KeysChanged);
-        Ok(())
+        Ok(self.changed().await?)
     }
 }
 

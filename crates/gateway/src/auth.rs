@@ -4,9 +4,12 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, header};
 use interlock_api::Code;
+use interlock_backend::Page;
 use interlock_backend::keys::{KeyScope, Role};
+use interlock_backend::verbs::ReadRun;
 use interlock_control::api_keys::{Principal, Recognition};
-use interlock_model::{TenantId, Timestamp, named_enum};
+use interlock_model::api_key::WorkflowPattern;
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId, named_enum};
 
 use crate::error::Refusal;
 use crate::origin;
@@ -18,6 +21,9 @@ pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
 /// The tenant of a request that names none, with a key that covers all.
 const TENANT_DEFAULT: &str = "default";
 
+/// Patterns of a key that a refusal names.
+const NAMED_MAX: usize = 5;
+
 /// An authenticated request: who sent it, for which tenant, and what serves it.
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -26,6 +32,8 @@ pub(crate) struct Caller {
     pub name: String,
     role: Role,
     scope: KeyScope,
+    /// The only workflows that the key may do something about.
+    workflows: Option<Vec<WorkflowPattern>>,
     /// When the key expires.
     pub expires_at: Option<Timestamp>,
 }
@@ -73,8 +81,63 @@ impl Permission {
     }
 }
 
+/// A key that is limited to workflows passes only the checks that know the workflow of a request: every other request is
+/// refused to it, new routes included.
 impl Caller {
+    /// For what is about no workflow.
     pub(crate) fn may(&self, permission: Permission) -> Result<(), Refusal> {
+        self.has(permission)?;
+        if self.workflows.is_some() {
+            let limits = self.limits();
+            return Err(Refusal::forbidden(format!("{limits}; it may not {}", permission.name())));
+        }
+        Ok(())
+    }
+
+    /// For what is about this workflow.
+    pub(crate) fn may_for(&self, permission: Permission, workflow: &WorkflowId) -> Result<(), Refusal> {
+        self.has(permission)?;
+        if self.sees(workflow) {
+            return Ok(());
+        }
+        Err(Refusal::forbidden(format!("{}; {workflow} is not among them", self.limits())))
+    }
+
+    /// For what is about this run. One of another workflow does not exist for the caller.
+    pub(crate) async fn may_for_run(&self, permission: Permission, run: RunId) -> Result<(), Refusal> {
+        self.has(permission)?;
+        if self.workflows.is_none() {
+            return Ok(());
+        }
+        let found = self.app.store.call(ReadRun { tenant: self.tenant.clone(), run }).await?;
+        if found.is_some_and(|found| self.sees(&found.start.workflow)) {
+            return Ok(());
+        }
+        Err(Refusal::not_found("run", &run.to_string()))
+    }
+
+    /// For a list, of which the caller gets what [`seen`](Self::seen) leaves.
+    pub(crate) fn may_list(&self, permission: Permission) -> Result<(), Refusal> {
+        self.has(permission)
+    }
+
+    /// The part of a page that is about workflows of the key. The next page begins where it would without a limit.
+    pub(crate) fn seen<T>(&self, mut page: Page<T>, workflow: impl Fn(&T) -> &WorkflowId) -> Page<T> {
+        page.items.retain(|item| self.sees(workflow(item)));
+        page
+    }
+
+    fn sees(&self, workflow: &WorkflowId) -> bool {
+        self.workflows.as_ref().is_none_or(|named| named.iter().any(|pattern| pattern.matches(workflow)))
+    }
+
+    fn limits(&self) -> String {
+        let named: Vec<_> =
+            self.workflows.iter().flatten().take(NAMED_MAX).map(ToString::to_string).collect();
+        format!("this key is limited to workflows ({})", named.join(", "))
+    }
+
+    fn has(&self, permission: Permission) -> Result<(), Refusal> {
         if self.role == Role::Admin || permission.roles().contains(&self.role) {
             return Ok(());
         }
@@ -105,28 +168,29 @@ impl Caller {
 
     fn recognise(parts: &Parts, app: &App) -> Result<Self, Refusal> {
         let headers = &parts.headers;
-        let Principal { name, role, scope, expires_at } = match app.keys.recognise(presented(headers)) {
-            Recognition::Known(principal) => principal,
-            // All keys may have been revoked since the gateway was bound to a public address.
-            Recognition::NoKeysConfigured if app.is_loopback => {
-                origin::check(parts, &app.settings.host_names)?;
-                let (name, role, scope) = ("anonymous".to_owned(), Role::Admin, KeyScope::All);
-                Principal { name, role, scope, expires_at: None }
-            }
-            Recognition::Expired => {
-                return Err(Refusal::new(
-                    Code::Unauthorized,
-                    "the API key has expired; ask an admin for a new one",
-                ));
-            }
-            Recognition::NoKeysConfigured | Recognition::Unknown => return Err(unauthorized(headers)),
-        };
+        let Principal { name, role, scope, workflows, expires_at } =
+            match app.keys.recognise(presented(headers)) {
+                Recognition::Known(principal) => principal,
+                // All keys may have been revoked since the gateway was bound to a public address.
+                Recognition::NoKeysConfigured if app.is_loopback => {
+                    origin::check(parts, &app.settings.host_names)?;
+                    let (name, role, scope) = ("anonymous".to_owned(), Role::Admin, KeyScope::All);
+                    Principal { name, role, scope, workflows: None, expires_at: None }
+                }
+                Recognition::Expired => {
+                    return Err(Refusal::new(
+                        Code::Unauthorized,
+                        "the API key has expired; ask an admin for a new one",
+                    ));
+                }
+                Recognition::NoKeysConfigured | Recognition::Unknown => return Err(unauthorized(headers)),
+            };
         let tenant = match (named_tenant(headers)?, &scope) {
             (Some(tenant), _) => tenant,
             (None, KeyScope::Tenant(own)) => own.clone(),
             (None, KeyScope::All) => TENANT_DEFAULT.parse().map_err(Refusal::invalid)?,
         };
-        let caller = Self { app: app.clone(), tenant, name, role, scope, expires_at };
+        let caller = Self { app: app.clone(), tenant, name, role, scope, workflows, expires_at };
         caller.covers(&caller.tenant)?;
         Ok(caller)
     }

@@ -238,9 +238,11 @@ impl From<TuningError> for Refusal {
 impl From<KeyError> for Refusal {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::FirstMustBeAdmin | KeyError::OutlivesCreator | KeyError::LastAdmin | KeyError::Lost => {
-                Self::new(Code::Conflict, error.to_string())
-            }
+            KeyError::FirstMustBeAdmin
+            | KeyError::OutlivesCreator
+            | KeyError::Expired
+            | KeyError::LastAdmin
+            | KeyError::Lost => Self::new(Code::Conflict, error.to_string()),
             KeyError::Store(error) => error.into(),
         }
     }

@@ -29,33 +29,44 @@ impl InvalidId {
 struct NameRule {
     text: &'static str,
     is_valid: fn(&str) -> bool,
+    /// The same as a regular expression, for the `OpenAPI` document.
+    pattern: &'static str,
 }
 
 const IDENTIFIER: NameRule = NameRule {
     text: "1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     is_valid: |text| is_name(text, 64, b"._-"),
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
 };
 const TOPIC: NameRule = NameRule {
     text: "1 to 128 letters, digits, '.', '_' or '-', beginning with a letter or digit",
     is_valid: |text| is_name(text, 128, b"._-"),
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
 };
 const TAG: NameRule = NameRule {
     text: "1 to 64 letters, digits, '.', '_', '-' or ':', beginning with a letter or digit",
     is_valid: |text| is_name(text, 64, b"._-:"),
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$",
 };
 const PROCESS: NameRule = NameRule {
     text: "1 to 128 letters, digits, '.', '_', '-', ':' or '@', beginning with a letter or digit",
     is_valid: |text| is_name(text, 128, b"._-:@"),
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$",
 };
-const ALPHANUMERIC: NameRule =
-    NameRule { text: "1 to 64 letters and digits", is_valid: |text| is_name(text, 64, b"") };
+const ALPHANUMERIC: NameRule = NameRule {
+    text: "1 to 64 letters and digits",
+    is_valid: |text| is_name(text, 64, b""),
+    pattern: "^[A-Za-z0-9]{1,64}$",
+};
 const VISIBLE: NameRule = NameRule {
     text: "1 to 255 visible ASCII characters",
     is_valid: |text| (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()),
+    pattern: "^[!-~]{1,255}$",
 };
 const PRINTABLE: NameRule = NameRule {
     text: "1 to 255 bytes of text without control characters",
     is_valid: |text| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control),
+    pattern: r"^[^\u0000-\u001f\u007f-\u009f]{1,255}$",
 };
 
 fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
@@ -68,7 +79,7 @@ fn is_name(text: &str, bytes_max: usize, extra: &[u8]) -> bool {
 
 /// The conversions through which serde reads and writes a type as text, by its `FromStr` and `Display`, and its schema.
 macro_rules! string_conversions {
-    ($type:ty, $error:ty) => {
+    ($type:ty, $error:ty, $pattern:expr) => {
         impl TryFrom<String> for $type {
             type Error = $error;
 
@@ -85,7 +96,8 @@ macro_rules! string_conversions {
 
         impl utoipa::PartialSchema for $type {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
-                String::schema()
+                let text = utoipa::openapi::schema::ObjectBuilder::new().pattern(Some($pattern));
+                text.schema_type(utoipa::openapi::schema::Type::String).into()
             }
         }
 
@@ -131,7 +143,7 @@ macro_rules! names {
             }
         }
 
-        string_conversions!($type, InvalidId);
+        string_conversions!($type, InvalidId, $rule.pattern);
     )*};
 }
 
@@ -279,8 +291,8 @@ fn number(digits: &str) -> Option<u32> {
 }
 
 macro_rules! compound_ids {
-    ($($type:ty),*) => {$(
-        string_conversions!($type, InvalidId);
+    ($($type:ty = $pattern:expr;)*) => {$(
+        string_conversions!($type, InvalidId, $pattern);
 
         impl fmt::Debug for $type {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -290,7 +302,14 @@ macro_rules! compound_ids {
     )*};
 }
 
-compound_ids!(RunId, StepKey, JobId);
+compound_ids! {
+    RunId = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
+    StepKey = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}(\[(0|[1-9][0-9]{0,9})\])?$";
+    JobId = concat!(
+        "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:",
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(\[(0|[1-9][0-9]{0,9})\])?@(0|[1-9][0-9]{0,9})$",
+    );
+}
 
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,11 @@ impl fmt::Display for TraceParent {
     }
 }
 
-crate::ids::string_conversions!(TraceParent, InvalidTraceParent);
+crate::ids::string_conversions!(
+    TraceParent,
+    InvalidTraceParent,
+    "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$"
+);
 
 /// The share of traces that is exported, where the client did not decide.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]

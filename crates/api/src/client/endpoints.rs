@@ -12,7 +12,7 @@ use crate::history::TimelineItem;
 use crate::jobs::{
     CompleteRequest, FailRequest, HeartbeatAnswer, HeartbeatRequest, JobQuery, JobView, ProgressRequest,
 };
-use crate::keys::{CreateKeyRequest, CreatedKey, KeyView};
+use crate::keys::{CreateKeyRequest, CreatedKey, KeyView, RotateKeyRequest};
 use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, EffectiveConfigQuery};
 use crate::locks::{
     ForceReleaseRequest, LockEventView, LockGrant, LockHistoryQuery, LockView, ReleaseRequest, RenewRequest,
@@ -135,6 +135,8 @@ endpoints! {
     /// Creates a key. Only this answer has its secret.
     create_key(): post ["keys"], body CreateKeyRequest => CreatedKey;
     keys(): get ["keys"], query PageQuery => Page<KeyView>;
+    /// Replaces a key. Only this answer has the new secret.
+    rotate_key(id: &str): post ["keys", id, "rotate"], body RotateKeyRequest => CreatedKey;
     revoke_key(id: &str): delete ["keys", id];
 
     /// What something waits for now.

@@ -308,6 +308,9 @@ async fn a_key_whose_reply_was_lost_is_created_once() {
         secret_hash: "0".repeat(64),
         created_at: Timestamp::ZERO,
         expires_at: None,
+        workflows: None,
+        replaces: None,
+        replaced_by: None,
     };
     scene.lose_reply_to("key7");
     let kept = scene.store.call(CreateApiKey { key: key.clone() }).await.unwrap();

@@ -300,6 +300,8 @@ macro_rules! conformance_suite {
             keys::{
                 a_key_is_kept_until_it_is_revoked,
                 a_tenant_can_have_only_its_share_of_the_keys,
+                a_rotated_key_is_replaced_once_and_ends_with_the_overlap,
+                a_rotation_makes_no_key_live_longer,
             }
         }
     };

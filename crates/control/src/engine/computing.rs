@@ -118,8 +118,10 @@ mod planted {
 #[cfg(test)]
 #[cfg(feature = "planted-abort")]
 mod tests {
+    use std::collections::BTreeMap;
+
     use interlock_model::run::{Head, Start, StartedFrom};
-    use interlock_model::{RunId, WorkflowId};
+    use interlock_model::{RunId, Timestamp, WorkflowId};
     use serde_json::json;
     use tokio::runtime::Builder;
 
@@ -133,7 +135,7 @@ mod tests {
         let id: WorkflowId = "test".parse().unwrap();
         let document = serde_json::from_value(document).unwrap();
         let workflow = Arc::new(Workflow::compile(id.clone(), 1, &document).unwrap());
-        let now = interlock_model::Timestamp::from_millis(1_000);
+        let now = Timestamp::from_millis(1_000);
         let start = Start {
             run: RunId::new(now, [7; 10]),
             tenant: "acme".parse().unwrap(),
@@ -146,7 +148,7 @@ mod tests {
             created_at: now,
         };
         let head = Head { held_bytes, ..Head::admitted(now) };
-        let run = Run { start, head, steps: std::collections::BTreeMap::new() };
+        let run = Run { start, head, steps: BTreeMap::new() };
         TurnInput { workflow, run, inbox: Vec::new(), context: TurnContext::at(now) }
     }
 

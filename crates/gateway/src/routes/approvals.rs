@@ -19,10 +19,10 @@ endpoints!("approvals": list, approve, reject);
 #[utoipa::path(get, path = "/api/v1/approvals", params(PageQuery),
     responses((status = 200, body = Page<ApprovalView>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<ApprovalView>> {
-    caller.may(Permission::ReadRest)?;
+    caller.may_list(Permission::ReadRest)?;
     let page = parameters.page()?;
-    let found = caller.app.store.call(ListApprovals { tenant: caller.tenant, page }).await?;
-    Ok(page_of(found, view))
+    let found = caller.app.store.call(ListApprovals { tenant: caller.tenant.clone(), page }).await?;
+    Ok(page_of(caller.seen(found, |approval| &approval.workflow), view))
 }
 
 fn view(approval: Approval) -> ApprovalView {
@@ -39,7 +39,8 @@ fn view(approval: Approval) -> ApprovalView {
 
 /// Lets the step continue. The same verdict again gets the same answer.
 #[utoipa::path(post, path = "/api/v1/approvals/{job_id}/approve", request_body = Option<VerdictRequest>,
-    responses((status = 200, body = ResolvedApproval)))]
+    responses((status = 200, body = ResolvedApproval),
+    (status = 409, description = "Resolved otherwise before (`approval_already_resolved`)")))]
 async fn approve(
     caller: Caller,
     Named(job): Named<JobId>,
@@ -50,7 +51,8 @@ async fn approve(
 
 /// Ends the run as `denied`.
 #[utoipa::path(post, path = "/api/v1/approvals/{job_id}/reject", request_body = Option<VerdictRequest>,
-    responses((status = 200, body = ResolvedApproval)))]
+    responses((status = 200, body = ResolvedApproval),
+    (status = 409, description = "Resolved otherwise before (`approval_already_resolved`)")))]
 async fn reject(
     caller: Caller,
     Named(job): Named<JobId>,
@@ -65,7 +67,7 @@ async fn resolve(
     verdict: Verdict,
     reason: Option<String>,
 ) -> Answer<ResolvedApproval> {
-    caller.may(Permission::Approve)?;
+    caller.may_for_run(Permission::Approve, job.run).await?;
     bounded_text("reason", reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX)?;
     let Caller { app, tenant, name, .. } = caller;
     let decision = Decision { verdict, by: name, reason };

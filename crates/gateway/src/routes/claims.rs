@@ -30,7 +30,7 @@ endpoints!("workers": claim, heartbeat, progress, complete, fail);
 
 /// Claims jobs, and waits for the first to arrive.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/claim", request_body = ClaimRequest,
-    params(("worker" = String, Path, description = "The name that the worker gives itself")),
+    params(("worker" = WorkerId, Path, description = "The name that the worker gives itself")),
     responses((status = 200, body = ClaimAnswer)))]
 async fn claim(
     caller: Caller,
@@ -103,13 +103,14 @@ fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob
 
 /// Renews the lease, and says whether the job was cancelled.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/heartbeat", request_body = HeartbeatRequest,
-    responses((status = 200, body = HeartbeatAnswer)))]
+    responses((status = 200, body = HeartbeatAnswer),
+    (status = 409, description = "The fence is stale, or the job has ended (`stale_fence`)")))]
 async fn heartbeat(
     caller: Caller,
     Named(job): Named<JobId>,
     Payload(request): Payload<HeartbeatRequest>,
 ) -> Answer<HeartbeatAnswer> {
-    caller.may(Permission::Work)?;
+    caller.may_for_run(Permission::Work, job.run).await?;
     let app = &caller.app;
     let answer = app.stages.results.heartbeat(&caller.tenant, &job, fence(request.fence)?).await;
     let (lease_ms, cancel_requested) = match app.metrics.fenced(FencedWrite::Heartbeat, answer)? {
@@ -121,13 +122,14 @@ async fn heartbeat(
 
 /// Reports the progress of the job.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/progress", request_body = ProgressRequest,
-    responses((status = 200, body = Accepted)))]
+    responses((status = 200, body = Accepted),
+    (status = 409, description = "The fence is stale, or the job has ended (`stale_fence`)")))]
 async fn progress(
     caller: Caller,
     Named(job): Named<JobId>,
     Payload(request): Payload<ProgressRequest>,
 ) -> Answer<Accepted> {
-    caller.may(Permission::Work)?;
+    caller.may_for_run(Permission::Work, job.run).await?;
     let ProgressRequest { fence: held, percent, message } = request;
     bounded("percent", percent.into(), (0, 100))?;
     bounded_text("message", message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX)?;
@@ -139,26 +141,28 @@ async fn progress(
 
 /// Ends the job with its output.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/complete", request_body = CompleteRequest,
-    responses((status = 200, body = Accepted)))]
+    responses((status = 200, body = Accepted),
+    (status = 409, description = "The fence is stale, or the job has ended (`stale_fence`)")))]
 async fn complete(
     caller: Caller,
     Named(job): Named<JobId>,
     Payload(request): Payload<CompleteRequest>,
 ) -> Answer<Accepted> {
-    caller.may(Permission::Work)?;
+    caller.may_for_run(Permission::Work, job.run).await?;
     let outcome = JobOutcome::Completed { output: request.output };
     submit_result(FencedWrite::Complete, caller, (job, fence(request.fence)?), outcome).await
 }
 
 /// Ends the job with an error.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/fail", request_body = FailRequest,
-    responses((status = 200, body = Accepted)))]
+    responses((status = 200, body = Accepted),
+    (status = 409, description = "The fence is stale, or the job has ended (`stale_fence`)")))]
 async fn fail(
     caller: Caller,
     Named(job): Named<JobId>,
     Payload(request): Payload<FailRequest>,
 ) -> Answer<Accepted> {
-    caller.may(Permission::Work)?;
+    caller.may_for_run(Permission::Work, job.run).await?;
     let FailRequest { fence: held, error, retryable } = request;
     let outcome = JobOutcome::Failed { error, retryable };
     submit_result(FencedWrite::Fail, caller, (job, fence(held)?), outcome).await

@@ -35,7 +35,7 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<DeadLetterV
 
 #[utoipa::path(get, path = "/api/v1/dlq/{job_id}", responses((status = 200, body = DeadLetterView)))]
 async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<DeadLetterView> {
-    caller.may(Permission::ReadRest)?;
+    caller.may_for_run(Permission::ReadRest, job.run).await?;
     let Caller { app, tenant, .. } = caller;
     let found = app.store.call(ReadDeadLetter { tenant: tenant.clone(), job: job.clone() }).await?;
     let found = found.ok_or_else(|| Refusal::not_found("dead letter", &job.to_string()))?;
@@ -83,16 +83,17 @@ fn how_to_retry(job: &JobId, retry: DeadLetterRetry) -> String {
 /// Deletes the dead letter. The job and its run stay as they are.
 #[utoipa::path(delete, path = "/api/v1/dlq/{job_id}", responses((status = 204, description = "Deleted")))]
 async fn delete(caller: Caller, Named(job): Named<JobId>) -> NoAnswer {
-    caller.may(Permission::HandleDeadLetters)?;
+    caller.may_for_run(Permission::HandleDeadLetters, job.run).await?;
     caller.app.stages.dead_letters.delete(&caller.tenant, &job).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Starts another attempt of the step in the same run: a new job with a larger fence. That deletes the dead letter, so a
 /// second request is answered with 404.
-#[utoipa::path(post, path = "/api/v1/dlq/{job_id}/retry", responses((status = 200, body = RetriedDeadLetter)))]
+#[utoipa::path(post, path = "/api/v1/dlq/{job_id}/retry", responses((status = 200, body = RetriedDeadLetter),
+    (status = 409, description = "The run has ended or was deleted (`conflict`)")))]
 async fn retry(caller: Caller, Named(job): Named<JobId>) -> Answer<RetriedDeadLetter> {
-    caller.may(Permission::HandleDeadLetters)?;
+    caller.may_for_run(Permission::HandleDeadLetters, job.run).await?;
     let retry = caller.app.stages.dead_letters.retry(&caller.tenant, &job, &caller.name).await?;
     match why_not_retried(retry, job.run) {
         None => Ok(Json(RetriedDeadLetter { job_id: job })),

@@ -46,7 +46,8 @@ fn service_view(health: ServiceHealth) -> PolicyServiceView {
 
 /// What would be decided, and why: the rules up to the one that decides, and the answer of the service. Changes nothing.
 #[utoipa::path(post, path = "/api/v1/dispatch-policy/check", request_body = CheckRequest,
-    responses((status = 200, body = CheckView)))]
+    responses((status = 200, body = CheckView),
+    (status = 404, description = "There is no such job (`not_found`)")))]
 async fn check(caller: Caller, Payload(request): Payload<CheckRequest>) -> Answer<CheckView> {
     caller.may(Permission::ReadRest)?;
     let (policy, tenant) = (&caller.app.stages.policy, caller.tenant);

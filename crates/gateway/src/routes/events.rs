@@ -35,7 +35,7 @@ async fn stream(
     parameters: Parameters,
     headers: HeaderMap,
 ) -> Result<Sse<KeepAliveStream<BoxStream<'static, Result<Event, Infallible>>>>, Refusal> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_for_run(Permission::ReadRuns, run).await?;
     let after = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default()) {
         Some(text) => last_seen(text)?,
         None => parameters.text("last_event_id")?.map(last_seen).transpose()?.unwrap_or(0),

@@ -1,25 +1,23 @@
 //! Timelines.
 
-use interlock_api::history::TimelineItem;
+use interlock_api::history::{TimelineItem, TimelineQuery};
 use interlock_backend::verbs::ReadTimeline;
 use interlock_model::RunId;
 use interlock_model::history::{Event, Recorded};
 
-use super::{
-    Answer, Caller, Json, Named, Page, PageQuery, Parameters, Permission, Refusal, endpoints, first_page,
-};
+use super::{Answer, Caller, Json, Named, Page, Parameters, Permission, Refusal, endpoints, first_page};
 
 endpoints!("history": timeline);
 
 /// What happened to the run, oldest first. A cursor is the number of an event.
-#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/timeline", params(PageQuery),
+#[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/timeline", params(TimelineQuery),
     responses((status = 200, body = Page<TimelineItem>)))]
 async fn timeline(
     caller: Caller,
     Named(run): Named<RunId>,
     parameters: Parameters,
 ) -> Answer<Page<TimelineItem>> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_for_run(Permission::ReadRuns, run).await?;
     let limit = parameters.limit()?;
     let after = parameters.text("cursor")?.map(str::parse).transpose();
     let after = after.map_err(|_| Refusal::invalid("cursor: it is not one that a timeline has given out"))?;

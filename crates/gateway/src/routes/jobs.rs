@@ -20,16 +20,17 @@ endpoints!("jobs": list, get, cancel);
 #[utoipa::path(get, path = "/api/v1/jobs", params(JobQuery, PageQuery),
     responses((status = 200, body = Page<JobView>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<JobView>> {
-    caller.may(Permission::ReadJobs)?;
+    caller.may_list(Permission::ReadJobs)?;
     let state = parameters.one_of("state", &JobState::ALL, JobState::name)?;
     let page = parameters.page()?;
-    let found = caller.app.store.call(ListJobs { tenant: caller.tenant, state, page }).await?;
+    let found = caller.app.store.call(ListJobs { tenant: caller.tenant.clone(), state, page }).await?;
+    let found = caller.seen(found, |job| &job.job.new.workflow);
     Ok(page_of(found, |job| view(&caller.app, job)))
 }
 
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}", responses((status = 200, body = JobView)))]
 async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<JobView> {
-    caller.may(Permission::ReadJobs)?;
+    caller.may_for_run(Permission::ReadJobs, job.run).await?;
     let Caller { app, tenant, .. } = caller;
     let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
     let job = found(app.store.call(read).await?, &job)?;
@@ -84,14 +85,14 @@ fn pushed_to(lease: &JobLease) -> WaitingFor {
 }
 
 /// Ends an open job. One that has ended stays as it is.
-#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel",
+#[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", request_body(content = Option<Object>, description = "Ignored"),
     responses((status = 200, body = CancelledJob, description = "The state of the job now")))]
 async fn cancel(
     caller: Caller,
     Named(job): Named<JobId>,
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> Answer<CancelledJob> {
-    caller.may(Permission::Cancel)?;
+    caller.may_for_run(Permission::Cancel, job.run).await?;
     let Caller { app, tenant, name, .. } = caller;
     let (runs, id) = (app.stages.runs.clone(), job.clone());
     let state = app.to_the_end(async move { runs.cancel_job(&tenant, &job, &name).await }).await?;

@@ -40,7 +40,7 @@ endpoints!("locks": acquire, renew, release, force_release, list, history, inven
     (status = 429, body = Problem, content_type = "application/problem+json",
         description = "The tenant holds or waits for as many locks as it may (`lock_quota`)",
         headers(("Retry-After" = u64))),
-))]
+    (status = 404, description = "The token names a lock that there never was (`not_found`)")))]
 async fn acquire(caller: Caller, Payload(request): Payload<AcquireRequest>) -> Answer<LockGrant> {
     caller.may(Permission::Lock)?;
     let AcquireRequest { resource, owner, mode, ttl_ms, wait_ms, request_id, token } = request;
@@ -69,7 +69,9 @@ async fn acquire(caller: Caller, Payload(request): Payload<AcquireRequest>) -> A
 
 /// Renews the lease for `ttl_ms` from now. One that has ended cannot be renewed.
 #[utoipa::path(post, path = "/api/v1/locks/renew", request_body = RenewRequest,
-    responses((status = 200, body = LockGrant)))]
+    responses((status = 200, body = LockGrant),
+    (status = 404, description = "There never was such a lock (`not_found`)"),
+    (status = 409, description = "The token's lease has ended (`stale_fence`)")))]
 async fn renew(caller: Caller, Payload(request): Payload<RenewRequest>) -> Answer<LockGrant> {
     caller.may(Permission::Lock)?;
     let RenewRequest { resource, token, ttl_ms } = request;
@@ -82,7 +84,9 @@ async fn renew(caller: Caller, Payload(request): Payload<RenewRequest>) -> Answe
 
 /// Releases the lock. Repeated, it gets the same answer.
 #[utoipa::path(post, path = "/api/v1/locks/release", request_body = ReleaseRequest,
-    responses((status = 204, description = "Released")))]
+    responses((status = 204, description = "Released"),
+    (status = 404, description = "There never was such a lock (`not_found`)"),
+    (status = 409, description = "The token's lease has ended (`stale_fence`)")))]
 async fn release(caller: Caller, Payload(request): Payload<ReleaseRequest>) -> NoAnswer {
     caller.may(Permission::Lock)?;
     let ReleaseRequest { resource, token } = request;
@@ -100,7 +104,9 @@ async fn release(caller: Caller, Payload(request): Payload<ReleaseRequest>) -> N
 
 /// Ends the lease of any owner. The history records who did it and why.
 #[utoipa::path(post, path = "/api/v1/locks/force-release", request_body = ForceReleaseRequest,
-    responses((status = 204, description = "Released")))]
+    responses((status = 204, description = "Released"),
+    (status = 404, description = "There never was such a lock (`not_found`)"),
+    (status = 409, description = "The token's lease has ended (`stale_fence`)")))]
 async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseRequest>) -> NoAnswer {
     caller.may(Permission::ForceRelease)?;
     let ForceReleaseRequest { resource, expect_token, reason } = request;
@@ -122,7 +128,8 @@ async fn force_release(caller: Caller, Payload(request): Payload<ForceReleaseReq
 
 /// The tenant's held locks, newest first; or the lock of `resource`, with the first requests in its queue.
 #[utoipa::path(get, path = "/api/v1/locks", params(LockQuery, PageQuery),
-    responses((status = 200, body = LocksAnswer)))]
+    responses((status = 200, body = LocksAnswer),
+    (status = 404, description = "The lock is not held (`not_found`)")))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
     caller.may(Permission::ReadRest)?;
     let tokens = Tokens::for_caller(&caller);
@@ -140,7 +147,8 @@ async fn list(caller: Caller, parameters: Parameters) -> Answer<LocksAnswer> {
 
 /// Grants and ends of one lock, newest first, as far as the store keeps them.
 #[utoipa::path(get, path = "/api/v1/locks/history", params(LockHistoryQuery, PageQuery),
-    responses((status = 200, body = Page<LockEventView>)))]
+    responses((status = 200, body = Page<LockEventView>),
+    (status = 404, description = "There never was such a lock (`not_found`)")))]
 async fn history(caller: Caller, parameters: Parameters) -> Answer<Page<LockEventView>> {
     caller.may(Permission::ReadRest)?;
     let resource = resource(&parameters)?;

@@ -67,7 +67,8 @@ fn version_view(version: Version) -> PolicyVersion {
 
 /// Puts a policy in force: here with the answer, on every other replica within a second.
 #[utoipa::path(put, path = "/api/v1/retry-policies/{scope}", request_body = SetPolicyRequest,
-    responses((status = 200, body = RetryPolicyView)))]
+    responses((status = 200, body = RetryPolicyView),
+    (status = 409, description = "Another version is in force, or a rollout is running (`conflict`)")))]
 async fn set(
     caller: Caller,
     Named(scope): Named<Scope>,
@@ -82,7 +83,8 @@ async fn set(
 
 /// Restores the policy that was in force before. Repeated, it goes one further back.
 #[utoipa::path(post, path = "/api/v1/retry-policies/{scope}/rollback", request_body = Option<RollbackRequest>,
-    responses((status = 200, body = RetryPolicyView)))]
+    responses((status = 200, body = RetryPolicyView),
+    (status = 409, description = "Another version is in force, none was before, or a rollout is running (`conflict`)")))]
 async fn roll_back(
     caller: Caller,
     Named(scope): Named<Scope>,

@@ -21,7 +21,8 @@ endpoints!("rollouts": start, list, get, promote, abort);
 
 /// Starts a rollout. Only one runs at a time.
 #[utoipa::path(post, path = "/api/v1/rollouts", request_body = StartRolloutRequest,
-    responses((status = 201, body = RolloutView)))]
+    responses((status = 201, body = RolloutView),
+    (status = 409, description = "Another rollout is running (`conflict`)")))]
 async fn start(
     caller: Caller,
     Payload(request): Payload<StartRolloutRequest>,
@@ -68,7 +69,8 @@ async fn get(caller: Caller, Named(id): Named<RolloutId>) -> Answer<RolloutView>
 
 /// Ends the rollout, and puts its candidate in force.
 #[utoipa::path(post, path = "/api/v1/rollouts/{id}/promote", request_body = Option<EndRolloutRequest>,
-    responses((status = 200, body = RolloutView)))]
+    responses((status = 200, body = RolloutView),
+    (status = 409, description = "It has ended (`conflict`)")))]
 async fn promote(
     caller: Caller,
     Named(id): Named<RolloutId>,
@@ -81,7 +83,8 @@ async fn promote(
 
 /// Ends the rollout, and leaves the control in force.
 #[utoipa::path(post, path = "/api/v1/rollouts/{id}/abort", request_body = Option<EndRolloutRequest>,
-    responses((status = 200, body = RolloutView)))]
+    responses((status = 200, body = RolloutView),
+    (status = 409, description = "It has ended (`conflict`)")))]
 async fn abort(
     caller: Caller,
     Named(id): Named<RolloutId>,

@@ -23,18 +23,21 @@ endpoints!("runs": list, get, delete, cancel, cancel_of_workflow);
 #[utoipa::path(get, path = "/api/v1/workflow-runs", params(RunQuery, PageQuery),
     responses((status = 200, body = Page<RunSummary>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<RunSummary>> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_list(Permission::ReadRuns)?;
     let status = parameters.one_of("status", &RunStatus::ALL, RunStatus::name)?;
-    let filter = RunFilter { status, workflow: parameters.parsed("workflow_id")? };
-    let page = parameters.page()?;
-    let found = caller.app.store.call(ListRuns { tenant: caller.tenant, filter, page }).await?;
-    Ok(page_of(found, summary))
+    let workflow = parameters.parsed("workflow_id")?;
+    if let Some(workflow) = &workflow {
+        caller.may_for(Permission::ReadRuns, workflow)?;
+    }
+    let (filter, page) = (RunFilter { status, workflow }, parameters.page()?);
+    let found = caller.app.store.call(ListRuns { tenant: caller.tenant.clone(), filter, page }).await?;
+    Ok(page_of(caller.seen(found, |run| &run.start.workflow), summary))
 }
 
 /// A whole run, with its steps.
 #[utoipa::path(get, path = "/api/v1/workflow-runs/{id}", responses((status = 200, body = RunView)))]
 async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_for_run(Permission::ReadRuns, id).await?;
     let Caller { app, tenant, .. } = caller;
     let run = found(app.store.call(ReadRun { tenant: tenant.clone(), run: id }).await?, &id)?;
     let (workflow, version) = (run.start.workflow.clone(), run.start.workflow_version);
@@ -45,7 +48,7 @@ async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
 /// Deletes the run with everything except its idempotency key. A live run is ended first.
 #[utoipa::path(delete, path = "/api/v1/workflow-runs/{id}", responses((status = 204, description = "Deleted")))]
 async fn delete(caller: Caller, Named(id): Named<RunId>) -> NoAnswer {
-    caller.may(Permission::Administer)?;
+    caller.may_for_run(Permission::Administer, id).await?;
     let runs = caller.app.stages.runs.clone();
     caller.app.to_the_end(async move { runs.delete(&caller.tenant, id).await }).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -53,25 +56,27 @@ async fn delete(caller: Caller, Named(id): Named<RunId>) -> NoAnswer {
 
 /// Cancels the run. Repeated, or for a run that has ended, it gets the same answer.
 #[utoipa::path(post, path = "/api/v1/workflow-runs/{id}/cancel",
+    request_body(content = Option<Object>, description = "Ignored"),
     responses((status = 204, description = "Cancelled, or ended before")))]
 async fn cancel(
     caller: Caller,
     Named(id): Named<RunId>,
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> NoAnswer {
-    caller.may(Permission::Cancel)?;
+    caller.may_for_run(Permission::Cancel, id).await?;
     end(caller, id).await
 }
 
 /// Cancels the run of this workflow.
 #[utoipa::path(post, path = "/api/v1/workflows/{workflow}/runs/{id}/cancel",
+    request_body(content = Option<Object>, description = "Ignored"),
     responses((status = 204, description = "Cancelled, or ended before")))]
 async fn cancel_of_workflow(
     caller: Caller,
     Named((workflow, id)): Named<(WorkflowId, RunId)>,
     OptionalPayload(_): OptionalPayload<Value>,
 ) -> NoAnswer {
-    caller.may(Permission::Cancel)?;
+    caller.may_for(Permission::Cancel, &workflow)?;
     let run = caller.app.store.call(ReadRun { tenant: caller.tenant.clone(), run: id }).await?;
     if run.is_none_or(|run| run.start.workflow != workflow) {
         return Err(Refusal::not_found("run", &format!("{id} of workflow {workflow}")));

@@ -11,7 +11,7 @@ use interlock_backend::verbs::ReadUsage;
 use interlock_control::admission::{RerunRequest, StartError, StartRequest};
 use interlock_model::admission::StartOutcome;
 use interlock_model::trace::TraceParent;
-use interlock_model::{RunId, WorkflowId};
+use interlock_model::{IdempotencyKey, RunId, WorkflowId};
 use serde_json::{Map, Value};
 
 use super::{Caller, Named, Permission, Refusal, Settings, admission, endpoints};
@@ -22,8 +22,8 @@ endpoints!("runs": start, rerun);
 
 /// Starts a run of the workflow. The body is the run's input.
 #[utoipa::path(post, path = "/api/v1/workflows/{id}/runs", params(
-    ("id" = String, Path, description = "The workflow"),
-    ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters, quoted or bare; \
+    ("id" = WorkflowId, Path, description = "The workflow"),
+    ("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "1 to 255 visible ASCII characters, quoted or bare; \
         also as X-Idempotency-Key. The same key with the same input gives the same run"),
 ), request_body(content = Option<Object>, description = "The run's input; an empty body is an empty input"), responses(
     (status = 200, body = StartedRun, description = "Started, or started before under the same key",
@@ -45,8 +45,8 @@ async fn decide_start(
     parent_span: Option<TraceParent>,
     request: Request,
 ) -> Result<StartOutcome, Refusal> {
-    caller.may(Permission::Start)?;
     let Named(workflow) = workflow?;
+    caller.may_for(Permission::Start, &workflow)?;
     let key = idempotency::key(request.headers())?;
     let settings = &caller.app.settings;
     let input = input(&body::read(request, settings).await?, settings)?;
@@ -71,8 +71,8 @@ fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
 
 /// Starts the run's workflow again with the same input.
 #[utoipa::path(post, path = "/api/v1/workflow-runs/{id}/rerun", params(
-    ("id" = String, Path, description = "The run to repeat; it must have ended"),
-    ("Idempotency-Key" = Option<String>, Header, description = "As for a start"),
+    ("id" = RunId, Path, description = "The run to repeat; it must have ended"),
+    ("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "As for a start"),
 ), request_body(content = Option<runs::RerunRequest>), responses(
     (status = 200, body = StartedRun, description = "Started, or started before under the same key",
         headers(("Idempotent-Replayed" = String), ("RateLimit-Policy" = String), ("RateLimit" = String))),
@@ -80,7 +80,7 @@ fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
         description = "The key was used for something else"),
     (status = 429, body = Problem, content_type = "application/problem+json", description = "The cap is reached",
         headers(("Retry-After" = u64), ("RateLimit-Policy" = String), ("RateLimit" = String))),
-))]
+    (status = 409, description = "The run has not ended (`conflict`)")))]
 async fn rerun(caller: Caller, run: Result<Named<RunId>, Refusal>, request: Request) -> Response {
     let context = RunRequestContext::now(AdmissionEndpoint::Rerun, &request);
     let decided = decide_rerun(&caller, run, context.parent_span, request).await;
@@ -93,8 +93,8 @@ async fn decide_rerun(
     parent_span: Option<TraceParent>,
     request: Request,
 ) -> Result<StartOutcome, Refusal> {
-    caller.may(Permission::Start)?;
     let Named(run) = run?;
+    caller.may_for_run(Permission::Start, run).await?;
     let key = idempotency::key(request.headers())?;
     let settings = &caller.app.settings;
     let body = body::read(request, settings).await?;

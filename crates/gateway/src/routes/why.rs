@@ -16,7 +16,8 @@ endpoints!("why": why);
 const SUBJECTS: [&str; 4] = ["run_id", "job_id", "resource", "workflow_id"];
 
 /// What a run, a job, a lock or a start waits for: who holds it, since when, the place in the queue, the expected wait.
-#[utoipa::path(get, path = "/api/v1/why", params(WhyQuery), responses((status = 200, body = WhyView)))]
+#[utoipa::path(get, path = "/api/v1/why", params(WhyQuery), responses((status = 200, body = WhyView),
+    (status = 404, description = "There is no such run, job or workflow (`not_found`)")))]
 async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
     let mut given = Vec::new();
     for name in SUBJECTS {
@@ -28,12 +29,13 @@ async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
     let (why, tenant) = (&caller.app.stages.why, &caller.tenant);
     let answer = match name {
         "run_id" => {
-            caller.may(Permission::ReadRuns)?;
-            why_run(&caller, text).await?
+            let run: RunId = named(text)?;
+            caller.may_for_run(Permission::ReadRuns, run).await?;
+            why_run(&caller, run).await?
         }
         "job_id" => {
-            caller.may(Permission::ReadJobs)?;
             let job: JobId = named(text)?;
+            caller.may_for_run(Permission::ReadJobs, job.run).await?;
             found(why.job(tenant, &job).await?, &job)?
         }
         "resource" => {
@@ -41,8 +43,8 @@ async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
             why_lock(&caller, text).await?
         }
         _ => {
-            caller.may(Permission::ReadRuns)?;
             let id: WorkflowId = named(text)?;
+            caller.may_for(Permission::ReadRuns, &id)?;
             let read = ReadWorkflow { tenant: tenant.clone(), id: id.clone() };
             found(caller.app.store.call(read).await?, &id)?;
             why.start(tenant).await?
@@ -53,8 +55,7 @@ async fn why(caller: Caller, parameters: Parameters) -> Answer<WhyView> {
     Ok(Json(WhyView { subject: text.to_owned(), state, time: now.into(), causes, more: more as u64 }))
 }
 
-async fn why_run(caller: &Caller, text: &str) -> Result<WhyAnswer, Refusal> {
-    let run: RunId = named(text)?;
+async fn why_run(caller: &Caller, run: RunId) -> Result<WhyAnswer, Refusal> {
     found(caller.app.stages.why.run(&caller.tenant, run).await?, &run)
 }
 
@@ -64,7 +65,7 @@ async fn why_lock(caller: &Caller, text: &str) -> Result<WhyAnswer, Refusal> {
     let resource: Resource = text.parse().map_err(|error| Refusal::invalid(format!("resource: {error}")))?;
     let name = text.strip_prefix(&format!("{}:", app.deployment.prefix)).unwrap_or(text);
     if let Some(run) = name.strip_prefix("wf:run:lock:") {
-        return why_run(caller, run).await;
+        return why_run(caller, named(run)?).await;
     }
     let stage = StageLock::ALL.into_iter().find(|stage| stage.key() == name);
     let lock = match (stage, name.strip_prefix("wf:run:admission:")) {

@@ -20,7 +20,10 @@ async fn create(
     caller: Caller,
     Payload(document): Payload<WorkflowDocument>,
 ) -> Result<(StatusCode, Json<CreatedWorkflow>), Refusal> {
-    caller.may(Permission::Administer)?;
+    match &document.id {
+        Some(id) => caller.may_for(Permission::Administer, id)?,
+        None => caller.may(Permission::Administer)?,
+    }
     let (id, version) = caller.app.stages.documents.save_workflow(&caller.tenant, document).await?;
     Ok((StatusCode::CREATED, Json(CreatedWorkflow { id, version })))
 }
@@ -29,16 +32,16 @@ async fn create(
 #[utoipa::path(get, path = "/api/v1/workflows", params(PageQuery),
     responses((status = 200, body = Page<WorkflowView>)))]
 async fn list(caller: Caller, parameters: Parameters) -> Answer<Page<WorkflowView>> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_list(Permission::ReadRuns)?;
     let page = parameters.page()?;
-    let found = caller.app.store.call(ListWorkflows { tenant: caller.tenant, page }).await?;
-    Ok(page_of(found, view))
+    let found = caller.app.store.call(ListWorkflows { tenant: caller.tenant.clone(), page }).await?;
+    Ok(page_of(caller.seen(found, |version| &version.id), view))
 }
 
 /// The current version.
 #[utoipa::path(get, path = "/api/v1/workflows/{id}", responses((status = 200, body = WorkflowView)))]
 async fn get(caller: Caller, Named(id): Named<WorkflowId>) -> Answer<WorkflowView> {
-    caller.may(Permission::ReadRuns)?;
+    caller.may_for(Permission::ReadRuns, &id)?;
     let version = caller.app.store.call(ReadWorkflow { tenant: caller.tenant, id: id.clone() }).await?;
     Ok(Json(view(found(version, &id)?)))
 }
@@ -46,7 +49,7 @@ async fn get(caller: Caller, Named(id): Named<WorkflowId>) -> Answer<WorkflowVie
 /// Rejects new starts from now on. Running runs continue with their version.
 #[utoipa::path(delete, path = "/api/v1/workflows/{id}", responses((status = 204, description = "Deleted")))]
 async fn delete(caller: Caller, Named(id): Named<WorkflowId>) -> NoAnswer {
-    caller.may(Permission::Administer)?;
+    caller.may_for(Permission::Administer, &id)?;
     caller.app.stages.documents.delete_workflow(&caller.tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

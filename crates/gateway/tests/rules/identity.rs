@@ -1,8 +1,11 @@
 //! Keys, tenants, roles.
 
 use interlock_backend::Store;
+use interlock_backend::clock::SystemClock;
 use interlock_backend::keys::{KeyScope, Role};
 use interlock_backend::verbs::RevokeApiKey;
+use interlock_control::api_keys::KeyTerms;
+use interlock_model::{Clock as _, Timestamp};
 use interlock_poll::until;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -127,96 +130,6 @@ async fn resources_of_another_tenant_are_not_found() {
     answer.problem(404, "not_found");
 }
 
-/// Method, path and body of a request, and the roles that may send it.
-fn table() -> Vec<(&'static str, &'static str, Value, &'static [&'static str])> {
-    let run = "/api/v1/workflow-runs/0192f0c1-0000-7000-8000-000000000001";
-    let run: &'static str = Box::leak(run.to_owned().into_boxed_str());
-    let below = |suffix: &str| -> &'static str { Box::leak(format!("{run}{suffix}").into_boxed_str()) };
-    let job = "/api/v1/jobs/0192f0c1-0000-7000-8000-000000000001:a@1";
-    let of_job = |suffix: &str| -> &'static str { Box::leak(format!("{job}{suffix}").into_boxed_str()) };
-    let letter = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1";
-    let retry = "/api/v1/dlq/0192f0c1-0000-7000-8000-000000000001:a@1/retry";
-    let letters = json!({"all": true, "dry_run": true});
-    let claim = json!({"topics": ["t"], "max_jobs": 1, "wait_ms": 0});
-    let config = json!({"scope": "org", "data": {"limits": {}}});
-    let lock = json!({"resource": "r", "owner": "o", "ttl_ms": 1_000, "request_id": "same"});
-    let held = json!({"resource": "r", "token": "t"});
-    let forced = json!({"resource": "r", "expect_token": "t", "reason": "why not"});
-    vec![
-        ("GET", "/api/v1/workflows", Value::Null, &["operator", "starter", "viewer"]),
-        ("POST", "/api/v1/workflows", one_step("x"), &[]),
-        ("DELETE", "/api/v1/workflows/nope", Value::Null, &[]),
-        ("POST", "/api/v1/workflows/nope/runs", Value::Null, &["starter"]),
-        ("GET", "/api/v1/workflow-runs", Value::Null, &["operator", "starter", "viewer"]),
-        ("GET", run, Value::Null, &["operator", "starter", "viewer"]),
-        ("GET", below("/timeline"), Value::Null, &["operator", "starter", "viewer"]),
-        ("GET", below("/events"), Value::Null, &["operator", "starter", "viewer"]),
-        ("POST", below("/rerun"), Value::Null, &["starter"]),
-        ("POST", below("/cancel"), Value::Null, &["operator"]),
-        ("DELETE", run, Value::Null, &[]),
-        ("GET", "/api/v1/approvals", Value::Null, &["operator", "viewer"]),
-        (
-            "POST",
-            "/api/v1/approvals/0192f0c1-0000-7000-8000-000000000001:a@1/approve",
-            Value::Null,
-            &["operator"],
-        ),
-        ("GET", "/api/v1/config?scope=org", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/config/effective", Value::Null, &["operator", "viewer"]),
-        ("PUT", "/api/v1/config", config, &[]),
-        ("POST", "/api/v1/workers/w/claim", claim, &["worker"]),
-        ("GET", "/api/v1/workers", Value::Null, &["operator", "viewer"]),
-        ("POST", "/api/v1/workers/w/drain", json!({"draining": true}), &["operator"]),
-        ("GET", "/api/v1/jobs", Value::Null, &["operator", "worker", "viewer"]),
-        ("GET", of_job(""), Value::Null, &["operator", "worker", "viewer"]),
-        ("POST", of_job("/heartbeat"), json!({"fence": 1}), &["worker"]),
-        ("POST", of_job("/complete"), json!({"fence": 1}), &["worker"]),
-        ("POST", of_job("/cancel"), Value::Null, &["operator"]),
-        ("GET", "/api/v1/dlq", Value::Null, &["operator", "viewer"]),
-        ("GET", letter, Value::Null, &["operator", "viewer"]),
-        ("DELETE", letter, Value::Null, &["operator"]),
-        ("POST", retry, Value::Null, &["operator"]),
-        ("POST", "/api/v1/dlq/retry", letters.clone(), &["operator"]),
-        ("POST", "/api/v1/dlq/delete", letters, &["operator"]),
-        ("POST", "/api/v1/locks/acquire", lock, &["operator", "worker"]),
-        ("POST", "/api/v1/locks/release", held, &["operator", "worker"]),
-        ("POST", "/api/v1/locks/force-release", forced, &["operator"]),
-        ("GET", "/api/v1/locks", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/locks?resource=r", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/locks/history?resource=r", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/locks/inventory", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/retry-policies", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/retry-policies/admission", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/rollouts", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/rollouts/ro-1", Value::Null, &["operator", "viewer"]),
-        ("GET", "/api/v1/keys", Value::Null, &[]),
-        ("POST", "/api/v1/keys", json!({"name": "x", "role": "viewer", "tenant": "acme"}), &[]),
-        ("GET", "/api/v1/status", Value::Null, &["operator", "starter", "worker", "viewer"]),
-    ]
-}
-
-#[tokio::test]
-async fn each_role_permits_only_its_requests() {
-    let server = Server::with_key("root").await;
-    for role in ["operator", "starter", "worker", "viewer", "admin"] {
-        let key = make(&server, "root", role, Some("acme")).await;
-        for (method, path, body, allowed) in table() {
-            let mut ask = server.request(method, path).header("x-api-key", &key);
-            if body != Value::Null {
-                ask = ask.json(&body);
-            }
-            let answer = ask.send().await;
-            if role == "admin" || allowed.contains(&role) {
-                assert_ne!(answer.status, 403, "{role} {method} {path}");
-                assert!(answer.status < 500, "{role} {method} {path}: {}", answer.status);
-            } else {
-                let problem = answer.problem(403, "forbidden");
-                assert!(problem["error"].as_str().unwrap().contains(role), "{method} {path}: {problem}");
-            }
-        }
-    }
-}
-
 #[tokio::test]
 async fn keys_are_created_listed_and_revoked() {
     let server = Server::with_key("root").await;
@@ -285,11 +198,103 @@ async fn a_key_opens_nothing_once_it_has_expired() {
 }
 
 #[tokio::test]
+async fn a_rotated_key_works_for_the_overlap_and_its_successor_has_the_same_terms() {
+    let server = Server::with_key("root").await;
+    let ask = |method, path: &str| server.request(method, path).header("x-api-key", "root");
+    let body = json!({"name": "ci", "role": "starter", "tenant": "acme", "workflows": ["wf", "deploy-*"],
+        "expires_in_sec": 3_600});
+    let first = ask("POST", "/api/v1/keys").json(&body).send().await.ok(201);
+    let rotate = async |key: &Value, body: Value| {
+        let path = format!("/api/v1/keys/{}/rotate", key["id"].as_str().unwrap());
+        ask("POST", &path).json(&body).send().await
+    };
+    let opens = async |key: &Value| {
+        let list = server.get("/api/v1/workflows").header("x-api-key", key["key"].as_str().unwrap());
+        list.send().await.status == 200
+    };
+    let second = rotate(&first, json!({})).await.ok(201);
+    for member in ["name", "role", "tenant", "workflows"] {
+        assert_eq!(second[member], first[member], "{member}");
+    }
+    assert!(second["expires_at"].as_str() >= first["expires_at"].as_str(), "{second}");
+    assert_ne!((&second["id"], &second["key"]), (&first["id"], &first["key"]));
+    assert!(opens(&first).await && opens(&second).await);
+    let again = rotate(&first, json!({})).await.problem(409, "conflict");
+    assert!(again["error"].as_str().unwrap().contains(second["id"].as_str().unwrap()), "{again}");
+    let third = rotate(&second, json!({"overlap_sec": 0})).await.ok(201);
+    assert!(!opens(&first).await && !opens(&second).await && opens(&third).await);
+    let listed = ask("GET", "/api/v1/keys").send().await.ok(200);
+    let states: Vec<_> = listed["items"].as_array().unwrap().iter().map(|key| &key["expired"]).collect();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "the first was deleted: {listed}");
+    assert!(states.contains(&&json!(true)) && states.contains(&&json!(false)), "{listed}");
+    rotate(&second, json!({})).await.problem(409, "conflict");
+    rotate(&first, json!({})).await.problem(404, "not_found");
+    rotate(&third, json!({"overlap_sec": 2_592_001})).await.problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_key_that_expires_cannot_outlive_itself_by_rotation() {
+    let server = Server::with_key("root").await;
+    let create = |body: Value| server.post("/api/v1/keys").json(&body);
+    let admin = json!({"name": "a", "role": "admin", "tenant": "acme", "expires_in_sec": 3_600});
+    let admin = create(admin).header("x-api-key", "root").send().await.ok(201);
+    let path = format!("/api/v1/keys/{}/rotate", admin["id"].as_str().unwrap());
+    let rotate = |key: &str| server.post(&path).header("x-api-key", key).send();
+    // A lifetime that begins now ends later than one that began before.
+    let created_at: Timestamp = admin["created_at"].as_str().unwrap().parse().unwrap();
+    until("a millisecond has passed", async || SystemClock.now() > created_at).await;
+    let refused = rotate(admin["key"].as_str().unwrap()).await.problem(409, "conflict");
+    assert!(refused["error"].as_str().unwrap().contains("no later than itself"), "{refused}");
+    rotate("root").await.ok(201);
+}
+
+#[tokio::test]
+async fn a_key_is_limited_to_workflows_of_its_tenant() {
+    let server = Server::with_key("root").await;
+    let create = |body: Value| server.post("/api/v1/keys").header("x-api-key", "root").json(&body).send();
+    let body = |role: &str, tenant: Value, workflows: Value| {
+        let mut body = json!({"name": "k", "role": role, "workflows": workflows});
+        if tenant != Value::Null {
+            body["tenant"] = tenant;
+        }
+        body
+    };
+    let acme = || json!("acme");
+    for refused in [
+        body("viewer", acme(), json!([])),
+        body("viewer", acme(), json!(["a b"])),
+        body("viewer", acme(), json!(["*a"])),
+        body("viewer", acme(), json!(vec!["a"; 101])),
+        body("worker", acme(), json!(["a"])),
+        body("admin", Value::Null, json!(["a"])),
+    ] {
+        create(refused).await.problem(400, "invalid_request");
+    }
+    let made = create(body("viewer", acme(), json!(["a", "deploy-*"]))).await.ok(201);
+    assert_eq!(made["workflows"], json!(["a", "deploy-*"]));
+    for id in ["a", "ab", "deploy-web"] {
+        let save = server.post("/api/v1/workflows").header("x-api-key", "root");
+        save.header("x-tenant-id", "acme").json(&one_step(id)).send().await.ok(201);
+    }
+    let list = server.get("/api/v1/workflows").header("x-api-key", made["key"].as_str().unwrap());
+    let listed = list.send().await.ok(200);
+    let ids: Vec<_> = listed["items"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+    assert_eq!(ids, ["deploy-web", "a"]);
+}
+
+#[tokio::test]
 async fn a_server_whose_store_loses_its_keys_stays_closed() {
     let store = Store::new(empty_store());
     let foundation = foundation_on(store.clone(), patient(), None).await;
     let keys = foundation.keys.clone();
-    let (kept, text) = keys.create("a", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    let terms = KeyTerms {
+        name: "a".to_owned(),
+        role: Role::Admin,
+        scope: KeyScope::All,
+        workflows: None,
+        lifetime: None,
+    };
+    let (kept, text) = keys.create(terms, None).await.unwrap();
     let gateway = interlock_gateway::Gateway::bind(local(), foundation).unwrap();
     let (address, shutdown) = (gateway.local_address(), CancellationToken::new());
     let serving = tokio::spawn(gateway.serve(shutdown.clone()));

@@ -11,6 +11,7 @@ mod events;
 mod identity;
 mod lists;
 mod locks;
+mod matrix;
 mod probes;
 mod retry_policies;
 mod rollouts;

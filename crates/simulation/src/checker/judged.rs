@@ -114,7 +114,7 @@ judged! {
 not_judged! {
     AcquireHeldJobs, CreateApiKey, DeleteDeadLetter, DeleteFigures, DrainNatsWorker, DrainWorker, FireTimers,
     ForceReleaseLock, ForgetNatsWorker, ForgetWorker, RecordBeat, RegisterNatsWorker, Repair, RepairSlots, RequeueJobs,
-    Retire, RetryDeadLetter, RevokeApiKey, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob,
+    Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob,
 }
 
 // Reads. The checks of rows cover what they show.

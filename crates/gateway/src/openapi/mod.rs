@@ -1,13 +1,16 @@
 //! The `OpenAPI` document, generated from the handlers.
 
-use http::{Method, StatusCode};
+mod answers;
+mod links;
+
+use http::Method;
 use interlock_api::Problem;
-use interlock_api::problem::MEDIA_TYPE;
+use interlock_model::contention::Scope;
+use interlock_model::{ApiKeyId, JobId, RolloutId, RunId, WorkerId, WorkflowId};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{Object, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
-use utoipa::{Modify, OpenApi as _};
+use utoipa::openapi::{OpenApi, RefOr, Required, Schema};
+use utoipa::{Modify, OpenApi as _, PartialSchema as _};
 
 use crate::router::Endpoints;
 use crate::routes;
@@ -63,46 +66,44 @@ pub(crate) fn operations(document: &mut OpenApi) -> impl Iterator<Item = (&str, 
 fn complete(path: &str, operation: &mut Operation, tag: &str) {
     // Handlers' names are unique only with their tag.
     let handler = operation.operation_id.take().unwrap_or_default();
-    operation.operation_id = Some(format!("{tag}_{handler}").replace(' ', "_"));
+    let id = format!("{tag}_{handler}").replace(' ', "_");
     operation.tags = Some(vec![tag.to_owned()]);
     add_path_parameters(path, operation);
-    let responses = &mut operation.responses.responses;
-    // Without a key there is nothing to refuse.
-    if operation.security.is_none() {
-        responses.insert("default".to_owned(), refused().into());
-    }
-    for (status, response) in responses {
-        let RefOr::T(response) = response else { continue };
-        let status = status.parse::<StatusCode>().ok();
-        if let (true, Some(status)) = (response.description.is_empty(), status) {
-            status.canonical_reason().unwrap_or_default().clone_into(&mut response.description);
-        }
-    }
+    answers::complete(path, operation);
+    links::add(&id, operation);
+    operation.operation_id = Some(id);
 }
 
-/// Every name in the path is a parameter. A handler documents those that need a description.
+/// Every name in the path is a parameter, whose form follows from it. A handler documents those that need a description.
 fn add_path_parameters(path: &str, operation: &mut Operation) {
-    let documented = operation.parameters.take().unwrap_or_default();
-    let is_documented = |name: &str| {
-        documented.iter().any(|parameter| matches!(parameter, RefOr::T(known) if known.name == name))
-    };
-    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let missing = names.filter(|name| !is_documented(name)).map(|name| {
-        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
-        let text = Object::with_type(Type::String);
-        RefOr::T(parameter.required(Required::True).schema(Some(text)).build())
-    });
-    let parameters: Vec<_> = missing.chain(documented.iter().cloned()).collect();
+    let mut parameters = operation.parameters.take().unwrap_or_default();
+    for name in path.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+        let schema = Some(schema_of(path, name));
+        match parameters.iter_mut().find(|known| matches!(known, RefOr::T(known) if known.name == name)) {
+            Some(RefOr::T(known)) => known.schema = schema,
+            Some(RefOr::Ref(_)) | None => {
+                let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
+                parameters.push(parameter.required(Required::True).schema(schema).build().into());
+            }
+        }
+    }
     operation.parameters = Some(parameters).filter(|parameters| !parameters.is_empty());
 }
 
-/// What any endpoint may answer instead.
-fn refused() -> Response {
-    let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    ResponseBuilder::new()
-        .description("Refused: 400, 401, 403, 404, 409, 413, 415, 429, 500 or 503; `code` tells why")
-        .content(MEDIA_TYPE, problem)
-        .build()
+/// The form of a name in a path.
+fn schema_of(path: &str, name: &str) -> RefOr<Schema> {
+    match (name, path.split('/').nth(3)) {
+        // `id` in the middle of `/workflows/{workflow}/runs/{id}/cancel` is the run's.
+        ("id", Some("workflows")) if path.contains("{workflow}") => RunId::schema(),
+        ("workflow", _) | ("id", Some("workflows")) => WorkflowId::schema(),
+        ("id", Some("workflow-runs")) => RunId::schema(),
+        ("id", Some("keys")) => ApiKeyId::schema(),
+        ("id", Some("rollouts")) => RolloutId::schema(),
+        ("job_id", _) => JobId::schema(),
+        ("worker", _) => WorkerId::schema(),
+        ("scope", _) => Scope::schema(),
+        _ => unreachable!("a test reads the whole document, and every name in a path has a form"),
+    }
 }
 
 #[cfg(test)]
@@ -172,6 +173,43 @@ mod tests {
                 assert!(!description.is_empty(), "{status} of {path}");
             }
         }
+    }
+
+    /// A program that follows the document must not meet a code that it does not have.
+    #[test]
+    fn no_answer_is_left_open() {
+        let document = serde_json::to_value(document()).unwrap();
+        for (path, operation) in described(&document) {
+            let answers = operation["responses"].as_object().unwrap();
+            assert!(!answers.contains_key("default"), "{path}");
+            for (status, answer) in answers {
+                let is_problem = answer["content"]["application/problem+json"]["schema"]["$ref"]
+                    == "#/components/schemas/Problem";
+                assert_eq!(status.as_str() >= "400", is_problem, "{status} of {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_link_leads_to_an_operation_and_its_parameters() {
+        let document = serde_json::to_value(document()).unwrap();
+        let operations = described(&document);
+        let mut count = 0;
+        for (_, operation) in &operations {
+            let answers = operation["responses"].as_object().unwrap().values();
+            for link in
+                answers.filter_map(|answer| answer["links"].as_object()).flat_map(|links| links.values())
+            {
+                count += 1;
+                let target = operations.iter().find(|(_, other)| other["operationId"] == link["operationId"]);
+                let (path, target) = target.unwrap_or_else(|| panic!("{link}"));
+                for name in link["parameters"].as_object().into_iter().flat_map(|named| named.keys()) {
+                    let known = target["parameters"].as_array().unwrap();
+                    assert!(known.iter().any(|parameter| parameter["name"] == *name), "{name} of {path}");
+                }
+            }
+        }
+        assert_eq!(count, links::LINKS.len(), "a link from an operation that does not exist");
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! A tenant with one of everything that a route can name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use interlock_backend::keys::KeyScope;
+use interlock_backend::verbs::{AddDeadLetter, ListApiKeys};
+use interlock_model::Timestamp;
+use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Request};
+use crate::server::Server;
+
+/// The key of the operator, which covers every tenant.
+pub(super) const ROOT: &str = "root";
+
+/// Values by name. A row of the table names those that its request contains.
+#[derive(Debug, Clone)]
+pub(super) struct Planted(BTreeMap<&'static str, String>);
+
+/// Values that anyone may see: others have them, too.
+const SHARED: [&str; 2] = ["fence", "tenant"];
+
+pub(super) fn as_root(request: Request, tenant: &str) -> Request {
+    request.header("x-api-key", ROOT).header("x-tenant-id", tenant)
+}
+
+async fn post(server: &Server, tenant: &str, path: &str, body: &Value) -> Answer {
+    as_root(server.post(&format!("/api/v1/{path}")), tenant).json(body).send().await
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+impl Planted {
+    /// Plants everything. `mark` is in every text that the tenant chooses.
+    pub(super) async fn new(server: &Server, tenant: &str, mark: &str) -> Self {
+        let named = |what: &str| format!("{mark}-{what}");
+        let mut values = BTreeMap::from([("tenant", tenant.to_owned())]);
+        for what in ["workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message"] {
+            values.insert(what, named(what));
+        }
+        let mut planted = Self(values);
+        planted.plant_runs(server, tenant).await;
+        planted.plant_dead_letter(server, tenant).await;
+        let lock =
+            json!({"resource": planted.get("resource"), "owner": planted.get("owner"), "ttl_ms": 600_000});
+        let granted = post(server, tenant, "locks/acquire", &lock).await.ok(200);
+        planted.0.insert("token", text(&granted["token"]));
+        let key = json!({"name": planted.get("keyname"), "role": "viewer", "tenant": tenant});
+        let created = post(server, tenant, "keys", &key).await.ok(201);
+        planted.0.insert("key", text(&created["id"]));
+        planted
+    }
+
+    /// A run whose job is leased, one that waits for an approval, and one that has ended.
+    async fn plant_runs(&mut self, server: &Server, tenant: &str) {
+        let (workflow, worker) = (self.get("workflow").to_owned(), self.get("worker").to_owned());
+        let work = json!({"type": "worker", "topic": self.get("topic"), "input": {"kept": "${input.text}"}});
+        let ask = json!({"type": "approval", "input": {"kept": "${input.text}"}});
+        let steps = json!({"work": work, "ask": ask});
+        let document = json!({"id": workflow, "name": self.get("message"), "steps": steps});
+        post(server, tenant, "workflows", &document).await.ok(201);
+        let start = async |server: &Server| {
+            let input = json!({"text": self.get("input")});
+            let started = post(server, tenant, &format!("workflows/{workflow}/runs"), &input).await;
+            text(&started.ok(200)["run_id"])
+        };
+        let ended = start(server).await;
+        post(server, tenant, &format!("workflow-runs/{ended}/cancel"), &json!({})).await.ok(204);
+        let run = start(server).await;
+        let claim =
+            json!({"topics": [self.get("topic")], "max_jobs": 1, "wait_ms": 60_000, "lease_ms": 600_000});
+        let claimed = post(server, tenant, &format!("workers/{worker}/claim"), &claim).await.ok(200);
+        let job = &claimed["jobs"][0];
+        assert_eq!(job["run_id"], run, "the jobs of a cancelled run are not given out");
+        self.0.insert("approval", format!("{run}:ask@1"));
+        self.0.extend([("run", run), ("ended", ended), ("job", text(&job["job_id"]))]);
+        self.0.insert("fence", job["fence"].to_string());
+    }
+
+    async fn plant_dead_letter(&self, server: &Server, tenant: &str) {
+        let dead_letter = DeadLetter {
+            job: self.get("job").parse().unwrap(),
+            topic: Some(self.get("topic").parse().unwrap()),
+            code: LetterCode::WorkerLost,
+            reason: self.get("message").to_owned(),
+            attempts: 10,
+            last_error: None,
+            buried_at: Timestamp::from_millis(1_794_700_800_123),
+            result: None,
+        };
+        let add = AddDeadLetter { tenant: tenant.parse().unwrap(), dead_letter, dead_letters_max: 1_000 };
+        server.store.call(add).await.unwrap();
+    }
+
+    pub(super) fn get(&self, name: &str) -> &str {
+        &self.0[name]
+    }
+
+    /// Puts the values where the template names them.
+    pub(super) fn fill(&self, template: &str) -> String {
+        let put =
+            |filled: String, (name, value): (&&str, &String)| filled.replace(&format!("{{{name}}}"), value);
+        self.0.iter().fold(template.to_owned(), put)
+    }
+
+    /// The values that are only this tenant's.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(name, _)| !SHARED.contains(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+/// What the tenant has, each thing with all that an operator sees of it.
+pub(super) async fn snapshot(server: &Server, tenant: &str) -> BTreeSet<String> {
+    let mut seen = BTreeSet::new();
+    for path in ["workflows", "workflow-runs", "jobs", "approvals", "dlq", "locks", "workers"] {
+        let listed = as_root(server.get(&format!("/api/v1/{path}?limit=500")), tenant).send().await.ok(200);
+        assert_eq!(listed["next_cursor"], Value::Null, "all of {path} fit on a page");
+        seen.extend(listed["items"].as_array().unwrap().iter().map(|item| format!("{path}: {item}")));
+    }
+    let limits = as_root(server.get("/api/v1/config?scope=org"), tenant).send().await.ok(200);
+    seen.insert(limits.to_string());
+    // A list of keys has those of all tenants, if its caller covers them.
+    let scope = KeyScope::Tenant(tenant.parse().unwrap());
+    let keys = server.store.call(ListApiKeys).await.unwrap();
+    seen.extend(keys.iter().filter(|key| key.scope == scope).map(|key| format!("{key:?}")));
+    seen
+}
