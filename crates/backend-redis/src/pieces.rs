@@ -42,12 +42,12 @@ files! { SCRIPTS in "lua/":
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction", "damage_rules",
-    "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
-    "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
-    "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",
-    "run_lock", "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
-    "written_limits"
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction",
+    "damage_rules", "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection",
+    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record",
+    "lock_rules", "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas",
+    "registry", "repairs", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",
+    "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.

@@ -58,6 +58,19 @@ pub struct KeyTerms {
     pub lifetime: Option<Duration>,
 }
 
+impl KeyTerms {
+    /// Of a key that may do everything, for ever.
+    pub fn admin(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            role: Role::Admin,
+            scope: KeyScope::All,
+            workflows: None,
+            lifetime: None,
+        }
+    }
+}
+
 /// What a presented key says about its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use interlock_backend::clock::RuntimeClock;
-use interlock_backend::keys::{KeyMark, KeyScope, Role};
+use interlock_backend::keys::KeyMark;
 use interlock_backend::{InProcessBus, Store, StoreError, memory};
-use interlock_control::api_keys::{ApiKeys, KeyError};
+use interlock_control::api_keys::{ApiKeys, KeyError, KeyTerms};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
 use interlock_control::{Control, Settings};
@@ -60,7 +60,7 @@ async fn a_store_without_keys_is_open_unless_the_installation_had_keys() {
 async fn keys_that_a_process_finds_set_the_mark() {
     let control = process();
     let keys = ApiKeys::load(control.process.clone(), None, None).await.unwrap();
-    keys.create("first", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    keys.create(KeyTerms::admin("first"), None).await.unwrap();
     let mark = Arc::new(Mark::default());
     let keys = ApiKeys::load(control.process.clone(), None, Some(mark.clone())).await.unwrap();
     assert!(keys.are_needed() && mark.is_set().await.unwrap());

@@ -252,7 +252,7 @@ async fn a_rollout_that_is_ended_counts_what_its_process_has_not_saved_yet() {
     let process = scene.process("i-1");
     let id = begin(&process, 5_000).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    results(&process, Arm::Candidate, 7, (1, 500));
+    results(&process, Arm::Candidate, 7, (1, 500)).await;
     let ended = process.control.rollouts.end_rollout(&id, Aborted, "ada", None).await.unwrap();
     assert_eq!(ended.rollout.measured.unwrap().candidate.results, 7);
 }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use interlock_backend::Wake;
-use interlock_backend::keys::{KeyScope, Role};
-use interlock_backend::tenants::LimitScope;
-use interlock_control::api_keys::ApiKeys;
+use interlock_backend::tenants::{LimitScope, SetLimits};
+use interlock_control::api_keys::{ApiKeys, KeyTerms};
 use interlock_control::rollouts::TuningChange;
 use interlock_model::contention::Scope;
 use interlock_model::limit::Limits;
@@ -28,10 +27,11 @@ async fn a_workflow_that_is_saved_or_deleted_is_announced() {
 #[tokio::test(start_paused = true)]
 async fn limits_of_the_system_are_announced_and_those_of_a_tenant_need_not_be() {
     let scene = Scene::new();
-    let limits = Limits { runs_max: Some(7), key_retention: None };
-    scene.control.documents.set_limits(&LimitScope::System, limits).await.unwrap();
+    let limits = Limits { runs_max: Some(7), ..Limits::default() };
+    let set = |scope| scene.control.documents.set_limits(SetLimits { scope, limits, keeps_quotas: false });
+    set(LimitScope::System).await.unwrap();
     assert_eq!(scene.woken(), [Wake::LimitsChanged]);
-    scene.control.documents.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    set(LimitScope::Tenant(acme())).await.unwrap();
     assert_eq!(scene.woken(), []);
 }
 
@@ -39,9 +39,9 @@ async fn limits_of_the_system_are_announced_and_those_of_a_tenant_need_not_be() 
 async fn a_key_that_is_made_or_revoked_is_announced() {
     let scene = Scene::new();
     let keys: Arc<ApiKeys> = ApiKeys::load(scene.control.process.clone(), None, None).await.unwrap();
-    let (first, _) = keys.create("first", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    let (first, _) = keys.create(KeyTerms::admin("first"), None).await.unwrap();
     assert_eq!(scene.woken(), [Wake::KeysChanged]);
-    keys.create("second", Role::Admin, KeyScope::All, (None, None)).await.unwrap();
+    keys.create(KeyTerms::admin("second"), None).await.unwrap();
     scene.woken();
     keys.revoke(&first.id).await.unwrap();
     assert_eq!(scene.woken(), [Wake::KeysChanged]);

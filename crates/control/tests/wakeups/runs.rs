@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use interlock_backend::Wake;
 use interlock_backend::dead_letters::DeadLetterRetry;
-use interlock_backend::tenants::LimitScope;
+use interlock_backend::tenants::{LimitScope, SetLimits};
 use interlock_control::reconcile::ticking::{Tick, TickReport};
 use interlock_model::Timestamp;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
@@ -186,8 +186,9 @@ async fn a_deleted_run_wakes_those_who_watch_it() {
 async fn an_offline_worker_loses_all_of_its_jobs_however_many() {
     let scene = Scene::new();
     scene.save(json!({"a": {"type": "worker", "topic": "work"}})).await;
-    let limits = Limits { runs_max: Some(1_000), key_retention: None };
-    scene.control.documents.set_limits(&LimitScope::Tenant(acme()), limits).await.unwrap();
+    let limits = Limits { runs_max: Some(1_000), ..Limits::default() };
+    let set = SetLimits { scope: LimitScope::Tenant(acme()), limits, keeps_quotas: false };
+    scene.control.documents.set_limits(set).await.unwrap();
     for _ in 0..501 {
         scene.start(json!({})).await;
     }

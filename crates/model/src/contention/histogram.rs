@@ -102,12 +102,4 @@ mod tests {
         assert_eq!(one, of([1.0, 30.0, 700.0, 700.0, 4.0]));
         assert_eq!((one.count(), one.sum_ms()), (5, 1_435.0));
     }
-
-    #[test]
-    fn observing_many_equals_observing_each() {
-        let mut many = Histogram::default();
-        many.observe_many(700.0, 3);
-        assert_eq!(many, of([700.0; 3]));
-        assert_eq!((many.count(), many.sum_ms()), (3, 2_100.0));
-    }
 }

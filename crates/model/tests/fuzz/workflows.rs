@@ -6,8 +6,8 @@ use std::time::Duration;
 use interlock_fuzz::{Target, expect_short, on_a_small_stack};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::job::JobOutcome;
-use interlock_model::run::advance::size::{RUN_BYTES_MAX, TURN_BYTES_MAX};
-use interlock_model::run::advance::{Advance, advance};
+use interlock_model::limit::{RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT};
+use interlock_model::run::advance::{Advance, TurnContext, advance};
 use interlock_model::run::{Head, InboxEvent, Run, Start, StartedFrom};
 use interlock_model::workflow::{Workflow, WorkflowDocument};
 use interlock_model::{RunId, Timestamp, json_text};
@@ -187,10 +187,10 @@ fn expect_bounded_turns(workflow: &Workflow) {
     let mut run = started(workflow, now);
     let mut inbox = Vec::new();
     for turn in 0..TURNS_MAX {
-        let advanced = advance(workflow, run, &inbox, now).expect("every turn is legal");
+        let advanced = advance(workflow, run, &inbox, &TurnContext::at(now)).expect("every turn is legal");
         let rendered: usize = advanced.effects.dispatched.iter().map(|job| job.input.to_string().len()).sum();
-        assert!(rendered as u64 <= 2 * TURN_BYTES_MAX, "one turn dispatched {rendered} bytes");
-        assert!(advanced.run.head.held_bytes <= RUN_BYTES_MAX);
+        assert!(rendered as u64 <= 2 * TURN_BYTES_DEFAULT, "one turn dispatched {rendered} bytes");
+        assert!(advanced.run.head.held_bytes <= RUN_BYTES_DEFAULT);
         inbox = answers(&advanced, turn, now);
         run = advanced.run;
         now = now + Duration::from_secs(1);
