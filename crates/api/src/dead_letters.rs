@@ -16,7 +16,7 @@ pub struct DeadLetterView {
     pub topic: Option<Topic>,
     /// One sentence for people.
     pub reason: String,
-    /// `worker_lost` or `result_unhandled`; later servers may have more codes.
+    /// `worker_lost`, `result_unhandled` or `run_quarantined`; later servers may have more codes.
     pub reason_code: String,
     /// Number of attempts.
     pub attempts: u32,
@@ -43,7 +43,7 @@ pub struct RetriedDeadLetter {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadLettersRequest {
-    /// `worker_lost` or `result_unhandled`.
+    /// `worker_lost`, `result_unhandled` or `run_quarantined`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason_code: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

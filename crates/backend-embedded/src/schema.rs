@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use interlock_model::Timestamp;
 use rusqlite::{Connection, Error, ErrorCode, Transaction, TransactionBehavior};
 
 use crate::{OpenError, connection};
@@ -133,9 +134,12 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// No other process is running, so no instance holds a run, and nothing waits for a lock. The fences keep growing: the
-/// store still rejects a former holder.
-pub(crate) fn end_former_processes(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM run_leases", [])?;
+/// store still rejects a former holder. What is left of a run lease says that its holder did not survive the turn.
+pub(crate) fn end_former_processes(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    let expire =
+        "UPDATE run_leases SET value = json_set(value, '$.expires_at', min(value ->> 'expires_at', ?1))
+        WHERE json_valid(value)";
+    connection.execute(expire, [i64::try_from(now.as_millis()).unwrap_or(i64::MAX)])?;
     // The next verb on the lock removes waiters that are offline.
     connection.execute("UPDATE lock_line SET value = json_set(value, '$.alive_until', 0)", []).map(drop)
 }

@@ -54,11 +54,11 @@ impl EmbeddedTables {
             return Err(OpenError::Damaged { file: file.clone(), what });
         }
         schema::migrate(&mut connection).map_err(refused("bring the tables to their latest format"))?;
-        schema::end_former_processes(&connection)
-            .map_err(refused("end the run leases of former processes"))?;
         if let Some(mark) = time_mark::read(&connection).map_err(refused("read the latest time"))? {
             clock.catch_up_with(mark);
         }
+        schema::end_former_processes(&connection, clock.now())
+            .map_err(refused("end the run leases of former processes"))?;
         let cache = Arc::new(RowCache::load(&connection).map_err(refused("load rows into memory"))?);
 
         let log = Arc::new(Log::default());

@@ -12,6 +12,7 @@ use interlock_model::limit::{
 };
 use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
 use interlock_model::queue::KINDS_MAX;
+use interlock_model::run::SUSPECT_FROM;
 use interlock_model::time::millis;
 
 use crate::pulse::GONE_AFTER;
@@ -25,7 +26,7 @@ macro_rules! files {
 
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
-    "acquire_run", "add_dead_letter", "admit", "cancel_job", "claim", "commit", "count_dead_letters",
+    "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit", "count_dead_letters",
     "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
     "delete_figures", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
     "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
@@ -42,16 +43,16 @@ files! { SCRIPTS in "lua/":
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction", "damage_rules",
-    "dead_letters", "failures", "fence", "given", "idempotency", "inbox", "inspection", "job_lock",
-    "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record", "lock_rules",
-    "lock_view", "locks", "losses", "order", "page", "queue", "quotas", "registry", "repairs", "rule_pages", "run_bounds",
-    "run_lock", "run_rules", "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows",
-    "written_limits"
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction",
+    "damage_rules", "dead_letters", "failures", "fence", "given", "held_lease", "idempotency", "inbox", "inspection",
+    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record",
+    "lock_rules", "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas",
+    "registry", "repairs", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",
+    "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 23] {
+fn limits() -> [(&'static str, u64); 24] {
     [
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
@@ -70,6 +71,7 @@ fn limits() -> [(&'static str, u64); 23] {
         ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
         ("sharing_max", SHARING_MAX as u64),
+        ("suspect_from", SUSPECT_FROM.into()),
         ("sweep_max", SWEEP_MAX as u64),
         ("versions_default", WORKFLOW_VERSIONS_MAX_DEFAULT.into()),
         ("workers_default", WORKERS_MAX_DEFAULT.into()),

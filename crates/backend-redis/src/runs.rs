@@ -1,14 +1,16 @@
 //! Runs: acquired, committed, ended.
 
 use interlock_backend::deliveries::DeliveryOutcome;
-use interlock_backend::runs::AcquiredRun;
+use interlock_backend::runs::{AcquiredRun, ReadyRuns};
+use interlock_backend::suspects::SuspectOutcome;
 use interlock_backend::verbs::{
-    AcquireReadyRuns, AcquireRun, AddDeadLetter, Commit, DeleteRun, DeliverResult, ReleaseRun, RequestCancel,
-    ResolveApproval, RetryDeadLetter,
+    AcquireReadyRuns, AcquireRun, AcquireSuspect, AddDeadLetter, Commit, DeleteRun, DeliverResult,
+    ReleaseRun, RequestCancel, ResolveApproval, RetryDeadLetter,
 };
 use interlock_model::JobId;
 use interlock_model::approval::ApprovalState;
-use interlock_model::run::{Head, InboxEvent};
+use interlock_model::run::{Head, InboxEvent, QUARANTINE_REASON};
+use interlock_model::time::millis;
 use serde::Deserialize as _;
 
 use crate::encode;
@@ -18,8 +20,8 @@ use crate::script::Arguments;
 use crate::store::Scripted;
 
 impl Scripted for AcquireReadyRuns {
-    fn learn(&self, answer: &Vec<AcquiredRun>, known: &Known) {
-        for run in answer {
+    fn learn(&self, answer: &ReadyRuns, known: &Known) {
+        for run in &answer.runs {
             known.saw_fence(run.fence);
         }
     }
@@ -33,6 +35,28 @@ impl Scripted for AcquireRun {
     fn learn(&self, answer: &Option<AcquiredRun>, known: &Known) {
         if let Some(run) = answer {
             known.saw_fence(run.fence);
+        }
+    }
+
+    fn lease_in_doubt(&self, request: &str) -> Option<String> {
+        Some(request.to_owned())
+    }
+}
+
+impl Scripted for AcquireSuspect {
+    fn arguments(&self) -> Vec<u8> {
+        Arguments::default()
+            .with("holder", &self.holder)
+            .with("lease", millis(self.lease))
+            .with("tries_max", self.tries_max)
+            .with("dead_letters_max", self.dead_letters_max)
+            .with("reason", encode::json(&QUARANTINE_REASON))
+            .packed()
+    }
+
+    fn learn(&self, answer: &SuspectOutcome, known: &Known) {
+        if let SuspectOutcome::Acquired(suspect) = answer {
+            known.saw_fence(suspect.run.fence);
         }
     }
 
@@ -73,6 +97,7 @@ impl Scripted for Commit {
             .with("approvals_withdrawn", &self.approvals_withdrawn)
             .with("dead_letters", encode::dead_letters(&self.buried))
             .with("dead_letters_max", self.dead_letters_max)
+            .with("continues", self.continues)
             .packed()
     }
 

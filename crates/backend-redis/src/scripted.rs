@@ -42,6 +42,7 @@ plain! {
     AbandonWorker in tenant;
     AcquireDeferredResults in tenant;
     AcquireHeldJobs in tenant;
+    BeginTry in tenant, missing "run" run;
     CountDeadLetters in tenant;
     CountJobsBefore in tenant;
     CountRuns in tenant;
@@ -97,6 +98,7 @@ addressed! {
     AcquireLock in lock;
     AcquireReadyRuns in tenant;
     AcquireRun in tenant;
+    AcquireSuspect in tenant;
     AddDeadLetter in tenant;
     CancelJob in tenant, missing "job" job;
     Claim in tenant;

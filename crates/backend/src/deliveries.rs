@@ -34,6 +34,8 @@ pub struct DeliverResult {
 pub enum DeliveryOutcome {
     /// Another instance holds the run. Nothing was written.
     Busy,
+    /// The job has ended, and the result waits in the inbox of the run, which is a suspect or quarantined.
+    Posted,
     /// The job has ended and the run is the caller's, with the result in its inbox.
     Recorded(Box<AcquiredRun>),
     /// This worker had reported the same before.

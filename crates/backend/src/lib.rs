@@ -25,6 +25,7 @@ pub mod registry;
 pub mod reservations;
 pub mod runs;
 mod store;
+pub mod suspects;
 pub mod tenants;
 pub mod verb;
 pub mod verbs;

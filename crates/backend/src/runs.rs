@@ -10,7 +10,7 @@ use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::history::Event;
 use interlock_model::job::NewJob;
 use interlock_model::limit::RunBounds;
-use interlock_model::run::{Head, InboxEvent, Run, RunStatus, Start};
+use interlock_model::run::{Head, InboxEvent, Quarantine, Run, RunStatus, Start};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, InstanceId, JobId, RunId, StepKey, TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
@@ -57,13 +57,15 @@ pub struct Commit {
     pub buried: Vec<DeadLetter>,
     /// Dead letters that the tenant may have; the oldest make room.
     pub dead_letters_max: u32,
+    /// The turn was cut: the run stays ready, whatever is in its inbox.
+    pub continues: bool,
 }
 
 /// The answer to a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[must_use]
 pub struct Committed {
-    /// More came into the inbox during the turn: acquire the run again.
+    /// More came into the inbox during the turn, or the turn was cut: acquire the run again.
     pub has_more: bool,
     /// The version of the run now.
     pub version: u64,
@@ -84,6 +86,9 @@ pub struct RunOwnership {
     /// It has something to take into account.
     pub is_ready: bool,
     pub holder: Option<RunHolder>,
+    /// Turns in a row that were abandoned. From [`SUSPECT_FROM`](interlock_model::run::SUSPECT_FROM) on, it is tried alone.
+    pub abandoned: u32,
+    pub quarantine: Option<Quarantine>,
 }
 
 /// The instance that advances a run now.
@@ -160,7 +165,8 @@ impl Admit {
     }
 }
 
-/// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds.
+/// Acquires up to `limit` runs of the tenant that have something to take into account and that no instance holds. Suspects
+/// are left to [`AcquireSuspect`](crate::suspects::AcquireSuspect).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireReadyRuns {
     pub tenant: TenantId,
@@ -169,9 +175,17 @@ pub struct AcquireReadyRuns {
     pub lease: Duration,
     pub limit: usize,
 }
-verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", Vec<AcquiredRun>);
+verb!(write => AcquireReadyRuns, "acquire_ready_runs", "acquire ready runs", ReadyRuns);
 
-/// Acquires this run, unless another instance holds it or it has nothing to take into account.
+/// The answer to acquiring ready runs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ReadyRuns {
+    pub runs: Vec<AcquiredRun>,
+    /// A suspect was met on the way.
+    pub has_suspects: bool,
+}
+
+/// Acquires this run, unless another instance holds it, it is a suspect, or it has nothing to take into account.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AcquireRun {
     pub tenant: TenantId,

@@ -28,6 +28,7 @@ pub use crate::runs::{
     AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
     ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun, RequestCancel,
 };
+pub use crate::suspects::{AcquireSuspect, BeginTry};
 pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
 use crate::verb::Verb;
 pub use crate::workers::{DrainWorker, ForgetWorker, ListWorkers, ReadWorker};
@@ -47,7 +48,7 @@ macro_rules! for_each_verb {
             }
             writes {
                 AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
-                AddDeadLetter, Admit, CancelJob, Claim, Commit, CreateApiKey, DeferResult, DeleteDeadLetter,
+                AcquireSuspect, AddDeadLetter, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey, DeferResult, DeleteDeadLetter,
                 DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases,
                 ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
                 RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,

@@ -41,7 +41,12 @@ fn main() -> ExitCode {
         .enable_all()
         .build()
         .map_err(exit::Failure::local("start the runtime"))
-        .and_then(|runtime| runtime.block_on(Box::pin(commands::run(arguments, &environment, output))));
+        .and_then(|runtime| {
+            let end = runtime.block_on(Box::pin(commands::run(arguments, &environment, output)));
+            // A turn that hangs must not keep the process from ending.
+            runtime.shutdown_background();
+            end
+        });
     match end {
         Ok(exit) => exit.into(),
         Err(failure) => output.failure(&failure).into(),

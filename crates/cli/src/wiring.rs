@@ -154,6 +154,8 @@ fn stage_settings(config: &ServeConfig) -> Result<settings::Settings> {
         run_strategy: config.run_strategy,
         admission_tuning: config.admission_tuning(),
         lock_busy_tuning: config.lock_busy_tuning(),
+        turn_time_max: Some(config.turn_time_max_ms.0),
+        turn_tries_max: config.turn_tries_max.get(),
         gather_max: config.gather_max_ms.0,
         pools: config.pools.clone(),
         worker_silence: config.worker_silence_ms.0,

@@ -22,6 +22,10 @@ pub struct Counted {
     pub results_refused: u64,
     /// Commits of turns that came under a stale fence: another replica has had the run since.
     pub commits_refused: u64,
+    /// Turns that panicked or ran out of time. Those of a process that died are counted by none.
+    pub turns_abandoned: u64,
+    /// Runs that this process has quarantined.
+    pub runs_quarantined: u64,
     /// Snapshots of workers that came under a stale fence: another replica writes them.
     pub snapshots_refused: u64,
     /// From when a job was queued until its lease began.

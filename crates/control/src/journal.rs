@@ -54,6 +54,13 @@ pub(crate) fn lost(tenant: &TenantId, jobs: &[JobId]) {
     }
 }
 
+pub(crate) fn quarantined(tenant: &TenantId, run: RunId, tries: u32) {
+    warn!(
+        %tenant, %run, tries,
+        "run quarantined: its turns were abandoned. Retry it with `interlock dlq retry`, or cancel or delete it"
+    );
+}
+
 pub(crate) fn recorded(tenant: &TenantId, job: &JobId, fence: Fence) {
     debug!(%tenant, run = %job.run, %job, fence = fence.number(), "result recorded");
 }

@@ -61,12 +61,17 @@ impl Runs {
             return Ok(());
         }
         self.engine.drive(tenant, run).await?;
-        let deadline = Instant::now() + self.process.settings.cancel_wait;
+        let (mut is_handed_on, deadline) = (false, Instant::now() + self.process.settings.cancel_wait);
         while Instant::now() < deadline {
             let heard = changed.notified();
             let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await?;
             if found.is_none_or(|run| run.head.status.is_final()) {
                 break;
+            }
+            if !is_handed_on {
+                // A suspect is left to the task that tries those.
+                self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+                is_handed_on = true;
             }
             let poll_at = deadline.min(Instant::now() + self.process.settings.poll);
             let _ = timeout_at(poll_at, heard).await;

@@ -16,6 +16,11 @@ pub struct Settings {
     pub take_max: usize,
     /// Acquires that the engine has in progress at once.
     pub engine_lanes: usize,
+    /// The longest that a turn may compute before it is abandoned. None: it computes where it is, for as long as it takes.
+    /// The simulation on its paused clock needs that.
+    pub turn_time_max: Option<Duration>,
+    /// Abandoned turns in a row after which a run is quarantined.
+    pub turn_tries_max: u32,
     /// The longest that a turn waits for more results if it would only write those that it has.
     pub gather_max: Duration,
     /// How often the engine and the reconcilers poll, should a wake-up be lost.
@@ -74,6 +79,8 @@ impl Default for Settings {
         Self {
             take_max: 32,
             engine_lanes: 4,
+            turn_time_max: Some(Duration::from_secs(10)),
+            turn_tries_max: 5,
             gather_max: Duration::from_millis(50),
             poll: Duration::from_millis(500),
             claim_poll: Duration::from_secs(2),

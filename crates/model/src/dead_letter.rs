@@ -30,6 +30,8 @@ crate::named_enum! {
         WorkerLost = "worker_lost",
         /// A worker's result could not be applied after the maximum number of deliveries.
         ResultUnhandled = "result_unhandled",
+        /// Too many turns of the run in a row were abandoned.
+        RunQuarantined = "run_quarantined",
     }
 }
 

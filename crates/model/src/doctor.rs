@@ -87,6 +87,8 @@ invariants! {
     ReadyWithoutRun = "ready_without_run", Tenant, "remove the mark";
     /// A run lease belongs to a live process and expires.
     RunHoldWithoutHolder = "run_hold_without_holder", Tenant, "end the lease";
+    /// Every run is advanced.
+    RunQuarantined = "run_quarantined", Tenant, "try the run again, alone; or cancel or delete it";
     /// An open approval belongs to a live run.
     ApprovalOfEndedRun = "approval_of_ended_run", Tenant, "withdraw the approval";
     /// An open approval is in the list of approvals.

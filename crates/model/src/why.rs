@@ -56,6 +56,9 @@ causes! {
         "nothing to do: if the worker's heartbeats do not count the job, it is dispatched again";
     /// A worker runs it.
     Working = "working", "nothing to do: if the worker stops sending heartbeats, its lease expires";
+    /// No process advances it any more.
+    Quarantined = "quarantined",
+        "remove the cause, then try the run again: `interlock dlq retry JOB`. Or end it: `interlock run cancel RUN`";
     /// The engine advances it next.
     Ready = "ready", "nothing to do while a process with the role engine is online";
     /// It has ended and waits for nothing.

@@ -8,6 +8,7 @@ use interlock_backend::local::{Executor, Table};
 use interlock_backend::locks::{ReadLock, ReleaseLock};
 use interlock_backend::{Effect, Store, StoreError};
 use interlock_backend_embedded::OpenError;
+use interlock_model::Clock as _;
 use rusqlite::Connection;
 
 use crate::rows::{ask, door, fresh, get, open, put};
@@ -184,14 +185,31 @@ fn only_the_owner_may_enter_the_folder() {
 }
 
 #[tokio::test]
-async fn no_run_is_leased_after_opening() {
+async fn run_leases_of_former_processes_have_expired_after_opening() {
     let (tables, folder) = fresh();
-    put(&tables, Table::RunLeases, "acme/run", 1).await.unwrap();
     put(&tables, Table::JobLeases, "acme/job", 1).await.unwrap();
     drop(tables);
+    let file = folder.path().join("interlock.db");
+    let lease =
+        |expires_at: u64| format!(r#"{{"holder":"h","fence":7,"expires_at":{expires_at},"tries":2}}"#);
+    let in_an_hour = (SystemClock.now() + HOUR).as_millis();
+    let database = Connection::open(&file).unwrap();
+    for (key, expires_at) in [("acme/live", in_an_hour), ("acme/over", 5)] {
+        database.execute("INSERT INTO run_leases VALUES (?1, ?2)", [key, &lease(expires_at)]).unwrap();
+    }
+    drop(database);
     let tables = open(folder.path()).unwrap();
-    assert_eq!(get(&tables, Table::RunLeases, "acme/run").await, None);
     assert_eq!(get(&tables, Table::JobLeases, "acme/job").await, Some(1), "workers are other processes");
+    let database = Connection::open(&file).unwrap();
+    let row = |key: &str| -> (String, i64) {
+        let read = "SELECT value, value ->> 'expires_at' FROM run_leases WHERE key = ?1";
+        database.query_row(read, [key], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+    };
+    let (live, expired_at) = row("acme/live");
+    let expired_at = u64::try_from(expired_at).unwrap();
+    assert!(expired_at < in_an_hour, "{live}");
+    assert_eq!(live, lease(expired_at), "the rest says how often the run was tried");
+    assert_eq!(row("acme/over").0, lease(5));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
 -- needs: acquire
--- Acquires a run, if it is ready and no other instance holds it.
-local is_ready = redis.call('ZSCORE', key('wf:ready'), call.run)
-return answer(is_ready and acquire(call.run))
+-- Acquires a run, if it is ready, no other instance holds it, and it is no suspect.
+local given = redis.call('ZSCORE', key('wf:ready'), call.run) and acquire(call.run)
+return answer(given)

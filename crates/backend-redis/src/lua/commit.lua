@@ -1,9 +1,9 @@
--- needs: status, run_lock, slots, jobs, append, dead_letters
+-- needs: status, run_lock, quarantine, slots, jobs, append, dead_letters
 -- One turn of the engine, written in one step under its fence and version.
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
-local version_before, fence_before, status_before, due_before, inbox_base, lease =
-  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease'))
+local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at =
+  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease', 'quarantined_at'))
 if not version_before then
   return missing()
 end
@@ -11,7 +11,8 @@ end
 local current = tonumber(lease or fence_before)
 if is_repeat and tonumber(fence_before) == fence and tonumber(version_before) == version + 1 then
   -- A fence is given once: this very turn was written, and only its answer was lost.
-  return answer({ has_more = redis.call('EXISTS', key('wf:inbox', run)) == 1, version = version_before })
+  local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
+  return answer({ has_more = has_inbox or call.continues, version = version_before })
 end
 if current ~= fence or tonumber(fence_before) >= fence or tonumber(version_before) ~= version then
   return fenced(current)
@@ -54,15 +55,23 @@ local base, inbox_end = tonumber(inbox_base or '0'), call.inbox_end
 if inbox_end > base then
   redis.call('LTRIM', key('wf:inbox', run), inbox_end - base, -1)
 end
-local has_more = redis.call('EXISTS', key('wf:inbox', run)) == 1
-if has_more then
+local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
+if has_inbox then
   redis.call('HSET', hash, 'inbox_base', integer(math.max(inbox_end, base)))
 else
   redis.call('HDEL', hash, 'inbox_base')
+end
+if call.continues then
+  redis.call('ZADD', key('wf:ready'), 0, run)
+elseif not has_inbox then
   redis.call('ZREM', key('wf:ready'), run)
 end
 redis.call('HSET', hash, 'head', call.head, 'status', call.status, 'version', integer(version + 1),
   'fence', integer(fence))
-redis.call('HDEL', hash, 'lease')
+redis.call('HDEL', hash, 'lease', 'tries')
+if quarantined_at then
+  redis.call('HDEL', hash, 'quarantined_at', 'cancel')
+  remove_quarantine_letter(run)
+end
 release_lock(run, fence)
-return answer({ has_more = has_more, version = version + 1 })
+return answer({ has_more = has_inbox or call.continues, version = version + 1 })

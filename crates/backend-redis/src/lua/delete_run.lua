@@ -1,4 +1,4 @@
--- needs: run_lock, slots, job_rows
+-- needs: run_lock, quarantine, slots, job_rows
 -- Removes a run with everything of it but its idempotency key. A live one ends in the same step.
 local run = call.run
 local hash = key('wf:run', run)
@@ -19,6 +19,7 @@ if lease then
   release_lock(run, tonumber(lease))
 end
 
+remove_quarantine_letter(run)
 local jobs = redis.call('SMEMBERS', key('wf:run:jobs', run))
 for _, job in ipairs(jobs) do
   remove_job(job)

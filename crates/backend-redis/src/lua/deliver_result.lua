@@ -23,9 +23,13 @@ end
 if not is_free(run) then
   return answer({ outcome = 'busy' })
 end
-if redis.call('EXISTS', key('wf:run', run)) == 0 then
+local before = read_fields(key('wf:run', run), 'version', 'lease', 'tries', 'quarantined_at')
+if not before.version then
   return missing()
 end
 end_job(job, call.outcome.cause, call.outcome.fingerprint)
 post_outcome(job, call.outcome.document)
+if before.quarantined_at or abandoned(before) >= limits.suspect_from then
+  return answer({ outcome = 'posted' })
+end
 return answer({ outcome = 'recorded', value = acquire(run) })

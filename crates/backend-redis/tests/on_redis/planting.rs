@@ -201,6 +201,13 @@ impl Soil {
                 self.run(&format!("SET {name}"), &format!("{front}\"expires_at\":{an_hour_ago}}}")).await;
                 fixture.held.to_string()
             }
+            Invariant::RunQuarantined => {
+                let (run, since) = (fixture.posted.to_string(), fixture.now.as_millis());
+                let fields = format!("quarantined_at {since} tries 5 lease 0");
+                self.run(&format!("HSET {} {fields}", self.row("wf:run", &run)), "").await;
+                self.run(&format!("ZREM {ready} {run}"), "").await;
+                run
+            }
             other => panic!("{other} is not about turns"),
         }
     }

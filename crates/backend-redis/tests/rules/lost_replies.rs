@@ -29,14 +29,14 @@ use super::{
 pub(crate) struct Scene {
     pub(crate) store: Store,
     proxy: CuttingProxy,
-    _server: Redis,
+    pub(crate) server: Redis,
 }
 
 impl Scene {
     pub(crate) async fn new() -> Self {
         let server = server().await;
         let proxy = CuttingProxy::before(server.port()).await;
-        Self { store: open(&proxy.url()).await, proxy, _server: server }
+        Self { store: open(&proxy.url()).await, proxy, server }
     }
 
     /// Loses the reply to the next request with `mark` in it.

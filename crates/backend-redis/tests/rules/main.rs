@@ -21,6 +21,7 @@ mod names;
 mod probes;
 mod run_locks;
 mod stage_locks;
+mod suspects;
 mod user_locks;
 
 use interlock_backend::verbs::{Admit, ReadWorkflow, SaveWorkflow};
@@ -156,6 +157,7 @@ fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         dead_letters_max: 1_000,
+        continues: false,
     }
 }
 

@@ -112,6 +112,7 @@ pub async fn the_fences_of_a_run_are_not_rounded(subject: &mut dyn Subject) {
         .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
         .await
         .unwrap();
+    let taken = taken.runs;
     let fences: Vec<Fence> = taken.iter().map(|it| it.fence).collect();
     assert_eq!(fences.len(), 5);
     assert!(fences[0].number() > 1 << 50 && are_consecutive(&fences), "{fences:?}");

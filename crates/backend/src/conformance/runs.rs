@@ -31,7 +31,7 @@ pub async fn an_acquired_run_has_one_holder_until_its_lease_ends(subject: &mut d
         .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
         .await
         .unwrap();
-    assert_eq!(first.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
+    assert_eq!(first.runs.iter().map(|taken| taken.start.run).collect::<Vec<_>>(), [run]);
     assert_eq!(scene.take(&acme(), run).await, None);
     assert!(
         scene
@@ -39,11 +39,12 @@ pub async fn an_acquired_run_has_one_holder_until_its_lease_ends(subject: &mut d
             .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 10 })
             .await
             .unwrap()
+            .runs
             .is_empty()
     );
     subject.elapse(LEASE * 2).await;
     let second = scene.taken(&acme(), run).await;
-    assert!(second.fence > first[0].fence);
+    assert!(second.fence > first.runs[0].fence);
 }
 
 pub async fn the_holder_of_a_run_is_shown_while_its_lease_lasts(subject: &mut dyn Subject) {

@@ -1,6 +1,9 @@
 //! What the rules act with: short words for the verbs, on a store that is expected to be up.
 
-use crate::verbs::{AcquireRun, Admit, ListActiveRuns, ReadUsage, SaveWorkflow, SetLimits};
+use crate::suspects::{Suspect, SuspectOutcome};
+use crate::verbs::{
+    AcquireRun, AcquireSuspect, Admit, BeginTry, ListActiveRuns, ReadUsage, SaveWorkflow, SetLimits,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -168,6 +171,27 @@ impl Scene {
         run
     }
 
+    /// Acquires the tenant's suspect, or quarantines it after four abandoned turns.
+    pub(super) async fn suspect(&self, tenant: &TenantId) -> SuspectOutcome {
+        let (tenant, holder) = (tenant.clone(), holder());
+        let acquire =
+            AcquireSuspect { tenant, holder, lease: LEASE, tries_max: 4, dead_letters_max: LETTERS_MAX };
+        self.store.call(acquire).await.expect("the store is up")
+    }
+
+    /// The tenant's suspect, acquired; its next try has begun.
+    pub(super) async fn tried(&self, tenant: &TenantId) -> AcquiredRun {
+        let outcome = self.suspect(tenant).await;
+        let SuspectOutcome::Acquired(suspect) = outcome else {
+            panic!("expected a suspect, got {outcome:?}")
+        };
+        let Suspect { run: acquired, tries } = *suspect;
+        let (run, fence) = (acquired.start.run, acquired.fence);
+        let begin = BeginTry { tenant: tenant.clone(), run, fence, lease: LEASE, number: tries + 1 };
+        self.store.call(begin).await.expect("the lease is in force");
+        acquired
+    }
+
     /// Takes a new run and dispatches its one job.
     pub(super) async fn begin(&self, tenant: &TenantId, run: RunId) -> JobId {
         let turn = running(&self.taken(tenant, run).await);
@@ -250,6 +274,7 @@ pub(super) fn idle(taken: &AcquiredRun) -> Commit {
         approvals_withdrawn: Vec::new(),
         buried: Vec::new(),
         dead_letters_max: LETTERS_MAX,
+        continues: false,
     }
 }
 

@@ -79,6 +79,21 @@ macro_rules! conformance_suite {
                 the_timeline_has_no_gaps,
                 what_was_acknowledged_survives_a_reopening,
             }
+            suspects::{
+                a_run_whose_leases_expire_is_acquired_only_as_a_suspect,
+                a_suspect_that_was_not_computed_has_not_been_tried,
+                a_try_that_begins_has_the_whole_lease,
+                the_result_of_a_suspect_waits_for_its_try,
+                a_commit_and_a_release_end_the_suspicion,
+                a_run_is_quarantined_after_too_many_abandoned_turns,
+                nothing_that_comes_for_a_quarantined_run_makes_it_ready,
+                a_retried_quarantined_run_is_tried_again_alone,
+                a_quarantined_run_is_acquired_to_be_cancelled_and_for_nothing_else,
+                a_deleted_run_takes_its_quarantine_with_it,
+            }
+            turns::{
+                a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,
+            }
             job_leases::{
                 a_heartbeat_extends_the_lease,
                 an_expired_lease_cannot_be_revived,
@@ -219,6 +234,7 @@ macro_rules! conformance_suite {
                 a_run_with_events_in_its_inbox_is_made_ready,
                 a_ready_mark_of_a_missing_run_is_removed,
                 an_expired_run_lease_is_removed,
+                a_quarantined_run_is_tried_again,
                 an_open_approval_of_a_run_that_has_ended_is_withdrawn,
                 an_open_approval_that_is_not_listed_is_listed_again,
                 a_deferred_result_without_a_due_time_is_made_due,

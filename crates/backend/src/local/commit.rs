@@ -13,7 +13,7 @@ use crate::verbs::Commit;
 
 decide!(Commit, |verb, draft| {
     let run = verb.run;
-    let before = check(draft.view, verb)?;
+    let (before, lease) = check(draft.view, verb)?;
     for (key, step) in &verb.steps {
         draft.put(Table::Steps, rows::step(&verb.tenant, run, key), step);
     }
@@ -38,27 +38,28 @@ decide!(Commit, |verb, draft| {
     if verb.head.status.is_final() && !before.status.is_final() {
         draft.release_slot(run)?;
     }
-    let has_more = draft.drain(run, verb.inbox_end)?;
+    let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;
     let version = before.version + 1;
     let head = Head { version, fence: verb.fence, ..verb.head.clone() };
     draft.put(Table::Heads, rows::run(&verb.tenant, run), &head);
-    draft.delete(Table::RunLeases, rows::run(&verb.tenant, run));
+    draft.end_lease(run, &lease)?;
     Ok(Committed { has_more, version })
 });
 
-/// Refuses a commit that does not hold the run under its fence, or began with another version. Returns the head before.
-fn check(view: &dyn View, commit: &Commit) -> Result<Head, StoreError> {
+/// Refuses a commit that does not hold the run under its fence, or began with another version. Returns the head before, and
+/// the lease.
+fn check(view: &dyn View, commit: &Commit) -> Result<(Head, RunLease), StoreError> {
     let key = rows::run(&commit.tenant, commit.run);
     let head: Option<Head> = read(view, Table::Heads, &key)?;
     let Some(head) = head else { return Err(StoreError::not_found("run", commit.run)) };
     let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
-    let current = lease.map_or(head.fence, |lease| lease.fence);
+    let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
     // Without a lease row the last writer has released the run: a commit under its fence is late, too.
     let is_held = current == commit.fence && head.fence < commit.fence;
-    if !is_held || head.version != commit.version {
-        return Err(StoreError::Fenced { held: commit.fence, current });
+    match lease {
+        Some(lease) if is_held && head.version == commit.version => Ok((head, lease)),
+        Some(_) | None => Err(StoreError::Fenced { held: commit.fence, current }),
     }
-    Ok(head)
 }
 
 /// A run has at most one timer: the earliest of all that may happen to it by itself.

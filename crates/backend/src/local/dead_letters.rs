@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use interlock_model::dead_letter::DeadLetter;
-use interlock_model::run::InboxEvent;
+use interlock_model::run::{InboxEvent, Quarantine};
 
 use super::draft::{Draft, decide};
 use super::store::look;
@@ -64,6 +64,12 @@ decide!(RetryDeadLetter, |verb, draft| {
         None => return Ok(DeadLetterRetry::RunGone),
         Some(status) if status.is_final() => return Ok(DeadLetterRetry::RunEnded),
         Some(_) => {}
+    }
+    if Quarantine::is_letter_id(&verb.job) {
+        if !draft.lift_quarantine(verb.job.run)? {
+            draft.remove_dead_letter(&key)?;
+        }
+        return Ok(DeadLetterRetry::Posted);
     }
     draft.remove_dead_letter(&key)?;
     let event = InboxEvent::Retry { by: verb.by.clone(), letter: Box::new(dead_letter) };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::draft::{Draft, decide};
 use super::jobs::stale;
+use super::run_leases::RunAccess;
 use super::tables::Table;
 use super::{inbox, rows};
 use crate::StoreError;
@@ -65,11 +66,14 @@ decide!(DeliverResult, |verb, draft| {
         return Ok(DeliveryOutcome::AlreadyRecorded);
     }
     draft.first_result(&verb.job, verb.fence, &verb.outcome)?;
-    let Some(free) = draft.free_run(verb.job.run)? else {
+    let access = draft.access(verb.job.run)?;
+    if matches!(access, RunAccess::Held) {
         return Ok(DeliveryOutcome::Busy);
-    };
+    }
     let event = draft.end_and_post(&verb.job, verb.outcome.clone())?;
-    let mut acquired = draft.lease_run(free, &verb.holder, verb.lease)?;
+    let RunAccess::Free { tries } = access else { return Ok(DeliveryOutcome::Posted) };
+    let acquired = draft.lease_run(verb.job.run, (&verb.holder, verb.lease), tries + 1)?;
+    let Some(mut acquired) = acquired else { return Ok(DeliveryOutcome::Busy) };
     // What was posted just now is not in the view yet.
     if acquired.inbox.len() < inbox::DRAIN_MAX {
         acquired.inbox.push(event);

@@ -23,9 +23,9 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Removes what a turn took into account. Returns whether more has come since.
-    pub(super) fn drain(&mut self, run: RunId, end: u64) -> Result<bool, StoreError> {
-        let mut has_more = false;
+    /// Removes what a turn took into account. Returns whether more has come since, or the turn `continues`.
+    pub(super) fn drain(&mut self, run: RunId, end: u64, continues: bool) -> Result<bool, StoreError> {
+        let mut has_more = continues;
         for row in scan_prefix(self.view, Table::Inbox, &rows::of_run(self.id, run), Pick::First(usize::MAX))?
         {
             if rows::last_part(&row.key).parse::<u64>().is_ok_and(|number| number <= end) {
@@ -34,11 +34,19 @@ impl Draft<'_> {
                 has_more = true;
             }
         }
-        if !has_more {
+        if continues {
+            self.mark(Table::Ready, rows::run(self.id, run));
+        } else if !has_more {
             self.delete(Table::Ready, rows::run(self.id, run));
         }
         Ok(has_more)
     }
+
+    /// The number of the last event that waits.
+    pub(super) fn inbox_end(&self, run: RunId) -> Result<u64, StoreError> {
+        last_number(self.view, Table::Inbox, &rows::of_run(self.id, run))
+    }
+
     /// What waits, in order, and the number of its last event.
     pub(super) fn inbox(&self, run: RunId) -> Result<(Vec<InboxEvent>, u64), StoreError> {
         let all = rows::of_run(self.id, run);

@@ -28,6 +28,7 @@ mod run_leases;
 mod runs;
 mod slots;
 mod store;
+mod suspects;
 mod table;
 mod tables;
 mod tenants;

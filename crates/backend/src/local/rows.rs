@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use interlock_model::job::NewJob;
 use interlock_model::queue::Kind;
+use interlock_model::run::InboxEvent;
 use interlock_model::{
     Fence, InstanceId, JobId, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
 };
@@ -20,12 +21,25 @@ pub(super) struct WorkflowHead {
     pub saved_at: Timestamp,
 }
 
-/// Who advances a run now.
+/// Who advances a run now, or why no instance does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RunLease {
     pub holder: InstanceId,
     pub fence: Fence,
     pub expires_at: Timestamp,
+    /// Which try in a row this is; of a suspect, which one was the last to begin. A commit and a release end the row, so that of an
+    /// expired lease says how many turns in a row were abandoned.
+    #[serde(default = "first_try")]
+    pub tries: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantined_at: Option<Timestamp>,
+    /// A request to cancel a quarantined run, which is all that it may still be acquired for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<InboxEvent>,
+}
+
+fn first_try() -> u32 {
+    1
 }
 
 pub(super) fn of_tenant(tenant: &TenantId) -> String {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use interlock_model::run::{Head, Start};
-use interlock_model::{Fence, InstanceId, RunId, Timestamp};
+use interlock_model::run::{Head, Quarantine, SUSPECT_FROM, Start};
+use interlock_model::{Fence, InstanceId, RunId, TenantId, Timestamp};
 
 use super::draft::{Draft, decide};
 use super::rows::{self, RunLease};
@@ -11,57 +11,104 @@ use super::slots::LimitedTenant;
 use super::store::Look;
 use super::tables::{Pick, Table, View, read};
 use crate::StoreError;
-use crate::runs::{AcquiredRun, RunHolder, RunOwnership};
+use crate::runs::{AcquiredRun, ReadyRuns, RunHolder, RunOwnership};
 use crate::verbs::{AcquireReadyRuns, AcquireRun, ExtendRunLease, ReadRunOwnership, ReleaseRun};
 
 /// Ready runs that one call looks at. Those that other instances hold are passed over.
-const LOOKED_AT_MAX: usize = 512;
+pub(super) const LOOKED_AT_MAX: usize = 512;
 
 decide!(AcquireReadyRuns, |verb, draft| {
-    let mut acquired = Vec::new();
+    let (mut runs, mut has_suspects) = (Vec::new(), false);
     for row in draft.scan_tenant(Table::Ready, Pick::First(LOOKED_AT_MAX))? {
-        if acquired.len() == verb.limit {
+        if runs.len() == verb.limit {
             break;
         }
         let Ok(run) = rows::last_part(&row.key).parse::<RunId>() else { continue };
-        let Some(free) = draft.free_run(run)? else { continue };
-        acquired.push(draft.lease_run(free, &verb.holder, verb.lease)?);
+        match draft.access(run)? {
+            RunAccess::Free { tries } => {
+                runs.extend(draft.lease_run(run, (&verb.holder, verb.lease), tries + 1)?);
+            }
+            RunAccess::Suspect(_) => has_suspects = true,
+            RunAccess::Quarantined => draft.delete(Table::Ready, row.key),
+            RunAccess::Held => {}
+        }
     }
-    Ok(acquired)
+    Ok(ReadyRuns { runs, has_suspects })
 });
 
 decide!(AcquireRun, |verb, draft| {
-    if !draft.has(Table::Ready, &rows::run(&verb.tenant, verb.run))? {
+    let key = rows::run(&verb.tenant, verb.run);
+    if !draft.has(Table::Ready, &key)? {
         return Ok(None);
     }
-    let Some(free) = draft.free_run(verb.run)? else { return Ok(None) };
-    draft.lease_run(free, &verb.holder, verb.lease).map(Some)
+    match draft.access(verb.run)? {
+        RunAccess::Free { tries } => draft.lease_run(verb.run, (&verb.holder, verb.lease), tries + 1),
+        RunAccess::Quarantined => {
+            draft.delete(Table::Ready, key);
+            Ok(None)
+        }
+        RunAccess::Held | RunAccess::Suspect(_) => Ok(None),
+    }
 });
 
+/// Whether a run can be acquired.
+pub(super) enum RunAccess {
+    /// After this many abandoned turns in a row.
+    Free {
+        tries: u32,
+    },
+    Held,
+    /// Too many holders neither committed nor released it, or it is to be cancelled though it is quarantined.
+    Suspect(Box<RunLease>),
+    Quarantined,
+}
+
 impl Draft<'_> {
+    pub(super) fn access(&self, run: RunId) -> Result<RunAccess, StoreError> {
+        let lease: Option<RunLease> = self.read(Table::RunLeases, &rows::run(self.id, run))?;
+        Ok(match lease {
+            None => RunAccess::Free { tries: 0 },
+            Some(lease) if self.now < lease.expires_at => RunAccess::Held,
+            Some(lease) if lease.quarantined_at.is_some() && lease.cancel.is_none() => RunAccess::Quarantined,
+            Some(lease) if lease.quarantined_at.is_none() && lease.tries < SUSPECT_FROM => {
+                RunAccess::Free { tries: lease.tries }
+            }
+            Some(lease) => RunAccess::Suspect(Box::new(lease)),
+        })
+    }
+
+    /// The lease under this fence. One that has expired, or is another instance's, cannot be revived.
+    pub(super) fn held_lease(
+        &self,
+        (tenant, run): (&TenantId, RunId),
+        fence: Fence,
+    ) -> Result<RunLease, StoreError> {
+        let key = rows::run(tenant, run);
+        let head: Head = self.require(Table::Heads, &key, ("run", &run))?;
+        let lease: Option<RunLease> = self.read(Table::RunLeases, &key)?;
+        let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
+        let in_force = lease.filter(|lease| lease.fence == fence && self.now < lease.expires_at);
+        in_force.ok_or(StoreError::Fenced { held: fence, current })
+    }
+
+    /// Leases the run with its inbox to `holder`. None: there is no such run.
     pub(super) fn lease_run(
         &mut self,
-        free: AcquiredRun,
-        holder: &InstanceId,
-        lease: Duration,
-    ) -> Result<AcquiredRun, StoreError> {
-        let fence = self.mint_fence()?;
-        let lease = RunLease { holder: holder.clone(), fence, expires_at: self.now + lease };
-        self.put(Table::RunLeases, rows::run(self.id, free.start.run), &lease);
-        Ok(AcquiredRun { fence, ..free })
-    }
-    /// The run with its inbox, unless an instance holds it. It has no fence yet.
-    pub(super) fn free_run(&self, run: RunId) -> Result<Option<AcquiredRun>, StoreError> {
+        run: RunId,
+        (holder, lease): (&InstanceId, Duration),
+        tries: u32,
+    ) -> Result<Option<AcquiredRun>, StoreError> {
         let (key, now) = (rows::run(self.id, run), self.now);
-        let lease: Option<RunLease> = self.read(Table::RunLeases, &key)?;
-        if lease.is_some_and(|lease| now < lease.expires_at) {
-            return Ok(None);
-        }
         let start: Option<Start> = self.read(Table::Starts, &key)?;
         let Some((start, head)) = start.zip(self.read(Table::Heads, &key)?) else { return Ok(None) };
         let (inbox, inbox_end) = self.inbox(run)?;
         let bounds = LimitedTenant::read(self.view, self.id)?.limits.bounds;
-        Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence: Fence::NONE, now, bounds }))
+        let fence = self.mint_fence()?;
+        let holder = holder.clone();
+        let lease =
+            RunLease { holder, fence, expires_at: now + lease, tries, quarantined_at: None, cancel: None };
+        self.put(Table::RunLeases, key, &lease);
+        Ok(Some(AcquiredRun { start, head, inbox, inbox_end, fence, now, bounds }))
     }
 }
 
@@ -69,25 +116,28 @@ impl Look for ReadRunOwnership {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<RunOwnership, StoreError> {
         let key = rows::run(&self.tenant, self.run);
         let lease: Option<RunLease> = read(view, Table::RunLeases, &key)?;
-        let live = lease.filter(|lease| now < lease.expires_at);
+        let (live, ended) = match lease {
+            Some(lease) if now < lease.expires_at => (Some(lease), None),
+            ended => (None, ended),
+        };
+        let quarantine = ended
+            .as_ref()
+            .and_then(|lease| Some(Quarantine { since: lease.quarantined_at?, tries: lease.tries }));
         Ok(RunOwnership {
             now,
             is_ready: view.get(Table::Ready, &key)?.is_some(),
             holder: live
                 .map(|lease| RunHolder { instance: Some(lease.holder), until: Some(lease.expires_at) }),
+            abandoned: ended.map_or(0, |lease| lease.tries),
+            quarantine,
         })
     }
 }
 
 decide!(ExtendRunLease, |verb, draft| {
-    let key = rows::run(&verb.tenant, verb.run);
-    let head: Head = draft.require(Table::Heads, &key, ("run", &verb.run))?;
-    let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
-    let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
-    let Some(lease) = lease.filter(|lease| lease.fence == verb.fence && draft.now < lease.expires_at) else {
-        return Err(StoreError::Fenced { held: verb.fence, current });
-    };
-    draft.put(Table::RunLeases, key, &RunLease { expires_at: draft.now + verb.lease, ..lease });
+    let lease = draft.held_lease((&verb.tenant, verb.run), verb.fence)?;
+    let row = RunLease { expires_at: draft.now + verb.lease, ..lease };
+    draft.put(Table::RunLeases, rows::run(&verb.tenant, verb.run), &row);
     Ok(())
 });
 
@@ -95,8 +145,8 @@ decide!(ReleaseRun, |verb, draft| {
     let key = rows::run(&verb.tenant, verb.run);
     let lease: Option<RunLease> = draft.read(Table::RunLeases, &key)?;
     // Another instance's lease is not the caller's to end; a run that was released before stays released.
-    if lease.is_some_and(|lease| lease.fence == verb.fence) {
-        draft.delete(Table::RunLeases, key);
+    if let Some(lease) = lease.filter(|lease| lease.fence == verb.fence) {
+        draft.release_lease(verb.run, lease);
     }
     Ok(())
 });

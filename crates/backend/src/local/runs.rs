@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use interlock_model::job::{Job, JobLease};
-use interlock_model::run::{Head, InboxEvent, Run, Start};
+use interlock_model::run::{Head, InboxEvent, Quarantine, Run, Start};
 use interlock_model::{JobId, RunId};
 
 use super::draft::{Draft, decide};
@@ -20,16 +20,21 @@ decide!(RequestCancel, |verb, draft| {
     if status.ok_or_else(|| StoreError::not_found("run", verb.run))?.is_final() {
         return Ok(CancelOutcome::AlreadyEnded);
     }
-    let all = rows::of_run(&verb.tenant, verb.run);
-    if let Some(last) = scan_prefix(draft.view, Table::Inbox, &all, Pick::Last(1))?.first()
-        && matches!(parse(Table::Inbox, &last.key, &last.value)?, InboxEvent::Cancel { .. })
-    {
-        // The request before this one still waits: one is enough.
-        return Ok(CancelOutcome::Posted);
+    let cancel = InboxEvent::Cancel { by: verb.by.clone() };
+    if !draft.cancel_quarantined(verb.run, &cancel)? && !draft.awaits_cancel(verb.run)? {
+        draft.post(verb.run, &[cancel])?;
     }
-    draft.post(verb.run, &[InboxEvent::Cancel { by: verb.by.clone() }])?;
     Ok(CancelOutcome::Posted)
 });
+
+impl Draft<'_> {
+    /// Whether the last thing in the run's inbox is a request to cancel: one that waits is enough.
+    fn awaits_cancel(&self, run: RunId) -> Result<bool, StoreError> {
+        let last = scan_prefix(self.view, Table::Inbox, &rows::of_run(self.id, run), Pick::Last(1))?;
+        let Some(last) = last.first() else { return Ok(false) };
+        Ok(matches!(parse(Table::Inbox, &last.key, &last.value)?, InboxEvent::Cancel { .. }))
+    }
+}
 
 decide!(DeleteRun, |verb, draft| {
     let (id, run) = (&verb.tenant, verb.run);
@@ -40,6 +45,7 @@ decide!(DeleteRun, |verb, draft| {
         draft.delete(table, key.clone());
     }
     draft.mark(Table::DeletedRuns, key);
+    draft.remove_dead_letter(&rows::job(id, &Quarantine::letter_id(run)))?;
     if let Some(at) = head.due_at {
         draft.delete(Table::Timers, rows::timed(id, at, &run));
     }

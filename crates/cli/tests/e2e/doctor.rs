@@ -162,6 +162,8 @@ impl Patient {
                 WHERE key LIKE '%{delayed}'"
         );
         let hold = json!({"holder": "i-gone", "fence": 1, "expires_at": 1});
+        let quarantine =
+            json!({"holder": "i-gone", "fence": 0, "expires_at": 1, "tries": 5, "quarantined_at": 1});
         let due = format!(
             "UPDATE timers SET key = 'acme/000000000000001/{delayed}' WHERE key LIKE '%{delayed}';
              UPDATE heads SET value = json_set(value, '$.due_at', 1) WHERE key = 'acme/{delayed}'"
@@ -175,6 +177,14 @@ impl Patient {
                 "run_hold_without_holder",
                 reported,
                 &format!("INSERT INTO run_leases VALUES ('acme/{reported}', '{hold}')"),
+            ),
+            fault(
+                "run_quarantined",
+                reported,
+                &format!(
+                    "INSERT INTO run_leases VALUES ('acme/{reported}', '{quarantine}');
+                     DELETE FROM ready WHERE key = 'acme/{reported}'"
+                ),
             ),
             fault("timer_overdue", delayed, &due),
         ]

@@ -24,6 +24,7 @@ mod locks;
 mod logs;
 mod machines;
 mod paused_worker;
+mod poison;
 mod retry_policies;
 mod run_lock;
 mod secrets;

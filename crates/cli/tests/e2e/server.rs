@@ -74,6 +74,10 @@ impl Server {
         self.child.id()
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the server can be asked").is_some()
+    }
+
     /// As `kill -9`: the server cannot clean up.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server was running");

@@ -12,7 +12,7 @@ use interlock_backend::runs::AcquiredRun;
 use interlock_backend::verbs::{AcquireRun, ReleaseRun};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::{TurnContext, advance};
+use interlock_model::run::advance::TurnContext;
 use interlock_model::run::gather::{only_records_results, wait_for_more};
 use interlock_model::step::StepRun;
 use interlock_model::{Fence, RunId, StepKey, TenantId};
@@ -20,6 +20,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::computing::{Abandoned, TurnInput};
 use super::{Engine, LeaseRequest, TURNS_IN_A_ROW_MAX};
 
 /// A run that was acquired before its next turn is due. This process keeps it until then.
@@ -64,8 +65,13 @@ impl Engine {
             };
             let Some((acquired, request)) = next else { return Ok(None) };
             let fence = acquired.fence;
-            if may_wait && let Some(wait) = self.early(&acquired).await {
-                return Ok(Some(Early { tenant: tenant.clone(), run, fence, wait }));
+            match self.early(&acquired, may_wait).await {
+                Ok(Some(wait)) => return Ok(Some(Early { tenant: tenant.clone(), run, fence, wait })),
+                Ok(None) => {}
+                Err(abandoned) => {
+                    self.abandoned(tenant, run, &abandoned);
+                    return Ok(None);
+                }
             }
             if !Box::pin(self.turn(acquired, request, None)).await? {
                 return Ok(None);
@@ -88,35 +94,36 @@ impl Engine {
         Ok(acquired.map(|acquired| (acquired, request)))
     }
 
-    /// How long until this turn is due. None: it is. An error here happens again in the turn, which reports it.
-    async fn early(&self, acquired: &AcquiredRun) -> Option<Duration> {
+    /// How long until this turn is due. None: it is. An error of the store here happens again in the turn, which reports it.
+    async fn early(&self, acquired: &AcquiredRun, may_wait: bool) -> Result<Option<Duration>, Abandoned> {
         let longest = self.gather_max;
-        if acquired.now.since(acquired.head.updated_at) >= longest {
-            return None;
+        if !may_wait || acquired.now.since(acquired.head.updated_at) >= longest {
+            return Ok(None);
         }
         let (start, version) = (&acquired.start, acquired.head.version);
-        let steps = self.steps(&start.tenant, start.run, version).await.ok()?;
+        let Ok(steps) = self.steps(&start.tenant, start.run, version).await else { return Ok(None) };
         let wait = wait_for_more((&acquired.head, &steps), &acquired.inbox, acquired.now, longest);
         let wait = match wait {
-            Some(wait) if self.would_only_write_down(acquired, &steps).await => Some(wait),
+            Some(wait) if self.would_only_write_down(acquired, &steps).await? => Some(wait),
             Some(_) | None => None,
         };
         // The turn, now or later, finds them there.
         self.cache_steps(start.run, version, steps);
-        wait
+        Ok(wait)
     }
 
     async fn would_only_write_down(
         &self,
         acquired: &AcquiredRun,
         steps: &BTreeMap<StepKey, StepRun>,
-    ) -> bool {
+    ) -> Result<bool, Abandoned> {
         let AcquiredRun { start, head, inbox, now, bounds, .. } = acquired;
         let pinned = self.definitions.version(&start.tenant, &start.workflow, start.workflow_version).await;
-        let Ok(Some(workflow)) = pinned else { return false };
+        let Ok(Some(workflow)) = pinned else { return Ok(false) };
         let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
         let context = TurnContext { bounds: *bounds, ..TurnContext::at(*now) };
-        advance(&workflow, run, inbox, &context)
-            .is_ok_and(|turn| only_records_results(head.status, inbox, &turn))
+        let input = TurnInput { workflow, run, inbox: inbox.clone(), context };
+        let turn = self.computer.compute(input, self.process.settings.turn_time_max, false).await?;
+        Ok(only_records_results(head.status, inbox, &turn))
     }
 }

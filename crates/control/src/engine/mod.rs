@@ -1,8 +1,10 @@
 //! Advances runs: acquires those with something in their inbox, and makes one turn of each.
 
 mod arrivals;
+mod computing;
 mod gathering;
 mod run_lock;
+mod suspects;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -19,11 +21,13 @@ use interlock_model::{RunId, StepKey, TenantId};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{error, warn};
 
 pub(crate) use arrivals::ResultArrival;
+use computing::Computer;
 use gathering::{Early, gather};
 use run_lock::RunLocks;
+use suspects::Suspects;
 
 use crate::bounded::Bounded;
 use crate::contention::Contention;
@@ -50,6 +54,8 @@ pub struct Engine {
     /// result. The commit checks the version again.
     cached_runs: Mutex<Bounded<RunId, (u64, Steps)>>,
     run_locks: RunLocks,
+    computer: Computer,
+    suspects: Suspects,
 }
 
 type Steps = BTreeMap<StepKey, StepRun>;
@@ -59,6 +65,8 @@ type Steps = BTreeMap<StepKey, StepRun>;
 pub(crate) struct LeaseRequest {
     pub(crate) at: Instant,
     pub(crate) lease: Duration,
+    /// The run is a suspect and tried alone, as this try in a row.
+    pub(crate) try_number: Option<u32>,
 }
 
 impl Engine {
@@ -74,13 +82,23 @@ impl Engine {
             RunStrategy::Lock => Duration::ZERO,
         };
         let cached_runs = Mutex::new(Bounded::new(settings.cached_runs_max));
-        let run_locks = RunLocks::default();
-        Self { process, definitions, contention, why, gather_max, cached_runs, run_locks }
+        Self {
+            process,
+            definitions,
+            contention,
+            why,
+            gather_max,
+            cached_runs,
+            run_locks: RunLocks::default(),
+            computer: Computer::default(),
+            suspects: Suspects::default(),
+        }
     }
 
     /// A turn takes milliseconds; the lease is for the death of a process.
     pub(crate) fn lease_request(&self) -> LeaseRequest {
-        LeaseRequest { at: Instant::now(), lease: self.contention.in_force().tunings.lock_busy.lock_ttl() }
+        let lease = self.contention.in_force().tunings.lock_busy.lock_ttl();
+        LeaseRequest { at: Instant::now(), lease, try_number: None }
     }
 
     fn cache_steps(&self, run: RunId, version: u64, steps: Steps) {
@@ -138,12 +156,13 @@ pub(crate) async fn run(engine: Arc<Engine>, polls: bool, shutdown: Cancellation
     if polls {
         lanes.spawn(poll(engine.clone(), shutdown.clone()));
     }
+    lanes.spawn(suspects::run(engine.clone(), shutdown.clone()));
     for _ in 0..engine.process.settings.engine_lanes.max(1) {
         lanes.spawn(run_lane(engine.clone(), shutdown.clone()));
     }
     while let Some(ended) = lanes.join_next().await {
         if let Err(error) = ended {
-            tracing::error!(%error, "engine lane panicked");
+            error!(%error, "engine lane panicked");
         }
     }
 }
@@ -189,14 +208,21 @@ async fn advance_some(engine: &Arc<Engine>, tenant: &TenantId, may_wait: bool) -
     let acquire = AcquireReadyRuns { tenant: tenant.clone(), holder, lease, limit };
     match engine.process.call(acquire).await {
         Ok(acquired) => {
-            if acquired.len() == limit {
+            if acquired.has_suspects {
+                engine.suspects.met(tenant);
+            }
+            if acquired.runs.len() == limit {
                 engine.process.wakeups.ready.push(tenant.clone());
             }
             let advance = |run| advance_to_the_end(engine.clone(), (run, request), may_wait);
-            let mut turns: JoinSet<Option<Early>> = acquired.into_iter().map(advance).collect();
+            let mut turns: JoinSet<Option<Early>> = acquired.runs.into_iter().map(advance).collect();
             let mut not_due = Vec::new();
             while let Some(ended) = turns.join_next().await {
-                not_due.extend(ended.ok().flatten());
+                match ended {
+                    Ok(early) => not_due.extend(early),
+                    // The lease of its run expires, so the store counts it.
+                    Err(error) => error!(%tenant, %error, "turn panicked"),
+                }
             }
             not_due
         }

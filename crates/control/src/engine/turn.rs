@@ -1,16 +1,27 @@
 //! One turn of one run: read, decide, write once, wake.
 
 use interlock_backend::runs::{AcquiredRun, Commit};
+use interlock_backend::verbs::BeginTry;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::run::Run;
-use interlock_model::run::advance::{Advance, Effects, TurnContext, advance};
+use interlock_model::run::advance::{Advance, Effects, TurnContext};
 use interlock_model::{Fence, RunId, TenantId};
 use tracing::{error, warn};
 
 use super::arrivals::{Arrivals, ResultArrival};
+use super::computing::{Abandoned, TurnInput};
 use super::run_lock::RunLease;
 use super::{Engine, LeaseRequest};
 use crate::journal;
+
+/// Why a turn was not made.
+#[derive(Debug, thiserror::Error)]
+enum TurnError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Abandoned(#[from] Abandoned),
+}
 
 impl Engine {
     /// Advances an acquired run and releases it. Returns whether more has come for it meanwhile.
@@ -23,19 +34,28 @@ impl Engine {
         let lease = RunLease::of(&self.process, &acquired, request);
         let arrivals = Arrivals::of(&acquired, request, first);
         let (tenant, run) = (acquired.start.tenant.clone(), acquired.start.run);
-        match lease.guard(self.try_turn(acquired)).await {
+        let made = lease.guard(self.try_turn(acquired, request)).await;
+        if request.try_number.is_some() && !matches!(made, Ok(Err(TurnError::Abandoned(_)))) {
+            self.suspects.survived(run);
+        }
+        match made {
             Ok(Ok(has_more)) => {
                 arrivals.settled(&self.contention);
                 Ok(has_more)
             }
+            // The lease is left to expire: so the store counts it.
+            Ok(Err(TurnError::Abandoned(abandoned))) => {
+                self.abandoned(&tenant, run, &abandoned);
+                Ok(false)
+            }
             // Another replica has the run, or it was deleted: this turn is void.
-            Ok(Err(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. }))) => {
+            Ok(Err(TurnError::Store(error @ (StoreError::Fenced { .. } | StoreError::NotFound { .. })))) => {
                 if journal::commit_refused(&tenant, run, &error) {
                     self.process.counts.update(|counted| counted.commits_refused += 1);
                 }
                 Ok(false)
             }
-            Ok(Err(error)) => {
+            Ok(Err(TurnError::Store(error))) => {
                 // The lease would expire later. Failing at this, too, changes nothing.
                 lease.release().await;
                 Err(error)
@@ -47,7 +67,12 @@ impl Engine {
         }
     }
 
-    async fn try_turn(&self, acquired: AcquiredRun) -> Result<bool, StoreError> {
+    pub(super) fn abandoned(&self, tenant: &TenantId, run: RunId, abandoned: &Abandoned) {
+        error!(%tenant, %run, %abandoned, "turn abandoned; the run is tried again alone when its lease has expired");
+        self.process.counts.update(|counted| counted.turns_abandoned += 1);
+    }
+
+    async fn try_turn(&self, acquired: AcquiredRun, request: LeaseRequest) -> Result<bool, TurnError> {
         let trace = self.process.traces.turn(&acquired);
         let AcquiredRun { start, head, inbox, inbox_end, fence, now, bounds } = acquired;
         let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
@@ -56,11 +81,13 @@ impl Engine {
         let steps = self.steps(&tenant, id, version).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
-        let context = TurnContext { now, bounds, waits };
-        let advanced = advance(&workflow, run, &inbox, &context).map_err(|illegal| {
-            error!(%tenant, run = %id, %illegal, "illegal transition");
-            StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))
-        })?;
+        let input = TurnInput { workflow, run, inbox, context: TurnContext { now, bounds, waits } };
+        if let Some(number) = request.try_number {
+            let (tenant, lease) = (tenant.clone(), request.lease);
+            self.process.call(BeginTry { tenant, run: id, fence, lease, number }).await?;
+        }
+        let time_max = self.process.settings.turn_time_max;
+        let advanced = self.computer.compute(input, time_max, request.try_number.is_some()).await?;
         let steps = advanced.run.steps.clone();
         let mut commit = commit_of(advanced, (tenant.clone(), id), (fence, version, inbox_end));
         commit.dead_letters_max = self.process.settings.dead_letters_max;
@@ -93,7 +120,7 @@ fn commit_of(
     (tenant, run): (TenantId, RunId),
     (fence, version, inbox_end): (Fence, u64, u64),
 ) -> Commit {
-    let Advance { run: after, changed, effects, events } = advanced;
+    let Advance { run: after, changed, effects, events, continues } = advanced;
     let Effects { dispatched, revoked, approvals_opened, approvals_withdrawn, buried } = effects;
     let steps = changed.into_iter().filter_map(|key| after.steps.get(&key).cloned().map(|step| (key, step)));
     Commit {
@@ -112,5 +139,6 @@ fn commit_of(
         approvals_withdrawn,
         buried,
         dead_letters_max: u32::MAX,
+        continues,
     }
 }

@@ -64,6 +64,12 @@ impl ResultsUnderLock {
                 self.process.wake(Wake::RunReady { tenant: tenant.clone() });
                 Ok(Delivered::AlreadyRecorded)
             }
+            // A suspect, which is tried alone.
+            DeliveryOutcome::Posted => {
+                journal::recorded(tenant, job, delivery.fence);
+                self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+                Ok(Delivered::Recorded)
+            }
             DeliveryOutcome::Recorded(acquired) => {
                 journal::recorded(tenant, job, delivery.fence);
                 let Delivery { attempt, waited, .. } = *delivery;

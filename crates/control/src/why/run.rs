@@ -6,7 +6,7 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::{RunHolder, RunOwnership};
 use interlock_backend::verbs::{ReadRun, ReadRunOwnership};
 use interlock_model::contention::RunStrategy;
-use interlock_model::run::{Run, RunStatus};
+use interlock_model::run::{QUARANTINE_REASON, Quarantine, Run, RunStatus, SUSPECT_FROM};
 use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::why::{Cause, CauseCode, Holder};
 use interlock_model::workflow::{StepKind, Workflow};
@@ -26,6 +26,9 @@ impl Why {
             let ended = Cause::new(CauseCode::Ended, format!("the run is {}", status.name()));
             let ended = Cause { since: run.head.completed_at, ..ended };
             return Ok(Some(WhyAnswer::new(status.name(), now, vec![ended])));
+        }
+        if let Some(quarantine) = ownership.quarantine {
+            return Ok(Some(WhyAnswer::new(status.name(), now, vec![quarantined(id, quarantine)])));
         }
         let mut causes: Vec<Cause> = self.why_held(id, &ownership).into_iter().collect();
         let pinned =
@@ -154,8 +157,16 @@ fn until(
     Cause { since: step.started_at, ..cause.ending(at, now) }
 }
 
+fn quarantined(run: RunId, Quarantine { since, tries }: Quarantine) -> Cause {
+    let sentence = format!("run {run} is quarantined after {tries} tries in a row: {QUARANTINE_REASON}");
+    let job = Some(Quarantine::letter_id(run));
+    Cause { job, since: Some(since), ..Cause::new(CauseCode::Quarantined, sentence) }
+}
+
 fn ready(run: &Run, ownership: &RunOwnership) -> Cause {
-    let sentence = if run.head.status == RunStatus::Pending {
+    let sentence = if ownership.abandoned >= SUSPECT_FROM {
+        "the last turns of the run were abandoned, so it is tried again alone"
+    } else if run.head.status == RunStatus::Pending {
         "the run was admitted and waits for the engine to begin it"
     } else if ownership.is_ready {
         "the run has new input and waits for the engine"

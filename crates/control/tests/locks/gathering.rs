@@ -44,9 +44,8 @@ async fn fan_out(control: &Control, items: usize, fields: Value) -> RunId {
     run
 }
 
-/// All jobs that wait.
-async fn claim(scene: &Scene) -> Vec<Claimed> {
-    let claim = Claim {
+fn claim_all() -> Claim {
+    Claim {
         tenant: tenant(),
         worker: "w".parse().unwrap(),
         topics: vec!["work".parse().unwrap()],
@@ -54,8 +53,12 @@ async fn claim(scene: &Scene) -> Vec<Claimed> {
         jobs_max: 2 * ITEMS,
         term: LeaseTerm::For(Duration::from_hours(1)),
         edge: Edge::Http,
-    };
-    scene.store.call(claim).await.unwrap()
+    }
+}
+
+/// All jobs that wait.
+async fn claim(scene: &Scene) -> Vec<Claimed> {
+    scene.store.call(claim_all()).await.unwrap()
 }
 
 /// As any replica does it: into the store, with a wake-up for all.
@@ -200,4 +203,17 @@ async fn without_a_moment_to_wait_every_result_is_written_as_it_comes() {
         settle().await;
     }
     assert_eq!(standing(&scene, run).await.1, version + 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_fan_out_is_dispatched_in_pieces_of_bounded_size() {
+    let scene = Scene::new();
+    let process = scene.process(1);
+    let _engine = engine(&process);
+    let run = fan_out(&process.control, 10_000, json!({})).await;
+    let all = Claim { jobs_max: 20_000, ..claim_all() };
+    assert_eq!(scene.store.call(all).await.unwrap().len(), 10_000);
+    // The jobs of one commit are at most 500: see the tests of the rules.
+    assert_eq!(commits(&[process]), 20);
+    assert_eq!(standing(&scene, run).await, (RunStatus::Running, 20));
 }

@@ -123,6 +123,16 @@ fn encode_counted(families: &mut Families<'_>, counted: &Counted) -> Result<(), 
         Gauge(counted.slot_drift),
     )?;
     families.one(
+        "interlock_turns_abandoned",
+        "Turns of runs that panicked or ran out of time in this process",
+        Counter(counted.turns_abandoned),
+    )?;
+    families.one(
+        "interlock_runs_quarantined",
+        "Runs that this process quarantined because their turns were abandoned",
+        Counter(counted.runs_quarantined),
+    )?;
+    families.one(
         "job_lock_wait",
         "Seconds from when a job was queued until its lease began",
         Seconds(&counted.job_lock_wait),
@@ -271,6 +281,8 @@ mod tests {
                 "# TYPE orphan_replayed_total counter",
                 "orphan_replayed_total 0",
                 "slot_drift 0",
+                "interlock_turns_abandoned_total 0",
+                "interlock_runs_quarantined_total 0",
                 "loop_ticks_total{loop=\"reconciler:default\"} 0",
                 "loop_ticks_total{loop=\"replayer:pending\"} 0",
                 "loop_ticks_total{loop=\"reconciler:retention\"} 0",

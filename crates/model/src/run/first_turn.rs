@@ -24,14 +24,14 @@ impl FirstTurn {
         let context = TurnContext { bounds: RunBounds::TIGHTEST, ..TurnContext::at(now) };
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
-        let Advance { run, changed, effects, events } = advance(workflow, run, &[], &context)?;
+        let Advance { run, changed, effects, events, continues } = advance(workflow, run, &[], &context)?;
         let Effects { dispatched, approvals_opened, revoked, approvals_withdrawn, buried } = effects;
         let rows = changed.len() + dispatched.len() + approvals_opened.len() + events.len();
         // A first turn has nothing to take back.
         let takes_back = !revoked.is_empty() || !approvals_withdrawn.is_empty() || !buried.is_empty();
         let mut errors = run.steps.values().filter_map(|step| step.error.as_ref()).chain(&run.head.error);
         let is_large = errors.any(|error| error.code == ErrorCode::RunTooLarge);
-        if rows > ROWS_MAX || takes_back || is_large {
+        if rows > ROWS_MAX || takes_back || is_large || continues {
             return Ok(None);
         }
         let steps = run.steps.into_iter().collect();

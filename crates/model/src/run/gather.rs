@@ -30,7 +30,7 @@ pub fn wait_for_more(
         return None;
     }
     let since = now.since(head.updated_at);
-    if since >= longest || !inbox.iter().all(is_success) {
+    if since >= longest || inbox.is_empty() || !inbox.iter().all(is_success) {
         return None;
     }
     let open = steps.values().filter(|step| step.job_open).count().saturating_sub(inbox.len());
@@ -51,6 +51,7 @@ pub fn only_records_results(before: RunStatus, inbox: &[InboxEvent], turn: &Adva
         reported.contains(key) || (key.item.is_none() && reported.iter().any(|item| item.step == key.step))
     };
     turn.effects == Effects::default()
+        && !turn.continues
         && turn.run.head.status == before
         && turn.changed.iter().all(is_reported)
 }

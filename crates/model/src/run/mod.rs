@@ -3,6 +3,7 @@
 pub mod advance;
 mod first_turn;
 pub mod gather;
+mod quarantine;
 mod transition;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::step::{StepError, StepRun, StepStatus};
 use crate::trace::TraceParent;
 use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId};
 
+pub use quarantine::{QUARANTINE_REASON, Quarantine, SUSPECT_FROM};
 pub use transition::{Ending, IllegalRun, RunEvent, RunStatus};
 
 /// The immutable part of a run, written once.

@@ -41,6 +41,9 @@ pub struct StepRun {
     /// The progress of its items, for a step that fans out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<FanOut>,
+    /// The last list elements, as long as their items have no rows, for a step that fans out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending_items: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,6 +34,13 @@ impl Checker {
             Ok(DeliveryOutcome::AlreadyRecorded) => {
                 self.reported((job, fence), cause, &Ok(Report::AlreadyRecorded));
             }
+            Ok(DeliveryOutcome::Posted) => {
+                self.reported((job, fence), cause, &Ok(Report::Recorded));
+                let is_held = self.is_held(job.run);
+                self.require(!is_held, Invariant::AnswersAreTrue, || {
+                    format!("run {} is reported as a suspect, and an instance holds it", job.run)
+                });
+            }
             Ok(DeliveryOutcome::Recorded(taken)) => {
                 self.reported((job, fence), cause, &Ok(Report::Recorded));
                 self.acquired([&**taken], report.lease);

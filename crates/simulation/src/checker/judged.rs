@@ -1,6 +1,7 @@
 //! The checker's judgement of each verb. A verb that is in none of the lists here does not compile.
 
 use interlock_backend::runs::CancelOutcome;
+use interlock_backend::suspects::SuspectOutcome;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{StoreError, Verb, verbs};
 
@@ -33,9 +34,19 @@ macro_rules! not_judged {
 
 judged! {
     Admit => |asked, checker, answer| checker.admission(asked, answer);
-    AcquireReadyRuns => |asked, checker, answer| checker.acquired(answer.iter().flatten(), asked.lease);
+    AcquireReadyRuns => |asked, checker, answer| {
+        checker.acquired(answer.iter().flat_map(|acquired| &acquired.runs), asked.lease);
+    };
     AcquireRun => |asked, checker, answer| checker.acquired(answer.iter().flatten(), asked.lease);
+    AcquireSuspect => |asked, checker, answer| match answer {
+        Ok(SuspectOutcome::Acquired(suspect)) => checker.acquired([&suspect.run], asked.lease),
+        Ok(SuspectOutcome::Quarantined(run)) => checker.quarantined(&asked.tenant, *run),
+        Ok(SuspectOutcome::Nothing) | Err(_) => {}
+    };
     Commit => |asked, checker, answer| checker.committed(&Turn::of(asked), answer);
+    BeginTry => |asked, checker, answer| if answer.is_ok() {
+        checker.run_lease_extended((asked.run, asked.fence), asked.lease);
+    };
     ExtendRunLease => |asked, checker, answer| if answer.is_ok() {
         checker.run_lease_extended((asked.run, asked.fence), asked.lease);
     };

@@ -102,6 +102,11 @@ impl Checker {
         }
     }
 
+    /// No turn fails of itself here, so none is to blame for the faults around it.
+    pub(super) fn quarantined(&mut self, tenant: &TenantId, run: RunId) {
+        self.violate(Invariant::EveryRunEnds, format!("run {run} of tenant {tenant} was quarantined"));
+    }
+
     /// A holder asked to keep its run for so long from now.
     pub(super) fn run_lease_extended(&mut self, (run, fence): (RunId, Fence), lease: Duration) {
         let until = self.clock.now() + lease;

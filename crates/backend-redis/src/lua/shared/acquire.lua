@@ -10,19 +10,20 @@ for _, mark in ipairs(header.doubtful_leases or {}) do
   doubtful[mark] = true
 end
 
--- Whether the run may be acquired, and the fence of a lease that this very request was given before.
+-- Whether no instance holds the run, the fence of a lease that this very request was given before, and whether the last
+-- lease is one that nothing in this process knows of.
 local function is_free(run)
   local lock = read_lock(run)
   if not lock or lock.expires_at <= now or gone[lock.owner] then
-    return true, nil
+    return true, nil, false
   end
   if lock.owner == holder and (doubtful[lock.token] or doubtful[integer(lock.fence)]) then
-    return true, nil
+    return true, nil, true
   end
   if is_repeat and lock.token == request then
-    return true, lock.fence
+    return true, lock.fence, false
   end
-  return false, nil
+  return false, nil, false
 end
 
 -- What waits, up to a thousand events and a bounded number of bytes; the rest is for the next turn.
@@ -45,27 +46,69 @@ local function read_inbox(run)
   return events
 end
 
-local function acquire(run)
-  local free, fence = is_free(run)
-  if not free then
-    return nil
-  end
+-- The run as its new holder gets it: under the fence of its lease, or under a new one. `only` is all that it gets of the
+-- inbox, and stands for everything in it.
+local function hand_over(run, found, fence, tries, only)
   local hash = key('wf:run', run)
-  local start, head, inbox_base = unpack(redis.call('HMGET', hash, 'start', 'head', 'inbox_base'))
-  if not start then
-    return nil
-  end
   if not fence then
     fence = mint_fence()
     write_lock(run, { owner = holder, token = request, fence = fence }, lease)
     redis.call('HSET', hash, 'lease', integer(fence))
+    if tries > 1 then
+      redis.call('HSET', hash, 'tries', integer(tries))
+    elseif found.tries then
+      redis.call('HDEL', hash, 'tries')
+    end
   end
-  local waiting = read_inbox(run)
+  local waiting, count = { only }, nil
+  if only then
+    count = redis.call('LLEN', key('wf:inbox', run))
+  else
+    waiting = read_inbox(run)
+    count = #waiting
+  end
   local inbox_end = 0
-  if #waiting > 0 then
-    inbox_end = tonumber(inbox_base or '0') + #waiting
+  if count > 0 then
+    inbox_end = tonumber(found.inbox_base or '0') + count
   end
-  bytes = bytes + #start + #head
-  return { start = start, head = head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
+  bytes = bytes + #found.start + #found.head
+  return { start = found.start, head = found.head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
     bounds = run_bounds() }
+end
+
+local function read_acquirable(run)
+  return read_fields(key('wf:run', run), 'start', 'head', 'inbox_base', 'lease', 'tries', 'quarantined_at', 'cancel')
+end
+
+-- How many turns in a row were abandoned, if no instance holds the run.
+local function abandoned(found)
+  return found.lease and tonumber(found.tries or '1') or 0
+end
+
+-- The run, if it can be acquired. If not, whether it is a suspect.
+local function acquire(run)
+  local free, fence, is_own = is_free(run)
+  if not free then
+    return nil, false
+  end
+  local found = read_acquirable(run)
+  if not found.start then
+    return nil, false
+  end
+  if found.quarantined_at then
+    if not found.cancel then
+      -- What comes for it waits until a person has decided.
+      redis.call('ZREM', key('wf:ready'), run)
+    end
+    return nil, found.cancel ~= nil
+  end
+  local tries = abandoned(found)
+  if not fence then
+    -- Holder after holder neither committed nor released it.
+    if tries >= limits.suspect_from then
+      return nil, true
+    end
+    tries = is_own and tries or tries + 1
+  end
+  return hand_over(run, found, fence, tries), false
 end

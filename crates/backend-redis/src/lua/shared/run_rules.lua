@@ -1,4 +1,4 @@
--- needs: run_lock, slots, inspection
+-- needs: run_lock, quarantine, slots, inspection
 -- What must be true of runs, their slots, timers and marks.
 local runs = over_ordered('wf:runs')
 
@@ -49,8 +49,8 @@ rules.timer_overdue = { {
 rules.timer_missing = { {
   over = runs,
   finds = function(run)
-    local found = look('HMGET', key('wf:run', run), 'due_at', 'status')
-    if not found or not found[1] or not found[2] or final[found[2]] or is_scored('wf:ready', run) then
+    local found = look('HMGET', key('wf:run', run), 'due_at', 'status', 'quarantined_at')
+    if not found or not found[1] or not found[2] or found[3] or final[found[2]] or is_scored('wf:ready', run) then
       return nil
     end
     local due_at = is_scored('wf:timers', run)
@@ -79,7 +79,8 @@ rules.timer_without_run = { {
 rules.inbox_not_drained = { {
   over = runs,
   finds = function(run)
-    if is_scored('wf:ready', run) ~= false or not state_of_run(run) then
+    if is_scored('wf:ready', run) ~= false or not state_of_run(run)
+      or look('HGET', key('wf:run', run), 'quarantined_at') then
       return nil
     end
     local waiting = look('LLEN', key('wf:inbox', run))
@@ -130,4 +131,14 @@ rules.run_hold_without_holder = { {
     end
     redis.call('DEL', lock_key('wf:run:lock', run))
   end,
+} }
+
+rules.run_quarantined = { {
+  over = runs,
+  finds = function(run)
+    local found = look('HMGET', key('wf:run', run), 'quarantined_at', 'tries', 'cancel')
+    return found and found[1] and not found[3] and 'the run is quarantined for ' .. late_by(found[1]) .. ', after '
+      .. (found[2] or '0') .. ' abandoned turns in a row'
+  end,
+  repairs = lift_quarantine,
 } }

@@ -1,8 +1,10 @@
 //! Completes every run, with the least of an engine, workers and people that this needs.
 
+use crate::suspects::SuspectOutcome;
 use crate::verbs::{
-    AcquireReadyRuns, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock, ReadRun, ReadUsage,
-    ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock, ResolveApproval,
+    AcquireReadyRuns, AcquireSuspect, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock,
+    ReadRun, ReadUsage, ReadWorkflowVersion, RecordResult, ReleaseIdempotencyKey, ReleaseLock,
+    ResolveApproval,
 };
 use std::collections::BTreeMap;
 
@@ -97,8 +99,15 @@ async fn round(store: &Store) {
         .call(AcquireReadyRuns { tenant: acme(), holder: holder(), lease: LEASE, limit: 100 })
         .await
         .expect("the store is up")
+        .runs
     {
         turn(store, taken).await;
+    }
+    let (lease, holder) = (LEASE, holder());
+    let alone =
+        AcquireSuspect { tenant: acme(), holder, lease, tries_max: u32::MAX, dead_letters_max: u32::MAX };
+    while let SuspectOutcome::Acquired(suspect) = store.call(alone.clone()).await.expect("the store is up") {
+        turn(store, suspect.run).await;
     }
 }
 
@@ -122,7 +131,8 @@ pub(super) async fn turn(store: &Store, taken: AcquiredRun) {
 }
 
 fn write(turn: &mut Commit, advanced: Advance) {
-    let Advance { run, changed, effects, events } = advanced;
+    let Advance { run, changed, effects, events, continues } = advanced;
+    turn.continues = continues;
     let steps = changed.into_iter().filter_map(|key| run.steps.get(&key).cloned().map(|step| (key, step)));
     turn.steps = steps.collect();
     turn.head = run.head;

@@ -11,6 +11,7 @@ use interlock_model::{Clock, JobId, RunId};
 use serde_json::{Value, json};
 
 use super::super::OnManualClock;
+use super::super::scene::holder;
 use super::{Fixture, Plant, Planted};
 use crate::Backend;
 use crate::inspection::DEAD_LETTERS_REPORTED_FROM;
@@ -118,7 +119,8 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::TimerWithoutRun
             | Invariant::InboxNotDrained
             | Invariant::ReadyWithoutRun
-            | Invariant::RunHoldWithoutHolder => of_turns(&soil, fault, fixture).await,
+            | Invariant::RunHoldWithoutHolder
+            | Invariant::RunQuarantined => of_turns(&soil, fault, fixture).await,
             other => of_others(&soil, other, fixture).await,
         };
         Planted::In(subject)
@@ -236,6 +238,13 @@ async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             let held = text(fixture.held);
             soil.edit(Table::RunLeases, &held, |lease| lease["expires_at"] = json!(ended_at)).await;
             held
+        }
+        Invariant::RunQuarantined => {
+            let (key, since) = (format!("{}/{posted}", fixture.tenant), fixture.now);
+            let row = json!({"holder": holder(), "fence": 0, "expires_at": since, "tries": 5, "quarantined_at": since});
+            soil.put(Table::RunLeases, &key, row.to_string()).await;
+            soil.remove(Table::Ready, &posted).await;
+            posted
         }
         other => panic!("{other} is not about turns"),
     }

@@ -62,6 +62,7 @@ pub trait Plant: Subject {
     /// | `inbox_not_drained` | the ready mark of `posted` is deleted |
     /// | `ready_without_run` | a ready mark of `missing` |
     /// | `run_hold_without_holder` | the lease on `held` expired an hour ago, and its row still exists |
+    /// | `run_quarantined` | `posted` is quarantined and not marked ready |
     /// | `approval_of_ended_run` | an open and listed approval `orphan`, of the run of `ended` |
     /// | `approval_not_listed` | `asking` is deleted from the list of open approvals |
     /// | `kept_result_not_due` | the result of `kept` has no time of its next delivery |
@@ -165,6 +166,7 @@ faults! {
     a_run_with_events_in_its_inbox_is_made_ready: InboxNotDrained,
     a_ready_mark_of_a_missing_run_is_removed: ReadyWithoutRun,
     an_expired_run_lease_is_removed: RunHoldWithoutHolder,
+    a_quarantined_run_is_tried_again: RunQuarantined,
     an_open_approval_of_a_run_that_has_ended_is_withdrawn: ApprovalOfEndedRun,
     an_open_approval_that_is_not_listed_is_listed_again: ApprovalNotListed,
     a_deferred_result_without_a_due_time_is_made_due: KeptResultNotDue,

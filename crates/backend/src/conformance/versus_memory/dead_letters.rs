@@ -1,7 +1,7 @@
 //! Dead letters.
 
-use interlock_model::JobId;
 use interlock_model::dead_letter::{DeadLetter, LetterCode};
+use interlock_model::{JobId, TenantId};
 use rand::RngExt as _;
 
 use super::super::scene::letter;
@@ -17,13 +17,13 @@ sampled!(AddDeadLetter, 3, |walk| {
 });
 
 sampled!(RetryDeadLetter, 2, |walk| {
-    let (tenant, job, _) = walk.job()?;
+    let (tenant, job) = walk.letter()?;
     Some(RetryDeadLetter { tenant, job, by: walk.person() })
 });
 
-sampled!(DeleteDeadLetter, 1, |walk| walk.job().map(|(tenant, job, _)| DeleteDeadLetter { tenant, job }));
+sampled!(DeleteDeadLetter, 1, |walk| walk.letter().map(|(tenant, job)| DeleteDeadLetter { tenant, job }));
 
-sampled!(ReadDeadLetter, 1, |walk| walk.job().map(|(tenant, job, _)| ReadDeadLetter { tenant, job }));
+sampled!(ReadDeadLetter, 1, |walk| walk.letter().map(|(tenant, job)| ReadDeadLetter { tenant, job }));
 
 sampled!(CountDeadLetters, 1, |walk| Some(CountDeadLetters { tenant: walk.tenant() }));
 
@@ -39,6 +39,16 @@ sampled!(
 );
 
 impl Walk {
+    /// The id of a dead letter that there may be: a job's, or a quarantined run's.
+    fn letter(&mut self) -> Option<(TenantId, JobId)> {
+        if self.flip(0.5)
+            && let Some(letter) = self.pick(|known| &known.letters)
+        {
+            return Some(letter);
+        }
+        self.job().map(|(tenant, job, _)| (tenant, job))
+    }
+
     pub(super) fn dead_letter(&mut self, job: &JobId) -> DeadLetter {
         let whole = letter(job);
         DeadLetter {

@@ -23,6 +23,8 @@ pub(super) struct Known {
     pub(super) jobs: Vec<(TenantId, JobId, Fence)>,
     pub(super) approvals: Vec<(TenantId, JobId)>,
     pub(super) held: Vec<(TenantId, JobId)>,
+    /// Of runs that were quarantined.
+    pub(super) letters: Vec<(TenantId, JobId)>,
     pub(super) acquired: Vec<AcquiredRun>,
     pub(super) tokens: Vec<(LockName, LockToken)>,
     pub(super) lock_calls: Vec<(LockName, LockRequest, LockToken)>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use interlock_model::admission::StartOutcome;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::NewJob;
-use interlock_model::run::{Ending, RunStatus};
+use interlock_model::run::{Ending, Quarantine, RunStatus};
 use interlock_model::step::{StepRun, StepStatus};
 use interlock_model::trace::TraceParent;
 use interlock_model::{Fence, InstanceId, StepKey, TenantId};
@@ -15,9 +15,11 @@ use serde_json::json;
 use super::super::scene::{approval, deploy, ending, idle, name, new_job, running};
 use super::{Walk, sampled};
 use crate::runs::{AcquiredRun, RunFilter};
+use crate::suspects::SuspectOutcome;
 use crate::verbs::{
-    AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
-    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadTimeline, ReadUsage, ReleaseRun, RequestCancel,
+    AcquireReadyRuns, AcquireRun, AcquireSuspect, Admit, BeginTry, Commit, DeleteRun, ExtendRunLease,
+    FindDue, FireTimers, ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadTimeline, ReadUsage,
+    ReleaseRun, RequestCancel,
 };
 
 sampled!(Admit, 14, |walk| Some(walk.start()), |asked, answer, known| {
@@ -39,7 +41,7 @@ sampled!(
         let (tenant, holder) = (walk.tenant(), walk.instance());
         Some(AcquireReadyRuns { tenant, holder, lease: walk.millis(300..700), limit: walk.limit() })
     },
-    |_, answer, known| known.acquired.extend(answer.iter().cloned())
+    |_, answer, known| known.acquired.extend(answer.runs.iter().cloned())
 );
 
 sampled!(
@@ -50,6 +52,24 @@ sampled!(
         Some(AcquireRun { tenant, run, holder: walk.instance(), lease: walk.millis(300..700) })
     },
     |_, answer, known| known.acquired.extend(answer.clone())
+);
+
+sampled!(
+    AcquireSuspect,
+    6,
+    |walk| {
+        let (tenant, holder) = (walk.tenant(), walk.instance());
+        let lease = walk.millis(300..700);
+        let tries_max = walk.random.random_range(1..4);
+        Some(AcquireSuspect { tenant, holder, lease, tries_max, dead_letters_max: 20 })
+    },
+    |asked, answer, known| match answer {
+        SuspectOutcome::Acquired(suspect) => known.acquired.push(suspect.run.clone()),
+        SuspectOutcome::Quarantined(run) => {
+            known.letters.push((asked.tenant.clone(), Quarantine::letter_id(*run)));
+        }
+        SuspectOutcome::Nothing => {}
+    }
 );
 
 sampled!(
@@ -67,6 +87,12 @@ sampled!(
         known.approvals.extend(asked.approvals_opened.iter().map(|open| (tenant.clone(), open.job.clone())));
     }
 );
+
+sampled!(BeginTry, 4, |walk| {
+    let acquired = walk.pick(|known| &known.acquired)?;
+    let (tenant, run, fence) = (acquired.start.tenant.clone(), acquired.start.run, acquired.fence);
+    Some(BeginTry { tenant, run, fence, lease: walk.millis(1..900), number: walk.random.random_range(1..5) })
+});
 
 sampled!(ExtendRunLease, 2, |walk| {
     let acquired = walk.pick(|known| &known.acquired)?;
@@ -178,6 +204,7 @@ impl Walk {
         if self.flip(0.3) {
             turn.events = vec![Event::new(acquired.now, EventKind::StepWaiting).with_status("waiting")];
         }
+        turn.continues = is_live && acquired.fence.number().is_multiple_of(5);
         if self.flip(0.03) {
             turn.version += 1;
         }

@@ -53,6 +53,7 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::InboxNotDrained => Rule::Run(&[Table::Inbox, Table::Heads], runs::inbox_not_drained),
         I::ReadyWithoutRun => Rule::Run(&[Table::Ready], runs::ready_without_run),
         I::RunHoldWithoutHolder => Rule::Run(&[Table::RunLeases], runs::lease_without_holder),
+        I::RunQuarantined => Rule::Run(&[Table::RunLeases], runs::quarantined),
         I::ApprovalOfEndedRun => Rule::Job(&[Table::Approvals], approvals::of_ended_run),
         I::ApprovalNotListed => Rule::Job(&[Table::Approvals], approvals::not_listed),
         I::KeptResultNotDue => Rule::Job(&[Table::Deferred], jobs::result_not_due),

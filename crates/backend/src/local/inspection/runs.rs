@@ -60,7 +60,8 @@ pub(super) fn timer_missing(look: &Inspection<'_>, run: RunId) -> Checked {
     let Some(due_at) = head.due_at.filter(|_| !head.status.is_final()) else { return Ok(None) };
     let timer = rows::timed(look.tenant, due_at, &run);
     // A timer that has fired is a ready mark now.
-    if look.has(Table::Timers, &timer)? || look.has(Table::Ready, &rows::run(look.tenant, run))? {
+    let key = rows::run(look.tenant, run);
+    if look.has(Table::Timers, &timer)? || look.has(Table::Ready, &key)? || is_quarantined(look, &key)? {
         return Ok(None);
     }
     look.fault(format!("a timer is due at {due_at} and is not set"), |draft| {
@@ -93,7 +94,7 @@ pub(super) fn inbox_not_drained(look: &Inspection<'_>, run: RunId) -> Checked {
         Known::Absent | Known::Is(_) | Known::Unreadable => return Ok(None),
     };
     let key = rows::run(look.tenant, run);
-    if look.has(Table::Ready, &key)? || is_leased(look, &key)? {
+    if look.has(Table::Ready, &key)? || is_leased(look, &key)? || is_quarantined(look, &key)? {
         return Ok(None);
     }
     look.fault(format!("the run is not marked as ready, though {what}"), |draft| {
@@ -114,6 +115,21 @@ fn is_leased(look: &Inspection<'_>, key: &str) -> Result<bool, StoreError> {
     Ok(matches!(lease, Known::Is(lease) if look.now < lease.expires_at))
 }
 
+/// Nothing is done for a quarantined run: what comes for it waits.
+fn is_quarantined(look: &Inspection<'_>, key: &str) -> Result<bool, StoreError> {
+    let lease: Known<RunLease> = look.read(Table::RunLeases, key)?;
+    Ok(matches!(lease, Known::Is(lease) if lease.quarantined_at.is_some()))
+}
+
+pub(super) fn quarantined(look: &Inspection<'_>, run: RunId) -> Checked {
+    let key = rows::run(look.tenant, run);
+    let Known::Is(lease) = look.read::<RunLease>(Table::RunLeases, &key)? else { return Ok(None) };
+    let Some(since) = lease.quarantined_at.filter(|_| lease.cancel.is_none()) else { return Ok(None) };
+    let detail =
+        format!("the run is quarantined since {since}, after {} abandoned turns in a row", lease.tries);
+    look.try_fault(detail, |draft| draft.lift_quarantine(run).map(drop))
+}
+
 pub(super) fn ready_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
     let key = rows::run(look.tenant, run);
     if !look.has(Table::Ready, &key)? || look.run_state(run)? != RunState::Missing {
@@ -125,10 +141,10 @@ pub(super) fn ready_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
 pub(super) fn lease_without_holder(look: &Inspection<'_>, run: RunId) -> Checked {
     let key = rows::run(look.tenant, run);
     let Known::Is(lease) = look.read::<RunLease>(Table::RunLeases, &key)? else { return Ok(None) };
-    let RunLease { holder, expires_at, .. } = lease;
+    let RunLease { holder, expires_at, quarantined_at, .. } = lease;
     let detail = if look.run_state(run)? == RunState::Missing {
         format!("{holder} has a lease on a run that does not exist")
-    } else if look.is_past_grace(expires_at) {
+    } else if quarantined_at.is_none() && look.is_past_grace(expires_at) {
         format!("the run lease of {holder} expired at {expires_at} and was not ended")
     } else {
         return Ok(None);

@@ -129,6 +129,8 @@ settings! {
         job_lease_ms: Millis<1> = "15000", "Job lease of a worker on HTTP that asks for none";
         gather_max_ms: Millis<0> = "50",
             "How long a busy run waits for more results before it writes those it has; 0 disables it";
+        turn_time_max_ms: Millis<1> = "10000", "How long a turn of a run may compute before it is abandoned";
+        turn_tries_max: NonZeroU32 = "5", "Abandoned turns in a row after which a run is quarantined";
         deliveries_max: NonZeroU32 = "100", "Deliveries of one result before it becomes a dead letter";
         dead_letters_max: NonZeroU32 = "10000",
             "Dead letters per tenant; those of the oldest runs are deleted first";

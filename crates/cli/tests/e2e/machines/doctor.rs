@@ -15,7 +15,7 @@ const SELDOM: [&str; 2] = ["--reconcile-ms", "600000"];
 
 /// The invariant that a fault breaks, the commands that plant it, and its subject. `RUN` is a new run, whose job waits at
 /// `PLACE`.
-const FAULTS: [(&str, &[&str], &str); 23] = [
+const FAULTS: [(&str, &[&str], &str); 24] = [
     ("slot_without_run", &["SADD wf:runs:active:{acme} MISSING"], "MISSING"),
     ("run_without_slot", &["SREM wf:runs:active:{acme} RUN"], "RUN"),
     (
@@ -65,6 +65,7 @@ const FAULTS: [(&str, &[&str], &str); 23] = [
         &[r#"SET cordum:wf:run:lock:RUN {"owner":"x","token":"t","fence":7,"expires_at":AGO}"#],
         "RUN",
     ),
+    ("run_quarantined", &["HSET wf:run:{acme}:RUN quarantined_at AGO tries 5 lease 0"], "RUN"),
     (
         "approval_of_ended_run",
         &[

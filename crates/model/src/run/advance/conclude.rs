@@ -71,6 +71,7 @@ impl Machine<'_> {
             .collect();
         for key in open {
             self.revoke_job(&key);
+            self.step(&key).pending_items = Vec::new();
             if !self.step(&key).status.is_settled() {
                 let can_time_out = self.step(&key).status != StepStatus::Pending;
                 let timed_out = ending == Ending::TimedOut && can_time_out;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ITEMS_MAX, Illegal, Machine, size};
+use super::{ITEMS_MAX, Illegal, Machine, PIECE_MAX, size};
 use crate::history::EventKind;
-use crate::step::{FanOut, StepEvent, StepRun};
+use crate::step::{FanOut, StepEvent, StepRun, StepStatus};
 use crate::workflow::{FanOutRule, StepKind};
 use crate::{StepId, StepKey};
 
@@ -33,14 +33,43 @@ impl Machine<'_> {
         if items.is_empty() {
             return self.succeed(&parent, Value::Array(Vec::new()), EventKind::StepCompleted);
         }
-        self.step(&parent).fan_out = Some(FanOut { total, next: 0, open: 0, done: 0 });
-        for (index, item) in (0..total).zip(items) {
-            *self.step(&StepKey::item(step, index)) = StepRun { item: Some(item), ..StepRun::default() };
-        }
+        let begun = self.step(&parent);
+        begun.fan_out = Some(FanOut { total, next: 0, open: 0, done: 0 });
+        begun.pending_items = items;
         self.fill(step)
     }
 
-    /// Dispatches further items up to the limit of parallel items.
+    /// Continues what the last turn left of the fan-outs.
+    pub(super) fn continue_fan_outs(&mut self) -> Result<(), Illegal> {
+        let workflow = self.workflow;
+        for (id, step) in &workflow.steps {
+            let fans_out = matches!(&step.kind, StepKind::Worker { fan_out: Some(_), .. });
+            if fans_out && !self.has_ended() && self.status(id) == StepStatus::Running {
+                self.fill(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of further items, as many as belong into one turn. Returns the first without one.
+    fn write_items(&mut self, step: &StepId, total: u32) -> u32 {
+        let parent = StepKey::whole(step);
+        let pending = self.run.steps.get(&parent).map_or(0, |parent| parent.pending_items.len());
+        let count = pending.min(PIECE_MAX.saturating_sub(self.items_written));
+        self.continues |= count < pending;
+        self.items_written += count;
+        let mut first = total - u32::try_from(pending).unwrap_or(total);
+        if count > 0 {
+            let items: Vec<Value> = self.step(&parent).pending_items.drain(..count).collect();
+            for item in items {
+                *self.step(&StepKey::item(step, first)) = StepRun { item: Some(item), ..StepRun::default() };
+                first += 1;
+            }
+        }
+        first
+    }
+
+    /// Dispatches further items up to the limit of parallel items, as many as belong into one turn.
     pub(super) fn fill(&mut self, step: &StepId) -> Result<(), Illegal> {
         let parent = StepKey::whole(step);
         let Some(StepKind::Worker { fan_out: Some(rule), .. }) = self.definition(step).map(|step| &step.kind)
@@ -48,10 +77,18 @@ impl Machine<'_> {
             return Ok(());
         };
         let parallel_max = rule.parallel_max.map_or(u32::MAX, std::num::NonZeroU32::get);
+        let found = self.run.steps.get(&parent).filter(|found| !found.status.is_settled());
+        let Some(total) = found.and_then(|found| found.fan_out).map(|fan_out| fan_out.total) else {
+            return Ok(());
+        };
+        let unwritten = self.write_items(step, total);
         loop {
             let Some(found) = self.run.steps.get(&parent) else { return Ok(()) };
             let Some(fan_out) = found.fan_out else { return Ok(()) };
             if found.status.is_settled() || fan_out.next >= fan_out.total || fan_out.open >= parallel_max {
+                return Ok(());
+            }
+            if fan_out.next >= unwritten || self.is_full() {
                 return Ok(());
             }
             let next = FanOut { next: fan_out.next + 1, open: fan_out.open + 1, ..fan_out };

@@ -33,6 +33,10 @@ pub const LOSSES_MAX: u32 = 10;
 /// Maximum number of items of one fan-out.
 pub const ITEMS_MAX: usize = 10_000;
 
+/// Jobs that one turn dispatches, and items that it writes, before it leaves the rest to the next: between two commits the
+/// store serves others.
+pub const PIECE_MAX: usize = 500;
+
 /// The result of one turn, written in one commit.
 #[derive(Debug)]
 pub struct Advance {
@@ -41,6 +45,8 @@ pub struct Advance {
     pub changed: BTreeSet<StepKey>,
     pub effects: Effects,
     pub events: Vec<Event>,
+    /// The turn was cut: the next one has something to do, whatever comes.
+    pub continues: bool,
 }
 
 /// What a turn opens and closes besides the rows of its run.
@@ -113,12 +119,15 @@ pub fn advance(
         events: Vec::new(),
         has_failure: false,
         rendered_bytes: 0,
+        items_written: 0,
+        continues: false,
     };
     machine.start()?;
     for event in inbox {
         machine.take(event)?;
     }
     machine.fire_timers()?;
+    machine.continue_fan_outs()?;
     machine.begin_ready()?;
     machine.conclude()?;
     Ok(machine.finish())
@@ -136,6 +145,8 @@ struct Machine<'a> {
     /// Whether a step failed in this turn. Only then can the run have a new fatal failure.
     has_failure: bool,
     rendered_bytes: u64,
+    items_written: usize,
+    continues: bool,
 }
 
 impl<'a> Machine<'a> {
@@ -156,7 +167,16 @@ impl<'a> Machine<'a> {
         self.effects.drop_undone();
         self.run.head.due_at = if self.has_ended() { None } else { self.next_due() };
         self.run.head.updated_at = self.now;
-        Advance { run: self.run, changed: self.changed, effects: self.effects, events: self.events }
+        let continues = self.continues && !self.has_ended();
+        let Self { run, changed, effects, events, .. } = self;
+        Advance { run, changed, effects, events, continues }
+    }
+
+    /// Whether this turn must leave what could still be dispatched to the next.
+    fn is_full(&mut self) -> bool {
+        let is_full = self.effects.dispatched.len() >= PIECE_MAX;
+        self.continues |= is_full;
+        is_full
     }
 
     fn next_due(&self) -> Option<Timestamp> {

@@ -28,6 +28,7 @@ impl Machine<'_> {
             }
             let step = &workflow.steps[id];
             match self.readiness(step) {
+                Readiness::Now if self.is_full() => {}
                 Readiness::Now => self.begin_unless_skipped(id, step)?,
                 Readiness::Later => {}
                 Readiness::Never => self.skip(id, "no step that it handles failed")?,

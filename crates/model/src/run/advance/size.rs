@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
+use super::super::{InboxEvent, Run};
 use super::{Illegal, Machine};
 use crate::StepKey;
 use crate::history::Event;
+use crate::job::JobOutcome;
 use crate::step::ErrorCode;
+use crate::workflow::Workflow;
 
 /// Approximate bytes of the separators, quotes and brackets of one value.
 const OVERHEAD_BYTES: u64 = 2;
@@ -34,6 +37,30 @@ pub(super) fn event_size(event: &Event) -> u64 {
     let names = if event.job.is_some() { 2 * step + 64 } else { step };
     let message = event.message.as_ref().map_or(0, String::len);
     EVENT_BYTES + (names + message) as u64 + event.data.as_ref().map_or(0, size)
+}
+
+/// The most steps, and the most bytes of a run and of its inbox, of a small turn.
+const SMALL_STEPS_MAX: usize = 64;
+const SMALL_BYTES_MAX: u64 = 64 << 10;
+
+/// Whether a turn costs so little that it may be computed in passing: few steps, little data, and no schema to check.
+pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bool {
+    let bytes = inbox.iter().map(|event| match event {
+        InboxEvent::Job { outcome: JobOutcome::Completed { output }, .. } => size(output),
+        // Their texts are bounded.
+        InboxEvent::Job { .. }
+        | InboxEvent::Approval { .. }
+        | InboxEvent::ApprovalAsked { .. }
+        | InboxEvent::Cancel { .. }
+        | InboxEvent::Retry { .. } => 0,
+    });
+    // The first turn has yet to count what the run begins with.
+    let held = run.head.held_bytes.max(size(&run.start.input));
+    workflow.steps.len() <= SMALL_STEPS_MAX
+        && run.steps.len() <= SMALL_STEPS_MAX
+        && inbox.len() <= SMALL_STEPS_MAX
+        && workflow.steps.values().all(|step| step.output_schema.is_none())
+        && held + bytes.sum::<u64>() <= SMALL_BYTES_MAX
 }
 
 impl Machine<'_> {

@@ -174,7 +174,14 @@ impl Machine<'_> {
             self.run.steps.iter().filter_map(|(key, step)| Some((step.due_at()?, key.clone()))).collect();
         due.retain(|(at, _)| *at <= self.now);
         due.sort();
-        due.into_iter().try_for_each(|(_, key)| self.fire_step(&key))
+        for (_, key) in due {
+            // What is due stays due.
+            if self.is_full() {
+                break;
+            }
+            self.fire_step(&key)?;
+        }
+        Ok(())
     }
 
     fn fire_step(&mut self, key: &StepKey) -> Result<(), Illegal> {

@@ -3,6 +3,7 @@
 mod fan_out;
 mod gathering;
 mod graph;
+mod pieces;
 mod policy;
 mod retries;
 mod size;
@@ -34,6 +35,8 @@ struct TestRun {
     effects: Effects,
     events: Vec<(EventKind, Option<String>)>,
     rows_written: usize,
+    /// The most rows of steps, or jobs, that one turn has written.
+    largest_piece: usize,
 }
 
 impl TestRun {
@@ -66,18 +69,35 @@ impl TestRun {
             trace: None,
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
-        let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
-        Self { workflow, run, now, bounds: RunBounds::default(), jobs, effects, events, rows_written: 0 }
+        Self::before_first_turn(workflow, run)
     }
 
     fn context(&self) -> TurnContext {
         TurnContext { bounds: self.bounds, ..TurnContext::at(self.now) }
     }
 
+    fn before_first_turn(workflow: Workflow, run: Run) -> Self {
+        let now = run.start.created_at;
+        let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
+        let bounds = RunBounds::default();
+        Self { workflow, run, now, bounds, jobs, effects, events, rows_written: 0, largest_piece: 0 }
+    }
+
+    /// Makes a turn, and those that continue it.
     fn turn(&mut self, inbox: &[InboxEvent]) {
+        let mut continues = self.piece(inbox);
+        while continues {
+            continues = self.piece(&[]);
+        }
+    }
+
+    /// Makes one turn. Returns whether it was cut.
+    fn piece(&mut self, inbox: &[InboxEvent]) -> bool {
         let advanced = advance(&self.workflow, self.run.clone(), inbox, &self.context()).unwrap();
         self.run = advanced.run;
         self.rows_written += advanced.changed.len();
+        self.largest_piece =
+            self.largest_piece.max(advanced.changed.len()).max(advanced.effects.dispatched.len());
         let events =
             advanced.events.into_iter().map(|event| (event.kind, event.step.map(|step| step.to_string())));
         self.events.extend(events);
@@ -89,6 +109,7 @@ impl TestRun {
         self.effects.approvals_opened.extend(approvals_opened);
         self.effects.approvals_withdrawn.extend(approvals_withdrawn);
         self.effects.buried.extend(buried);
+        advanced.continues
     }
 
     fn pass(&mut self, time: Duration) {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::super::RunStatus;
-use super::super::size::size;
-use super::TestRun;
+use super::super::super::{InboxEvent, RunStatus};
+use super::super::size::{is_small_turn, size};
+use super::{TestRun, worker};
 use crate::job::JobOutcome;
 use crate::limit::{RUN_BYTES_DEFAULT, RunBounds, TURN_BYTES_DEFAULT};
 use crate::step::{ErrorCode, StepRun, StepStatus};
@@ -157,4 +157,24 @@ fn the_size_of_a_value_is_about_that_of_its_text() {
         let (counted, written) = (size(&value), value.to_string().len() as u64);
         assert!(counted >= written && counted <= written * 2 + 4, "{value}: {counted} {written}");
     }
+}
+
+#[test]
+fn a_turn_is_small_with_few_steps_little_data_and_no_schema() {
+    let is_small = |test: &TestRun, inbox: &[InboxEvent]| is_small_turn(&test.workflow, &test.run, inbox);
+    let result = |test: &TestRun, bytes: usize| {
+        let outcome = JobOutcome::Completed { output: json!("x".repeat(bytes)) };
+        InboxEvent::Job { at: test.now, job: test.jobs[0].id.clone(), outcome }
+    };
+    let plain = TestRun::of(&json!({"a": worker()}), json!({}));
+    assert!(is_small(&plain, &[result(&plain, 1_000)]));
+    assert!(!is_small(&plain, &[result(&plain, 100_000)]), "a large result");
+    assert!(!is_small(&plain, &vec![result(&plain, 1); 65]), "many results");
+    let checked = json!({"a": {"type": "worker", "topic": "t", "output_schema": {"type": "string"}}});
+    let checked = TestRun::of(&checked, json!({}));
+    assert!(!is_small(&checked, &[result(&checked, 1)]), "a schema");
+    assert!(!is_small(&TestRun::of(&json!({"a": worker()}), big()), &[]), "a large run");
+    let each = json!({"a": {"type": "worker", "topic": "t", "for_each": "input"}});
+    let items: Vec<u32> = (0..65).collect();
+    assert!(!is_small(&TestRun::of(&each, json!(items)), &[]), "many items");
 }
