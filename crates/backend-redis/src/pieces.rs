@@ -26,8 +26,8 @@ macro_rules! files {
 
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
-    "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit", "count_dead_letters",
-    "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
+    "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit",
+    "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
     "delete_figures", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
     "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
     "forget_worker", "inspect", "inspect_documents", "inspect_locks", "list_active_runs", "list_api_keys",

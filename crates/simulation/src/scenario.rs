@@ -184,7 +184,7 @@ fn settings(is_deaf: bool, faults: Faults) -> Settings {
         engine_lanes: 2,
         // On the paused clock everything is computed in one thread, in one order.
         turn_time_max: None,
-        // Crashes and lost messages are so many that five tries in a row may each meet one.
+        // Crashes and lost messages are frequent: five tries in a row may each meet one.
         turn_tries_max: 20,
         poll,
         claim_poll: Duration::from_secs(3),

@@ -100,7 +100,7 @@ pub async fn a_suspect_that_was_not_computed_has_not_been_tried(subject: &mut dy
     let missing = scene.store.call(begin(fence, scene.fresh_run())).await;
     assert!(matches!(missing, Err(StoreError::NotFound { .. })));
     let tried = scene.tried(&acme()).await;
-    // Whoever does not know whether it was heard says it again.
+    // A holder whose answer was lost says it again.
     scene.store.call(begin(tried.fence, run)).await.unwrap();
     subject.elapse(LEASE).await;
     let abandoned = scene.store.call(ReadRunOwnership { tenant: acme(), run }).await.unwrap().abandoned;

@@ -27,8 +27,8 @@ pub(super) struct RunLease {
     pub holder: InstanceId,
     pub fence: Fence,
     pub expires_at: Timestamp,
-    /// Which try in a row this is; of a suspect, which one was the last to begin. A commit and a release end the row, so that of an
-    /// expired lease says how many turns in a row were abandoned.
+    /// Which try in a row this is; of a suspect, which one was the last to begin. A commit and a release end the row, so
+    /// that of an expired lease says how many turns in a row were abandoned.
     #[serde(default = "first_try")]
     pub tries: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,8 +25,8 @@ pub(super) struct Suspects {
     /// Those with suspects, as met by the lanes.
     tenants: TenantQueue,
     woken: Notify,
-    /// Suspects whose last turn this process has come out of, whether or not it could be written. A store that is too slow to
-    /// take it is not their fault.
+    /// Suspects whose last turn this process has come out of, whether or not it could be written. A store that is too
+    /// slow to take it is not their fault.
     survived: Mutex<Bounded<RunId, ()>>,
 }
 

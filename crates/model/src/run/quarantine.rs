@@ -9,8 +9,8 @@ use crate::{JobId, RunId, StepId, StepKey, Timestamp};
 pub const QUARANTINE_REASON: &str =
     "its turns were abandoned: each process that computed one died, panicked or ran out of time";
 
-/// Abandoned turns in a row from which on a run is a suspect: it is tried alone. One happens to any run beside which a process
-/// dies, and by an answer that is lost.
+/// Abandoned turns in a row from which on a run is a suspect: it is tried alone. One happens to any run beside which a
+/// process dies, and by an answer that is lost.
 pub const SUSPECT_FROM: u32 = 2;
 
 /// A run that was given up until a person retries, cancels or deletes it.
