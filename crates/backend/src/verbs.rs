@@ -49,12 +49,12 @@ macro_rules! for_each_verb {
             writes {
                 AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
                 AcquireSuspect, AddDeadLetter, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey, DeferResult,
-                DeleteDeadLetter, DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases,
-                ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
-                RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,
-                ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs, ReserveIdempotencyKey,
-                ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures,
-                SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
+                DeleteDeadLetter, DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker,
+                ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker,
+                ForgetWorker, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey,
+                ReleaseLock, ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs,
+                ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
+                SaveDocument, SaveFigures, SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
             }
         }
     };
