@@ -226,6 +226,7 @@ macro_rules! conformance_suite {
                 a_wrong_count_of_locks_is_corrected,
                 a_held_lock_that_is_not_listed_is_listed_again,
                 a_key_whose_run_may_have_been_forgotten_is_left_alone,
+                one_pass_over_all_tenants_finds_what_a_pass_over_each_finds,
                 a_damaged_row_is_reported_and_does_not_stop_other_checks,
                 many_dead_letters_are_reported_and_not_repaired,
             }
