@@ -70,6 +70,7 @@ macro_rules! conformance_suite {
                 a_released_run_can_be_acquired_by_others,
                 a_run_lease_can_be_extended_and_a_lost_one_cannot,
                 a_timer_fires_when_it_is_due_and_not_before,
+                timers_that_are_due_soon_can_be_fired_now,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
                 deleting_a_run_names_its_jobs,

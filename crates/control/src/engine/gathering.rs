@@ -115,7 +115,8 @@ impl Engine {
         let pinned = self.definitions.version(&start.tenant, &start.workflow, start.workflow_version).await;
         let Ok(Some(workflow)) = pinned else { return false };
         let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
-        let context = TurnContext { bounds: *bounds, ..TurnContext::at(*now) };
+        let wall_lead = self.process.clock.wall_lead();
+        let context = TurnContext { wall_lead, bounds: *bounds, ..TurnContext::at(*now) };
         advance(&workflow, run, inbox, &context)
             .is_ok_and(|turn| only_records_results(head.status, inbox, &turn))
     }

@@ -56,7 +56,7 @@ impl Engine {
         let steps = self.steps(&tenant, id, version).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
-        let context = TurnContext { now, bounds, waits };
+        let context = TurnContext { now, wall_lead: self.process.clock.wall_lead(), bounds, waits };
         let advanced = advance(&workflow, run, &inbox, &context).map_err(|illegal| {
             error!(%tenant, run = %id, %illegal, "illegal transition");
             StoreError::Conflict(format!("run {id} cannot advance: {illegal}"))

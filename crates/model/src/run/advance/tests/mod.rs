@@ -29,6 +29,7 @@ struct TestRun {
     run: Run,
     now: Timestamp,
     bounds: RunBounds,
+    wall_lead: i64,
     jobs: Vec<NewJob>,
     /// Of all turns.
     effects: Effects,
@@ -67,11 +68,21 @@ impl TestRun {
         };
         let run = Run { start, head: Head::admitted(now), steps: BTreeMap::new() };
         let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
-        Self { workflow, run, now, bounds: RunBounds::default(), jobs, effects, events, rows_written: 0 }
+        Self {
+            workflow,
+            run,
+            now,
+            bounds: RunBounds::default(),
+            wall_lead: 0,
+            jobs,
+            effects,
+            events,
+            rows_written: 0,
+        }
     }
 
     fn context(&self) -> TurnContext {
-        TurnContext { bounds: self.bounds, ..TurnContext::at(self.now) }
+        TurnContext { wall_lead: self.wall_lead, bounds: self.bounds, ..TurnContext::at(self.now) }
     }
 
     fn turn(&mut self, inbox: &[InboxEvent]) {
