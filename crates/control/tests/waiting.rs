@@ -292,9 +292,11 @@ async fn a_delay_until_a_time_follows_the_wall_clock_and_other_delays_do_not() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!((delays.ended(near).await, delays.ended(far).await), ((false, true), (false, false)));
     // What is admitted now goes by the wall clock, too.
-    let later = delays.start(clock.now() + 3 * HALF_AN_HOUR).await;
-    tokio::time::sleep(HALF_AN_HOUR + Duration::from_secs(10)).await;
-    assert_eq!((delays.ended(near).await, delays.ended(later).await), ((true, true), (true, true)));
+    let later = delays.start(clock.now() + 5 * HALF_AN_HOUR / 2).await;
+    tokio::time::sleep(HALF_AN_HOUR / 2 + Duration::from_secs(10)).await;
+    assert_eq!(delays.ended(later).await, (false, true));
+    tokio::time::sleep(HALF_AN_HOUR).await;
+    assert_eq!((delays.ended(near).await, delays.ended(far).await), ((true, true), (true, true)));
 
     // An hour back from what it was: dates wait for the wall clock.
     let last = delays.start(clock.now() + 3 * HALF_AN_HOUR).await;
