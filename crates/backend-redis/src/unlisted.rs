@@ -166,7 +166,7 @@ impl RedisStore {
         let question = Question { tenant: &tenant, invariant: asked.invariant, grace: asked.grace };
         let page = PageRequest { limit: asked.page.limit, after };
         let arguments = question.arguments().with("front", front).with("names", names).with("page", page);
-        let call = Call::on_behalf_of::<InspectUnlisted>("inspect", &tenant, arguments);
+        let call = Call::on_behalf_of::<InspectUnlisted>("inspect_unlisted", &tenant, arguments);
         let found = self.client.call(call).await?;
         Ok((tenant, found))
     }

@@ -223,7 +223,7 @@ fn a_delay_until_a_time_that_the_wall_clock_has_passed_needs_no_timer() {
         json!({"at": "2100-01-01T00:00:00Z"}),
     );
     test.wall_lead = 200 * 365 * 24 * AN_HOUR_MS;
-    test.decide(Verdict::Approve);
+    test.decide(crate::approval::Verdict::Approved);
     assert_eq!((test.status(), test.run.head.due_at), (RunStatus::Succeeded, None));
 }
 
