@@ -40,7 +40,8 @@ pub struct FindingView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LookedAtView {
     pub invariant: String,
-    /// Number of tenants whose data was checked; zero for what belongs to the installation.
+    /// Number of tenants that were checked one by one; zero for what belongs to the installation, and for what is
+    /// checked in all tenants at once.
     pub tenants: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct DoctorQuery {
     pub tenant: Option<String>,
     /// Names of invariants, separated by commas. Absent: all.
     pub only: Option<String>,
-    /// Check a page of the tenants: after this time no further tenant is begun. Absent: all at once, for at most a minute.
+    /// Check a page of the tenants: after this time no further tenant is begun, and no further step. Absent: all at once, for at most a minute.
     #[param(minimum = 1, maximum = 60_000)]
     pub page_ms: Option<u64>,
     /// The `next_cursor` of the page before, with `page_ms`.

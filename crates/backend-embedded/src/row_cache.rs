@@ -10,6 +10,7 @@ use interlock_backend::{Effect, StoreError};
 use rusqlite::Connection;
 
 use crate::error::unavailable;
+use crate::statements::{key, value};
 
 const CACHED: [Table; 3] = [Table::Tenants, Table::System, Table::WorkflowHeads];
 
@@ -29,7 +30,7 @@ impl RowCache {
         let mut rows = Rows::default();
         for (held, table) in rows.iter_mut().zip(CACHED) {
             let mut statement = connection.prepare(&format!("SELECT key, value FROM {}", table.name()))?;
-            let pairs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let pairs = statement.query_map([], |row| Ok((key(row, 0)?, value(row, 1)?)))?;
             *held = pairs.collect::<rusqlite::Result<_>>()?;
         }
         Ok(Self { rows: RwLock::new(rows) })

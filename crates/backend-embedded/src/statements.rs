@@ -4,7 +4,8 @@ use std::cell::RefCell;
 
 use interlock_backend::StoreError;
 use interlock_backend::local::{Pick, Row, Table, View};
-use rusqlite::{Connection, PrepFlags, Statement};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Error, PrepFlags, Statement};
 
 use crate::error::unreadable;
 
@@ -53,7 +54,7 @@ impl<'c> Statements<'c> {
     fn get(&self, table: Table, key: &str) -> rusqlite::Result<Option<String>> {
         self.run(table, Verb::Get, |statement| {
             statement.raw_bind_parameter(1, key)?;
-            statement.raw_query().next()?.map(|row| row.get(0)).transpose()
+            statement.raw_query().next()?.map(|row| value(row, 0)).transpose()
         })
     }
 
@@ -68,7 +69,7 @@ impl<'c> Statements<'c> {
             statement.raw_bind_parameter(1, from)?;
             statement.raw_bind_parameter(2, until)?;
             statement.raw_bind_parameter(3, i64::try_from(limit).unwrap_or(i64::MAX))?;
-            let row = |row: &rusqlite::Row<'_>| Ok(Row { key: row.get(0)?, value: row.get(1)? });
+            let row = |row: &rusqlite::Row<'_>| Ok(Row { key: key(row, 0)?, value: value(row, 1)? });
             statement.raw_query().mapped(row).collect()
         })
     }
@@ -88,6 +89,27 @@ impl<'c> Statements<'c> {
         };
         work(slot.insert(statement))
     }
+}
+
+/// Stands before a value that is not UTF-8. No JSON begins with it: whoever reads the row finds it damaged, and the rows
+/// beside it are read.
+const NO_TEXT: char = char::REPLACEMENT_CHARACTER;
+
+/// The value of a row, which something else may have changed.
+pub(crate) fn value(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let bytes = row.get_ref(column)?.as_bytes()?;
+    let text = std::str::from_utf8(bytes).map(ToOwned::to_owned);
+    Ok(text.unwrap_or_else(|_| format!("{NO_TEXT}{}", String::from_utf8_lossy(bytes))))
+}
+
+/// The key of a row. Places in lists are keys, so that one which is not text cannot be passed over.
+pub(crate) fn key(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+    let bytes = row.get_ref(column)?.as_bytes()?;
+    let text = std::str::from_utf8(bytes).map(ToOwned::to_owned);
+    text.map_err(|error| {
+        let reason = format!("the key {:?} is not text: {error}", String::from_utf8_lossy(bytes));
+        Error::FromSqlConversionFailure(column, Type::Text, reason.into())
+    })
 }
 
 fn sql(table: Table, verb: Verb) -> String {

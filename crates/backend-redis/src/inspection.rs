@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use interlock_backend::verbs::{Inspect, Repair};
+use interlock_backend::inspection::OF_UNLISTED;
+use interlock_backend::verbs::{Inspect, InspectUnlisted, Repair};
 use interlock_backend::{Page, PageRequest, StoreError};
 use interlock_model::approval::Approval;
 use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
@@ -42,7 +43,10 @@ impl Theme {
             &[Self::Rows, Self::Locks, Self::Documents]
         } else if locks.contains(&invariant) {
             &[Self::Locks]
-        } else if invariant.realm() == Realm::Installation || invariant == Invariant::SlotCountDrift {
+        } else if invariant.realm() == Realm::Installation
+            || invariant == Invariant::SlotCountDrift
+            || OF_UNLISTED.contains(&invariant)
+        {
             // Slots are counted where they are kept.
             &[]
         } else {
@@ -51,16 +55,16 @@ impl Theme {
     }
 }
 
-/// What is looked for, by both verbs.
-struct Question<'a> {
-    tenant: &'a TenantId,
-    invariant: Invariant,
-    grace: Duration,
+/// What is looked for, by all verbs.
+pub(crate) struct Question<'a> {
+    pub(crate) tenant: &'a TenantId,
+    pub(crate) invariant: Invariant,
+    pub(crate) grace: Duration,
 }
 
 /// Something that was found, as `lua/shared/rule_pages.lua` gives it.
 #[derive(Deserialize)]
-struct Found {
+pub(crate) struct Found {
     #[serde(deserialize_with = "lossy")]
     subject: String,
     detail: String,
@@ -71,13 +75,25 @@ struct Found {
     place: String,
 }
 
+impl Found {
+    pub(crate) fn into_finding(self, invariant: Invariant, tenant: TenantId) -> Finding {
+        Finding {
+            invariant,
+            tenant: Some(tenant),
+            subject: shown(invariant, self.subject),
+            detail: self.detail,
+            is_repairable: self.obstacle.is_none(),
+        }
+    }
+}
+
 /// What stands in a list may be anything.
 fn lossy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(String::from_utf8_lossy(<&[u8]>::deserialize(deserializer)?).into_owned())
 }
 
 impl Question<'_> {
-    fn arguments(&self) -> Arguments {
+    pub(crate) fn arguments(&self) -> Arguments {
         Arguments::default().with("invariant", self.invariant).with("grace", millis(self.grace))
     }
 }
@@ -137,7 +153,27 @@ impl RedisStore {
             }
             page.after = found.next;
             if page.after.is_none() {
-                break;
+                return self.find_unlisted(question, subject).await;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_unlisted(
+        &self,
+        question: &Question<'_>,
+        subject: &str,
+    ) -> Result<Option<Found>, StoreError> {
+        let Question { tenant, invariant, grace } = *question;
+        let page = PageRequest { limit: PAGE, after: None };
+        let mut asked = InspectUnlisted { tenant: Some(tenant.clone()), invariant, grace, page };
+        for _ in 0..PAGES_MAX {
+            let found = self.look_at_unlisted(&asked).await?;
+            let named =
+                found.items.into_iter().map(|(_, found)| found).find(|found| found.subject == subject);
+            asked.page.after = found.next;
+            if named.is_some() || asked.page.after.is_none() {
+                return Ok(named);
             }
         }
         Ok(None)
@@ -149,13 +185,7 @@ impl Execute for Inspect {
         let Self { tenant, invariant, grace, page } = self;
         let question = Question { tenant: &tenant, invariant, grace };
         let page = store.look_in_turn(&question, &page).await?;
-        Ok(page.map(|found| Finding {
-            invariant,
-            tenant: Some(tenant.clone()),
-            subject: shown(invariant, found.subject),
-            detail: found.detail,
-            is_repairable: found.obstacle.is_none(),
-        }))
+        Ok(page.map(|found| found.into_finding(invariant, tenant.clone())))
     }
 }
 
@@ -173,10 +203,11 @@ impl Execute for Repair {
                 Some(found) => place = found.place,
             }
         }
-        let Some(theme) = Theme::of(self.invariant).first().copied() else {
-            return Ok(RepairOutcome::NothingToDo);
+        let script = match Theme::of(self.invariant).first() {
+            Some(Theme::Locks) => "repair_locks",
+            None if !OF_UNLISTED.contains(&self.invariant) => return Ok(RepairOutcome::NothingToDo),
+            Some(Theme::Rows | Theme::Documents) | None => "repair",
         };
-        let script = if theme == Theme::Locks { "repair_locks" } else { "repair" };
         let arguments = question.arguments();
         let arguments = arguments.with("subject", kept(self.invariant, &self.subject)).with("place", place);
         store.client.call(Call::on_behalf_of::<Self>(script, &self.tenant, arguments)).await

@@ -27,5 +27,6 @@ mod scripted;
 mod store;
 mod system;
 mod tenants;
+mod unlisted;
 
 pub use store::RedisStore;

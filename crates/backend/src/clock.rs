@@ -36,13 +36,6 @@ impl ElapsedClock {
     pub fn beginning_at(wall: Arc<dyn Clock>) -> Self {
         Self { began: Instant::now(), origin: AtomicU64::new(wall.now().as_millis()), wall }
     }
-
-    /// How far the wall clock is ahead of this one, in milliseconds; negative if it is behind.
-    pub fn wall_lead(&self) -> i64 {
-        let (wall, own) = (self.wall.now().as_millis(), self.now().as_millis());
-        let lead = i64::try_from(wall.abs_diff(own)).unwrap_or(i64::MAX);
-        if wall >= own { lead } else { -lead }
-    }
 }
 
 impl Clock for ElapsedClock {
@@ -52,5 +45,11 @@ impl Clock for ElapsedClock {
 
     fn catch_up_with(&self, mark: Timestamp) {
         self.origin.fetch_add(millis(mark.since(self.now())), Ordering::SeqCst);
+    }
+
+    fn wall_lead(&self) -> i64 {
+        let (wall, own) = (self.wall.now().as_millis(), self.now().as_millis());
+        let lead = i64::try_from(wall.abs_diff(own)).unwrap_or(i64::MAX);
+        if wall >= own { lead } else { -lead }
     }
 }

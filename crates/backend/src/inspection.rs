@@ -16,7 +16,7 @@ pub const DEAD_LETTERS_REPORTED_FROM: usize = 1_000;
 /// Keys of runs that were made longer ago are not checked: such a run may have been deleted, and its mark removed since.
 pub const KEYS_JUDGED_FOR: Duration = Duration::from_hours(23);
 
-/// Looks for violations of one invariant among one tenant's rows.
+/// Looks for violations of one invariant among one tenant's rows, without those that [`InspectUnlisted`] looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspect {
     pub tenant: TenantId,
@@ -25,6 +25,28 @@ pub struct Inspect {
     /// What is late by less than this is in progress.
     pub grace: Duration,
     /// How many rows are looked at, and after which. A page may hold fewer findings than rows, or none.
+    pub page: PageRequest,
+}
+
+/// The invariants of idempotency keys and queues.
+pub const OF_UNLISTED: [Invariant; 4] = [
+    Invariant::KeyWithoutRun,
+    Invariant::ReservationLeftBehind,
+    Invariant::QueueEntryWithoutJob,
+    Invariant::RowDamaged,
+];
+
+/// Looks for violations of one invariant among idempotency keys and queues. On Redis no list leads to them, so that it
+/// takes a pass over all keys, whether for one tenant or for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InspectUnlisted {
+    /// None: those of every tenant.
+    pub tenant: Option<TenantId>,
+    /// One of [`OF_UNLISTED`].
+    pub invariant: Invariant,
+    /// What is late by less than this is in progress.
+    pub grace: Duration,
+    /// How many keys are looked at, about, and after which. A page may hold more findings, fewer, or none.
     pub page: PageRequest,
 }
 
@@ -38,6 +60,8 @@ pub struct Repair {
 }
 
 verb!(read => Inspect, "inspect", "check invariants", Page<Finding>);
+
+verb!(read => InspectUnlisted, "inspect_unlisted", "check keys and queues", Page<Finding>);
 
 verb!(write => Repair, "repair", "repair a violation", RepairOutcome);
 

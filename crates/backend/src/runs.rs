@@ -241,6 +241,9 @@ verb!(write => DeleteRun, "delete_run", "delete a run", Vec<JobId>);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FireTimers {
     pub tenant: TenantId,
+    /// Those that are due within this time, too: the turn of a run sets its timer again if it came too early.
+    #[serde(serialize_with = "wire::as_millis")]
+    pub ahead: Duration,
     pub limit: usize,
 }
 verb!(write => FireTimers, "fire_timers", "fire timers", usize);

@@ -8,7 +8,7 @@ pub use crate::dead_letters::{
 pub use crate::deliveries::{AcquireDeferredResults, DeferResult, DeliverResult};
 pub use crate::documents::{DeleteFigures, ReadDocument, ReadFigures, SaveDocument, SaveFigures};
 pub use crate::history::ReadTimeline;
-pub use crate::inspection::{Inspect, Repair};
+pub use crate::inspection::{Inspect, InspectUnlisted, Repair};
 pub use crate::jobs::{
     AbandonWorker, CancelJob, Claim, CountJobsBefore, ExpireLeases, ExtendJobLease, ListJobs, ReadJob,
     RecordProgress, RecordResult,
@@ -40,7 +40,8 @@ macro_rules! for_each_verb {
     ($then:ident! $arguments:tt) => {
         $then! { $arguments
             reads {
-                CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, ListActiveRuns, ListApiKeys,
+                CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns,
+                ListApiKeys,
                 ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns,
                 ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
                 ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,

@@ -19,7 +19,9 @@ use interlock_backend::registry::Handshake;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{InProcessBus, Store, StoreError, memory};
 use interlock_control::admission::StartRequest;
-use interlock_control::doctor::{DoctorScope, DoctorTenants, FindingId, FindingOutcome};
+use interlock_control::doctor::{
+    DoctorPage, DoctorReport, DoctorScope, DoctorTenants, FindingId, FindingOutcome,
+};
 use interlock_control::identity::Identity;
 use interlock_control::reconcile::ticking::Tick;
 use interlock_control::service::Foundation;
@@ -104,8 +106,8 @@ async fn a_new_installation_is_well() {
     let of_tenants = report.looked_at.iter().filter(|looked| looked.tenants == 2).count();
     assert_eq!(
         (of_tenants, report.looked_at.len()),
-        (28, 34),
-        "those of tenants, and our own of the installation"
+        (25, 34),
+        "those of tenants, those of keys and queues, and our own of the installation"
     );
 }
 
@@ -316,4 +318,57 @@ async fn a_silent_nats_worker_that_holds_jobs_is_found_and_abandoned() {
     assert_eq!(scene.found(&silent).await, [(Invariant::WorkerSilent, None)]);
     let repairs = scene.control.doctor.repair(&silent, None).await;
     assert_eq!((&repairs.repaired[0].outcome, repairs.after.findings.len()), (&FindingOutcome::Repaired, 0));
+}
+
+/// Goes through all pages; each checks for this long.
+async fn in_pages(control: &Control, scope: &DoctorScope, budget: Duration) -> Vec<DoctorReport> {
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let page = DoctorPage { after: after.take(), budget };
+        let report = control.doctor.examine_page(scope, Some(page)).await;
+        after.clone_from(&report.next);
+        pages.push(report);
+        assert!(pages.len() < 1_000, "the pages do not end");
+        if after.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_visit_every_tenant_once_and_find_what_one_large_page_finds() {
+    const TENANTS: u64 = 30;
+    let clock = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let tables = Arc::new(memory::store(Arc::new(clock)));
+    let names: Vec<_> = (0..TENANTS).map(|number| format!("t{number:02}")).collect();
+    let mark = |key: String| (key, Some(String::new()));
+    let ready = names.iter().map(|name| mark(format!("{name}/{NO_RUN}")));
+    tables.overwrite(Table::Ready, ready.collect()).await;
+    let queued = names.iter().map(|name| mark(format!("{name}/work/000000000000005/{NO_RUN}:a@1")));
+    let mut queue: Vec<_> = queued.collect();
+    // So many rows beside them that a pass over the queues takes several steps.
+    queue.extend((0..3_000).map(|number| mark(format!("t07/work/{number:015}/x"))));
+    tables.overwrite(Table::Queue, queue).await;
+    let tenants = names.iter().map(|name| (name.clone(), Some("{}".to_owned()))).collect();
+    tables.overwrite(Table::Tenants, tenants).await;
+    let slow = FaultyStore::new(
+        tables,
+        1,
+        Faults { delayed: 1_000, delay_max: Duration::from_millis(5), ..Faults::NONE },
+    );
+    let control = control(Store::new(Arc::new(slow)), clock, Vec::new());
+    let only = vec![Invariant::ReadyWithoutRun, Invariant::QueueEntryWithoutJob, Invariant::LockDebt];
+    let scope = DoctorScope { tenants: DoctorTenants::All, only };
+    let whole = control.doctor.examine(&scope).await;
+    assert_eq!((whole.findings.len() as u64, &whole.unseen, &whole.next), (2 * TENANTS, &Vec::new(), &None));
+    for (budget, pages_min) in [(0, 34), (10, 8), (60_000, 1)] {
+        let pages = in_pages(&control, &scope, Duration::from_millis(budget)).await;
+        assert!(pages.len() >= pages_min, "{} pages of {budget} ms", pages.len());
+        let mut found: Vec<_> = pages.iter().flat_map(|page| page.findings.clone()).collect();
+        found.sort_by(|one, other| (one.invariant, &one.tenant).cmp(&(other.invariant, &other.tenant)));
+        assert_eq!(found, whole.findings, "pages of {budget} ms");
+        let looked = pages.iter().flat_map(|page| &page.looked_at);
+        let looked = looked.filter(|looked| looked.invariant == Invariant::LockDebt);
+        assert_eq!(looked.map(|looked| looked.tenants).sum::<u64>(), TENANTS, "pages of {budget} ms");
+    }
 }

@@ -3,18 +3,22 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use interlock_backend::clock::RuntimeClock;
+use interlock_backend::clock::{ElapsedClock, RuntimeClock};
 use interlock_backend::jobs::{Claim, LeaseTerm};
+use interlock_backend::verbs::ReadRun;
 use interlock_backend::{Bus, InProcessBus, Store, Wake, memory};
 use interlock_control::admission::StartRequest;
 use interlock_control::identity::Identity;
 use interlock_control::service::{Foundation, Roles, run_stages};
 use interlock_control::{Control, Settings};
-use interlock_model::Timestamp;
 use interlock_model::admission::StartOutcome;
 use interlock_model::scheduling::Edge;
+use interlock_model::step::StepStatus;
+use interlock_model::{Clock, RunId, TenantId, Timestamp};
+use interlock_poll::until;
 use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -200,4 +204,130 @@ async fn what_is_due_soon_waits_for_no_poll() {
     tokio::time::sleep(Duration::from_millis(140)).await;
     let again = control.results.claim(claim("two"), Duration::ZERO, &now).await.unwrap();
     assert_eq!(again.len(), 1, "the lease has expired");
+}
+
+/// Elapsed time, beside a wall clock that a test sets.
+#[derive(Debug)]
+struct SetClock {
+    elapsed: RuntimeClock,
+    wall_lead: AtomicI64,
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        self.elapsed.now()
+    }
+
+    fn wall_lead(&self) -> i64 {
+        self.wall_lead.load(Ordering::SeqCst)
+    }
+}
+
+/// Runs of a workflow with one delay for half an hour and one until a time.
+struct Delays {
+    control: Arc<Control>,
+    store: Store,
+    _shutdown: tokio_util::sync::DropGuard,
+}
+
+const HALF_AN_HOUR: Duration = Duration::from_mins(30);
+
+impl Delays {
+    async fn on(store: Store, clock: Arc<dyn Clock>, poll: Duration) -> Self {
+        let foundation = Foundation {
+            store: store.clone(),
+            bus: Arc::new(InProcessBus::default()),
+            clock,
+            identity: Identity::from_seed(1),
+            instance: "i-1".parse().unwrap(),
+            mailbox: None,
+            probes: Vec::new(),
+        };
+        let control = Control::new(foundation, Settings { poll, ..Settings::default() });
+        let shutdown = CancellationToken::new();
+        tokio::spawn(run_stages(control.clone(), Roles { engine: true, scheduler: true }, shutdown.clone()));
+        let steps = json!({
+            "for": {"type": "delay", "delay_sec": HALF_AN_HOUR.as_secs()},
+            "until": {"type": "delay", "delay_until": "${input.at}"},
+        });
+        let document = json!({"id": "wait", "name": "wait", "steps": steps});
+        let document = serde_json::from_value(document).unwrap();
+        control.documents.save_workflow(&acme(), document).await.unwrap();
+        Self { control, store, _shutdown: shutdown.drop_guard() }
+    }
+
+    async fn start(&self, until: Timestamp) -> RunId {
+        let (workflow, input) = ("wait".parse().unwrap(), json!({"at": until.to_string()}));
+        let start = StartRequest { tenant: acme(), workflow, input, key: None, parent_span: None };
+        let outcome = self.control.admission.start(start).await.unwrap();
+        let StartOutcome::Admitted { run, .. } = outcome else { panic!("{outcome:?}") };
+        run
+    }
+
+    /// Whether the delay for half an hour has ended, and the one until a time.
+    async fn ended(&self, run: RunId) -> (bool, bool) {
+        let found = self.store.call(ReadRun { tenant: acme(), run }).await.unwrap().unwrap();
+        let ended = |key: &str| found.steps[&key.parse().unwrap()].status == StepStatus::Succeeded;
+        (ended("for"), ended("until"))
+    }
+}
+
+fn acme() -> TenantId {
+    "acme".parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_until_a_time_follows_the_wall_clock_and_other_delays_do_not() {
+    let elapsed = RuntimeClock::starting_at(Timestamp::from_millis(1_794_700_800_000));
+    let clock = Arc::new(SetClock { elapsed, wall_lead: AtomicI64::new(0) });
+    let store = Store::new(Arc::new(memory::store(clock.clone())));
+    let delays = Delays::on(store, clock.clone(), Duration::from_secs(2)).await;
+    let near = delays.start(clock.now() + HALF_AN_HOUR).await;
+    let far = delays.start(clock.now() + 3 * HALF_AN_HOUR).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((delays.ended(near).await, delays.ended(far).await), ((false, false), (false, false)));
+
+    // An hour forward: what the wall clock has passed ends with the next poll.
+    clock.wall_lead.store(3_600_000, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((delays.ended(near).await, delays.ended(far).await), ((false, true), (false, false)));
+    // What is admitted now goes by the wall clock, too.
+    let later = delays.start(clock.now() + 5 * HALF_AN_HOUR / 2).await;
+    tokio::time::sleep(HALF_AN_HOUR / 2 + Duration::from_secs(10)).await;
+    assert_eq!(delays.ended(later).await, (false, true));
+    tokio::time::sleep(HALF_AN_HOUR).await;
+    assert_eq!((delays.ended(near).await, delays.ended(far).await), ((true, true), (true, true)));
+
+    // An hour back from what it was: dates wait for the wall clock.
+    let last = delays.start(clock.now() + 3 * HALF_AN_HOUR).await;
+    clock.wall_lead.store(-3_600_000, Ordering::SeqCst);
+    tokio::time::sleep(4 * HALF_AN_HOUR).await;
+    assert_eq!(delays.ended(last).await, (true, false));
+    tokio::time::sleep(HALF_AN_HOUR + Duration::from_secs(10)).await;
+    assert_eq!(delays.ended(last).await, (true, true));
+}
+
+/// A wall clock that a test sets.
+#[derive(Debug)]
+struct Wall(AtomicI64);
+
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst).unsigned_abs())
+    }
+}
+
+#[tokio::test]
+async fn the_embedded_store_ends_a_delay_until_a_time_when_the_wall_clock_is_set_forward() {
+    let folder = tempfile::tempdir().unwrap();
+    let wall = Arc::new(Wall(AtomicI64::new(1_794_700_800_000)));
+    let clock = Arc::new(ElapsedClock::beginning_at(wall.clone()));
+    let store = interlock_backend_embedded::open(folder.path(), clock.clone()).unwrap();
+    let delays = Delays::on(Store::new(Arc::new(store)), clock, Duration::from_millis(100)).await;
+    let (near, far) = (wall.now() + HALF_AN_HOUR, wall.now() + 3 * HALF_AN_HOUR);
+    let (near, far) = (delays.start(near).await, delays.start(far).await);
+    assert_eq!((delays.ended(near).await, delays.ended(far).await), ((false, false), (false, false)));
+    wall.0.fetch_add(3_600_000, Ordering::SeqCst);
+    until("the date has come", async || delays.ended(near).await == (false, true)).await;
+    assert_eq!(delays.ended(far).await, (false, false));
 }

@@ -22,7 +22,11 @@ pub(crate) fn decode(cursor: &str) -> Result<String, Refusal> {
     let digits = |at: usize| u8::from_str_radix(&cursor[at..at + 2], 16).map_err(|_| invalid());
     let bytes = (0..cursor.len()).step_by(2).map(digits).collect::<Result<Vec<u8>, Refusal>>()?;
     let place = String::from_utf8(bytes).map_err(|_| invalid())?;
-    if place.chars().all(|character| character.is_ascii_graphic()) { Ok(place) } else { Err(invalid()) }
+    if place.chars().all(|character| character.is_ascii_graphic() || character == ' ') {
+        Ok(place)
+    } else {
+        Err(invalid())
+    }
 }
 
 #[cfg(test)]

@@ -87,6 +87,12 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
 
     /// From now on it shows at least this time. Only a clock that follows elapsed time can do that.
     fn catch_up_with(&self, _mark: Timestamp) {}
+
+    /// How far the wall clock is ahead of this one, in milliseconds; negative if it is behind. Only a clock that follows
+    /// elapsed time is another than the wall clock.
+    fn wall_lead(&self) -> i64 {
+        0
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 mod clocks;
 mod commits;
+mod damage;
 mod kills;
 mod opening;
 mod peeks;

@@ -102,6 +102,15 @@ impl Cluster {
         ask_every_master(&self.connection, command).await
     }
 
+    pub(super) async fn ask_master(&self, address: &str, command: &Cmd) -> RedisResult<Value> {
+        let Some((host, Ok(port))) = address.rsplit_once(':').map(|(host, port)| (host, port.parse())) else {
+            return Err((ErrorKind::InvalidClientConfig, "a master without an address").into());
+        };
+        let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
+        let route = RoutingInfo::SingleNode(route);
+        self.connection.clone().route_command(command.clone(), route).await.and_then(without_error)
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.watched.connected.load(Ordering::Acquire)
     }

@@ -123,6 +123,12 @@ impl Connection {
         self.shared.lane.ask_every_master(command).await.map_err(|error| self.explain(&error))
     }
 
+    /// A command for one of them, by the address that it was named with.
+    pub(crate) async fn ask_master(&self, address: &str, command: &Cmd) -> Result<Value, SendError> {
+        self.count(1);
+        self.shared.lane.ask_master(address, command).await.map_err(|error| self.explain(&error))
+    }
+
     /// Every command of the callers that went to Redis. Not counted: what sets a connection up or watches it, WAIT,
     /// and what the connection itself sends again on a Cluster.
     pub fn commands_sent(&self) -> u64 {

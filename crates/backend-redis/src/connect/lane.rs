@@ -29,6 +29,14 @@ impl Lane {
         }
     }
 
+    /// Of one of those that [`ask_every_master`](Self::ask_every_master) names.
+    pub(super) async fn ask_master(&self, address: &str, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Master { .. } => self.send(command).await,
+            Self::Cluster(cluster) => cluster.ask_master(address, command).await,
+        }
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         match self {
             Self::Master { link, .. } => link.is_connected(),

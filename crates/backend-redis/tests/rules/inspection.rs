@@ -3,10 +3,10 @@
 use interlock_backend::verbs::{AcquireRun, CancelJob};
 use std::time::Duration;
 
-use interlock_backend::inspection::{Inspect, Repair};
-use interlock_backend::{PageRequest, Store};
+use interlock_backend::inspection::{Inspect, InspectUnlisted, Repair};
+use interlock_backend::{Page, PageRequest, Store};
 use interlock_model::doctor::{Finding, Invariant, Realm, RepairOutcome};
-use interlock_model::{InstanceId, JobId};
+use interlock_model::{InstanceId, JobId, TenantId};
 use interlock_poll::until;
 use interlock_servers::Redis;
 
@@ -63,13 +63,18 @@ impl Scene {
 
     async fn look_for(&self, invariant: Invariant) -> Vec<Finding> {
         let (mut findings, mut after) = (Vec::new(), None);
+        let mut is_unlisted = false;
         for _ in 0..1_000 {
             let page = PageRequest { limit: 2, after };
-            let inspection = Inspect { tenant: acme(), invariant, grace: GRACE, page };
-            let page = self.store.call(inspection.clone()).await.unwrap();
+            let page = if is_unlisted {
+                let tenant = Some(acme());
+                self.store.call(InspectUnlisted { tenant, invariant, grace: GRACE, page }).await.unwrap()
+            } else {
+                self.store.call(Inspect { tenant: acme(), invariant, grace: GRACE, page }).await.unwrap()
+            };
             findings.extend(page.items);
             after = page.next;
-            if after.is_none() {
+            if after.is_none() && std::mem::replace(&mut is_unlisted, true) {
                 return findings;
             }
         }
@@ -307,4 +312,73 @@ async fn a_name_that_is_no_text_does_not_stop_the_look() {
     let found = scene.look_for(Invariant::SlotWithoutRun).await;
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found.iter().any(|finding| finding.subject == "ghost"));
+}
+
+impl Scene {
+    /// How often Redis went through its keys so far.
+    async fn scans(&self) -> u64 {
+        let stats = self.run("INFO commandstats").await;
+        let scan = stats.lines().find_map(|line| line.strip_prefix("cmdstat_scan:calls="));
+        scan.map_or(0, |figures| figures.split(',').next().unwrap().parse().unwrap())
+    }
+
+    /// One page of a pass for this invariant.
+    async fn unlisted(
+        &self,
+        tenant: Option<TenantId>,
+        invariant: Invariant,
+        page: PageRequest,
+    ) -> Page<Finding> {
+        self.store.call(InspectUnlisted { tenant, invariant, grace: GRACE, page }).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_one_tenant_goes_through_no_keys_and_a_page_of_all_through_a_bounded_number() {
+    let scene = Scene::new().await;
+    let many = "for i = 1, 20000 do redis.call('SET', 'wf:run:idempotency:{t' .. i .. '}:deploy:k', 'x') end";
+    scene.server.command(&["EVAL", many, "0"]).await.unwrap();
+    for invariant in Invariant::ALL.iter().copied().filter(|known| known.realm() == Realm::Tenant) {
+        let mut page = PageRequest { limit: 1_000, after: None };
+        loop {
+            let inspect = Inspect { tenant: acme(), invariant, grace: GRACE, page: page.clone() };
+            page.after = scene.store.call(inspect).await.unwrap().next;
+            if page.after.is_none() {
+                break;
+            }
+        }
+    }
+    assert_eq!(scene.scans().await, 0, "the rows of a tenant are found by its lists");
+    let (mut pages, mut after, mut found) = (0, None, 0);
+    loop {
+        let page = PageRequest { limit: 1_000, after };
+        let page = scene.unlisted(None, Invariant::RowDamaged, page).await;
+        pages += 1;
+        assert_eq!(scene.scans().await, pages, "a page is one step among all keys");
+        assert!(page.items.len() <= 2_000, "a page of {}", page.items.len());
+        found += page.items.len();
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(found >= 20_000, "{found} of 20,000 tenants");
+    assert!(pages <= 60, "{pages} pages: one pass for keys, one for queues, and not one for each tenant");
+}
+
+#[tokio::test]
+async fn queues_that_are_longer_than_a_page_are_checked_to_the_end() {
+    let scene = Scene::new().await;
+    for queue in ["other", "third"] {
+        for number in 0..5 {
+            scene
+                .run(&format!("ZADD wf:queue:{{acme}}:{queue} 0 000000000000005/{queue}-{number}:a@1"))
+                .await;
+        }
+    }
+    let found = scene.look_for(Invariant::QueueEntryWithoutJob).await;
+    let mut subjects: Vec<_> = found.into_iter().map(|finding| finding.subject).collect();
+    subjects.sort();
+    let named = ["other", "third"].map(|queue| (0..5).map(move |number| format!("{queue}-{number}:a@1")));
+    assert_eq!(subjects, named.into_iter().flatten().collect::<Vec<_>>());
 }

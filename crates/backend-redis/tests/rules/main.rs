@@ -112,7 +112,7 @@ fn request(number: u64, is_begun: bool) -> Admit {
     let mut plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
     let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
     if is_begun {
-        plan.first_turn = FirstTurn::of(&workflow, &request, &plan, now).unwrap();
+        plan.first_turn = FirstTurn::of(&workflow, &request, &plan, now, 0).unwrap();
     }
     let (request, plan) = (Arc::new(request), Some(Arc::new(plan)));
     Admit { request, plan, admission_fence: None, is_repeat: false }

@@ -130,7 +130,7 @@ impl Scene {
         // Decided a moment before the store hears of it.
         let now = Timestamp::from_millis(1_794_700_799_990);
         let mut plan = StartPlan { workflow_version: version, copied_steps: Vec::new(), first_turn: None };
-        let first_turn = FirstTurn::of(&workflow, &start.request, &plan, now);
+        let first_turn = FirstTurn::of(&workflow, &start.request, &plan, now, 0);
         plan.first_turn = first_turn.expect("the rules know how a run begins");
         Admit { plan: Some(Arc::new(plan)), ..start }
     }

@@ -70,6 +70,7 @@ macro_rules! conformance_suite {
                 a_released_run_can_be_acquired_by_others,
                 a_run_lease_can_be_extended_and_a_lost_one_cannot,
                 a_timer_fires_when_it_is_due_and_not_before,
+                timers_that_are_due_soon_can_be_fired_now,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
                 deleting_a_run_names_its_jobs,
@@ -242,6 +243,7 @@ macro_rules! conformance_suite {
                 a_wrong_count_of_locks_is_corrected,
                 a_held_lock_that_is_not_listed_is_listed_again,
                 a_key_whose_run_may_have_been_forgotten_is_left_alone,
+                one_pass_over_all_tenants_finds_what_a_pass_over_each_finds,
                 a_damaged_row_is_reported_and_does_not_stop_other_checks,
                 many_dead_letters_are_reported_and_not_repaired,
             }

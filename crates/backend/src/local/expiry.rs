@@ -64,7 +64,7 @@ impl Draft<'_> {
 }
 
 decide!(FireTimers, |verb, draft| {
-    let due = draft.due(Table::Timers, draft.now, verb.limit)?;
+    let due = draft.due(Table::Timers, draft.now + verb.ahead, verb.limit)?;
     let fired = due.len();
     for row in due {
         if let Ok(run) = rows::last_part(&row.key).parse::<RunId>() {

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use interlock_backend::StoreError;
 use interlock_backend::clock::ElapsedClock;
 use interlock_backend::inspection::{Probe, Probed};
+use interlock_model::Clock as _;
 use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
 
 /// Clocks differ by less: NTP moves the wall clock a little at a time.

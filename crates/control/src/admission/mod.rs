@@ -281,7 +281,8 @@ impl Admission {
         plan: &StartPlan,
         workflow: &Workflow,
     ) -> Result<Option<FirstTurn>, StartError> {
-        let turn = FirstTurn::of(workflow, request, plan, self.process.now())
+        let clock = &self.process.clock;
+        let turn = FirstTurn::of(workflow, request, plan, clock.now(), clock.wall_lead())
             .map_err(|illegal| StartError::Store(StoreError::Conflict(illegal.to_string())))?;
         Ok(turn.map(|mut turn| {
             let policy = &self.process.settings.dispatch_policy;

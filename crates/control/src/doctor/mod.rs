@@ -8,6 +8,7 @@ mod notes;
 mod pushes;
 mod repair;
 mod tenants;
+mod unlisted;
 mod workers;
 
 use std::sync::Arc;
@@ -46,9 +47,27 @@ const BUDGET: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoctorPage {
     /// Where the part before it ended; none begins with the installation and the first tenant.
-    pub after: Option<TenantId>,
-    /// After this time no further tenant is begun.
+    pub after: Option<DoctorPlace>,
+    /// After this time no further tenant, and no further step among keys and queues, is begun.
     pub budget: Duration,
+}
+
+/// How far an examination is: it checks the installation, then each tenant, then keys and queues.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DoctorPlace {
+    /// The last tenant that was checked.
+    Tenant(TenantId),
+    /// The store's place in the pass for this invariant; none: before its beginning.
+    Unlisted { invariant: Invariant, after: Option<String> },
+}
+
+impl DoctorPlace {
+    fn into_tenant(self) -> Option<TenantId> {
+        match self {
+            Self::Tenant(tenant) => Some(tenant),
+            Self::Unlisted { .. } => None,
+        }
+    }
 }
 
 /// What to check.
@@ -85,15 +104,16 @@ pub struct DoctorReport {
     pub findings_untold: u64,
     pub looked_at: Vec<LookedAt>,
     pub unseen: Vec<Unseen>,
-    /// The last tenant that was checked, if the page ended before the last of all.
-    pub next: Option<TenantId>,
+    /// Where the next page begins; none after the last.
+    pub next: Option<DoctorPlace>,
 }
 
 /// An invariant that was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookedAt {
     pub invariant: Invariant,
-    /// Tenants whose rows were checked; none for invariants of the installation.
+    /// Tenants that were checked one by one. None for invariants of the installation, and for those that are checked
+    /// in all tenants at once.
     pub tenants: u64,
 }
 
@@ -134,13 +154,24 @@ impl Doctor {
     pub async fn examine_page(&self, scope: &DoctorScope, page: Option<DoctorPage>) -> DoctorReport {
         let mut notes = Notes::default();
         let (began, after) = (Instant::now(), page.as_ref().and_then(|page| page.after.clone()));
-        let pauses_at = page.map(|page| began + page.budget);
+        let times = WalkTimes { pauses_at: page.map(|page| began + page.budget), ends_at: began + BUDGET };
         if scope.tenants == DoctorTenants::All && after.is_none() {
             notes.merge(installation::look(self, &scope.invariants(Realm::Installation)).await);
         }
-        let times = WalkTimes { pauses_at, ends_at: began + BUDGET };
-        let (found, next) = tenants::look(self, scope, after, times).await;
-        notes.merge(found);
+        let (mut next, has_begun) = if let Some(place @ DoctorPlace::Unlisted { .. }) = after {
+            (Some(place), false)
+        } else {
+            let tenant = after.and_then(DoctorPlace::into_tenant);
+            let (found, last) = tenants::look(self, scope, tenant, times).await;
+            notes.merge(found);
+            (last.map(DoctorPlace::Tenant).or_else(|| unlisted::first(scope)), true)
+        };
+        // At least one step, so that the next page begins somewhere else.
+        if let Some(DoctorPlace::Unlisted { invariant, after }) = &next
+            && !(has_begun && times.is_paused())
+        {
+            next = unlisted::look(self, scope, (*invariant, after.clone()), times, &mut notes).await;
+        }
         DoctorReport { next, ..notes.into_report() }
     }
 }

@@ -9,11 +9,11 @@ use interlock_model::{TenantId, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
 use super::notes::Notes;
-use super::{Doctor, DoctorScope, DoctorTenants, grace, pushes};
+use super::{Doctor, DoctorScope, DoctorTenants, grace, pushes, unlisted};
 use crate::every_tenant::EveryTenant;
 
 /// Rows that one step reads.
-const ROWS_A_PAGE: usize = 1_000;
+pub(super) const ROWS_A_PAGE: usize = 1_000;
 
 /// Tenants that are checked concurrently.
 const TENANTS_AT_ONCE: usize = 4;
@@ -21,7 +21,7 @@ const TENANTS_AT_ONCE: usize = 4;
 /// Tenants for which the store does not answer before the others are skipped: each costs a timeout.
 const SILENCES_MAX: usize = 3;
 
-const TOO_LONG: &str = "the check took too long";
+pub(super) const TOO_LONG: &str = "the check took too long";
 
 /// When the walk stops.
 #[derive(Clone, Copy)]
@@ -30,6 +30,12 @@ pub(super) struct WalkTimes {
     pub(super) pauses_at: Option<Instant>,
     /// What is not checked by then is reported as unseen.
     pub(super) ends_at: Instant,
+}
+
+impl WalkTimes {
+    pub(super) fn is_paused(&self) -> bool {
+        self.pauses_at.is_some_and(|at| Instant::now() >= at)
+    }
 }
 
 /// Checks the tenants after this one. Returns with the last of them, if there are more.
@@ -41,6 +47,7 @@ pub(super) async fn look(
 ) -> (Notes, Option<TenantId>) {
     let mut notes = Notes::default();
     let invariants = scope.invariants(Realm::Tenant);
+    let invariants: Vec<_> = invariants.into_iter().filter(|one| unlisted::has_listed(*one)).collect();
     let mut checks_pushes = scope.invariants(Realm::Installation).contains(&Invariant::PushUnconfirmed);
     if invariants.is_empty() && !checks_pushes {
         return (notes, None);
@@ -86,11 +93,10 @@ impl Walk<'_> {
     async fn all(&self, notes: &mut Notes, after: Option<TenantId>) -> Result<Option<TenantId>, String> {
         let (mut tenants, mut checks) = (EveryTenant::after(after.as_ref()), FuturesUnordered::new());
         let (mut silences, mut last) = (0, None);
-        let is_paused = || self.times.pauses_at.is_some_and(|at| Instant::now() >= at);
         loop {
             // At least one, so that the next page begins somewhere else.
             while checks.len() < TENANTS_AT_ONCE
-                && !(last.is_some() && is_paused())
+                && !(last.is_some() && self.times.is_paused())
                 && let Some(tenant) =
                     tenants.next(&self.doctor.process).await.map_err(|error| error.to_string())?
             {

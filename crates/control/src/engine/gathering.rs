@@ -121,7 +121,8 @@ impl Engine {
         let pinned = self.definitions.version(&start.tenant, &start.workflow, start.workflow_version).await;
         let Ok(Some(workflow)) = pinned else { return Ok(false) };
         let run = Run { start: start.clone(), head: head.clone(), steps: steps.clone() };
-        let context = TurnContext { bounds: *bounds, ..TurnContext::at(*now) };
+        let wall_lead = self.process.clock.wall_lead();
+        let context = TurnContext { wall_lead, bounds: *bounds, ..TurnContext::at(*now) };
         let input = TurnInput { workflow, run, inbox: inbox.clone(), context };
         let turn = self.computer.compute(input, self.process.settings.turn_time_max, false).await?;
         Ok(only_records_results(head.status, inbox, &turn))

@@ -81,7 +81,8 @@ impl Engine {
         let steps = self.steps(&tenant, id, version).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
-        let input = TurnInput { workflow, run, inbox, context: TurnContext { now, bounds, waits } };
+        let context = TurnContext { now, wall_lead: self.process.clock.wall_lead(), bounds, waits };
+        let input = TurnInput { workflow, run, inbox, context };
         if let Some(number) = request.try_number {
             let (tenant, lease) = (tenant.clone(), request.lease);
             self.process.call(BeginTry { tenant, run: id, fence, lease, number }).await?;

@@ -7,13 +7,15 @@ use interlock_api::doctor::{
     UnseenView,
 };
 use interlock_control::doctor::{
-    DoctorPage, DoctorReport, DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId, FindingOutcome, LookedAt,
-    Repaired, Repairs, Unseen,
+    DoctorPage, DoctorPlace, DoctorReport, DoctorScope, DoctorTenants, FINDINGS_MAX, FindingId,
+    FindingOutcome, LookedAt, Repaired, Repairs, Unseen,
 };
 use interlock_model::TenantId;
 use interlock_model::doctor::{Finding, Invariant, Realm};
 
-use super::{Answer, Caller, Json, OptionalPayload, Parameters, Permission, Refusal, bounded, endpoints};
+use super::{
+    Answer, Caller, Json, OptionalPayload, Parameters, Permission, Refusal, bounded, cursor, endpoints,
+};
 
 endpoints!("doctor": examine, repair);
 
@@ -48,12 +50,35 @@ async fn repair(
 }
 
 fn page(parameters: &Parameters) -> Result<Option<DoctorPage>, Refusal> {
-    let after: Option<TenantId> = parameters.parsed("cursor")?;
+    let after = parameters.parsed::<String>("cursor")?.as_deref().map(read_cursor).transpose()?;
     let Some(millis) = parameters.parsed::<u64>("page_ms")? else {
         return if after.is_none() { Ok(None) } else { Err(Refusal::invalid("cursor needs page_ms")) };
     };
     bounded("page_ms", millis, (1, 60_000))?;
     Ok(Some(DoctorPage { after, budget: Duration::from_millis(millis) }))
+}
+
+/// Begins a cursor among keys and queues; no tenant has such a name. Other cursors are the last tenant.
+const KEYS_CURSOR: &str = "keys:";
+
+fn read_cursor(text: &str) -> Result<DoctorPlace, Refusal> {
+    let invalid = || Refusal::invalid("cursor is not the next_cursor of a page");
+    let Some(place) = text.strip_prefix(KEYS_CURSOR) else {
+        return text.parse().map(DoctorPlace::Tenant).map_err(|_| invalid());
+    };
+    let (invariant, after) = place.split_once(':').ok_or_else(invalid)?;
+    let invariant = invariant.parse().map_err(|_| invalid())?;
+    let after = if after.is_empty() { None } else { Some(cursor::decode(after)?) };
+    Ok(DoctorPlace::Unlisted { invariant, after })
+}
+
+fn write_cursor(place: DoctorPlace) -> String {
+    match place {
+        DoctorPlace::Tenant(tenant) => tenant.to_string(),
+        DoctorPlace::Unlisted { invariant, after } => {
+            format!("{KEYS_CURSOR}{invariant}:{}", cursor::encode(&after.unwrap_or_default()))
+        }
+    }
 }
 
 /// The tenant in the query, or all that the key covers.
@@ -94,7 +119,7 @@ fn report_view(report: DoctorReport) -> DoctorView {
         findings_untold,
         looked_at: looked_at.into_iter().map(looked).collect(),
         unseen: unseen.into_iter().map(|Unseen { what, why }| UnseenView { what, why }).collect(),
-        next_cursor: next.map(|tenant| tenant.to_string()),
+        next_cursor: next.map(write_cursor),
     }
 }
 

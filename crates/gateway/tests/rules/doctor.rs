@@ -66,6 +66,31 @@ async fn findings_are_listed_with_their_plans_for_every_tenant_or_one() {
 }
 
 #[tokio::test]
+async fn pages_end_and_find_what_one_request_finds() {
+    let server = with_findings().await;
+    let whole = server.get("/api/v1/doctor").send().await.ok(200);
+    assert_eq!(whole["next_cursor"], json!(null));
+    for scope in ["", "&tenant=other"] {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        for pages in 0.. {
+            assert!(pages < 20, "the pages do not end");
+            let page = server.get(&format!("/api/v1/doctor?page_ms=1{scope}{cursor}")).send().await.ok(200);
+            found.extend(of(&page["findings"]));
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, of(&whole["findings"]).split_off(2 - found.len()));
+    }
+    let keys = server.get("/api/v1/doctor?page_ms=60000&cursor=keys:queue_entry_without_job:").send().await;
+    assert_eq!(keys.ok(200)["next_cursor"], json!(null));
+    for cursor in ["", "a/b", "keys:", "keys:nothing:", "keys:row_damaged:zz", "keys:row_damaged"] {
+        let page = server.get(&format!("/api/v1/doctor?page_ms=1000&cursor={cursor}")).send().await;
+        page.problem(400, "invalid_request");
+    }
+    server.get("/api/v1/doctor?cursor=acme").send().await.problem(400, "invalid_request");
+}
+
+#[tokio::test]
 async fn a_repair_handles_named_findings_or_all_and_looks_again() {
     let server = with_findings().await;
     let repair = |body: Value| server.post("/api/v1/doctor/repair").json(&body).send();

@@ -19,9 +19,10 @@ impl FirstTurn {
         request: &RunRequest,
         plan: &StartPlan,
         now: Timestamp,
+        wall_lead: i64,
     ) -> Result<Option<Self>, Illegal> {
         // The bounds of the tenant are known to the store alone. What the tightest allow, they all allow.
-        let context = TurnContext { bounds: RunBounds::TIGHTEST, ..TurnContext::at(now) };
+        let context = TurnContext { wall_lead, bounds: RunBounds::TIGHTEST, ..TurnContext::at(now) };
         let steps = plan.copied_steps.iter().cloned().collect();
         let run = Run { start: request.start(plan.workflow_version, now), head: Head::admitted(now), steps };
         let Advance { run, changed, effects, events, continues } = advance(workflow, run, &[], &context)?;

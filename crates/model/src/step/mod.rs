@@ -87,10 +87,3 @@ crate::named_enum! {
         PolicyDenied = "policy_denied",
     }
 }
-
-impl StepRun {
-    /// When its retry, delay or timeout is due.
-    pub fn due_at(&self) -> Option<Timestamp> {
-        if self.status.is_settled() { None } else { self.wake_at.into_iter().chain(self.deadline_at).min() }
-    }
-}

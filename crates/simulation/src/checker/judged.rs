@@ -122,7 +122,7 @@ not_judged! {
 
 // Reads. The checks of rows cover what they show.
 not_judged! {
-    CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, ListActiveRuns, ListApiKeys, ListApprovals,
+    CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys, ListApprovals,
     ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns, ListTenants, ListWorkers,
     ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimits, ReadLock,
     ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow,

@@ -114,7 +114,8 @@ rules.row_damaged = { {
     return whole_row(name, is_version and { 'document', 'created_at' } or { 'version', 'saved_at' })
   end,
 }, {
-  over = named(over_keys('wf:queue'), 'wf:queue'),
+  front = 'wf:queue',
+  over = named(over_unlisted, 'wf:queue'),
   finds = function(name)
     return is_odd(name, 'zset')
   end,
@@ -149,7 +150,8 @@ rules.row_damaged = { {
     return whole_row(name, { 'approval', 'state', 'verdict' })
   end,
 }, {
-  over = named(over_all_keys, 'wf:run:idempotency'),
+  front = 'wf:run:idempotency',
+  over = named(over_unlisted, 'wf:run:idempotency'),
   finds = function(name)
     local is_read = pcall(read_key, name)
     return not is_read and 'what stands for the idempotency key is not ours', by_hand

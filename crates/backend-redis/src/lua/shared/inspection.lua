@@ -1,9 +1,9 @@
 -- needs: status
 -- Looking at what is written, whatever it is. A rule has one or more looks, each with: where it looks (`over`), what is
 -- wrong with one subject (`finds`: a sentence, or nothing; then, where only a person can repair it, why), and
--- how it is repaired (`repairs`).
+-- how it is repaired (`repairs`). A look at keys that no list leads to says what they begin with (`front`).
 --
--- Every call has: the invariant, and how late is not late yet.
+-- Every call has: the invariant, and how late is not late yet; for keys that no list leads to, their names and front.
 local grace = call.grace
 local gone_instances = {}
 for _, instance in ipairs(header.gone_instances or {}) do
@@ -81,24 +81,10 @@ local function over_runs(pick)
   end
 end
 
--- Keys of the tenant that no list leads to, by what they are called: the names behind the tenant's tag. One page goes
--- past a bounded number of keys, ours or not.
-local function over_keys(name)
-  local front = key(name, '')
-  return function(after, limit)
-    local place, suffixes = after == '' and '0' or after, {}
-    for _ = 1, 10 do
-      local reply = look('SCAN', place, 'MATCH', front .. '*', 'COUNT', limit)
-      place = reply[1]
-      for _, found in ipairs(reply[2]) do
-        suffixes[#suffixes + 1] = string.sub(found, #front + 1)
-      end
-      if place == '0' or #suffixes >= limit then
-        break
-      end
-    end
-    return suffixes, place ~= '0' and place or nil
-  end
+-- Keys of the tenant that no list leads to, by the names behind the tenant's tag: the caller has come by them, and says
+-- what they begin with.
+local function over_unlisted()
+  return call.names, nil
 end
 
 -- 'live', 'ended' or 'gone'. Nothing for a run that cannot be read.

@@ -107,11 +107,11 @@ rules.job_in_no_index = { {
 
 -- An entry is named by its job, and found by its queue and place.
 rules.queue_entry_without_job = { {
+  front = 'wf:queue',
   over = function(after, limit)
-    local cursor, queue, from = string.match(after, '^(%S*) ?(%S*) ?(%S*)$')
-    local queues, next_cursor = over_keys('wf:queue')(cursor, limit)
+    local queue, from = string.match(after, '^(%S*) ?(%S*)$')
+    local queues, subjects, places = call.names, {}, {}
     table.sort(queues, precedes)
-    local subjects, places = {}, {}
     for _, name in ipairs(queues) do
       if not precedes(name, queue) then
         local after_place = name == queue and from ~= '' and '(' .. from or '-'
@@ -121,11 +121,11 @@ rules.queue_entry_without_job = { {
           places[#subjects] = name .. ' ' .. place
         end
         if #found == limit then
-          return subjects, cursor .. ' ' .. name .. ' ' .. found[limit], places
+          return subjects, name .. ' ' .. found[limit], places
         end
       end
     end
-    return subjects, next_cursor, places
+    return subjects, nil, places
   end,
   finds = function(id, where)
     local job = read_job(id)

@@ -1,12 +1,11 @@
 -- needs: idempotency, inspection
 -- What must be true of idempotency keys, which are named by the workflow, a slash and the key.
-local over_all_keys = over_keys('wf:run:idempotency')
-local function over_idempotency(after, limit)
-  local suffixes, next_place = over_all_keys(after, limit)
-  for index, suffix in ipairs(suffixes) do
-    suffixes[index] = string.gsub(suffix, ':', '/', 1)
+local function over_idempotency()
+  local subjects = {}
+  for index, suffix in ipairs(call.names) do
+    subjects[index] = string.gsub(suffix, ':', '/', 1)
   end
-  return suffixes, next_place
+  return subjects, nil
 end
 
 local function place_of(subject)
@@ -32,6 +31,7 @@ local function is_old(run)
 end
 
 rules.key_without_run = { {
+  front = 'wf:run:idempotency',
   over = over_idempotency,
   finds = function(subject)
     local record = record_of(subject, live_key)
@@ -43,6 +43,7 @@ rules.key_without_run = { {
 } }
 
 rules.reservation_left_behind = { {
+  front = 'wf:run:idempotency',
   over = over_idempotency,
   finds = function(subject)
     local record = record_of(subject, read_key)

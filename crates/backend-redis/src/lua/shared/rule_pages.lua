@@ -2,7 +2,15 @@
 -- One page of a check of an invariant. Changes nothing.
 local function inspect_page()
   local number_of_look, place = string.match(call.page.after or '', '^(%d+) (.*)$')
-  local looks, index = rules[call.invariant], tonumber(number_of_look or '1')
+  local looks, index = {}, tonumber(number_of_look or '1')
+  for _, one in ipairs(rules[call.invariant]) do
+    if one.front == call.front then
+      looks[#looks + 1] = one
+    end
+  end
+  if not looks[index] then
+    return answer({ items = {} })
+  end
   local subjects, next_place, places = looks[index].over(place or '', call.page.limit)
   local findings = {}
   for position, subject in ipairs(subjects) do

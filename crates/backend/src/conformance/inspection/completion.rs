@@ -1,5 +1,7 @@
 //! Completes every run, with the least of an engine, workers and people that this needs.
 
+use std::time::Duration;
+
 use crate::suspects::SuspectOutcome;
 use crate::verbs::{
     AcquireReadyRuns, AcquireSuspect, ExpireLeases, FireTimers, ListActiveRuns, ListApprovals, ReadLock,
@@ -74,7 +76,10 @@ impl Fixture {
 /// What reconcilers, people, workers and the engine do.
 async fn round(store: &Store) {
     store.call(ExpireLeases { tenant: acme(), limit: 100 }).await.expect("the store is up");
-    store.call(FireTimers { tenant: acme(), limit: 100 }).await.expect("the store is up");
+    store
+        .call(FireTimers { tenant: acme(), ahead: Duration::ZERO, limit: 100 })
+        .await
+        .expect("the store is up");
     let page = PageRequest { limit: 100, after: None };
     for approval in
         store.call(ListApprovals { tenant: acme(), page: page.clone() }).await.expect("the store is up").items

@@ -102,7 +102,7 @@ impl Fixture {
         let pause = json!({"pause": {"type": "delay", "delay_sec": 3_600}});
         let delayed = begin(&scene, &document(&pause), None).await;
         let kept = keep(&scene).await;
-        let reserved = reserve(&scene).await;
+        let reserved = reserve(&scene, &acme()).await;
         let posted = begin(&scene, &work("posted"), None).await;
         let held = begin(&scene, &work("held"), None).await;
         for run in [posted, held] {
@@ -209,15 +209,15 @@ async fn keep(scene: &Scene) -> JobId {
 }
 
 /// A key that is reserved under the tenant's admission lock, which was released since.
-async fn reserve(scene: &Scene) -> IdempotencyKey {
-    let lock = LockName::Admission(acme());
+pub(super) async fn reserve(scene: &Scene, tenant: &TenantId) -> IdempotencyKey {
+    let lock = LockName::Admission(tenant.clone());
     let grant = granted(&scene.store, &ask(&lock, "gateway-1")).await;
-    let request = scene.request(&acme(), Some("reserved/1"), json!({}));
+    let request = scene.request(tenant, Some("reserved/1"), json!({}));
     let intent = request.request.intent.clone().expect("the request has a key");
     let key = intent.key.clone();
     let (workflow, fence) = (deploy(), grant.fence);
-    let reserve =
-        ReserveIdempotencyKey { tenant: acme(), workflow, intent, run: reserving(), fence, lease: LEASE };
+    let (tenant, run) = (tenant.clone(), reserving());
+    let reserve = ReserveIdempotencyKey { tenant, workflow, intent, run, fence, lease: LEASE };
     let answer = scene.store.call(reserve.clone()).await.expect("the store is up");
     assert_eq!(answer, Reserved::Granted);
     let _ = scene

@@ -18,9 +18,9 @@ pub use fixture::Fixture;
 pub use local::LocalRows;
 
 use super::Subject;
-use super::scene::{acme, globex};
-use crate::inspection::{Inspect, KEYS_JUDGED_FOR, Repair};
-use crate::{PageRequest, Store};
+use super::scene::{Scene, acme, globex};
+use crate::inspection::{Inspect, InspectUnlisted, KEYS_JUDGED_FOR, OF_UNLISTED, Repair};
+use crate::{Page, PageRequest, Store, StoreError};
 
 /// What is late by less is not late.
 const GRACE: Duration = Duration::from_secs(30);
@@ -82,23 +82,56 @@ fn of_tenants() -> impl Iterator<Item = Invariant> {
 async fn look(store: &Store, tenant: &TenantId) -> Vec<Finding> {
     let mut found = Vec::new();
     for invariant in of_tenants() {
-        let page = PageRequest { limit: PAGE, after: None };
-        let mut inspection = Inspect { tenant: tenant.clone(), invariant, grace: GRACE, page };
-        for pages in 0.. {
-            assert!(pages < 10_000, "the look for {invariant} does not end");
-            let page = store.call(inspection.clone()).await.expect("a look never fails for what it finds");
-            for finding in &page.items {
-                assert_eq!((finding.invariant, finding.tenant.as_ref()), (invariant, Some(tenant)));
-                assert!(finding.detail.len() > 10, "{finding:?} has no detail");
-            }
-            found.extend(page.items);
-            inspection.page.after = page.next;
-            if inspection.page.after.is_none() {
-                break;
-            }
+        let (tenant, page) = (tenant.clone(), PageRequest { limit: PAGE, after: None });
+        let inspection = Inspect { tenant: tenant.clone(), invariant, grace: GRACE, page };
+        let pages = all_pages(invariant, async |after| {
+            let mut inspection = inspection.clone();
+            inspection.page.after = after;
+            store.call(inspection).await
+        });
+        found.extend(pages.await);
+        if OF_UNLISTED.contains(&invariant) {
+            found.extend(look_at_unlisted(store, Some(&tenant), invariant, PAGE).await);
         }
+        assert!(found.iter().all(|finding| finding.tenant.as_ref() == Some(&tenant)), "{found:?}");
     }
     found
+}
+
+async fn look_at_unlisted(
+    store: &Store,
+    tenant: Option<&TenantId>,
+    invariant: Invariant,
+    limit: usize,
+) -> Vec<Finding> {
+    let page = PageRequest { limit, after: None };
+    let inspection = InspectUnlisted { tenant: tenant.cloned(), invariant, grace: GRACE, page };
+    all_pages(invariant, async |after| {
+        let mut inspection = inspection.clone();
+        inspection.page.after = after;
+        store.call(inspection).await
+    })
+    .await
+}
+
+async fn all_pages(
+    invariant: Invariant,
+    read: impl AsyncFn(Option<String>) -> Result<Page<Finding>, StoreError>,
+) -> Vec<Finding> {
+    let (mut found, mut after) = (Vec::new(), None);
+    for _ in 0..10_000 {
+        let page = read(after).await.expect("a look never fails for what it finds");
+        for finding in &page.items {
+            assert_eq!(finding.invariant, invariant);
+            assert!(finding.detail.len() > 10, "{finding:?} has no detail");
+        }
+        found.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            return found;
+        }
+    }
+    panic!("the look for {invariant} does not end");
 }
 
 fn names(found: &[Finding]) -> Vec<(Invariant, &str)> {
@@ -198,6 +231,28 @@ pub async fn a_key_whose_run_may_have_been_forgotten_is_left_alone(subject: &mut
     subject.elapse(KEYS_JUDGED_FOR + GRACE).await;
     let repaired = repair(&subject.store(), Invariant::KeyWithoutRun, &finding.subject).await;
     assert_eq!(repaired, RepairOutcome::NothingToDo);
+}
+
+pub async fn one_pass_over_all_tenants_finds_what_a_pass_over_each_finds(subject: &mut dyn Plant) {
+    let fixture = Fixture::make(subject).await;
+    let store = subject.store();
+    let _ = fixture::reserve(&Scene::with_cap(subject, 100).await, &globex()).await;
+    subject.elapse(fixture::LEASE + GRACE).await;
+    for fault in [Invariant::KeyWithoutRun, Invariant::QueueEntryWithoutJob] {
+        assert!(matches!(subject.plant(fault, &fixture).await, Planted::In(_)), "{fault}");
+    }
+    let mut found_in_all = 0;
+    for invariant in OF_UNLISTED {
+        let mut of_each = look_at_unlisted(&store, Some(&acme()), invariant, PAGE).await;
+        of_each.extend(look_at_unlisted(&store, Some(&globex()), invariant, PAGE).await);
+        found_in_all += of_each.len();
+        for limit in [1, PAGE, 1_000] {
+            let mut of_all = look_at_unlisted(&store, None, invariant, limit).await;
+            of_all.sort_by(|one, other| (&one.tenant, &one.subject).cmp(&(&other.tenant, &other.subject)));
+            assert_eq!(of_all, of_each, "pages of {limit}");
+        }
+    }
+    assert_eq!(found_in_all, 4, "a reservation of each tenant, a key and an entry of a queue");
 }
 
 pub async fn a_damaged_row_is_reported_and_does_not_stop_other_checks(subject: &mut dyn Plant) {

@@ -112,7 +112,10 @@ sampled!(RequestCancel, 2, |walk| {
 
 sampled!(DeleteRun, 1, |walk| walk.run().map(|(tenant, run)| DeleteRun { tenant, run }));
 
-sampled!(FireTimers, 2, |walk| Some(FireTimers { tenant: walk.tenant(), limit: walk.limit() }));
+sampled!(FireTimers, 2, |walk| {
+    let ahead = if walk.flip(0.3) { walk.millis(0..3_000) } else { Duration::ZERO };
+    Some(FireTimers { tenant: walk.tenant(), ahead, limit: walk.limit() })
+});
 
 sampled!(ReadRun, 2, |walk| walk.run().map(|(tenant, run)| ReadRun { tenant, run }));
 

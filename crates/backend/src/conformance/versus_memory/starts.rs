@@ -76,7 +76,8 @@ impl Walk {
     fn first_turn(&mut self, request: &RunRequest, plan: &StartPlan) -> Option<FirstTurn> {
         let workflow = Workflow::compile(request.workflow.clone(), plan.workflow_version, &document());
         let now = self.now();
-        let mut turn = FirstTurn::of(&workflow.expect("it compiles"), request, plan, now).ok().flatten()?;
+        let mut turn =
+            FirstTurn::of(&workflow.expect("it compiles"), request, plan, now, 0).ok().flatten()?;
         for job in &mut turn.dispatched {
             (job.meta, job.topic) = (self.meta(), self.topic());
         }

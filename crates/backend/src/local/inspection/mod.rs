@@ -8,17 +8,17 @@ pub(super) mod damage;
 mod jobs;
 mod keys;
 mod look;
+mod pages;
 mod runs;
 mod steps;
 
-use interlock_model::doctor::{Finding, Invariant, RepairOutcome};
+use interlock_model::doctor::{Invariant, RepairOutcome};
 use interlock_model::{JobId, RunId, Timestamp};
 
-use super::store::{Decide, Look};
-use super::tables::{Decided, Decision, Pick, Row, Table, View};
+use super::store::Decide;
+use super::tables::{Decided, Decision, Row, Table, View};
 use super::{locks, rows};
-use crate::verbs::{Inspect, Repair};
-use crate::{Page, StoreError};
+use crate::verbs::Repair;
 pub(super) use look::{Checked, Fault, Inspection, Known, Remedy, RunState};
 
 /// How one subject of an invariant is checked.
@@ -29,6 +29,16 @@ enum Rule {
     Run(&'static [Table], fn(&Inspection<'_>, RunId) -> Checked),
     Job(&'static [Table], fn(&Inspection<'_>, &JobId) -> Checked),
     Text(&'static [Table], fn(&Inspection<'_>, &str) -> Checked),
+}
+
+impl Rule {
+    /// None: the tenant as a whole is checked.
+    fn tables(&self) -> Option<&'static [Table]> {
+        match self {
+            Self::Tenant(_) => None,
+            Self::Run(tables, _) | Self::Job(tables, _) | Self::Text(tables, _) => Some(tables),
+        }
+    }
 }
 
 /// The rule of an invariant of tenants. None: it is checked elsewhere.
@@ -100,64 +110,6 @@ fn check(look: &Inspection<'_>, rule: &Rule, subject: &str) -> Checked {
         Rule::Run(_, check) => subject.parse().map_or(Ok(None), |run| check(look, run)),
         Rule::Job(_, check) => subject.parse().map_or(Ok(None), |job| check(look, &job)),
         Rule::Text(_, check) => check(look, subject),
-    }
-}
-
-impl Look for Inspect {
-    fn look(&self, view: &dyn View, now: Timestamp) -> Result<Page<Finding>, StoreError> {
-        let look = Inspection { view, now, tenant: &self.tenant, grace: self.grace, at: None };
-        match rule(self.invariant) {
-            None => Ok(Page { items: Vec::new(), next: None }),
-            Some(rule @ Rule::Tenant(_)) => {
-                let subject = self.tenant.to_string();
-                let fault = check(&look, &rule, &subject)?;
-                let items = fault.map(|fault| finding(self, subject, fault)).into_iter().collect();
-                Ok(Page { items, next: None })
-            }
-            Some(rule @ (Rule::Run(tables, _) | Rule::Job(tables, _) | Rule::Text(tables, _))) => {
-                inspect_rows(&look, self, &rule, tables)
-            }
-        }
-    }
-}
-
-fn inspect_rows(
-    look: &Inspection<'_>,
-    inspect: &Inspect,
-    rule: &Rule,
-    tables: &[Table],
-) -> Result<Page<Finding>, StoreError> {
-    let mut items = Vec::new();
-    let mut left = inspect.page.limit.max(1);
-    let after = inspect.page.after.as_deref().and_then(|after| after.split_once(' '));
-    let first = after.and_then(|(name, _)| tables.iter().position(|table| table.name() == name)).unwrap_or(0);
-    for (position, table) in tables.iter().copied().enumerate().skip(first) {
-        let (from, until) = look.range(table);
-        // The first key after another is that one with the smallest character behind it.
-        let from = after.filter(|_| position == first).map_or(from, |(_, key)| format!("{key}\0"));
-        let found = look.view.scan(table, &from, &until, Pick::First(left))?;
-        for row in &found {
-            let look = Inspection { at: Some((table, row)), ..*look };
-            let Some(subject) = subject(&look, inspect.invariant, table, row) else { continue };
-            if let Some(fault) = check(&look, rule, &subject)? {
-                items.push(finding(inspect, subject, fault));
-            }
-        }
-        left -= found.len();
-        if let Some(last) = found.last().filter(|_| left == 0) {
-            return Ok(Page { items, next: Some(format!("{} {}", table.name(), last.key)) });
-        }
-    }
-    Ok(Page { items, next: None })
-}
-
-fn finding(inspect: &Inspect, subject: String, fault: Fault) -> Finding {
-    Finding {
-        invariant: inspect.invariant,
-        tenant: Some(inspect.tenant.clone()),
-        subject,
-        detail: fault.detail,
-        is_repairable: matches!(fault.remedy, Remedy::Write(_)),
     }
 }
 

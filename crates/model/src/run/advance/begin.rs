@@ -139,7 +139,7 @@ impl Machine<'_> {
         let event = self.event(EventKind::StepDelayStarted, key);
         self.record(event.with_data(json!({"until": until.to_string()})));
         // A time in the past needs no timer.
-        if until > self.now {
+        if self.run.steps.get(key).and_then(|step| self.due_at(key, step)).is_some_and(|at| at > self.now) {
             return Ok(());
         }
         self.succeed(key, Value::Null, EventKind::StepDelayCompleted)

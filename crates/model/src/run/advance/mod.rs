@@ -5,6 +5,7 @@
 
 mod begin;
 mod conclude;
+mod due;
 mod failure;
 mod fan_out;
 mod ready;
@@ -90,6 +91,8 @@ pub enum Illegal {
 pub struct TurnContext {
     /// The store's clock.
     pub now: Timestamp,
+    /// How far the wall clock is ahead of the store's, in milliseconds; negative if it is behind.
+    pub wall_lead: i64,
     pub bounds: RunBounds,
     /// What each step waits for, where known: it becomes part of the message of its timeout.
     pub waits: BTreeMap<StepKey, String>,
@@ -180,7 +183,8 @@ impl<'a> Machine<'a> {
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        self.run.steps.values().filter_map(StepRun::due_at).chain(self.run.head.deadline_at).min()
+        let of_steps = self.run.steps.iter().filter_map(|(key, step)| self.due_at(key, step));
+        of_steps.chain(self.run.head.deadline_at).min()
     }
 
     fn has_ended(&self) -> bool {

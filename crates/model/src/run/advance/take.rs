@@ -170,8 +170,12 @@ impl Machine<'_> {
             self.run.head.error = Some(StepError { code: ErrorCode::TimedOut, message, step: None });
             return self.end(Ending::TimedOut);
         }
-        let mut due: Vec<_> =
-            self.run.steps.iter().filter_map(|(key, step)| Some((step.due_at()?, key.clone()))).collect();
+        let mut due: Vec<_> = self
+            .run
+            .steps
+            .iter()
+            .filter_map(|(key, step)| Some((self.due_at(key, step)?, key.clone())))
+            .collect();
         due.retain(|(at, _)| *at <= self.now);
         due.sort();
         for (_, key) in due {
@@ -188,7 +192,7 @@ impl Machine<'_> {
         let now = self.now;
         let Some(step) = self.run.steps.get(key) else { return Ok(()) };
         // A sibling's failure in this turn may have settled a due item.
-        if step.due_at().is_none_or(|at| at > now) {
+        if self.due_at(key, step).is_none_or(|at| at > now) {
             return Ok(());
         }
         if step.deadline_at.is_some_and(|at| at <= now) {

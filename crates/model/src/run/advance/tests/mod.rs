@@ -30,6 +30,7 @@ struct TestRun {
     run: Run,
     now: Timestamp,
     bounds: RunBounds,
+    wall_lead: i64,
     jobs: Vec<NewJob>,
     /// Of all turns.
     effects: Effects,
@@ -73,14 +74,24 @@ impl TestRun {
     }
 
     fn context(&self) -> TurnContext {
-        TurnContext { bounds: self.bounds, ..TurnContext::at(self.now) }
+        TurnContext { wall_lead: self.wall_lead, bounds: self.bounds, ..TurnContext::at(self.now) }
     }
 
     fn before_first_turn(workflow: Workflow, run: Run) -> Self {
         let now = run.start.created_at;
         let (jobs, effects, events) = (Vec::new(), Effects::default(), Vec::new());
-        let bounds = RunBounds::default();
-        Self { workflow, run, now, bounds, jobs, effects, events, rows_written: 0, largest_piece: 0 }
+        Self {
+            workflow,
+            run,
+            now,
+            bounds: RunBounds::default(),
+            wall_lead: 0,
+            jobs,
+            effects,
+            events,
+            rows_written: 0,
+            largest_piece: 0,
+        }
     }
 
     /// Makes a turn, and those that continue it.

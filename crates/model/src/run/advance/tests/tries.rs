@@ -171,6 +171,62 @@ fn each_delay_ends_at_its_own_time() {
     assert_eq!(test.status(), RunStatus::Succeeded);
 }
 
+/// One step that waits for half an hour, and one that waits for a time in half an hour.
+fn two_delays() -> TestRun {
+    let half_past =
+        TestRun::of(&json!({"a": {"type": "delay", "delay_sec": 1}}), json!({})).now + HALF_AN_HOUR;
+    let steps = json!({
+        "for": {"type": "delay", "delay_sec": 1_800},
+        "until": {"type": "delay", "delay_until": half_past.to_string()},
+    });
+    TestRun::of(&steps, json!({}))
+}
+
+const HALF_AN_HOUR: Duration = Duration::from_mins(30);
+const AN_HOUR_MS: i64 = 3_600_000;
+
+#[test]
+fn a_wall_clock_that_is_set_forward_ends_a_delay_until_a_time_and_no_other() {
+    let mut test = two_delays();
+    assert_eq!(test.run.head.due_at, Some(test.now + HALF_AN_HOUR));
+    test.wall_lead = AN_HOUR_MS;
+    test.pass(Duration::ZERO);
+    assert_eq!(
+        (test.step("until").status, test.step("for").status),
+        (StepStatus::Succeeded, StepStatus::Running)
+    );
+    assert_eq!(test.run.head.due_at, Some(test.now + HALF_AN_HOUR));
+}
+
+#[test]
+fn a_delay_until_a_time_waits_for_a_wall_clock_that_is_set_back() {
+    let mut test = two_delays();
+    test.wall_lead = -AN_HOUR_MS;
+    test.pass(HALF_AN_HOUR);
+    assert_eq!(
+        (test.step("until").status, test.step("for").status),
+        (StepStatus::Running, StepStatus::Succeeded)
+    );
+    let again = Some(test.now + Duration::from_mins(1));
+    assert_eq!(test.run.head.due_at, again, "the clock may be set right while no process runs");
+    test.pass(Duration::from_mins(59) + Duration::from_secs(30));
+    assert_eq!(test.run.head.due_at, Some(test.now + Duration::from_secs(30)));
+    test.pass(Duration::from_secs(30));
+    assert_eq!(test.status(), RunStatus::Succeeded);
+}
+
+#[test]
+fn a_delay_until_a_time_that_the_wall_clock_has_passed_needs_no_timer() {
+    let mut test = TestRun::of(
+        &json!({"gate": {"type": "approval"}, "until": {"type": "delay",
+        "delay_until": "${input.at}", "depends_on": ["gate"]}}),
+        json!({"at": "2100-01-01T00:00:00Z"}),
+    );
+    test.wall_lead = 200 * 365 * 24 * AN_HOUR_MS;
+    test.decide(crate::approval::Verdict::Approved);
+    assert_eq!((test.status(), test.run.head.due_at), (RunStatus::Succeeded, None));
+}
+
 #[test]
 fn an_output_that_violates_its_schema_is_a_failed_attempt() {
     let retry = json!({"max_retries": 1, "initial_backoff_sec": 0});
