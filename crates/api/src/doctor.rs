@@ -61,7 +61,8 @@ pub struct DoctorQuery {
     pub tenant: Option<String>,
     /// Names of invariants, separated by commas. Absent: all.
     pub only: Option<String>,
-    /// Check a page of the tenants: after this time no further tenant is begun, and no further step. Absent: all at once, for at most a minute.
+    /// Check a page of the tenants: after this time no further tenant is begun, and no further step. Absent: all at once,
+    /// for at most a minute.
     #[param(minimum = 1, maximum = 60_000)]
     pub page_ms: Option<u64>,
     /// The `next_cursor` of the page before, with `page_ms`.

@@ -91,8 +91,8 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// Stands before a value that is not UTF-8. No JSON begins with it: whoever reads the row finds it damaged, and the rows
-/// beside it are read.
+/// Stands before a value that is not UTF-8. No JSON begins with it: the row is read as a damaged one, and the rows beside
+/// it are read.
 const NO_TEXT: char = char::REPLACEMENT_CHARACTER;
 
 /// The value of a row, which something else may have changed.

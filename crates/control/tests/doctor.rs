@@ -346,7 +346,7 @@ async fn pages_visit_every_tenant_once_and_find_what_one_large_page_finds() {
     tables.overwrite(Table::Ready, ready.collect()).await;
     let queued = names.iter().map(|name| mark(format!("{name}/work/000000000000005/{NO_RUN}:a@1")));
     let mut queue: Vec<_> = queued.collect();
-    // So many rows beside them that a pass over the queues takes several steps.
+    // Enough rows beside them for a pass over the queues to take several steps.
     queue.extend((0..3_000).map(|number| mark(format!("t07/work/{number:015}/x"))));
     tables.overwrite(Table::Queue, queue).await;
     let tenants = names.iter().map(|name| (name.clone(), Some("{}".to_owned()))).collect();

@@ -32,6 +32,7 @@ mod scene;
 pub mod second_results;
 mod suite;
 pub mod suspects;
+pub mod timers;
 pub mod turns;
 pub mod values;
 pub mod versus_memory;

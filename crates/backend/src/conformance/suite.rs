@@ -69,8 +69,6 @@ macro_rules! conformance_suite {
                 what_comes_during_a_turn_is_left_for_the_next,
                 a_released_run_can_be_acquired_by_others,
                 a_run_lease_can_be_extended_and_a_lost_one_cannot,
-                a_timer_fires_when_it_is_due_and_not_before,
-                timers_that_are_due_soon_can_be_fired_now,
                 a_run_that_ends_raises_the_fence_of_its_open_jobs,
                 deleting_a_live_run_frees_its_slot_and_its_jobs,
                 deleting_a_run_names_its_jobs,
@@ -91,6 +89,10 @@ macro_rules! conformance_suite {
                 a_retried_quarantined_run_is_tried_again_alone,
                 a_quarantined_run_is_acquired_to_be_cancelled_and_for_nothing_else,
                 a_deleted_run_takes_its_quarantine_with_it,
+            }
+            timers::{
+                a_timer_fires_when_it_is_due_and_not_before,
+                timers_that_are_due_soon_can_be_fired_now,
             }
             turns::{
                 a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,

@@ -122,9 +122,9 @@ not_judged! {
 
 // Reads. The checks of rows cover what they show.
 not_judged! {
-    CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys, ListApprovals,
-    ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns, ListTenants, ListWorkers,
-    ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimits, ReadLock,
-    ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow,
-    ReadWorkflowVersion,
+    CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys,
+    ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns, ListTenants,
+    ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimits,
+    ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
+    ReadWorkflow, ReadWorkflowVersion
 }
