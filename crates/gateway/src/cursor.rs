@@ -22,7 +22,8 @@ pub(crate) fn decode(cursor: &str) -> Result<String, Refusal> {
     let digits = |at: usize| u8::from_str_radix(&cursor[at..at + 2], 16).map_err(|_| invalid());
     let bytes = (0..cursor.len()).step_by(2).map(digits).collect::<Result<Vec<u8>, Refusal>>()?;
     let place = String::from_utf8(bytes).map_err(|_| invalid())?;
-    if place.chars().all(|character| character.is_ascii_graphic()) { Ok(place) } else { Err(invalid()) }
+    let is_ours = place.chars().all(|character| character.is_ascii_graphic()) && encode(&place) == cursor;
+    if is_ours { Ok(place) } else { Err(invalid()) }
 }
 
 #[cfg(test)]
@@ -39,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_cursor_that_no_list_returned_is_rejected() {
-        for cursor in ["x", "zz", "+1", "0", "00", "c3a9", "é0", &"61".repeat(600)] {
+        for cursor in ["x", "zz", "+1", "0", "00", "20", "7f", "6A", "c3a9", "é0", &"61".repeat(600)] {
             assert!(decode(cursor).is_err(), "{cursor}");
         }
     }

@@ -27,7 +27,10 @@ async fn examine(caller: Caller, parameters: Parameters) -> Answer<DoctorView> {
 }
 
 /// Repairs the named findings, or all, each on its own, and checks again.
-#[utoipa::path(post, path = "/api/v1/doctor/repair", params(DoctorQuery), request_body = Option<RepairRequest>,
+#[utoipa::path(post, path = "/api/v1/doctor/repair", params(
+    ("tenant" = Option<TenantId>, Query, description = "Only the data of this tenant. Absent: all that the key covers"),
+    ("only" = Option<String>, Query, description = "Names of invariants, separated by commas. Absent: all")),
+    request_body = Option<RepairRequest>,
     responses((status = 200, body = RepairView)))]
 async fn repair(
     caller: Caller,
