@@ -48,11 +48,12 @@ pub(crate) fn soak() -> Result<()> {
     tools::provide()?;
     let mut tests = cargo(["test", "--workspace", "--all-features", "--test", "e2e", "--", "--nocapture"]);
     // The same tests as in the test command, with more of what they do to the servers.
-    tests.args(["kills::", "restarts::", "nats_workers::", "chaos::"]);
+    tests.args(["kills::", "restarts::", "nats_workers::", "chaos::", "openapi::"]);
     tests.env("INTERLOCK_SOAK_KILLS", "100");
     tests.env("INTERLOCK_SOAK_REPLICA_KILLS", "30");
     tests.env("INTERLOCK_SOAK_RESTARTS", "20");
     tests.env("INTERLOCK_SOAK_CHAOS_SECONDS", "300");
+    tests.env("INTERLOCK_SOAK_OPENAPI_EXAMPLES", "100");
     run(tests)?;
     run(cargo(["build", "--release", "--package", "interlock-cli", "--package", "interlock-bench"]))?;
     let mut bombs = Command::new(built("release/interlock-bench")?);

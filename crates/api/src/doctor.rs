@@ -66,6 +66,7 @@ pub struct DoctorQuery {
     #[param(minimum = 1, maximum = 60_000)]
     pub page_ms: Option<u64>,
     /// The `next_cursor` of the page before, with `page_ms`.
+    #[param(pattern = "^([A-Za-z0-9][A-Za-z0-9._-]{0,63}|keys:[a-z_]+:([0-9a-f]{2})*)$")]
     pub cursor: Option<String>,
 }
 

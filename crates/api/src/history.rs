@@ -34,8 +34,8 @@ pub struct TimelineQuery {
     /// 1 to 500; 50 by default.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page: the number of its last event.
-    #[param(pattern = "^[0-9]{1,19}$")]
+    /// The `next_cursor` of the previous page: the number of its last event. Empty for the first page.
+    #[param(pattern = "^[0-9]{0,15}$")]
     pub cursor: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub struct PageQuery {
     /// 1 to 500; 50 by default.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<u32>,
-    /// The `next_cursor` of the previous page.
-    #[param(pattern = "^([2-7][0-9a-f])+$", max_length = 1024)]
+    /// The `next_cursor` of the previous page. Empty for the first page.
+    #[param(pattern = "^(2[1-9a-f]|[3-6][0-9a-f]|7[0-9a-e])*$", max_length = 1024)]
     pub cursor: Option<String>,
 }

@@ -2,10 +2,10 @@
 
 use std::process::{Command, Output};
 
-use interlock_backend::Store;
-use interlock_backend::verbs::AddDeadLetter;
+use interlock_poll::until;
 use serde_json::{Value, json};
 
+use super::dead_letters::{bury, embedded_store};
 use super::secrets;
 use super::server::{BINARY, Server};
 
@@ -76,30 +76,11 @@ async fn a_workflow_is_created_started_approved_and_deleted() {
     assert_eq!(shell.exit(&["workflow", "get", "job"]), Some(1));
 }
 
-/// Writes a dead letter of acme into the folder.
-async fn bury(data: &std::path::Path, job: &str) {
-    let clock = std::sync::Arc::new(interlock_backend::clock::SystemClock);
-    let store = interlock_backend_embedded::open(data, clock);
-    let letter = interlock_model::dead_letter::DeadLetter {
-        job: job.parse().unwrap(),
-        topic: Some("build".parse().unwrap()),
-        code: interlock_model::dead_letter::LetterCode::WorkerLost,
-        reason: "10 dispatches lost their worker".to_owned(),
-        attempts: 10,
-        last_error: None,
-        buried_at: interlock_model::Timestamp::from_millis(1_794_700_800_000),
-        result: None,
-    };
-    let tenant = "acme".parse().unwrap();
-    let store = Store::new(std::sync::Arc::new(store.expect("the folder is free")));
-    store.call(AddDeadLetter { tenant, dead_letter: letter, dead_letters_max: 10 }).await.unwrap();
-}
-
 #[tokio::test]
 async fn a_dead_letter_is_listed_shown_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let job = "0192f0c1-0000-7000-8000-000000000001:build[3]@10";
-    bury(folder.path(), job).await;
+    bury(&embedded_store(folder.path()), "acme", job).await;
     let server = Server::start(folder.path());
     let shell = Shell { server: &server, tenant: "acme" };
     let table = shell.print(&["dlq", "list"]);
@@ -120,7 +101,7 @@ async fn dead_letters_are_retried_and_deleted_by_filter_after_a_dry_run() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = [1, 2].map(|run| format!("0192f0c1-0000-7000-8000-00000000000{run}:build@10"));
     for job in &jobs {
-        bury(folder.path(), job).await;
+        bury(&embedded_store(folder.path()), "acme", job).await;
     }
     let server = Server::start(folder.path());
     let shell = Shell { server: &server, tenant: "acme" };
@@ -177,6 +158,42 @@ async fn a_key_permits_what_its_role_permits() {
     assert!(!listed.to_string().contains(&key), "a secret is shown once");
     shell.print(&[&admin[..], &["keys", "revoke", made["id"].as_str().unwrap()]].concat());
     assert_eq!(shell.exit(&[&starter[..], &["run", "list"]].concat()), Some(1));
+}
+
+/// Whether `run list` is answered with this key.
+fn is_accepted(shell: &Shell<'_>, key: &str) -> bool {
+    shell.exit(&["--api-key", key, "run", "list"]) == Some(0)
+}
+
+#[tokio::test]
+async fn a_rotated_key_works_beside_its_successor_for_the_overlap_and_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let admin = "the-admin-key-of-a-rotating-test";
+    let server = Server::start_with(folder.path(), &["--admin-key", admin]);
+    let shell = Shell { server: &server, tenant: "acme" };
+    let admin_says = |arguments: &[&str]| shell.json(&[&["--api-key", admin], arguments].concat());
+    let key_of = |made: &Value| made["key"].as_str().unwrap().to_owned();
+    let flags = ["--role", "starter", "--for-tenant", "acme", "--workflows", "job,build-*"];
+    let first = admin_says(&[&["keys", "create", "--name", "ci"], &flags[..]].concat());
+    let second = admin_says(&["keys", "rotate", "ci", "--overlap", "1h"]);
+    for member in ["name", "role", "tenant", "workflows"] {
+        assert_eq!(second[member], first[member], "{member}");
+    }
+    assert_ne!(second["id"], first["id"]);
+    assert!(is_accepted(&shell, &key_of(&first)) && is_accepted(&shell, &key_of(&second)));
+    let listed = admin_says(&["keys", "list"]);
+    let listed = listed["items"].as_array().unwrap();
+    let old = listed.iter().find(|key| key["id"] == first["id"]).unwrap();
+    assert_eq!(old["replaced_by"], second["id"], "{old}");
+    assert!(old["expires_at"].is_string() && old["expired"] == false, "{old}");
+    // By its name again, which now means the successor: of three, the last two work.
+    let third = admin_says(&["keys", "rotate", "ci", "--overlap", "1s"]);
+    assert!(!is_accepted(&shell, &key_of(&first)));
+    until("the overlap has ended", async || !is_accepted(&shell, &key_of(&second))).await;
+    assert!(is_accepted(&shell, &key_of(&third)));
+    let again = shell.run(&["--api-key", admin, "keys", "rotate", second["id"].as_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(1), "it was rotated before");
+    assert_eq!(shell.exit(&["--api-key", admin, "keys", "rotate", "another"]), Some(2));
 }
 
 #[test]

@@ -31,6 +31,8 @@ const BODY: [(u16, &str); 3] = [
 /// A worker exists from the first use of its name.
 const NAMES_NOTHING: &str = "/api/v1/workers/{worker}/claim";
 
+const EVENT_STREAM: &str = "text/event-stream";
+
 pub(super) fn complete(path: &str, operation: &mut Operation) {
     let mut refusals = Vec::new();
     // Without a key there is nothing to refuse.
@@ -56,6 +58,10 @@ pub(super) fn complete(path: &str, operation: &mut Operation) {
         let (RefOr::T(response), Ok(status)) = (response, status.parse::<StatusCode>()) else { continue };
         if response.description.is_empty() {
             status.canonical_reason().unwrap_or_default().clone_into(&mut response.description);
+        }
+        // A stream of events is no JSON: a schema would be taken for that of the whole event.
+        if let Some(stream) = response.content.get_mut(EVENT_STREAM) {
+            *stream = ContentBuilder::new().build().into();
         }
         if status.is_client_error() || status.is_server_error() {
             let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();

@@ -1,6 +1,7 @@
 //! The `OpenAPI` document, generated from the handlers.
 
 mod answers;
+mod bodies;
 mod links;
 
 use http::Method;
@@ -69,6 +70,7 @@ fn complete(path: &str, operation: &mut Operation, tag: &str) {
     let id = format!("{tag}_{handler}").replace(' ', "_");
     operation.tags = Some(vec![tag.to_owned()]);
     add_path_parameters(path, operation);
+    bodies::exclude_null(operation);
     answers::complete(path, operation);
     links::add(&id, operation);
     operation.operation_id = Some(id);

@@ -29,7 +29,10 @@ async fn examine(caller: Caller, parameters: Parameters) -> Answer<DoctorView> {
 }
 
 /// Repairs the named findings, or all, each on its own, and checks again.
-#[utoipa::path(post, path = "/api/v1/doctor/repair", params(DoctorQuery), request_body = Option<RepairRequest>,
+#[utoipa::path(post, path = "/api/v1/doctor/repair", params(
+    ("tenant" = Option<TenantId>, Query, description = "Only the data of this tenant. Absent: all that the key covers"),
+    ("only" = Option<String>, Query, description = "Names of invariants, separated by commas. Absent: all")),
+    request_body = Option<RepairRequest>,
     responses((status = 200, body = RepairView)))]
 async fn repair(
     caller: Caller,
@@ -68,7 +71,7 @@ fn read_cursor(text: &str) -> Result<DoctorPlace, Refusal> {
     };
     let (invariant, after) = place.split_once(':').ok_or_else(invalid)?;
     let invariant = invariant.parse().map_err(|_| invalid())?;
-    let after = if after.is_empty() { None } else { Some(cursor::decode(after)?) };
+    let after = if after.is_empty() { None } else { Some(cursor::decode_text(after)?) };
     Ok(DoctorPlace::Unlisted { invariant, after })
 }
 

@@ -16,7 +16,7 @@ use interlock_model::RunId;
 use interlock_model::run::RunStatus;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
-use super::history::item;
+use super::history::{item, number_of_event};
 use super::{Caller, Named, Parameters, Permission, Refusal, endpoints};
 
 /// Events that one read returns.
@@ -26,9 +26,11 @@ endpoints!("history": stream);
 
 /// What happens to the run, as it happens. Each event's `id` is its number; the stream ends when the run has.
 #[utoipa::path(get, path = "/api/v1/workflow-runs/{id}/events", params(
-    ("Last-Event-ID" = Option<u64>, Header, description = "Continue after this event"),
-    ("last_event_id" = Option<u64>, Query, description = "The same, for clients that cannot set headers")),
-    responses((status = 200, body = TimelineItem, content_type = "text/event-stream")))]
+    ("Last-Event-ID" = Option<u64>, Header, maximum = 999_999_999_999_999i64, description = "Continue after this event"),
+    ("last_event_id" = Option<u64>, Query, maximum = 999_999_999_999_999i64,
+        description = "The same, for clients that cannot set headers; the header has precedence")),
+    responses((status = 200, body = String, content_type = "text/event-stream",
+        description = "Server-sent events. The data of each is one item of the timeline.")))]
 async fn stream(
     caller: Caller,
     Named(run): Named<RunId>,
@@ -36,10 +38,11 @@ async fn stream(
     headers: HeaderMap,
 ) -> Result<Sse<KeepAliveStream<BoxStream<'static, Result<Event, Infallible>>>>, Refusal> {
     caller.may_for_run(Permission::ReadRuns, run).await?;
-    let after = match headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default()) {
-        Some(text) => last_seen(text)?,
-        None => parameters.text("last_event_id")?.map(last_seen).transpose()?.unwrap_or(0),
-    };
+    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
+    let header = header.map(last_seen).transpose()?;
+    // Read even if the header decides: what is wrong is refused, not ignored.
+    let parameter = parameters.text("last_event_id")?.map(last_seen).transpose()?;
+    let after = header.or(parameter).unwrap_or(0);
     let app = &caller.app;
     let place = app.streams.clone().try_acquire_owned();
     let place = place.map_err(|_| Refusal::too_many_connections())?;
@@ -58,7 +61,7 @@ async fn stream(
 
 /// The number of the last event that a client has seen.
 fn last_seen(text: &str) -> Result<u64, Refusal> {
-    text.trim().parse().map_err(|_| Refusal::invalid("Last-Event-ID is not the number of an event"))
+    number_of_event(text).ok_or_else(|| Refusal::invalid("Last-Event-ID is not the number of an event"))
 }
 
 /// One client that follows one run.

@@ -19,12 +19,22 @@ async fn timeline(
 ) -> Answer<Page<TimelineItem>> {
     caller.may_for_run(Permission::ReadRuns, run).await?;
     let limit = parameters.limit()?;
-    let after = parameters.text("cursor")?.map(str::parse).transpose();
-    let after = after.map_err(|_| Refusal::invalid("cursor: it is not one that a timeline has given out"))?;
-    let read = ReadTimeline { tenant: caller.tenant, run, after: after.unwrap_or(0), limit: limit + 1 };
+    let after = match parameters.text("cursor")? {
+        Some(cursor) => number_of_event(cursor)
+            .ok_or_else(|| Refusal::invalid("cursor: it is not one that a timeline has given out"))?,
+        None => 0,
+    };
+    let read = ReadTimeline { tenant: caller.tenant, run, after, limit: limit + 1 };
     let found = caller.app.store.call(read).await?;
     let page = first_page(found, limit, |last| last.sequence.to_string());
     Ok(Json(Page::new(page.items.into_iter().map(item).collect(), page.next)))
+}
+
+/// The number of an event as clients carry it, in as many digits as the document allows.
+pub(super) fn number_of_event(text: &str) -> Option<u64> {
+    const DIGITS_MAX: usize = 15;
+    let is_number = text.len() <= DIGITS_MAX && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 pub(super) fn item(recorded: Recorded) -> TimelineItem {

@@ -7,6 +7,7 @@ mod browsers;
 mod client;
 mod dead_letters;
 mod doctor;
+mod documented;
 mod events;
 mod identity;
 mod lists;
