@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// Pages of the log before the writer moves them into the file: 16 MiB. Fewer and longer stalls than the default,
-/// but the log stays small enough for readers to look things up in.
-pub(crate) const CHECKPOINT_PAGES: u32 = 4000;
 /// What the log is cut back to after it had to grow.
 const LOG_BYTES_MAX: u32 = 64 << 20;
 /// Negative: kibibytes rather than pages. The working set is larger than this; the operating system holds the rest.
@@ -24,12 +21,23 @@ pub(crate) fn writer(file: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     // An answer outlives the loss of power. Under group commit this is nearly free.
     connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // A thread of its own does that.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
     connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
     // Damage within a page is noticed when the page is read.
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+/// Moves the log into the file, while another connection writes.
+pub(crate) fn log_mover(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES_MAX)?;
+    connection.pragma_update(None, "cache_size", READER_CACHE)?;
     Ok(connection)
 }
 

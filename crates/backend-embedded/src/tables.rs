@@ -17,7 +17,7 @@ use crate::row_cache::RowCache;
 use crate::threads::{Ended, start};
 use crate::write_request::Typed;
 use crate::writer::{self, Writer};
-use crate::{OpenError, connection, damage, schema, time_mark};
+use crate::{OpenError, connection, damage, log, schema, time_mark};
 
 /// Threads that read.
 const READERS: usize = 2;
@@ -61,7 +61,10 @@ impl EmbeddedTables {
             .map_err(refused("end the run leases of former processes"))?;
         let cache = Arc::new(RowCache::load(&connection).map_err(refused("load rows into memory"))?);
 
-        let log = Arc::new(Log::default());
+        let (log, asked) = Log::new();
+        let log = Arc::new(log);
+        let moving = connection::log_mover(&file).map_err(refused("open the database to move its log"))?;
+        let log_thread = start("interlock-log", move || log::move_when_asked(&moving, &asked))?;
         let (readers, queue) = mpsc::channel(QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
         let mut reader_threads = Vec::new();
@@ -79,10 +82,12 @@ impl EmbeddedTables {
             let (cache, clock) = (Arc::clone(&cache), Arc::clone(&clock));
             move || {
                 Writer::new(&connection, &cache, &*clock).serve(queue, &log);
+                drop(log);
                 // A snapshot that is still read from would keep the log from being emptied.
                 for reader in reader_threads {
                     drop(reader.join());
                 }
+                drop(log_thread.join());
                 close(connection);
                 drop(folder);
                 drop(writing);
