@@ -5,6 +5,7 @@ use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
+use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::limit::{
     RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT, WORKFLOW_VERSIONS_MAX_DEFAULT,
@@ -53,7 +54,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 24] {
+fn limits() -> [(&'static str, u64); 25] {
     [
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
@@ -70,6 +71,7 @@ fn limits() -> [(&'static str, u64); 24] {
         ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
         ("members_max", documents::MEMBERS_MAX as u64),
         ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
+        ("ready_bytes_max", READY_BYTES_MAX as u64),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
         ("sharing_max", SHARING_MAX as u64),
         ("suspect_from", SUSPECT_FROM.into()),

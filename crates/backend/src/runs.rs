@@ -19,6 +19,9 @@ use crate::verb::verb;
 use crate::wire;
 use crate::{Page, PageRequest};
 
+/// The answer with ready runs stops growing at this many bytes: the store does nothing else while it puts one together.
+pub const READY_BYTES_MAX: usize = 1 << 20;
+
 /// A run that only the caller may advance until the lease ends.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct AcquiredRun {

@@ -17,6 +17,7 @@ use interlock_servers::{Nats, NatsOptions, Redis, RedisOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::Arguments;
 use crate::connection::Connection;
 use crate::server::Server;
 use kinds::Bomb;
@@ -28,7 +29,7 @@ const RATIO_MAX: f64 = 5.0;
 
 /// How much more memory than before may stay, and how soon the rest must be free again.
 const KEPT_KIB_MAX: u64 = 50 * 1_024;
-const RETURNS_WITHIN: Duration = Duration::from_mins(2);
+const RETURNS_WITHIN: Duration = Duration::from_mins(1);
 
 /// How often memory is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -36,10 +37,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The key of the operator who has set everything up. It is worth nothing outside of this run.
 const ADMIN_KEY: &str = "measuring-only-0123456789abcdef";
 
-pub(crate) async fn measure(time: Duration, binary: &Path) -> Result<()> {
+pub(crate) async fn measure(arguments: &Arguments, binary: &Path) -> Result<()> {
+    let names = Bomb::ALL.map(Bomb::name);
+    let wanted = arguments.wanted(&names);
+    let bombs: Vec<Bomb> = Bomb::ALL.into_iter().filter(|bomb| wanted.contains(&bomb.name())).collect();
+    let time = arguments.time();
     let measured = [
-        ("one machine", Installation::embedded(binary).await?.measure(time).await?),
-        ("Redis and NATS", Installation::distributed(binary).await?.measure(time).await?),
+        ("one machine", Installation::embedded(binary).await?.measure(time, &bombs).await?),
+        ("Redis and NATS", Installation::distributed(binary).await?.measure(time, &bombs).await?),
     ];
     writeln!(std::io::stdout(), "{}", table(&measured))?;
     let broken: Vec<String> = measured
@@ -85,7 +90,7 @@ impl Installation {
         Ok(Self { server, _redis: Some(redis), _nats: Some(nats) })
     }
 
-    async fn measure(&self, time: Duration) -> Result<Endured> {
+    async fn measure(&self, time: Duration, bombs: &[Bomb]) -> Result<Endured> {
         let bombers_key = self.key_of("bomber").await?;
         let key = self.key_of("neighbour").await?;
         kinds::prepare(&mut self.connect(&bombers_key).await?).await?;
@@ -97,7 +102,7 @@ impl Installation {
 
         let until = Instant::now() + time;
         let mut throwers = JoinSet::new();
-        for bomb in Bomb::ALL {
+        for &bomb in bombs {
             let throwers_key = if bomb == Bomb::Tenants { ADMIN_KEY } else { &bombers_key };
             let thrower = Thrower::new(bomb, self.server.address.clone(), throwers_key.to_owned());
             throwers.spawn(thrower.throw_until(until));

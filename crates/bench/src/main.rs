@@ -113,7 +113,7 @@ fn main() -> Result<()> {
         return report.print(&targets::results(&report), arguments.json);
     }
     if arguments.bombs {
-        return runtime(1)?.block_on(bombs::measure(arguments.time(), &binary));
+        return runtime(1)?.block_on(bombs::measure(&arguments, &binary));
     }
     let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
     report.print(&targets::embedded(&report), arguments.json)

@@ -193,6 +193,7 @@ fn gateway_settings(config: &ServeConfig) -> Result<interlock_gateway::Settings>
         metrics_listen: config.metrics_listen,
         connections_max: config.connections_max.get(),
         connections_per_address_max: config.connections_per_address_max.get(),
+        tenant_bytes_per_sec: config.tenant_bytes_per_sec.get().into(),
         serves_api: config.roles.contains(&ServeRole::Gateway),
         body_timeout: config.body_timeout_ms.0,
         header_timeout: config.header_timeout_ms.0,

@@ -200,7 +200,10 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        Self::recognise(parts, app)
+        let caller = Self::recognise(parts, app)?;
+        // For what reads the body.
+        parts.extensions.insert(caller.tenant.clone());
+        Ok(caller)
     }
 }
 

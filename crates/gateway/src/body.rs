@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http_body_util::BodyExt;
 use interlock_api::Code;
+use interlock_model::TenantId;
 use interlock_model::json_text::{self, RefusedText};
 use serde::de::{DeserializeOwned, IgnoredAny};
 
@@ -21,36 +22,40 @@ pub(crate) struct Payload<T>(pub T);
 /// An optional body.
 pub(crate) struct OptionalPayload<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Payload<T> {
+/// Bodies up to this size are parsed in passing. Larger ones would keep an async thread from everybody else's requests.
+const PARSED_IN_PASSING_MAX: usize = 64 << 10;
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Payload<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let body = read(request, &app.settings).await?;
+        let body = read(request, app).await?;
         if body.is_empty() {
             return Err(Refusal::invalid("a JSON body is needed, and there is none"));
         }
-        parse(&body, &app.settings).map(Self)
+        parse(body, &app.settings).await.map(Self)
     }
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalPayload<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for OptionalPayload<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
-        let body = read(request, &app.settings).await?;
-        parse_optional(&body, &app.settings).map(Self)
+        let body = read(request, app).await?;
+        parse_optional(body, &app.settings).await.map(Self)
     }
 }
 
-pub(crate) fn parse_optional<T: DeserializeOwned + Default>(
-    body: &[u8],
+pub(crate) async fn parse_optional<T: DeserializeOwned + Default + Send + 'static>(
+    body: Bytes,
     settings: &Settings,
 ) -> Result<T, Refusal> {
-    if body.is_empty() { Ok(T::default()) } else { parse(body, settings) }
+    if body.is_empty() { Ok(T::default()) } else { parse(body, settings).await }
 }
 
-/// The whole body, if it is within bounds and not of another media type.
-pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes, Refusal> {
+/// The whole body, if it is within bounds and not of another media type, once the tenant may bring it.
+pub(crate) async fn read(request: Request, app: &App) -> Result<Bytes, Refusal> {
+    let settings = &app.settings;
     let (parts, body) = request.into_parts();
     let declared = declared_length(&parts.headers);
     if declared.is_some_and(|bytes| bytes > settings.body_bytes_max) && parts.headers.contains_key(EXPECT) {
@@ -68,12 +73,27 @@ pub(crate) async fn read(request: Request, settings: &Settings) -> Result<Bytes,
             "the body must be JSON in UTF-8: send it with Content-Type: application/json",
         ));
     }
+    if let Some(tenant) = parts.extensions.get::<TenantId>() {
+        app.ingest.pass(tenant, body.len()).await?;
+    }
     Ok(body)
 }
 
 /// A JSON object of the right type, or an error that says what is wrong and where.
-pub(crate) fn parse<T: DeserializeOwned>(body: &[u8], settings: &Settings) -> Result<T, Refusal> {
-    json_text::check(body, settings.nesting_max).map_err(|refused| match refused {
+pub(crate) async fn parse<T: DeserializeOwned + Send + 'static>(
+    body: Bytes,
+    settings: &Settings,
+) -> Result<T, Refusal> {
+    let nesting_max = settings.nesting_max;
+    if body.len() <= PARSED_IN_PASSING_MAX {
+        return parsed(&body, nesting_max);
+    }
+    let parsing = tokio::task::spawn_blocking(move || parsed(&body, nesting_max));
+    parsing.await.map_err(|error| Refusal::unavailable(&format!("the body could not be parsed: {error}")))?
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8], nesting_max: usize) -> Result<T, Refusal> {
+    json_text::check(body, nesting_max).map_err(|refused| match refused {
         RefusedText::TooDeep(_) => Refusal::invalid(format!("the body is {refused}")),
         RefusedText::DuplicateKey(_) | RefusedText::ReservedKey(_) => {
             Refusal::invalid(format!("invalid body: {refused}"))

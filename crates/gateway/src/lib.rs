@@ -15,6 +15,7 @@ mod error;
 #[cfg(test)]
 mod fuzz;
 mod idempotency;
+mod ingest;
 mod metrics;
 mod observe;
 mod openapi;

@@ -36,6 +36,8 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// How much of a body that is too large is read, so that the client gets the answer.
     pub body_bytes_discarded_max: usize,
+    /// How many bytes of large bodies a tenant may bring per second. Further ones wait.
+    pub tenant_bytes_per_sec: u64,
     /// Levels of arrays and objects in a body.
     pub nesting_max: usize,
     /// The shortest lease that a worker may request.
@@ -68,6 +70,7 @@ impl Default for Settings {
             header_bytes_max: 64 * 1024,
             body_bytes_max: 2 * 1024 * 1024,
             body_bytes_discarded_max: 16 * 1024 * 1024,
+            tenant_bytes_per_sec: 8 << 20,
             nesting_max: 64,
             lease_min: Duration::from_secs(1),
             stream_poll: Duration::from_secs(2),

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Refusal;
+use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub metrics: Metrics,
     /// Whether only this machine can reach the gateway.
     pub is_loopback: bool,
+    pub ingest: Ingest,
     /// Permits for event streams.
     pub streams: Arc<Semaphore>,
     /// Held during a scrape of the metrics.
@@ -65,6 +67,7 @@ impl Shared {
         let Foundation { control, keys, clock, deployment } = foundation;
         Arc::new(Self {
             metrics: Metrics::new(settings.tenant_labels_max),
+            ingest: Ingest::new(settings.tenant_bytes_per_sec),
             streams: Arc::new(Semaphore::new(settings.streams_max)),
             scrape: tokio::sync::Mutex::default(),
             closing: CancellationToken::new(),

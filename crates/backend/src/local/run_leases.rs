@@ -11,21 +11,22 @@ use super::slots::LimitedTenant;
 use super::store::Look;
 use super::tables::{Pick, Table, View, read};
 use crate::StoreError;
-use crate::runs::{AcquiredRun, ReadyRuns, RunHolder, RunOwnership};
+use crate::runs::{AcquiredRun, READY_BYTES_MAX, ReadyRuns, RunHolder, RunOwnership};
 use crate::verbs::{AcquireReadyRuns, AcquireRun, ExtendRunLease, ReadRunOwnership, ReleaseRun};
 
 /// Ready runs that one call looks at. Those that other instances hold are passed over.
 pub(super) const LOOKED_AT_MAX: usize = 512;
 
 decide!(AcquireReadyRuns, |verb, draft| {
-    let (mut runs, mut has_suspects) = (Vec::new(), false);
+    let (mut runs, mut has_suspects, mut bytes) = (Vec::new(), false, 0);
     for row in draft.scan_tenant(Table::Ready, Pick::First(LOOKED_AT_MAX))? {
-        if runs.len() == verb.limit {
+        if runs.len() == verb.limit || bytes > READY_BYTES_MAX {
             break;
         }
         let Ok(run) = rows::last_part(&row.key).parse::<RunId>() else { continue };
         match draft.access(run)? {
             RunAccess::Free { tries } => {
+                bytes += draft.start_bytes(run)?;
                 runs.extend(draft.lease_run(run, (&verb.holder, verb.lease), tries + 1)?);
             }
             RunAccess::Suspect(_) => has_suspects = true,
@@ -89,6 +90,11 @@ impl Draft<'_> {
         let current = lease.as_ref().map_or(head.fence, |lease| lease.fence);
         let in_force = lease.filter(|lease| lease.fence == fence && self.now < lease.expires_at);
         in_force.ok_or(StoreError::Fenced { held: fence, current })
+    }
+
+    /// The bytes of what the run was started with: most of what acquiring it answers.
+    fn start_bytes(&self, run: RunId) -> Result<usize, StoreError> {
+        Ok(self.view.get(Table::Starts, &rows::run(self.id, run))?.map_or(0, |start| start.len()))
     }
 
     /// Leases the run with its inbox to `holder`. None: there is no such run.

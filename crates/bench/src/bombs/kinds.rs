@@ -1,5 +1,7 @@
 //! Small inputs that would cost much, and many inputs that would each leave something behind.
 
+use std::sync::LazyLock;
+
 use anyhow::Result;
 use bytes::Bytes;
 use http::Method;
@@ -54,11 +56,8 @@ impl Bomb {
         let workflows = "/api/v1/workflows".to_owned();
         let runs = |workflow: &str| format!("/api/v1/workflows/{workflow}/runs");
         match self {
-            Self::Schemas => vec![
-                (workflows, text(&workflow("bomb", &steps(&json!({})), &schema_bomb()))),
-                (runs("input"), text(&nested(40))),
-            ],
-            Self::Renders => vec![(runs(RENDERS[number % RENDERS.len()]), large_input())],
+            Self::Schemas => vec![(workflows, SCHEMA_BOMB.clone()), (runs("input"), NESTED.clone())],
+            Self::Renders => vec![(runs(RENDERS[number % RENDERS.len()]), LARGE_INPUT.clone())],
             Self::Keys => {
                 let key = json!({"name": format!("key {number}"), "role": "viewer", "tenant": "bomber"});
                 vec![("/api/v1/keys".to_owned(), text(&key))]
@@ -82,14 +81,23 @@ impl Bomb {
     }
 
     /// The workflow that it is thrown at, and the output as text.
-    pub(super) fn deep_output(number: usize) -> (&'static str, String) {
+    pub(super) fn deep_output(number: usize) -> (&'static str, &'static [u8]) {
         match number % 3 {
-            0 => ("output", nested(40).to_string()),
-            1 => ("deep", format!("{}{}{}", "[".repeat(100), "1,".repeat(200_000) + "1", "]".repeat(100))),
-            _ => ("deep", "[".repeat(100_000)),
+            0 => ("output", &NESTED),
+            1 => ("deep", WIDE_OUTPUT.as_bytes()),
+            _ => ("deep", DEEP_OUTPUT.as_bytes()),
         }
     }
 }
+
+// Made once: the thrower shares the machine with the server, and it is the server that is measured.
+static SCHEMA_BOMB: LazyLock<Bytes> =
+    LazyLock::new(|| text(&workflow("bomb", &steps(&json!({})), &schema_bomb())));
+static NESTED: LazyLock<Bytes> = LazyLock::new(|| text(&nested(40)));
+static LARGE_INPUT: LazyLock<Bytes> = LazyLock::new(large_input);
+static WIDE_OUTPUT: LazyLock<String> =
+    LazyLock::new(|| format!("{}{}1{}", "[".repeat(100), "1,".repeat(200_000), "]".repeat(100)));
+static DEEP_OUTPUT: LazyLock<String> = LazyLock::new(|| "[".repeat(100_000));
 
 const RENDERS: [&str; 3] = ["items", "later", "steps"];
 

@@ -101,7 +101,7 @@ impl Thrower {
     async fn complete_deeply(&mut self, number: usize) -> Result<()> {
         let (topic, output) = Bomb::deep_output(number);
         let Some(job) = self.start_and_claim(topic).await? else { return Ok(()) };
-        let body = format!("{{\"fence\":{},\"output\":{output}}}", job["fence"]);
+        let body = [format!("{{\"fence\":{},\"output\":", job["fence"]).as_bytes(), output, b"}"].concat();
         let answered = self.post(&path_of(&job, "complete")?, Bytes::from(body)).await?;
         if answered.is_none() {
             // Otherwise its run would stay for ever.

@@ -1,18 +1,23 @@
 //! Where turns are computed: small ones in passing, all others on threads that may block, with a limit in time.
 //!
+//! Of each tenant one large turn is computed at a time: its memory and its share of the processors stay those of one.
+//!
 //! A turn that panics or takes too long is abandoned: nothing is written, and its run lease is left to expire. That is what
 //! remains of a process that died, too, so the store counts all three in one way.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use interlock_model::TenantId;
 use interlock_model::run::advance::size::is_small_turn;
 use interlock_model::run::advance::{Advance, TurnContext, advance};
 use interlock_model::run::{InboxEvent, Run};
 use interlock_model::workflow::Workflow;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -39,6 +44,8 @@ pub(super) enum Abandoned {
 #[derive(Debug, Default)]
 pub(super) struct Computer {
     hanging: Arc<AtomicUsize>,
+    /// The permit for the large turn of each tenant, for as long as one is computed or waits.
+    large: Mutex<BTreeMap<TenantId, Weak<Semaphore>>>,
 }
 
 impl Computer {
@@ -62,7 +69,20 @@ impl Computer {
         }
     }
 
+    fn permits_of(&self, tenant: &TenantId) -> Arc<Semaphore> {
+        let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(permits) = large.get(tenant).and_then(Weak::upgrade) {
+            return permits;
+        }
+        large.retain(|_, permits| permits.strong_count() > 0);
+        let permits = Arc::new(Semaphore::new(1));
+        large.insert(tenant.clone(), Arc::downgrade(&permits));
+        permits
+    }
+
     async fn compute_aside(&self, input: TurnInput, time_max: Duration) -> Result<Advance, Abandoned> {
+        let permits = self.permits_of(&input.run.start.tenant);
+        let _permit = permits.acquire().await.expect("it is never closed");
         let mut computing = spawn_blocking(move || computed(input));
         match timeout(time_max, &mut computing).await {
             Ok(Ok(advanced)) => advanced,

@@ -101,7 +101,7 @@ impl Engine {
             return Ok(None);
         }
         let (start, version) = (&acquired.start, acquired.head.version);
-        let Ok(steps) = self.steps(&start.tenant, start.run, version).await else { return Ok(None) };
+        let Ok(steps) = self.steps(start, &acquired.head).await else { return Ok(None) };
         let wait = wait_for_more((&acquired.head, &steps), &acquired.inbox, acquired.now, longest);
         let wait = match wait {
             Some(wait) if self.would_only_write_down(acquired, &steps).await? => Some(wait),

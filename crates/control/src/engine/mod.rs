@@ -16,6 +16,7 @@ use interlock_backend::StoreError;
 use interlock_backend::runs::AcquiredRun;
 use interlock_backend::verbs::{AcquireReadyRuns, FindDue, ReadRun};
 use interlock_model::contention::RunStrategy;
+use interlock_model::run::{Head, RunStatus, Start, StartedFrom};
 use interlock_model::step::StepRun;
 use interlock_model::{RunId, StepKey, TenantId};
 use tokio::task::JoinSet;
@@ -105,13 +106,18 @@ impl Engine {
         self.cached_runs.lock().unwrap_or_else(PoisonError::into_inner).insert(run, (version, steps));
     }
 
-    /// The run's steps at `version`, which leave the cache.
-    async fn steps(&self, tenant: &TenantId, run: RunId, version: u64) -> Result<Steps, StoreError> {
+    /// The run's steps as they were when it was acquired, which leave the cache.
+    async fn steps(&self, start: &Start, head: &Head) -> Result<Steps, StoreError> {
+        let (run, version) = (start.run, head.version);
         let cached = self.cached_runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
         if let Some((_, steps)) = cached.filter(|(of, _)| *of == version) {
             return Ok(steps);
         }
-        let found = self.process.call(ReadRun { tenant: tenant.clone(), run }).await?;
+        if head.status == RunStatus::Pending && start.origin == StartedFrom::Request {
+            // It has none yet, and what it was started with may be large.
+            return Ok(Steps::new());
+        }
+        let found = self.process.call(ReadRun { tenant: start.tenant.clone(), run }).await?;
         // It may be newer than what was acquired only if the lease was lost; then the commit is rejected.
         found.map(|run| run.steps).ok_or_else(|| StoreError::not_found("run", run))
     }

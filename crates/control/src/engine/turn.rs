@@ -78,7 +78,7 @@ impl Engine {
         let (tenant, id, version) = (start.tenant.clone(), start.run, head.version);
         let pinned = self.definitions.version(&tenant, &start.workflow, start.workflow_version).await?;
         let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
-        let steps = self.steps(&tenant, id, version).await?;
+        let steps = self.steps(&start, &head).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
         let run = Run { start, head, steps };
         let context = TurnContext { now, wall_lead: self.process.clock.wall_lead(), bounds, waits };

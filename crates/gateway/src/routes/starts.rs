@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::HeaderMap;
 use interlock_api::runs::{self, StartedRun};
 use interlock_api::{Code, Problem};
@@ -49,18 +50,18 @@ async fn decide_start(
     caller.may_for(Permission::Start, &workflow)?;
     let key = idempotency::key(request.headers())?;
     let settings = &caller.app.settings;
-    let input = input(&body::read(request, settings).await?, settings)?;
+    let input = input(body::read(request, &caller.app).await?, settings).await?;
     let has_key = key.is_some();
     let request = StartRequest { tenant: caller.tenant.clone(), workflow, input, key, parent_span };
     let decided = caller.app.stages.admission.start(request).await;
     decided.map_err(|error| refusal(caller, error, has_key))
 }
 
-fn input(body: &[u8], settings: &Settings) -> Result<Value, Refusal> {
+async fn input(body: Bytes, settings: &Settings) -> Result<Value, Refusal> {
     if body.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    let input: Value = body::parse(body, settings)?;
+    let input: Value = body::parse(body, settings).await?;
     // Checked after parsing: the deserializer treats some keys specially, and makes a number of such an object.
     if input.is_object() {
         Ok(input)
@@ -97,8 +98,8 @@ async fn decide_rerun(
     caller.may_for_run(Permission::Start, run).await?;
     let key = idempotency::key(request.headers())?;
     let settings = &caller.app.settings;
-    let body = body::read(request, settings).await?;
-    let runs::RerunRequest { from_step } = body::parse_optional(&body, settings)?;
+    let body = body::read(request, &caller.app).await?;
+    let runs::RerunRequest { from_step } = body::parse_optional(body, settings).await?;
     let has_key = key.is_some();
     let request = RerunRequest { tenant: caller.tenant.clone(), run, from_step, key, parent_span };
     let decided = caller.app.stages.admission.rerun(request).await;

@@ -117,6 +117,8 @@ settings! {
         connections_max: NonZeroUsize = "10000", "Open connections; further ones get a 503";
         connections_per_address_max: NonZeroUsize = "5000",
             "Open connections of one client, by its address; raise it to connections_max behind a proxy";
+        tenant_bytes_per_sec: NonZeroU32 = "8388608",
+            "Bytes per second that a tenant may send in bodies over 64 KiB; further ones wait up to 20 s";
         header_timeout_ms: Millis<1> = "10000", "How long a request's headers may take";
         body_timeout_ms: Millis<1> = "30000", "How long a request's body may take";
         idle_timeout_ms: Millis<1> = "60000", "How long a connection may be idle";
