@@ -96,6 +96,7 @@ macro_rules! conformance_suite {
             }
             turns::{
                 a_turn_that_continues_leaves_the_run_ready_without_anything_in_its_inbox,
+                an_answer_with_ready_runs_stops_growing_at_a_bound,
             }
             job_leases::{
                 a_heartbeat_extends_the_lease,

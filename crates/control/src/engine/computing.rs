@@ -201,6 +201,25 @@ mod tests {
         runtime.shutdown_background();
     }
 
+    /// One thread computes in the order in which turns are begun, so one that was begun first has ended first.
+    #[test]
+    fn a_tenant_computes_one_large_turn_at_a_time_and_waits_for_no_other_tenants() {
+        let runtime = Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
+        let computer = Computer::default();
+        runtime.block_on(async {
+            let computing = computer.permits_of(&"acme".parse().unwrap());
+            let permit = computing.acquire().await.unwrap();
+            let mut second = Box::pin(computer.compute(turn("nothing", 1 << 20), Some(Duration::from_mins(1)), false));
+            assert!(futures_util::poll!(&mut second).is_pending());
+            let mut other = turn("nothing", 1 << 20);
+            other.run.start.tenant = "globex".parse().unwrap();
+            computer.compute(other, Some(Duration::from_mins(1)), false).await.unwrap();
+            assert!(futures_util::poll!(&mut second).is_pending(), "it waits for the tenant's other turn");
+            drop(permit);
+            second.await.unwrap();
+        });
+    }
+
     #[tokio::test]
     async fn a_turn_is_the_same_wherever_it_is_computed() {
         let computer = Computer::default();

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::server::{Server, one_step};
+use interlock_gateway::Settings;
+
+use crate::server::{Server, local, one_step};
 
 const START: &str = "/api/v1/workflows/wf/runs";
 
@@ -168,4 +170,23 @@ async fn the_outcomes_of_starts_are_counted() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
+}
+
+#[tokio::test]
+async fn large_bodies_of_a_tenant_wait_for_its_rate_and_for_no_other_tenants() {
+    let settings = Settings { tenant_bytes_per_sec: 1_000, ..local() };
+    let server = Server::with(settings, None).await.unwrap();
+    let large = json!({"text": "x".repeat(100_000)});
+    let start = |tenant: &'static str, body: &serde_json::Value| {
+        server.post(START).header("X-Tenant-ID", tenant).json(body).send()
+    };
+    for tenant in ["greedy", "other"] {
+        server.post("/api/v1/workflows").header("X-Tenant-ID", tenant).json(&one_step("wf")).send().await.ok(201);
+    }
+    start("greedy", &large).await.ok(200);
+    let late = start("greedy", &large).await;
+    let problem = late.problem(503, "gate_unavailable");
+    assert!(problem["error"].as_str().unwrap().contains("1000 bytes per second"), "{problem}");
+    start("greedy", &json!({})).await.ok(200);
+    start("other", &large).await.ok(200);
 }
