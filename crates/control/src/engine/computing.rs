@@ -209,7 +209,8 @@ mod tests {
         runtime.block_on(async {
             let computing = computer.permits_of(&"acme".parse().unwrap());
             let permit = computing.acquire().await.unwrap();
-            let mut second = Box::pin(computer.compute(turn("nothing", 1 << 20), Some(Duration::from_mins(1)), false));
+            let mut second =
+                Box::pin(computer.compute(turn("nothing", 1 << 20), Some(Duration::from_mins(1)), false));
             assert!(futures_util::poll!(&mut second).is_pending());
             let mut other = turn("nothing", 1 << 20);
             other.run.start.tenant = "globex".parse().unwrap();

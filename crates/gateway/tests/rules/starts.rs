@@ -181,7 +181,13 @@ async fn large_bodies_of_a_tenant_wait_for_its_rate_and_for_no_other_tenants() {
         server.post(START).header("X-Tenant-ID", tenant).json(body).send()
     };
     for tenant in ["greedy", "other"] {
-        server.post("/api/v1/workflows").header("X-Tenant-ID", tenant).json(&one_step("wf")).send().await.ok(201);
+        server
+            .post("/api/v1/workflows")
+            .header("X-Tenant-ID", tenant)
+            .json(&one_step("wf"))
+            .send()
+            .await
+            .ok(201);
     }
     start("greedy", &large).await.ok(200);
     let late = start("greedy", &large).await;
