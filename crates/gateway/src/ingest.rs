@@ -76,7 +76,7 @@ mod tests {
         let ingest = Ingest::new(1 << 20);
         let (greedy, other): (TenantId, TenantId) = ("greedy".parse().unwrap(), "other".parse().unwrap());
         let now = Instant::now();
-        let mut wait = |tenant: &TenantId| ingest.reserve(tenant, 1 << 20, now).map(|at| at - now);
+        let wait = |tenant: &TenantId| ingest.reserve(tenant, 1 << 20, now).map(|at| at - now);
         assert_eq!(wait(&greedy), Some(Duration::ZERO));
         for second in 0..=20 {
             assert_eq!(wait(&greedy), Some(Duration::from_secs(second)), "one body per second");

@@ -65,7 +65,8 @@ impl Computer {
         let TurnInput { workflow, run, inbox, .. } = &input;
         match time_max.filter(|_| is_suspect || !is_small_turn(workflow, run, inbox)) {
             None => computed(input),
-            Some(time_max) => self.compute_aside(input, time_max).await,
+            // Boxed: the input would lie in the future of every turn a second time.
+            Some(time_max) => Box::pin(self.compute_aside(input, time_max)).await,
         }
     }
 
