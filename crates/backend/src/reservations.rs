@@ -46,6 +46,8 @@ pub enum Reserved {
 pub struct Count {
     pub usage: Usage,
     pub slot_flow: SlotFlow,
+    /// What happens to a start without a free slot.
+    pub on_full: OnFull,
 }
 
 verb!(write => ReserveIdempotencyKey, "reserve_idempotency_key", "reserve an idempotency key", Reserved);

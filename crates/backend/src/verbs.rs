@@ -26,7 +26,8 @@ pub use crate::registry::{
 pub use crate::reservations::{CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 pub use crate::runs::{
     AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
-    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun, RequestCancel,
+    GrantSlots, ListActiveRuns, ListRuns, ReadQueuePosition, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun,
+    RequestCancel,
 };
 pub use crate::suspects::{AcquireSuspect, BeginTry};
 pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
@@ -44,7 +45,8 @@ macro_rules! for_each_verb {
                 ListApiKeys,
                 ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns,
                 ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
-                ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,
+                ReadFigures, ReadJob, ReadLimits, ReadLock, ReadQueuePosition, ReadRegistry, ReadRun, ReadRunOwnership,
+                ReadSnapshot,
                 ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion
             }
             writes {
@@ -52,7 +54,7 @@ macro_rules! for_each_verb {
                 AcquireSuspect, AddDeadLetter, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey, DeferResult,
                 DeleteDeadLetter, DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker,
                 ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker,
-                ForgetWorker, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey,
+                ForgetWorker, GrantSlots, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey,
                 ReleaseLock, ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs,
                 ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
                 SaveDocument, SaveFigures, SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock

@@ -105,6 +105,10 @@ pub enum StartOutcome {
     Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
     /// This idempotency key started `run` with another payload; nothing was created.
     KeyReused { run: RunId, usage: Usage },
+    /// The run was created without a slot. It waits for one, at this position of the tenant's queue, counted from 1.
+    Queued { run: RunId, position: u64, usage: Usage },
+    /// The tenant holds all of its slots, and as many runs wait for one as may; nothing was created.
+    QueueFull { queued: u32, usage: Usage, slot_flow: SlotFlow },
     /// The tenant holds all of its slots; nothing was created.
     AtCapacity { usage: Usage, slot_flow: SlotFlow },
     /// The workflow has another version now, or was deleted; nothing was created. Load it and retry.

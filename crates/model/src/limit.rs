@@ -36,12 +36,53 @@ pub const TENANTS_MAX_DEFAULT: u32 = 100_000;
 /// Valid bounds for these numbers.
 pub const QUOTA_BOUNDS: (u32, u32) = (1, 10_000_000);
 
+crate::named_enum! {
+    /// What happens to a start that finds no free slot.
+    #[derive(Default)]
+    pub enum OnFull {
+        #[default]
+        Reject = "reject",
+        Queue = "queue",
+    }
+}
+
+/// Runs that may wait for a slot, where neither the tenant nor the system says.
+pub const QUEUED_MAX_DEFAULT: u32 = 1_000;
+
+/// How long a run may wait for a slot, where neither says.
+pub const QUEUE_WAIT_DEFAULT: Duration = Duration::from_hours(1);
+
+/// Valid numbers of runs that may wait.
+pub const QUEUED_BOUNDS: (u32, u32) = (1, 1_000_000);
+
+/// Valid seconds that a run may wait.
+pub const QUEUE_WAIT_SEC_BOUNDS: (u64, u64) = (1, 31_536_000);
+
+/// What happens to starts of a tenant that has no free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct QueueRule {
+    pub on_full: OnFull,
+    /// Maximum number of runs that wait.
+    pub queued_max: u32,
+    /// How long each of them may wait.
+    pub wait_max: Duration,
+}
+
 /// The limits set for one scope. An absent limit is inherited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Maximum number of active runs. Zero admits none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_max: Option<u32>,
+    /// What happens to a start without a free slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_full: Option<OnFull>,
+    /// Maximum number of runs that wait for a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_max: Option<u32>,
+    /// How long a run may wait for a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_wait: Option<Duration>,
     /// How long an idempotency key is kept; forever, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_retention: Option<Duration>,
@@ -96,6 +137,7 @@ impl Default for RunBounds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct EffectiveLimits {
     pub runs_max: u32,
+    pub queue: QueueRule,
     pub key_retention: Option<Duration>,
     pub bounds: RunBounds,
     pub quotas: TenantQuotas,
@@ -106,6 +148,11 @@ impl Limits {
     pub fn under(self, system: Self) -> EffectiveLimits {
         EffectiveLimits {
             runs_max: self.runs_max.or(system.runs_max).unwrap_or(RUNS_MAX_DEFAULT),
+            queue: QueueRule {
+                on_full: self.on_full.or(system.on_full).unwrap_or_default(),
+                queued_max: self.queued_max.or(system.queued_max).unwrap_or(QUEUED_MAX_DEFAULT),
+                wait_max: self.queue_wait.or(system.queue_wait).unwrap_or(QUEUE_WAIT_DEFAULT),
+            },
             key_retention: self.key_retention.or(system.key_retention),
             bounds: RunBounds {
                 turn_bytes_max: self.turn_bytes_max.or(system.turn_bytes_max).unwrap_or(TURN_BYTES_DEFAULT),
@@ -124,7 +171,8 @@ impl Limits {
 
     /// These limits, with the bounds and quotas of `written`: what protects other tenants.
     pub fn with_quotas_of(self, written: Self) -> Self {
-        Self { runs_max: self.runs_max, key_retention: self.key_retention, ..written }
+        let Self { runs_max, on_full, queued_max, queue_wait, key_retention, .. } = self;
+        Self { runs_max, on_full, queued_max, queue_wait, key_retention, ..written }
     }
 }
 

@@ -43,6 +43,12 @@ pub struct Tenant {
     /// Runs that hold a slot now.
     pub runs_active: u32,
     pub slot_flow: SlotFlow,
+    /// Runs that wait for a slot now.
+    #[serde(default)]
+    pub runs_queued: u32,
+    /// Runs that have ever waited: the number of the last is its place in the queue.
+    #[serde(default)]
+    pub arrivals: u64,
     /// The last minted fence. The next is larger, whatever the clock says.
     pub fence: Fence,
     #[serde(default)]

@@ -35,15 +35,14 @@ decide!(Commit, |verb, draft| {
     }
     draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
     move_timer(draft, &before, &verb.head, run);
-    if verb.head.status.is_final() && !before.status.is_final() {
-        draft.release_slot(run)?;
-    }
+    let has_ended = verb.head.status.is_final() && !before.status.is_final();
+    let granted = if has_ended { draft.release_slot(run)? } else { 0 };
     let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;
     let version = before.version + 1;
     let head = Head { version, fence: verb.fence, ..verb.head.clone() };
     draft.put(Table::Heads, rows::run(&verb.tenant, run), &head);
     draft.end_lease(run, &lease)?;
-    Ok(Committed { has_more, version })
+    Ok(Committed { has_more, version, granted })
 });
 
 /// Refuses a commit that does not hold the run under its fence, or began with another version. Returns the head before, and

@@ -72,6 +72,12 @@ decide!(FireTimers, |verb, draft| {
         }
         draft.delete(Table::Timers, row.key);
     }
+    let to_grant = draft.due(Table::LimitTimers, draft.now + verb.ahead, verb.limit)?;
+    let fired = fired + to_grant.len();
+    if !to_grant.is_empty() {
+        draft.delete_all(Table::LimitTimers, to_grant.into_iter().map(|row| row.key));
+        draft.grant_slots(None)?;
+    }
     Ok(fired)
 });
 
@@ -85,8 +91,10 @@ impl Look for FindDue {
             }
             due.ready.len() < self.limit
         })?;
+        let mut to_grant = Vec::new();
         let times = [
             (Table::Timers, &mut due.timers),
+            (Table::LimitTimers, &mut to_grant),
             (Table::JobExpiries, &mut due.leases),
             (Table::DeferredDue, &mut due.deferred),
             (Table::HeldDue, &mut due.held),
@@ -102,6 +110,8 @@ impl Look for FindDue {
                 true
             })?;
         }
+        to_grant.retain(|tenant| !due.timers.contains(tenant));
+        due.timers.extend(to_grant);
         due.next_in = next_at.map(|at| at.since(now));
         Ok(due)
     }

@@ -2,7 +2,7 @@
 
 use interlock_model::admission::KeyRecord;
 use interlock_model::job::{Job, JobLease, OpenJob};
-use interlock_model::run::Head;
+use interlock_model::run::{Head, RunStatus};
 use interlock_model::{JobId, RunId, Timestamp};
 
 use super::draft::{Draft, decide};
@@ -109,7 +109,8 @@ fn give_missing_slots(draft: &mut Draft<'_>, runs: &[Row], found: &mut SlotDrift
             found.found += 1;
             continue;
         };
-        if !head.status.is_final() && !draft.has(Table::Active, &row.key)? {
+        let needs_slot = !head.status.is_final() && head.status != RunStatus::Queued;
+        if needs_slot && !draft.has(Table::Active, &row.key)? {
             draft.mark(Table::Active, row.key.clone());
             found.found += 1;
             found.repaired += 1;

@@ -83,5 +83,6 @@ decide!(ReleaseIdempotencyKey, |verb, draft| {
 
 look!(CountRuns, |verb, view| {
     let limited = LimitedTenant::read(view, &verb.tenant)?;
-    Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow })
+    let on_full = limited.limits.queue.on_full;
+    Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow, on_full })
 });

@@ -66,6 +66,11 @@ pub(super) fn run(tenant: &TenantId, run: RunId) -> String {
     format!("{tenant}/{run}")
 }
 
+/// The place of a run that waits for a slot.
+pub(super) fn queued_run(tenant: &TenantId, place: u64, run: RunId) -> String {
+    format!("{tenant}/{place:015}/{run}")
+}
+
 pub(super) fn of_run(tenant: &TenantId, run: RunId) -> String {
     format!("{tenant}/{run}/")
 }

@@ -71,6 +71,12 @@ tables! {
     DeletedRuns = "deleted_runs": None,
     /// `tenant/run` for each run that holds a slot.
     Active = "active": Some(key::<RunId>),
+    /// `tenant/place/run` for each run that waits for a slot, in the order of their arrival.
+    RunQueue = "run_queue": Some(key::<RunId>),
+    /// `tenant/run` → the place of a run that waits for a slot.
+    QueuedRuns = "queued_runs": Some(row::<RunId, u64>),
+    /// `tenant/time/limit` for each limit that has slots to grant.
+    LimitTimers = "limit_timers": None,
     /// `tenant/run` for each run that has something to take into account.
     Ready = "ready": Some(key::<RunId>),
     /// `tenant/run/number` → what a run must take into account.

@@ -4,6 +4,7 @@ use interlock_model::limit::TENANTS_MAX_DEFAULT;
 use interlock_model::tenant::Tenant;
 use interlock_model::{TenantId, Timestamp};
 
+use super::draft::Draft;
 use super::slots::{self, LimitedTenant};
 use super::store::Decide;
 use super::store::look;
@@ -33,7 +34,7 @@ pub(super) fn register(view: &dyn View, changes: &mut Changes, id: &TenantId) ->
 }
 
 impl Decide for SetLimits {
-    fn decide(&self, view: &dyn View, _: Timestamp) -> Decided<u64> {
+    fn decide(&self, view: &dyn View, now: Timestamp) -> Decided<u64> {
         let before = written(view, &self.scope)?;
         let revision = before.revision + 1;
         let limits = if self.keeps_quotas { self.limits.with_quotas_of(before.limits) } else { self.limits };
@@ -43,9 +44,12 @@ impl Decide for SetLimits {
                 changes.put(Table::System, SYSTEM_LIMITS, &WrittenLimits { limits, revision });
             }
             LimitScope::Tenant(id) => {
-                register(view, &mut changes, id)?;
-                let tenant = Tenant { limits, revision, ..slots::tenant(view, id)? };
-                changes.put(Table::Tenants, id.as_str(), &tenant);
+                let mut draft = Draft::new(view, now, id);
+                let tenant = draft.tenant()?;
+                (tenant.limits, tenant.revision) = (limits, revision);
+                // A raised limit is in force for those that wait, too.
+                draft.grant_slots(None)?;
+                return draft.answer(revision);
             }
         }
         Ok(Decision { answer: revision, changes })

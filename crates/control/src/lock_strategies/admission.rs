@@ -93,7 +93,7 @@ impl StartsUnderLock {
             return Ok(None);
         }
         match self.process.call(CountRuns { tenant: request.tenant.clone() }).await {
-            Ok(count) if count.usage.free() == 0 => {
+            Ok(count) if count.usage.free() == 0 && count.on_full == OnFull::Reject => {
                 Ok(Some(StartOutcome::AtCapacity { usage: count.usage, slot_flow: count.slot_flow }))
             }
             Ok(_) => Ok(None),

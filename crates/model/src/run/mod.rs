@@ -64,6 +64,9 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
     pub updated_at: Timestamp,
+    /// When a queued run stops waiting for a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_until: Option<Timestamp>,
     /// When the workflow times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at: Option<Timestamp>,
@@ -87,6 +90,12 @@ fn is_zero(bytes: &u64) -> bool {
 impl Head {
     pub fn admitted(now: Timestamp) -> Self {
         Self { updated_at: now, ..Self::default() }
+    }
+
+    /// Accepted without a slot, to wait for one until `until`.
+    pub fn queued(now: Timestamp, until: Timestamp) -> Self {
+        let (status, until) = (RunStatus::Queued, Some(until));
+        Self { status, queued_until: until, due_at: until, ..Self::admitted(now) }
     }
 }
 
@@ -126,6 +135,10 @@ pub enum InboxEvent {
     },
     Cancel {
         by: String,
+    },
+    /// A queued run has got its slot.
+    Granted {
+        at: Timestamp,
     },
     /// An operator retries a dead letter. The letter has left its list and is part of the event.
     Retry {

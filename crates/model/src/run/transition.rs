@@ -3,6 +3,8 @@
 crate::named_enum! {
     #[derive(Default)]
     pub enum RunStatus {
+        /// Accepted without a slot; it waits for one.
+        Queued = "queued",
         /// Admitted with a slot, but not yet advanced by the engine.
         #[default]
         Pending = "pending",
@@ -28,6 +30,8 @@ pub enum Ending {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEvent {
+    /// A queued run has got its slot.
+    Grant,
     Start,
     OpenApproval,
     CloseLastApproval,
@@ -44,11 +48,12 @@ pub struct IllegalRun {
 impl RunStatus {
     pub fn apply(self, event: RunEvent) -> Result<Self, IllegalRun> {
         match (self, event) {
+            (Self::Queued, RunEvent::Grant) => Ok(Self::Pending),
             (Self::Pending, RunEvent::Start) | (Self::Waiting, RunEvent::CloseLastApproval) => {
                 Ok(Self::Running)
             }
             (Self::Running, RunEvent::OpenApproval) => Ok(Self::Waiting),
-            (Self::Pending | Self::Running | Self::Waiting, RunEvent::End(ending)) => Ok(match ending {
+            (Self::Queued | Self::Pending | Self::Running | Self::Waiting, RunEvent::End(ending)) => Ok(match ending {
                 Ending::Succeeded => Self::Succeeded,
                 Ending::Failed => Self::Failed,
                 Ending::Denied => Self::Denied,
@@ -62,7 +67,7 @@ impl RunStatus {
     /// Whether the run has ended and released its slot.
     pub fn is_final(self) -> bool {
         match self {
-            Self::Pending | Self::Running | Self::Waiting => false,
+            Self::Queued | Self::Pending | Self::Running | Self::Waiting => false,
             Self::Succeeded | Self::Failed | Self::Denied | Self::Cancelled | Self::TimedOut => true,
         }
     }

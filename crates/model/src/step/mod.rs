@@ -81,6 +81,8 @@ crate::named_enum! {
         ExpressionFailed = "expression_failed",
         /// The run would hold, or one turn of it would render, more than it may.
         RunTooLarge = "run_too_large",
+        /// A queued run got no slot in time.
+        QueueTimeout = "queue_timeout",
         Rejected = "rejected",
         Cancelled = "cancelled",
         /// A policy denied it before it reached a worker.

@@ -14,12 +14,16 @@ pub(super) fn slot_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
         return Ok(None);
     }
     let Some(why) = look.run_state(run)?.why_over() else { return Ok(None) };
-    look.try_fault(format!("the run holds a slot, and {why}"), |draft| draft.release_slot(run))
+    look.try_fault(format!("the run holds a slot, and {why}"), |draft| {
+        draft.release_slot(run).map(drop)
+    })
 }
 
 pub(super) fn without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
     let has_slot = look.has(Table::Active, &rows::run(look.tenant, run))?;
-    if has_slot || look.run_state(run)? != RunState::Live || look.tenant_row()?.is_none() {
+    let Known::Is(head) = look.head(run)? else { return Ok(None) };
+    let needs_slot = !head.status.is_final() && head.status != RunStatus::Queued;
+    if has_slot || !needs_slot || look.tenant_row()?.is_none() {
         return Ok(None);
     }
     look.try_fault("the run is live and holds no slot: the tenant can exceed its cap by one", |draft| {

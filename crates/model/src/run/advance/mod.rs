@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent};
+use super::{Ending, IllegalRun, InboxEvent, Run, RunEvent, RunStatus};
 use crate::approval::Approval;
 use crate::dead_letter::DeadLetter;
 use crate::history::{Event, EventKind};
@@ -130,9 +130,11 @@ pub fn advance(
         machine.take(event)?;
     }
     machine.fire_timers()?;
-    machine.continue_fan_outs()?;
-    machine.begin_ready()?;
-    machine.conclude()?;
+    if machine.run.head.status != RunStatus::Queued {
+        machine.continue_fan_outs()?;
+        machine.begin_ready()?;
+        machine.conclude()?;
+    }
     Ok(machine.finish())
 }
 
@@ -154,7 +156,7 @@ struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     fn start(&mut self) -> Result<(), Illegal> {
-        if self.run.head.status == super::RunStatus::Pending {
+        if self.run.head.status == RunStatus::Pending {
             self.move_run(RunEvent::Start)?;
             self.run.head.started_at = Some(self.now);
             self.run.head.deadline_at = self.workflow.timeout.map(|timeout| self.now + timeout);
@@ -184,7 +186,7 @@ impl<'a> Machine<'a> {
 
     fn next_due(&self) -> Option<Timestamp> {
         let of_steps = self.run.steps.iter().filter_map(|(key, step)| self.due_at(key, step));
-        of_steps.chain(self.run.head.deadline_at).min()
+        of_steps.chain(self.run.head.deadline_at).chain(self.run.head.queued_until).min()
     }
 
     fn has_ended(&self) -> bool {

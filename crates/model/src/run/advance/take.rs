@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{Ending, InboxEvent};
+use super::super::{Ending, InboxEvent, RunEvent, RunStatus};
 use super::{Illegal, LOSSES_MAX, Machine};
 use crate::approval::{Decision, Verdict};
 use crate::dead_letter::{DeadLetter, LetterCode};
@@ -19,7 +19,10 @@ impl Machine<'_> {
         match event {
             // Applied even after the run's end, so that the letter is not lost.
             InboxEvent::Retry { by, letter } => self.take_retry(letter, by),
-            InboxEvent::Job { .. } | InboxEvent::Approval { .. } | InboxEvent::Cancel { .. }
+            InboxEvent::Job { .. }
+            | InboxEvent::Approval { .. }
+            | InboxEvent::Cancel { .. }
+            | InboxEvent::Granted { .. }
                 if self.has_ended() =>
             {
                 Ok(())
@@ -27,12 +30,22 @@ impl Machine<'_> {
             InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
+            InboxEvent::Granted { .. } => self.take_grant(),
             InboxEvent::Cancel { by } => {
                 let message = format!("cancelled by {by}");
                 self.run.head.error = Some(StepError { code: ErrorCode::Cancelled, message, step: None });
                 self.end(Ending::Cancelled)
             }
         }
+    }
+
+    fn take_grant(&mut self) -> Result<(), Illegal> {
+        if self.run.head.status != RunStatus::Queued {
+            return Ok(());
+        }
+        self.run.head.queued_until = None;
+        self.move_run(RunEvent::Grant)?;
+        self.start()
     }
 
     /// Whether `job` is the dispatch that its step waits for. Any other result is stale and ignored.
@@ -164,6 +177,11 @@ impl Machine<'_> {
     pub(super) fn fire_timers(&mut self) -> Result<(), Illegal> {
         if self.has_ended() {
             return Ok(());
+        }
+        if self.run.head.queued_until.is_some_and(|at| at <= self.now) {
+            let message = "the run waited too long for a slot".to_owned();
+            self.run.head.error = Some(StepError { code: ErrorCode::QueueTimeout, message, step: None });
+            return self.end(Ending::TimedOut);
         }
         if self.run.head.deadline_at.is_some_and(|at| at <= self.now) {
             let message = "the workflow timed out".to_owned();
