@@ -1,4 +1,4 @@
-//! The rows that almost every start reads, in memory: tenants, the system's limits, current workflow versions.
+//! The rows that almost every start reads, in memory: tenants, limits, current workflow versions.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use crate::error::unavailable;
 use crate::statements::{key, value};
 
-const CACHED: [Table; 3] = [Table::Tenants, Table::System, Table::WorkflowHeads];
+const CACHED: [Table; 4] = [Table::Tenants, Table::System, Table::WorkflowHeads, Table::Limits];
 
 /// A row as a decision left it: the value, or none if it was deleted.
 pub(crate) type Write = (Table, String, Option<String>);

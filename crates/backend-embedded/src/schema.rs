@@ -83,6 +83,10 @@ const MIGRATIONS: &[Migration] = &[
                     WHERE workers.key >= tenants.key || '/' AND workers.key < tenants.key || '0'));
             INSERT INTO system (key, value) SELECT 'tenants', CAST(count(*) AS TEXT) FROM tenants HAVING count(*) > 0",
     },
+    Migration {
+        tables: &["limits", "limit_groups", "limit_slots", "run_slots", "run_queue", "limit_timers"],
+        update: "",
+    },
 ];
 
 impl Migration {

@@ -14,7 +14,7 @@ pub enum Effect {
     Unknown,
 }
 
-/// What there may be only a number of. Each has a limit in the limits of the tenant or of the system.
+/// What there may be only a number of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quota {
@@ -22,6 +22,7 @@ pub enum Quota {
     Workflows,
     WorkflowVersions,
     Workers,
+    Limits,
 }
 
 impl Quota {
@@ -42,6 +43,7 @@ impl Quota {
                 "the tenant has {most} workers, the maximum; give workers names that stay, or let an operator raise \
                  `max_workers`; a worker that has not claimed for a day is forgotten"
             ),
+            Self::Limits => format!("the tenant has {most} limits, the maximum; delete one of them first"),
         }
     }
 }

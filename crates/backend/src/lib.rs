@@ -15,6 +15,7 @@ pub mod inspection;
 pub mod instrumented;
 pub mod jobs;
 pub mod keys;
+pub mod limits;
 pub mod local;
 pub mod locks;
 pub mod mailbox;

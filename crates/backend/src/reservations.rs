@@ -46,8 +46,8 @@ pub enum Reserved {
 pub struct Count {
     pub usage: Usage,
     pub slot_flow: SlotFlow,
-    /// What happens to a start without a free slot.
-    pub on_full: OnFull,
+    /// Whether a start that finds no free slot is rejected, whatever it is.
+    pub rejects: bool,
 }
 
 verb!(write => ReserveIdempotencyKey, "reserve_idempotency_key", "reserve an idempotency key", Reserved);

@@ -72,7 +72,7 @@ pub struct Committed {
     pub has_more: bool,
     /// The version of the run now.
     pub version: u64,
-    /// Queued runs that got the slot of the run, which has ended: they are ready.
+    /// Queued runs that got the slots of the run, which has ended: they are ready.
     pub granted: u32,
 }
 
@@ -275,24 +275,6 @@ pub struct ListRuns {
     pub page: PageRequest,
 }
 verb!(read => ListRuns, "list_runs", "list runs", Page<RunSummary>);
-
-/// Queued runs to which one step gives slots at most; a timer continues.
-pub const GRANTED_AT_ONCE_MAX: usize = 100;
-
-/// Gives free slots of the tenant to its queued runs, in order, and makes them ready. Answers with how many.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GrantSlots {
-    pub tenant: TenantId,
-}
-verb!(write => GrantSlots, "grant_slots", "grant slots to queued runs", u32);
-
-/// The position of a run among the tenant's queued runs, counted from 1. None: it does not wait.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReadQueuePosition {
-    pub tenant: TenantId,
-    pub run: RunId,
-}
-verb!(read => ReadQueuePosition, "read_queue_position", "read the position of a run", Option<u64>);
 
 /// The runs that hold a slot, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -14,6 +14,10 @@ pub use crate::jobs::{
     RecordProgress, RecordResult,
 };
 pub use crate::keys::{CreateApiKey, ListApiKeys, RevokeApiKey, RotateApiKey};
+pub use crate::limits::{
+    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadLimitUsage,
+    ReadQueuedRun, SaveLimit,
+};
 pub use crate::locks::{
     AcquireLock, ForceReleaseLock, ListLockHistory, ListLocks, ReadLock, ReleaseLock, RenewLock, WithdrawLock,
 };
@@ -26,8 +30,7 @@ pub use crate::registry::{
 pub use crate::reservations::{CountRuns, ReleaseIdempotencyKey, ReserveIdempotencyKey};
 pub use crate::runs::{
     AcquireReadyRuns, AcquireRun, Admit, Commit, DeleteRun, ExtendRunLease, FindDue, FireTimers,
-    GrantSlots, ListActiveRuns, ListRuns, ReadQueuePosition, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun,
-    RequestCancel,
+    ListActiveRuns, ListRuns, ReadRun, ReadRunOwnership, ReadUsage, ReleaseRun, RequestCancel,
 };
 pub use crate::suspects::{AcquireSuspect, BeginTry};
 pub use crate::tenants::{ListTenants, ReadEffectiveLimits, ReadLimits, SetLimits};
@@ -43,21 +46,22 @@ macro_rules! for_each_verb {
             reads {
                 CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns,
                 ListApiKeys,
-                ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns,
+                ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks,
+                ListQueuedRuns, ListRuns, ListSlots,
                 ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
-                ReadFigures, ReadJob, ReadLimits, ReadLock, ReadQueuePosition, ReadRegistry, ReadRun, ReadRunOwnership,
-                ReadSnapshot,
+                ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun,
+                ReadRunOwnership, ReadSnapshot,
                 ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion
             }
             writes {
                 AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
                 AcquireSuspect, AddDeadLetter, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey, DeferResult,
-                DeleteDeadLetter, DeleteFigures, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker,
+                DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker, DrainWorker,
                 ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker,
-                ForgetWorker, GrantSlots, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey,
+                ForgetWorker, MoveQueuedRun, PauseLimit, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey,
                 ReleaseLock, ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs,
                 ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
-                SaveDocument, SaveFigures, SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
+                SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
             }
         }
     };

@@ -59,11 +59,13 @@ impl Documents {
     /// Replaces what is written for the scope. A tenant's own limit is in force everywhere with the answer; the
     /// system's, which other processes may keep, within a second.
     pub async fn set_limits(&self, set: SetLimits) -> Result<u64, StoreError> {
-        let is_system = set.scope == LimitScope::System;
+        let wake = match &set.scope {
+            LimitScope::System => Wake::LimitsChanged,
+            // Runs that wait may have their slots now.
+            LimitScope::Tenant(tenant) => Wake::RunReady { tenant: tenant.clone() },
+        };
         let revision = self.process.call(set).await?;
-        if is_system {
-            self.process.wake(Wake::LimitsChanged);
-        }
+        self.process.wake(wake);
         Ok(revision)
     }
 }

@@ -28,7 +28,19 @@ pub(crate) fn decided(request: &RunRequest, decided: &StartOutcome) {
         StartOutcome::AtCapacity { usage, .. } => {
             debug!(%tenant, run = %request.run, %workflow, limit = usage.runs_max, "start refused: cap reached");
         }
-        StartOutcome::DefinitionChanged { .. } => {}
+        StartOutcome::Queued { run, blocked, .. } => {
+            debug!(%tenant, %run, %workflow, limit = %blocked.limit, group = %blocked.group, "run queued");
+        }
+        StartOutcome::Joined { run, blocked, .. } => {
+            debug!(%tenant, %run, %workflow, limit = %blocked.limit, group = %blocked.group, "start joined");
+        }
+        StartOutcome::LimitReached { blocked, .. } => {
+            debug!(%tenant, %workflow, limit = %blocked.limit, group = %blocked.group, "start refused: limit reached");
+        }
+        StartOutcome::QueueFull { blocked, .. } => {
+            debug!(%tenant, %workflow, limit = %blocked.limit, group = %blocked.group, "start refused: queue full");
+        }
+        StartOutcome::DefinitionChanged { .. } | StartOutcome::LimitsChanged { .. } => {}
     }
 }
 

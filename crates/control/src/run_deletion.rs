@@ -26,6 +26,8 @@ impl RunDeletion {
             tracing::warn!(%tenant, %run, %error, "inputs and results of a deleted run not removed");
         }
         self.process.wake(Wake::RunChanged { run });
+        // Its slots may have gone to runs that waited for them.
+        self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         Ok(())
     }
 }

@@ -23,6 +23,8 @@ use crate::documents::Documents;
 use crate::engine::{self, Engine};
 use crate::identity::Identity;
 use crate::installation::{self, Installation};
+use crate::limit_books::LimitBooks;
+use crate::limits::Limits;
 use crate::lock_strategies::{ResultsUnderLock, StartsUnderLock};
 use crate::locks::Locks;
 use crate::policy::{self, Policy};
@@ -53,6 +55,7 @@ pub struct Control {
     pub workers: Arc<Workers>,
     pub dead_letters: Arc<DeadLetters>,
     pub documents: Arc<Documents>,
+    pub limits: Arc<Limits>,
     pub runs: Arc<Runs>,
     pub doctor: Arc<Doctor>,
     definitions: Arc<Definitions>,
@@ -107,6 +110,7 @@ impl Control {
         let admission = Arc::new(Admission {
             process: process.clone(),
             definitions: definitions.clone(),
+            limit_books: Arc::new(LimitBooks::new(&process)),
             under_lock: match settings.admission_strategy {
                 AdmissionStrategy::Atomic => None,
                 AdmissionStrategy::Lock => Some(starts_under_lock()),
@@ -133,6 +137,7 @@ impl Control {
             policy: Arc::new(Policy::new(process.clone())),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
             documents: Arc::new(Documents { process: process.clone() }),
+            limits: Arc::new(Limits { process: process.clone() }),
             runs: Arc::new(Runs { process: process.clone(), engine: engine.clone(), deletion }),
             doctor: Arc::new(Doctor::new(process.clone(), workers.clone(), reconcilers.clone(), probes)),
             process,

@@ -131,6 +131,8 @@ pub(crate) fn result_of(event: &InboxEvent) -> Option<(&JobId, Timestamp)> {
         | InboxEvent::Approval { .. }
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
+        | InboxEvent::Granted { .. }
+        | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => None,
     }
 }

@@ -8,6 +8,9 @@ use crate::dispatch_policy::HeldJob;
 use crate::fingerprint::Fingerprint;
 use crate::history::Event;
 use crate::job::NewJob;
+use crate::limit::document::Labels;
+use crate::limit::place::{Blocked, StartPriority};
+use crate::limit::rule::SlotClaim;
 use crate::run::{Head, RunStatus, Start, StartedFrom};
 use crate::step::StepRun;
 use crate::tenant::SlotFlow;
@@ -30,6 +33,8 @@ pub struct RunRequest {
     pub input: Value,
     pub intent: Option<IdempotentIntent>,
     pub origin: StartedFrom,
+    pub labels: Labels,
+    pub priority: StartPriority,
     /// The span of the client that started the run, if it sent a `traceparent`.
     pub trace: Option<TraceParent>,
 }
@@ -45,6 +50,8 @@ impl RunRequest {
             input: self.input.clone(),
             idempotency_key: self.intent.as_ref().map(|intent| intent.key.clone()),
             origin: self.origin.clone(),
+            labels: self.labels.clone(),
+            priority: self.priority,
             created_at: now,
             trace: self.trace,
         }
@@ -56,6 +63,10 @@ impl RunRequest {
 pub struct StartPlan {
     /// If it is not the current version, nothing is started.
     pub workflow_version: u32,
+    /// The tenant's named limits that `claims` was made by. If they have changed, nothing is started.
+    pub limits_revision: u64,
+    /// The groups of named limits that the run counts in, the narrowest first.
+    pub claims: Vec<SlotClaim>,
     /// Finished steps that a rerun copies from its source.
     pub copied_steps: Vec<(StepKey, StepRun)>,
     /// The engine's first turn, written together with the run. If absent, the engine advances the run later.
@@ -63,6 +74,12 @@ pub struct StartPlan {
 }
 
 impl StartPlan {
+    /// A run that counts in no named limit, of a tenant that never had one.
+    pub fn unlimited(workflow_version: u32) -> Self {
+        let (copied_steps, claims) = (Vec::new(), Vec::new());
+        Self { workflow_version, limits_revision: 0, claims, copied_steps, first_turn: None }
+    }
+
     /// The status of a run that begins by this plan.
     pub fn status(&self) -> RunStatus {
         self.first_turn.as_ref().map_or(RunStatus::Pending, |turn| turn.head.status)
@@ -105,10 +122,16 @@ pub enum StartOutcome {
     Replayed { run: RunId, status: Option<RunStatus>, usage: Usage },
     /// This idempotency key started `run` with another payload; nothing was created.
     KeyReused { run: RunId, usage: Usage },
-    /// The run was created without a slot. It waits for one, at this position of the tenant's queue, counted from 1.
-    Queued { run: RunId, position: u64, usage: Usage },
-    /// The tenant holds all of its slots, and as many runs wait for one as may; nothing was created.
-    QueueFull { queued: u32, usage: Usage, slot_flow: SlotFlow },
+    /// The run was created without a slot, and waits. Without a position it is further back than is counted.
+    Queued { run: RunId, position: Option<u64>, blocked: Blocked, usage: Usage },
+    /// The group had its run already, and that one answers; nothing was created.
+    Joined { run: RunId, status: RunStatus, blocked: Blocked, usage: Usage },
+    /// A named limit is full; nothing was created.
+    LimitReached { blocked: Blocked, usage: Usage },
+    /// A limit is full, and as many runs wait as may; nothing was created.
+    QueueFull { blocked: Blocked, usage: Usage },
+    /// The tenant's named limits have changed; nothing was created. Load them and retry.
+    LimitsChanged { usage: Usage },
     /// The tenant holds all of its slots; nothing was created.
     AtCapacity { usage: Usage, slot_flow: SlotFlow },
     /// The workflow has another version now, or was deleted; nothing was created. Load it and retry.

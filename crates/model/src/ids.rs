@@ -154,6 +154,8 @@ names! {
     WorkflowId = "workflow id", IDENTIFIER;
     /// A step of one workflow.
     StepId = "step id", IDENTIFIER;
+    /// A limit of one tenant.
+    LimitName = "limit", IDENTIFIER;
     /// A rollout of a retry policy.
     RolloutId = "rollout id", IDENTIFIER;
     /// The queue that a job waits in and a worker serves.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::limit::Limits;
+use crate::limit::document::Pause;
 use crate::time::millis;
 use crate::{Fence, Timestamp};
 
@@ -43,12 +44,21 @@ pub struct Tenant {
     /// Runs that hold a slot now.
     pub runs_active: u32,
     pub slot_flow: SlotFlow,
-    /// Runs that wait for a slot now.
+    /// Runs that wait in the queue of the tenant's own slots.
     #[serde(default)]
     pub runs_queued: u32,
-    /// Runs that have ever waited: the number of the last is its place in the queue.
+    /// Runs that have ever waited, in any queue: the number of the last is its place.
     #[serde(default)]
     pub arrivals: u64,
+    /// No run starts while the tenant is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
+    /// Named limits that it has.
+    #[serde(default)]
+    pub named_limits: u32,
+    /// Raised by every change of its named limits.
+    #[serde(default)]
+    pub limits_revision: u64,
     /// The last minted fence. The next is larger, whatever the clock says.
     pub fence: Fence,
     #[serde(default)]

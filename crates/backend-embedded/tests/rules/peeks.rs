@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use interlock_backend::{Store, StoreError};
 use interlock_model::admission::{IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::limit::Limits;
+use interlock_model::limit::place::StartPriority;
 use interlock_model::run::StartedFrom;
 use interlock_model::{RunId, Timestamp};
 use serde_json::json;
@@ -40,9 +42,11 @@ fn start(key: Option<&str>) -> Admit {
         input: json!({}),
         intent: key.map(|key| IdempotentIntent { key: key.parse().unwrap(), fingerprint }),
         origin: StartedFrom::Request,
+        labels: BTreeMap::new(),
+        priority: StartPriority::default(),
         trace: None,
     };
-    let plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
+    let plan = StartPlan::unlimited(1);
     let (request, plan) = (Arc::new(request), Some(Arc::new(plan)));
     Admit { request, plan, admission_fence: None, is_repeat: false }
 }

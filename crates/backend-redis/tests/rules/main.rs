@@ -25,6 +25,7 @@ mod suspects;
 mod user_locks;
 
 use interlock_backend::verbs::{Admit, ReadWorkflow, SaveWorkflow};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use interlock_backend_redis::RedisStore;
 use interlock_backend_redis::connect::{ConnectSettings, Connection};
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
+use interlock_model::limit::place::StartPriority;
 use interlock_model::run::StartedFrom;
 use interlock_model::scheduling::Edge;
 use interlock_model::workflow::{Workflow, WorkflowDocument};
@@ -107,9 +109,11 @@ fn request(number: u64, is_begun: bool) -> Admit {
         }),
         input,
         origin: StartedFrom::Request,
+        labels: BTreeMap::new(),
+        priority: StartPriority::default(),
         trace: None,
     };
-    let mut plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
+    let mut plan = StartPlan::unlimited(1);
     let workflow = Workflow::compile(deploy(), 1, &document("deploy")).unwrap();
     if is_begun {
         plan.first_turn = FirstTurn::of(&workflow, &request, &plan, now, 0).unwrap();

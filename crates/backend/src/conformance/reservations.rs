@@ -307,7 +307,7 @@ pub async fn a_reservation_expires(subject: &mut dyn Subject) {
 pub async fn a_count_has_usage_and_how_fast_slots_come_free(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 3).await;
     let count = async || scene.store.call(CountRuns { tenant: acme() }).await.unwrap();
-    let Count { usage, slot_flow } = count().await;
+    let Count { usage, slot_flow, .. } = count().await;
     assert_eq!((usage, slot_flow.expected_wait()), (Usage { runs_active: 0, runs_max: 3 }, None));
     for _ in 0..2 {
         let run = scene.started(&acme()).await;
@@ -315,7 +315,7 @@ pub async fn a_count_has_usage_and_how_fast_slots_come_free(subject: &mut dyn Su
         let _ = scene.commit(ending(&scene.taken(&acme(), run).await, Ending::Succeeded)).await.unwrap();
     }
     scene.started(&acme()).await;
-    let Count { usage, slot_flow } = count().await;
+    let Count { usage, slot_flow, .. } = count().await;
     assert_eq!(usage, Usage { runs_active: 1, runs_max: 3 });
     assert_eq!(slot_flow.expected_wait(), Some(Duration::from_millis(300)));
 }

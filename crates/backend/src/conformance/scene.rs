@@ -14,6 +14,8 @@ use interlock_model::dead_letter::{DeadLetter, LetterCode};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::limit::Limits;
+use interlock_model::limit::document::Labels;
+use interlock_model::limit::place::StartPriority;
 use interlock_model::meta::JobMeta;
 use interlock_model::run::{Ending, InboxEvent, RunEvent, RunStatus, StartedFrom};
 use interlock_model::scheduling::Edge;
@@ -68,6 +70,11 @@ pub(super) fn holder() -> InstanceId {
 }
 
 impl Scene {
+    /// The store as it is.
+    pub(super) fn of(subject: &dyn Subject) -> Self {
+        Self { store: subject.store(), ids: AtomicU64::new(1_000_000) }
+    }
+
     /// Two tenants with the workflow `deploy`, and `cap` slots for each.
     pub(super) async fn with_cap(subject: &dyn Subject, cap: u32) -> Self {
         let scene = Self { store: subject.store(), ids: AtomicU64::new(1) };
@@ -111,9 +118,11 @@ impl Scene {
             input,
             intent,
             origin: StartedFrom::Request,
+            labels: Labels::default(),
+            priority: StartPriority::default(),
             trace: None,
         };
-        let plan = StartPlan { workflow_version: 1, copied_steps: Vec::new(), first_turn: None };
+        let plan = StartPlan::unlimited(1);
         let (request, plan) = (Arc::new(request), Some(Arc::new(plan)));
         Admit { request, plan, admission_fence: None, is_repeat: false }
     }
@@ -129,7 +138,7 @@ impl Scene {
         let workflow = Workflow::compile(deploy(), version, document).expect("the document compiles");
         // Decided a moment before the store hears of it.
         let now = Timestamp::from_millis(1_794_700_799_990);
-        let mut plan = StartPlan { workflow_version: version, copied_steps: Vec::new(), first_turn: None };
+        let mut plan = StartPlan::unlimited(version);
         let first_turn = FirstTurn::of(&workflow, &start.request, &plan, now, 0);
         plan.first_turn = first_turn.expect("the rules know how a run begins");
         Admit { plan: Some(Arc::new(plan)), ..start }
@@ -339,6 +348,6 @@ pub(super) fn with_request(mut start: Admit, change: impl FnOnce(&mut RunRequest
 
 /// The start as planned for another version.
 pub(super) fn with_version(mut start: Admit, workflow_version: u32) -> Admit {
-    start.plan = Some(Arc::new(StartPlan { workflow_version, copied_steps: Vec::new(), first_turn: None }));
+    start.plan = Some(Arc::new(StartPlan::unlimited(workflow_version)));
     start
 }

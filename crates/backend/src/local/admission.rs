@@ -1,16 +1,21 @@
 //! Admission: the key, the definition, the cap, and the run with all that belongs to it, in one decision.
 
-use interlock_model::Timestamp;
 use interlock_model::admission::{
     FirstTurn, KeyRecord, KeyVerdict, RunRequest, StartOutcome, StartPlan, Usage,
 };
 use interlock_model::history::{Event, EventKind};
-use interlock_model::limit::OnFull;
-use interlock_model::run::Head;
+use interlock_model::limit::EffectiveLimits;
+use interlock_model::limit::document::QueueOrder;
+use interlock_model::limit::group::Fullness;
+use interlock_model::limit::judge::{Arrival, judge};
+use interlock_model::limit::place::{QueuePlace, RunSlots};
+use interlock_model::limit::rule::SlotClaim;
+use interlock_model::run::{Head, RunStatus};
+use interlock_model::{RunId, Timestamp};
 
 use super::draft::Draft;
 use super::rows::{self, WorkflowHead};
-use super::slots::LimitedTenant;
+use super::slots::{LimitedTenant, QueueEntry};
 use super::store::Decide;
 use super::tables::{Decided, Decision, Table, View, read};
 use super::{inbox, reservations, slots, tenants};
@@ -28,7 +33,7 @@ impl Decide for Admit {
         // A caller that lost the reply asks again with the same run id. Neither a new definition nor a tenant that is full
         // by now takes back what it was given.
         if self.is_repeat && exists(view, start)? {
-            return Ok(Decision::unchanged(accepted(view, self, usage)?));
+            return Ok(Decision::unchanged(accepted(view, now, self, usage)?));
         }
         // What was admitted, and deleted before the repeat, stays deleted.
         if self.is_repeat && view.get(Table::DeletedRuns, &rows::run(&start.tenant, start.run))?.is_some() {
@@ -41,42 +46,123 @@ impl Decide for Admit {
         let Some(plan) = self.plan.as_ref().filter(|plan| current == Some(plan.workflow_version)) else {
             return Ok(Decision::unchanged(StartOutcome::DefinitionChanged { current, usage }));
         };
-        // Those that wait are not overtaken.
-        let is_full = usage.free() == 0 || limited.tenant.runs_queued > 0;
-        if let Some(refusal) = limited.refusal().filter(|_| is_full) {
+        if limited.tenant.limits_revision != plan.limits_revision {
+            return Ok(Decision::unchanged(StartOutcome::LimitsChanged { usage }));
+        }
+        let mut draft = Draft::new(view, now, &start.tenant);
+        let arrived = arrive(&mut draft, (self, plan), usage)?;
+        if let Arrived::Answered(answer) = arrived {
             // The first refusal reads nothing but the tenant and the definition.
-            return Ok(Decision::unchanged(refusal));
+            return draft.answer(answer);
         }
         if !self.is_repeat && exists(view, start)? {
             // Another start has this id. To answer that this one was admitted would be wrong.
             return Err(StoreError::Conflict(format!("there is a run {} already", start.run)));
         }
-        let draft = Draft::new(view, now, &start.tenant);
-        if is_full { queue(draft, (self, plan), &limited) } else { create(draft, (self, plan), &limited) }
+        match arrived {
+            Arrived::Waits(waits) => queue(draft, (self, plan), &limited, waits),
+            Arrived::Starts | Arrived::Answered(_) => create(draft, (self, plan), &limited),
+        }
     }
+}
+
+/// What becomes of a start that nothing but limits may stop.
+enum Arrived {
+    Starts,
+    Waits(Waits),
+    Answered(StartOutcome),
+}
+
+/// Where a new run waits.
+struct Waits {
+    claim: SlotClaim,
+    fullness: Fullness,
+    how: WaitsHow,
+}
+
+enum WaitsHow {
+    Behind,
+    InPlaceOfLast,
+    AfterRunning(RunId),
+}
+
+/// Decides by the groups that the start counts in.
+fn arrive(
+    draft: &mut Draft<'_>,
+    (admit, plan): (&Admit, &StartPlan),
+    usage: Usage,
+) -> Result<Arrived, StoreError> {
+    let (met, victim) = draft.met_groups(&plan.claims)?;
+    let claim_at = |at: usize| plan.claims.get(at).cloned().unwrap_or_else(SlotClaim::tenant_runs);
+    let mut arrival = judge(&met, true, draft.now);
+    if let Arrival::Join { at, .. } = arrival {
+        let claim = claim_at(at);
+        if let Some(run) = draft.run_to_join(&claim, &admit.request.workflow)? {
+            return join(draft, admit, (run, &claim), usage).map(Arrived::Answered);
+        }
+        arrival = judge(&met, false, draft.now);
+    }
+    let waits = |at, fullness, how| Ok(Arrived::Waits(Waits { claim: claim_at(at), fullness, how }));
+    match arrival {
+        Arrival::Start => Ok(Arrived::Starts),
+        Arrival::Queue { at, fullness } => waits(at, fullness, WaitsHow::Behind),
+        Arrival::ReplaceQueued { at, fullness } => waits(at, fullness, WaitsHow::InPlaceOfLast),
+        Arrival::ReplaceRunning { at, fullness } => {
+            waits(at, fullness, victim.map_or(WaitsHow::Behind, WaitsHow::AfterRunning))
+        }
+        Arrival::QueueFull { at } => {
+            let blocked = draft.blocked(&claim_at(at), Fullness::Others)?;
+            Ok(Arrived::Answered(StartOutcome::QueueFull { blocked, usage }))
+        }
+        Arrival::Reject { at, fullness } | Arrival::Join { at, fullness } => {
+            let claim = claim_at(at);
+            let is_cap = claim == SlotClaim::tenant_runs() && fullness != Fullness::Paused;
+            let blocked = draft.blocked(&claim, fullness)?;
+            let slot_flow = blocked.slot_flow;
+            Ok(Arrived::Answered(if is_cap {
+                StartOutcome::AtCapacity { usage, slot_flow }
+            } else {
+                StartOutcome::LimitReached { blocked, usage }
+            }))
+        }
+    }
+}
+
+/// Lets a run that exists answer the start. Its key stands for that run from now on.
+fn join(
+    draft: &mut Draft<'_>,
+    admit: &Admit,
+    (run, claim): (RunId, &SlotClaim),
+    usage: Usage,
+) -> Result<StartOutcome, StoreError> {
+    let start = &*admit.request;
+    let blocked = draft.blocked(claim, Fullness::Slots)?;
+    if start.intent.is_some() {
+        if !draft.count_joined_key(run)? {
+            return Ok(StartOutcome::QueueFull { blocked, usage });
+        }
+        let limits = LimitedTenant::read(draft.view, &start.tenant)?.limits;
+        write_key(draft, start, run, &limits);
+    }
+    let status = inbox::status(draft.view, &start.tenant, run)?.unwrap_or(RunStatus::Pending);
+    Ok(StartOutcome::Joined { run, status, blocked, usage })
 }
 
 /// The answer to a start that has made its run before.
-fn accepted(view: &dyn View, admit: &Admit, usage: Usage) -> Result<StartOutcome, StoreError> {
+fn accepted(
+    view: &dyn View,
+    now: Timestamp,
+    admit: &Admit,
+    usage: Usage,
+) -> Result<StartOutcome, StoreError> {
     let RunRequest { tenant, run, .. } = &*admit.request;
-    Ok(match slots::position(view, tenant, *run)? {
-        Some(position) => StartOutcome::Queued { run: *run, position, usage },
-        None => admit.admitted(usage),
-    })
-}
-
-impl LimitedTenant {
-    /// Why a start without a free slot is refused. None: it may wait.
-    fn refusal(&self) -> Option<StartOutcome> {
-        let (usage, slot_flow, queued) = (self.usage(), self.tenant.slot_flow, self.tenant.runs_queued);
-        match self.limits.queue.on_full {
-            OnFull::Reject => Some(StartOutcome::AtCapacity { usage, slot_flow }),
-            OnFull::Queue if queued >= self.limits.queue.queued_max => {
-                Some(StartOutcome::QueueFull { queued, usage, slot_flow })
-            }
-            OnFull::Queue => None,
-        }
-    }
+    let Some(queued) = slots::queued_run(view, tenant, *run)? else { return Ok(admit.admitted(usage)) };
+    let claim = SlotClaim { limit: queued.waiting.limit, group: queued.waiting.group };
+    let mut draft = Draft::new(view, now, tenant);
+    let fullness = draft.group(&claim)?;
+    let fullness = fullness.group.fullness(&fullness.rule, now).unwrap_or(Fullness::Others);
+    let blocked = draft.blocked(&claim, fullness)?;
+    Ok(StartOutcome::Queued { run: *run, position: queued.position, blocked, usage })
 }
 
 /// Whether there is a run of this id.
@@ -96,7 +182,7 @@ fn by_key(
         // A reservation is a hint. A start that decides in one step needs none, and passes over another's.
         KeyVerdict::Fresh | KeyVerdict::Reserved(..) => Ok(None),
         KeyVerdict::Mismatch(run) => Ok(Some(StartOutcome::KeyReused { run, usage })),
-        KeyVerdict::Replay(run) if run == start.run => accepted(view, admit, usage).map(Some),
+        KeyVerdict::Replay(run) if run == start.run => accepted(view, now, admit, usage).map(Some),
         KeyVerdict::Replay(run) => {
             let status = inbox::status(view, &start.tenant, run)?;
             Ok(Some(StartOutcome::Replayed { run, status, usage }))
@@ -113,7 +199,7 @@ fn create(
     let (tenant, run, now) = (&start.tenant, start.run, draft.now);
     // The first turn was decided a moment ago, and the run was not created after its first event.
     let created_at = plan.first_turn.as_ref().map_or(now, |turn| turn.head.updated_at.min(now));
-    write_start(&mut draft, (start, plan), created_at, ("pending", limited));
+    write_start(&mut draft, (start, plan), created_at, ("pending", &limited.limits));
     if let Some(turn) = &plan.first_turn {
         begin(&mut draft, start, turn);
     } else {
@@ -125,25 +211,48 @@ fn create(
         tenants::register(draft.view, &mut draft.changes, tenant)?;
         draft.put(Table::Tenants, tenant.as_str(), &limited.tenant);
     } else {
-        draft.acquire_slot(run)?;
+        draft.acquire_slots(run, &start.workflow, &plan.claims)?;
+        if !plan.claims.is_empty() {
+            draft.put_run_slots(run, RunSlots { claims: plan.claims.clone(), ..RunSlots::default() });
+        }
     }
     let usage = Usage { runs_active: draft.tenant()?.runs_active, ..limited.usage() };
     draft.answer(admit.admitted(usage))
 }
 
-/// Writes a run that waits for a slot. The engine begins it when it has one.
+/// Writes a run that waits for slots. The engine begins it when it has them.
 fn queue(
     mut draft: Draft<'_>,
     (admit, plan): (&Admit, &StartPlan),
     limited: &LimitedTenant,
+    Waits { claim, fullness, how }: Waits,
 ) -> Decided<StartOutcome> {
     let start = &*admit.request;
-    let (run, now, until) = (start.run, draft.now, draft.now + limited.limits.queue.wait_max);
-    write_start(&mut draft, (start, plan), now, ("queued", limited));
+    let (run, now) = (start.run, draft.now);
+    let blocked = draft.blocked(&claim, fullness)?;
+    let until = now + draft.group(&claim)?.rule.queue.wait_max;
+    write_start(&mut draft, (start, plan), now, ("queued", &limited.limits));
     draft.put(Table::Heads, rows::run(&start.tenant, run), &Head::queued(now, until));
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
-    let position = draft.enter_queue(run)?;
-    draft.answer(StartOutcome::Queued { run, position, usage: limited.usage() })
+    let place = QueuePlace { arrival: draft.next_arrival()?, at: now, priority: start.priority };
+    let entry = QueueEntry { run, workflow: start.workflow.clone(), place };
+    let claims = plan.claims.clone();
+    let is_first_come = draft.group(&claim)?.rule.queue.order == QueueOrder::Fifo;
+    let mut position = is_first_come.then_some(u64::from(blocked.queued) + 1);
+    match how {
+        WaitsHow::Behind => draft.enter_queue(entry, claims, (&claim, fullness))?,
+        WaitsHow::InPlaceOfLast => {
+            draft.supersede_last(&claim, run)?;
+            position = position.map(|position| position - 1);
+            draft.enter_queue(entry, claims, (&claim, fullness))?;
+        }
+        WaitsHow::AfterRunning(victim) => {
+            draft.replace_running(entry, claims, (&claim, victim))?;
+            position = Some(1);
+        }
+    }
+    let usage = limited.usage();
+    draft.answer(StartOutcome::Queued { run, position, blocked, usage })
 }
 
 /// Writes what was asked, the steps that a rerun copies, the first event and the key.
@@ -151,25 +260,32 @@ fn write_start(
     draft: &mut Draft<'_>,
     (start, plan): (&RunRequest, &StartPlan),
     created_at: Timestamp,
-    (status, limited): (&'static str, &LimitedTenant),
+    (status, limits): (&'static str, &EffectiveLimits),
 ) {
-    let (tenant, run, now) = (&start.tenant, start.run, draft.now);
+    let (tenant, run) = (&start.tenant, start.run);
     draft.put(Table::Starts, rows::run(tenant, run), &start.start(plan.workflow_version, created_at));
     for (key, step) in &plan.copied_steps {
         draft.put(Table::Steps, rows::step(tenant, run, key), step);
     }
     let admitted = Event::new(created_at, EventKind::RunStatus).with_status(status);
     draft.put(Table::Timeline, rows::numbered(tenant, run, 1), &admitted);
-    if let Some(intent) = &start.intent {
-        let record = KeyRecord {
-            run,
-            fingerprint: intent.fingerprint.clone(),
-            expires_at: limited.limits.key_retention.map(|time| now + time),
-            reservation: None,
-        };
-        let key = rows::idempotency(tenant, &start.workflow, &intent.key);
-        draft.put(Table::IdempotencyKeys, key, &record);
-    }
+    write_key(draft, start, run, limits);
+}
+
+/// Lets the start's key, if it has one, stand for a run.
+fn write_key(draft: &mut Draft<'_>, start: &RunRequest, run: RunId, limits: &EffectiveLimits) {
+    let Some(intent) = &start.intent else { return };
+    let record = KeyRecord {
+        run,
+        fingerprint: intent.fingerprint.clone(),
+        expires_at: limits.key_retention.map(|time| draft.now + time),
+        reservation: None,
+    };
+    draft.put(
+        Table::IdempotencyKeys,
+        rows::idempotency(&start.tenant, &start.workflow, &intent.key),
+        &record,
+    );
 }
 
 /// Writes the first turn with the run.

@@ -36,7 +36,7 @@ decide!(Commit, |verb, draft| {
     draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
     move_timer(draft, &before, &verb.head, run);
     let has_ended = verb.head.status.is_final() && !before.status.is_final();
-    let granted = if has_ended { draft.release_slot(run)? } else { 0 };
+    let granted = if has_ended { draft.release_slots(run)? } else { 0 };
     let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;
     let version = before.version + 1;
     let head = Head { version, fence: verb.fence, ..verb.head.clone() };

@@ -42,6 +42,12 @@ pub(super) struct Draft<'a> {
     pub(super) now: Timestamp,
     pub(super) id: &'a TenantId,
     pub(super) changes: Changes,
+    pub(super) groups: slots::LoadedGroups,
+    pub(super) queues: slots::QueueOverlay,
+    /// Runs that got their slots so far.
+    pub(super) granted: u32,
+    /// Queued runs that were looked at for it.
+    pub(super) grant_steps: u32,
     tenant: Option<Loaded>,
 }
 
@@ -52,7 +58,17 @@ struct Loaded {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(view: &'a dyn View, now: Timestamp, id: &'a TenantId) -> Self {
-        Self { view, now, id, changes: Changes::default(), tenant: None }
+        Self {
+            view,
+            now,
+            id,
+            changes: Changes::default(),
+            groups: slots::LoadedGroups::default(),
+            queues: slots::QueueOverlay::default(),
+            granted: 0,
+            grant_steps: 0,
+            tenant: None,
+        }
     }
 
     pub(super) fn has(&self, table: Table, key: &str) -> Result<bool, StoreError> {
@@ -113,6 +129,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
+        self.write_groups();
         if let Some(Loaded { row, before }) = self.tenant
             && row != before
         {

@@ -72,14 +72,28 @@ decide!(FireTimers, |verb, draft| {
         }
         draft.delete(Table::Timers, row.key);
     }
-    let to_grant = draft.due(Table::LimitTimers, draft.now + verb.ahead, verb.limit)?;
-    let fired = fired + to_grant.len();
-    if !to_grant.is_empty() {
-        draft.delete_all(Table::LimitTimers, to_grant.into_iter().map(|row| row.key));
-        draft.grant_slots(None)?;
-    }
-    Ok(fired)
+    Ok(fired + draft.fire_limit_timers(verb.limit)?)
 });
+
+impl Draft<'_> {
+    /// Grants the slots whose time has come. They are never granted ahead of it.
+    fn fire_limit_timers(&mut self, limit: usize) -> Result<usize, StoreError> {
+        let due = self.due(Table::LimitTimers, self.now, limit)?;
+        let fired = due.len();
+        for row in due {
+            let timer = rows::LimitTimer::read(&row.key);
+            self.delete(Table::LimitTimers, row.key);
+            match timer {
+                Some(rows::LimitTimer::Group(claim)) => self.grant_slots(&[claim])?,
+                Some(rows::LimitTimer::All { limit, after }) => {
+                    self.grant_all_after(&limit, after.as_deref())?
+                }
+                None => 0,
+            };
+        }
+        Ok(fired)
+    }
+}
 
 impl Look for FindDue {
     fn look(&self, view: &dyn View, now: Timestamp) -> Result<Due, StoreError> {

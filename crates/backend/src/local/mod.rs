@@ -18,6 +18,7 @@ mod history;
 mod inbox;
 mod inspection;
 mod jobs;
+mod limits;
 mod locks;
 mod policy_holds;
 mod reconcile;

@@ -1,6 +1,7 @@
 //! Idempotency keys that are reserved under the admission lock, and what that lock means to an admission.
 
 use interlock_model::admission::{IdempotentIntent, KeyRecord, KeyVerdict, Reservation};
+use interlock_model::limit::document::OnFull;
 use interlock_model::lock::LockName;
 use interlock_model::{Fence, TenantId, Timestamp, WorkflowId};
 
@@ -83,6 +84,7 @@ decide!(ReleaseIdempotencyKey, |verb, draft| {
 
 look!(CountRuns, |verb, view| {
     let limited = LimitedTenant::read(view, &verb.tenant)?;
-    let on_full = limited.limits.queue.on_full;
-    Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow, on_full })
+    // A named limit may let it join a run.
+    let rejects = limited.limits.queue.on_full == OnFull::Reject && limited.tenant.named_limits == 0;
+    Ok(Count { usage: limited.usage(), slot_flow: limited.tenant.slot_flow, rejects })
 });

@@ -3,10 +3,13 @@
 use std::fmt::Display;
 
 use interlock_model::job::NewJob;
+use interlock_model::limit::GroupKey;
+use interlock_model::limit::place::Waiting;
+use interlock_model::limit::rule::SlotClaim;
 use interlock_model::queue::Kind;
 use interlock_model::run::InboxEvent;
 use interlock_model::{
-    Fence, InstanceId, JobId, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
+    Fence, InstanceId, JobId, LimitName, RolloutId, RunId, TenantId, Timestamp, Topic, WorkerId, WorkflowId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -66,13 +69,84 @@ pub(super) fn run(tenant: &TenantId, run: RunId) -> String {
     format!("{tenant}/{run}")
 }
 
-/// The place of a run that waits for a slot.
-pub(super) fn queued_run(tenant: &TenantId, place: u64, run: RunId) -> String {
-    format!("{tenant}/{place:015}/{run}")
-}
-
 pub(super) fn of_run(tenant: &TenantId, run: RunId) -> String {
     format!("{tenant}/{run}/")
+}
+
+pub(super) fn limit(tenant: &TenantId, limit: &LimitName) -> String {
+    format!("{tenant}/{limit}")
+}
+
+pub(super) fn group(tenant: &TenantId, claim: &SlotClaim) -> String {
+    format!("{tenant}/{}/{}", claim.limit, claim.group.escaped())
+}
+
+pub(super) fn limit_slots(tenant: &TenantId, claim: &SlotClaim) -> String {
+    format!("{}/", group(tenant, claim))
+}
+
+pub(super) fn limit_slot(tenant: &TenantId, claim: &SlotClaim, run: RunId) -> String {
+    format!("{}/{run}", group(tenant, claim))
+}
+
+/// All queues of a limit.
+pub(super) fn limit_queues(tenant: &TenantId, limit: &LimitName) -> String {
+    format!("{tenant}/{limit}/")
+}
+
+pub(super) fn run_queue(tenant: &TenantId, claim: &SlotClaim) -> String {
+    format!("{}/", group(tenant, claim))
+}
+
+/// The place of a run that waits.
+pub(super) fn queued_run(tenant: &TenantId, waiting: &Waiting, run: RunId) -> String {
+    let Waiting { limit, group, score, place } = waiting;
+    format!("{tenant}/{limit}/{}/{score:015}/{:015}/{run}", group.escaped(), place.arrival)
+}
+
+/// The group in a key of its row, its queue or its slots.
+pub(super) fn claim_of_group(key: &str) -> Option<SlotClaim> {
+    let mut parts = key.split('/').skip(1);
+    Some(SlotClaim { limit: parts.next()?.parse().ok()?, group: GroupKey::unescape(parts.next()?)? })
+}
+
+/// The score in the key of a place.
+pub(super) fn score_of(key: &str) -> Option<u64> {
+    key.split('/').nth(3)?.parse().ok()
+}
+
+/// When the slots of a group are granted.
+pub(super) fn limit_timer(tenant: &TenantId, at: Timestamp, claim: &SlotClaim) -> String {
+    format!("{tenant}/{:015}/{}/{}", at.as_millis(), claim.limit, claim.group.escaped())
+}
+
+/// When the slots of all groups of a limit are granted, or of those behind one.
+pub(super) fn limit_sweep(
+    tenant: &TenantId,
+    at: Timestamp,
+    limit: &LimitName,
+    after: Option<&str>,
+) -> String {
+    let after = after.map(|after| format!("/{after}")).unwrap_or_default();
+    // No escaped group begins with a star.
+    format!("{tenant}/{:015}/{limit}/*{after}", at.as_millis())
+}
+
+/// What a timer of a limit grants.
+pub(super) enum LimitTimer {
+    Group(SlotClaim),
+    All { limit: LimitName, after: Option<String> },
+}
+
+impl LimitTimer {
+    pub(super) fn read(key: &str) -> Option<Self> {
+        let mut parts = key.split('/').skip(2);
+        let (limit, group) = (parts.next()?.parse().ok()?, parts.next()?);
+        if group == "*" {
+            return Some(Self::All { limit, after: parts.next().map(str::to_owned) });
+        }
+        Some(Self::Group(SlotClaim { limit, group: GroupKey::unescape(group)? }))
+    }
 }
 
 pub(super) fn step(tenant: &TenantId, run: RunId, step: &interlock_model::StepKey) -> String {

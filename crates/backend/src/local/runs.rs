@@ -40,7 +40,7 @@ decide!(DeleteRun, |verb, draft| {
     let (id, run) = (&verb.tenant, verb.run);
     let key = rows::run(id, run);
     let head: Head = draft.require(Table::Heads, &key, ("run", &run))?;
-    draft.release_slot(run)?;
+    draft.release_slots(run)?;
     for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
         draft.delete(table, key.clone());
     }

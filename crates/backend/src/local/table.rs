@@ -6,6 +6,8 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::Event;
 use interlock_model::job::{Job, JobLease};
+use interlock_model::limit::group::Group;
+use interlock_model::limit::place::RunSlots;
 use interlock_model::lock::{LockEvent, Waiter};
 use interlock_model::run::{Head, InboxEvent, Start};
 use interlock_model::step::StepRun;
@@ -17,6 +19,8 @@ use super::inspection::damage::{RowCheck, key, row, value};
 use super::jobs::ProgressRow;
 use super::locks::{Record, Tally};
 use super::rows::{RunLease, WorkflowHead};
+use super::slots::{QueueEntry, SlotHolder};
+use crate::limits::StoredLimit;
 use crate::workers::WorkerRecord;
 use crate::workflows::WorkflowVersion;
 
@@ -71,11 +75,17 @@ tables! {
     DeletedRuns = "deleted_runs": None,
     /// `tenant/run` for each run that holds a slot.
     Active = "active": Some(key::<RunId>),
-    /// `tenant/place/run` for each run that waits for a slot, in the order of their arrival.
-    RunQueue = "run_queue": Some(key::<RunId>),
-    /// `tenant/run` → the place of a run that waits for a slot.
-    QueuedRuns = "queued_runs": Some(row::<RunId, u64>),
-    /// `tenant/time/limit` for each limit that has slots to grant.
+    /// `tenant/limit` → a named limit.
+    Limits = "limits": Some(value::<StoredLimit>),
+    /// `tenant/limit/group` → how many of its slots are taken, and how many runs wait.
+    LimitGroups = "limit_groups": Some(value::<Group>),
+    /// `tenant/limit/group/run` for each run that holds a slot of a named limit.
+    LimitSlots = "limit_slots": Some(row::<RunId, SlotHolder>),
+    /// `tenant/run` → the groups of named limits that the run counts in, and where it waits.
+    RunSlots = "run_slots": Some(row::<RunId, RunSlots>),
+    /// `tenant/limit/group/score/arrival/run` for each run that waits for slots.
+    RunQueue = "run_queue": Some(row::<RunId, QueueEntry>),
+    /// `tenant/time/limit/group` for each group whose slots are granted then.
     LimitTimers = "limit_timers": None,
     /// `tenant/run` for each run that has something to take into account.
     Ready = "ready": Some(key::<RunId>),

@@ -1,6 +1,7 @@
 //! Tenants and their limits.
 
 use interlock_model::limit::TENANTS_MAX_DEFAULT;
+use interlock_model::limit::rule::SlotClaim;
 use interlock_model::tenant::Tenant;
 use interlock_model::{TenantId, Timestamp};
 
@@ -48,7 +49,7 @@ impl Decide for SetLimits {
                 let tenant = draft.tenant()?;
                 (tenant.limits, tenant.revision) = (limits, revision);
                 // A raised limit is in force for those that wait, too.
-                draft.grant_slots(None)?;
+                draft.grant_slots(&[SlotClaim::tenant_runs()])?;
                 return draft.answer(revision);
             }
         }

@@ -10,6 +10,10 @@ use interlock_backend::verbs::{Admit, ReadRun};
 use interlock_backend::{Effect, StoreError, Wake};
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartOutcome, StartPlan};
 use interlock_model::fingerprint::Fingerprint;
+use interlock_model::limit::document::Labels;
+use interlock_model::limit::group::Fullness;
+use interlock_model::limit::place::StartPriority;
+use interlock_model::limit::rule::{NoGroup, StartFacts, claims};
 use interlock_model::run::{Run, StartedFrom};
 use interlock_model::tenant::SlotFlow;
 use interlock_model::time::millis;
@@ -21,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::definitions::Definitions;
 use crate::journal;
+use crate::limit_books::{CompiledBook, LimitBooks};
 use crate::process::Process;
 
 /// A client that wants a run.
@@ -30,6 +35,8 @@ pub struct StartRequest {
     pub workflow: WorkflowId,
     pub input: Value,
     pub key: Option<IdempotencyKey>,
+    pub labels: Labels,
+    pub priority: StartPriority,
     /// The client's span, if it sent one.
     pub parent_span: Option<TraceParent>,
 }
@@ -55,6 +62,9 @@ pub enum StartError {
     RunNotFound(RunId),
     #[error("the input does not match the workflow's input_schema: {0}")]
     InvalidInput(String),
+    /// A limit cannot tell in which group the start counts.
+    #[error(transparent)]
+    NoGroup(NoGroup),
     #[error("the workflow has no step {0}")]
     UnknownStep(StepId),
     #[error("{0}")]
@@ -112,17 +122,18 @@ const RELOADS_MAX: u32 = 5;
 pub struct Admission {
     pub(crate) process: Arc<Process>,
     pub(crate) definitions: Arc<Definitions>,
+    pub(crate) limit_books: Arc<LimitBooks>,
     pub(crate) under_lock: Option<Arc<dyn AdmitUnderLock>>,
 }
 
 impl Admission {
     pub async fn start(&self, request: StartRequest) -> Result<StartOutcome, StartError> {
-        let StartRequest { tenant, workflow, input, key, parent_span } = request;
+        let StartRequest { tenant, workflow, input, key, labels, priority, parent_span } = request;
         let fingerprint = || Fingerprint::of_start(&workflow, &input);
         let intent = key.map(|key| IdempotentIntent { fingerprint: fingerprint(), key });
         let (run, origin) = (self.fresh_run(), StartedFrom::Request);
         let trace = self.process.traces.parent(parent_span);
-        let request = RunRequest { run, tenant, workflow, input, intent, origin, trace };
+        let request = RunRequest { run, tenant, workflow, input, intent, origin, labels, priority, trace };
         self.admit(request, None).await
     }
 
@@ -143,6 +154,8 @@ impl Admission {
             input: source.start.input.clone(),
             intent,
             origin,
+            labels: source.start.labels.clone(),
+            priority: source.start.priority,
             trace: self.process.traces.parent(parent_span),
         };
         self.admit(request, from_step.as_ref().map(|step| (&source, step))).await
@@ -169,9 +182,7 @@ impl Admission {
             Ok(decided) => {
                 journal::decided(&admit.request, decided);
                 self.process.traces.decided(&admit, decided, began.elapsed());
-                if let StartOutcome::Admitted { .. } = decided {
-                    self.announce(&admit);
-                }
+                self.announce(&admit, decided);
             }
             Err(error) => journal::undecided(&admit.request, error),
         }
@@ -188,9 +199,10 @@ impl Admission {
         let request = admit.request.clone();
         let found = self.definitions.current(&request.tenant, &request.workflow).await;
         let mut workflow = found.map_err(StartError::Store)?;
+        let mut book = self.limit_books.known(&request.tenant);
         let mut reloads = 0;
         loop {
-            let planned = plan(&request, workflow.as_deref(), source);
+            let planned = plan(&request, workflow.as_deref(), source, &book);
             let refusal = match planned {
                 Ok(plan) => {
                     admit.plan = Some(Arc::new(plan));
@@ -215,6 +227,11 @@ impl Admission {
                     admit.is_repeat = true;
                     let found = self.definitions.reload(&request.tenant, &request.workflow).await;
                     workflow = found.map_err(StartError::Store)?;
+                }
+                (StartOutcome::LimitsChanged { .. }, None) if reloads < RELOADS_MAX => {
+                    reloads += 1;
+                    admit.is_repeat = true;
+                    book = self.limit_books.reload(&request.tenant).await.map_err(StartError::Store)?;
                 }
                 _ => return Ok(decided),
             }
@@ -291,8 +308,30 @@ impl Admission {
         }))
     }
 
-    /// Wakes the engine or the workers for the new run.
-    fn announce(&self, admit: &Admit) {
+    /// Wakes the engine or the workers for what the start has made.
+    fn announce(&self, admit: &Admit, decided: &StartOutcome) {
+        let tenant = &admit.request.tenant;
+        match decided {
+            StartOutcome::Admitted { .. } => self.announce_run(admit),
+            StartOutcome::Queued { blocked, .. } => {
+                if let Fullness::Rate { next_at } = blocked.fullness {
+                    self.process.due_in(next_at.since(self.process.now()));
+                }
+                // A run that it replaces has something to take into account.
+                self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+            }
+            StartOutcome::Replayed { .. }
+            | StartOutcome::KeyReused { .. }
+            | StartOutcome::Joined { .. }
+            | StartOutcome::AtCapacity { .. }
+            | StartOutcome::LimitReached { .. }
+            | StartOutcome::QueueFull { .. }
+            | StartOutcome::DefinitionChanged { .. }
+            | StartOutcome::LimitsChanged { .. } => {}
+        }
+    }
+
+    fn announce_run(&self, admit: &Admit) {
         let RunRequest { tenant, run, .. } = &*admit.request;
         let Some(turn) = admit.first_turn() else {
             return self.process.wake(Wake::RunReady { tenant: tenant.clone() });
@@ -328,6 +367,7 @@ fn plan(
     request: &RunRequest,
     workflow: Option<&Workflow>,
     source: Option<RerunSource<'_>>,
+    book: &CompiledBook,
 ) -> Result<StartPlan, StartError> {
     let workflow = workflow.ok_or_else(|| StartError::WorkflowNotFound(request.workflow.clone()))?;
     if let Some(Err(violation)) = workflow.input_schema.as_ref().map(|schema| schema.check(&request.input)) {
@@ -337,5 +377,13 @@ fn plan(
         Some((run, step)) => rerun::steps_before(workflow, run, step)?,
         None => Vec::new(),
     };
-    Ok(StartPlan { workflow_version: workflow.version, copied_steps, first_turn: None })
+    let RunRequest { workflow: id, input, labels, .. } = request;
+    let facts = StartFacts { workflow: id, input, labels };
+    Ok(StartPlan {
+        workflow_version: workflow.version,
+        limits_revision: book.revision,
+        claims: claims(&book.rules, &facts).map_err(StartError::NoGroup)?,
+        copied_steps,
+        first_turn: None,
+    })
 }

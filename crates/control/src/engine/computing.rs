@@ -145,6 +145,7 @@ mod planted {
 mod tests {
     use std::collections::BTreeMap;
 
+    use interlock_model::limit::place::StartPriority;
     use interlock_model::run::{Head, Start, StartedFrom};
     use interlock_model::{RunId, Timestamp, WorkflowId};
     use serde_json::json;
@@ -169,6 +170,8 @@ mod tests {
             input: json!({"planted": planted}),
             idempotency_key: None,
             origin: StartedFrom::Request,
+            labels: BTreeMap::new(),
+            priority: StartPriority::default(),
             trace: None,
             created_at: now,
         };

@@ -104,6 +104,9 @@ impl Engine {
         if !log.status.is_final() {
             self.cache_steps(id, committed.version, steps);
         }
+        if committed.granted > 0 {
+            self.process.wake(Wake::RunReady { tenant: tenant.clone() });
+        }
         self.process.announce_jobs(&tenant, log.dispatched.into_iter().map(|(_, topic)| topic));
         if log.has_held {
             self.process.wake(Wake::JobsHeld { tenant });

@@ -45,11 +45,19 @@ impl Passage for LockedPassage {
             // The key belongs to a run now, this one or another.
             Ok(
                 StartOutcome::Admitted { .. }
+                | StartOutcome::Queued { .. }
+                | StartOutcome::Joined { .. }
                 | StartOutcome::Replayed { .. }
                 | StartOutcome::KeyReused { .. },
             ) => key.settle(),
-            Ok(StartOutcome::AtCapacity { .. }) => key.fail(CleanupContext::AtCapacity),
-            Ok(StartOutcome::DefinitionChanged { .. }) | Err(_) => key.fail(CleanupContext::CreateFailed),
+            Ok(
+                StartOutcome::AtCapacity { .. }
+                | StartOutcome::LimitReached { .. }
+                | StartOutcome::QueueFull { .. },
+            ) => key.fail(CleanupContext::AtCapacity),
+            Ok(StartOutcome::DefinitionChanged { .. } | StartOutcome::LimitsChanged { .. }) | Err(_) => {
+                key.fail(CleanupContext::CreateFailed);
+            }
         }
     }
 }
@@ -93,7 +101,7 @@ impl StartsUnderLock {
             return Ok(None);
         }
         match self.process.call(CountRuns { tenant: request.tenant.clone() }).await {
-            Ok(count) if count.usage.free() == 0 && count.on_full == OnFull::Reject => {
+            Ok(count) if count.usage.free() == 0 && count.rejects => {
                 Ok(Some(StartOutcome::AtCapacity { usage: count.usage, slot_flow: count.slot_flow }))
             }
             Ok(_) => Ok(None),

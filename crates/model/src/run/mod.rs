@@ -14,9 +14,13 @@ use serde_json::Value;
 use crate::approval::Decision;
 use crate::dead_letter::DeadLetter;
 use crate::job::JobOutcome;
+use crate::limit::document::Labels;
+use crate::limit::place::StartPriority;
 use crate::step::{StepError, StepRun, StepStatus};
 use crate::trace::TraceParent;
-use crate::{Fence, IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId};
+use crate::{
+    Fence, IdempotencyKey, JobId, LimitName, RunId, StepId, StepKey, TenantId, Timestamp, WorkflowId,
+};
 
 pub use quarantine::{QUARANTINE_REASON, Quarantine, SUSPECT_FROM};
 pub use transition::{Ending, IllegalRun, RunEvent, RunStatus};
@@ -33,6 +37,10 @@ pub struct Start {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<IdempotencyKey>,
     pub origin: StartedFrom,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: Labels,
+    #[serde(default, skip_serializing_if = "StartPriority::is_usual")]
+    pub priority: StartPriority,
     /// The span of the client that started the run, if it sent a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -136,9 +144,14 @@ pub enum InboxEvent {
     Cancel {
         by: String,
     },
-    /// A queued run has got its slot.
+    /// A queued run has got its slots.
     Granted {
         at: Timestamp,
+    },
+    /// A newer run takes its place, by this limit.
+    Replaced {
+        by: RunId,
+        limit: LimitName,
     },
     /// An operator retries a dead letter. The letter has left its list and is part of the event.
     Retry {

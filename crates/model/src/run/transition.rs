@@ -53,13 +53,15 @@ impl RunStatus {
                 Ok(Self::Running)
             }
             (Self::Running, RunEvent::OpenApproval) => Ok(Self::Waiting),
-            (Self::Queued | Self::Pending | Self::Running | Self::Waiting, RunEvent::End(ending)) => Ok(match ending {
-                Ending::Succeeded => Self::Succeeded,
-                Ending::Failed => Self::Failed,
-                Ending::Denied => Self::Denied,
-                Ending::Cancelled => Self::Cancelled,
-                Ending::TimedOut => Self::TimedOut,
-            }),
+            (Self::Queued | Self::Pending | Self::Running | Self::Waiting, RunEvent::End(ending)) => {
+                Ok(match ending {
+                    Ending::Succeeded => Self::Succeeded,
+                    Ending::Failed => Self::Failed,
+                    Ending::Denied => Self::Denied,
+                    Ending::Cancelled => Self::Cancelled,
+                    Ending::TimedOut => Self::TimedOut,
+                })
+            }
             (from, event) => Err(IllegalRun { from, event }),
         }
     }

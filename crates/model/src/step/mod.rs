@@ -83,6 +83,10 @@ crate::named_enum! {
         RunTooLarge = "run_too_large",
         /// A queued run got no slot in time.
         QueueTimeout = "queue_timeout",
+        /// A newer run took the place of a queued one.
+        Superseded = "superseded",
+        /// A newer run took the place of a live one.
+        ReplacedBy = "replaced_by",
         Rejected = "rejected",
         Cancelled = "cancelled",
         /// A policy denied it before it reached a worker.

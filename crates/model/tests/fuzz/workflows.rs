@@ -6,6 +6,7 @@ use std::time::Duration;
 use interlock_fuzz::{Target, expect_short, on_a_small_stack};
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::job::JobOutcome;
+use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::{RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT};
 use interlock_model::run::advance::{Advance, TurnContext, advance};
 use interlock_model::run::{Head, InboxEvent, Run, Start, StartedFrom};
@@ -158,6 +159,8 @@ fn started(workflow: &Workflow, now: Timestamp) -> Run {
         input: input(),
         idempotency_key: None,
         origin: StartedFrom::Request,
+        labels: BTreeMap::new(),
+        priority: StartPriority::default(),
         created_at: now,
         trace: None,
     };

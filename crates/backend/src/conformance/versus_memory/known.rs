@@ -19,6 +19,8 @@ use crate::{Page, PageRequest};
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) runs: Vec<(TenantId, RunId)>,
+    /// Those that waited for slots when they were started.
+    pub(super) queued: Vec<(TenantId, RunId)>,
     /// With the last fence that is known of each.
     pub(super) jobs: Vec<(TenantId, JobId, Fence)>,
     pub(super) approvals: Vec<(TenantId, JobId)>,
@@ -34,6 +36,8 @@ pub(super) struct Known {
     pub(super) findings: Vec<Finding>,
     /// The last version of each tenant's workflow.
     pub(super) versions: BTreeMap<TenantId, u32>,
+    /// The last change of each tenant's named limits.
+    pub(super) limits_revisions: BTreeMap<TenantId, u64>,
     /// Of the document.
     pub(super) document_version: u64,
     /// Where each list continues.
@@ -73,6 +77,14 @@ impl Walk {
     /// Sometimes the tenant is another one, which must look as if the thing did not exist.
     fn perhaps_foreign(&mut self, tenant: TenantId) -> TenantId {
         if self.flip(0.03) { self.tenant() } else { tenant }
+    }
+
+    /// A run that waits or has waited, more often than another one.
+    pub(super) fn queued_run(&mut self) -> Option<(TenantId, RunId)> {
+        match self.pick(|known| &known.queued).filter(|_| self.flip(0.9)) {
+            Some(queued) => Some(queued),
+            None => self.run(),
+        }
     }
 
     pub(super) fn run(&mut self) -> Option<(TenantId, RunId)> {

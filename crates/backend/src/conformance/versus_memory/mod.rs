@@ -12,6 +12,7 @@ mod jobs;
 mod keys;
 mod known;
 mod last_reads;
+mod limits;
 mod locks;
 mod policy_holds;
 mod reconcile;

@@ -23,6 +23,11 @@ use crate::verbs::{
 };
 
 sampled!(Admit, 14, |walk| Some(walk.start()), |asked, answer, known| {
+    if let StartOutcome::Queued { run, .. } = answer {
+        let queued = (asked.request.tenant.clone(), *run);
+        known.runs.push(queued.clone());
+        known.queued.push(queued);
+    }
     if let StartOutcome::Admitted { run, .. } = answer {
         let tenant = &asked.request.tenant;
         known.runs.push((tenant.clone(), *run));

@@ -7,6 +7,7 @@ use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartP
 use interlock_model::dispatch_policy::HeldJob;
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::NewJob;
+use interlock_model::limit::document::Labels;
 use interlock_model::lock::LockName;
 use interlock_model::run::StartedFrom;
 use interlock_model::workflow::Workflow;
@@ -50,10 +51,14 @@ impl Walk {
             workflow: self.workflow(),
             input,
             origin: self.origin(),
+            labels: Labels::default(),
+            priority: self.priority(),
             trace: self.trace(),
         };
         let mut plan = StartPlan {
             workflow_version: if self.flip(0.9) { current } else { 1 },
+            limits_revision: if self.flip(0.95) { self.limits_revision(&request.tenant) } else { 0 },
+            claims: self.claims(),
             copied_steps: if self.flip(0.2) { vec![self.step_run()] } else { Vec::new() },
             first_turn: None,
         };

@@ -1,6 +1,7 @@
 //! Tenants and their limits.
 
 use interlock_model::limit::Limits;
+use interlock_model::limit::document::{OnFull, QueueOrder};
 use rand::RngExt as _;
 use std::time::Duration;
 
@@ -13,12 +14,20 @@ sampled!(SetLimits, 3, |walk| {
     let runs_max = walk.flip(0.8).then(|| walk.random.random_range(0..8));
     let turn_bytes_max = walk.flip(0.2).then_some(1 << 20);
     let run_bytes_max = walk.flip(0.2).then_some(2 << 20);
+    let on_full = walk.flip(0.4).then_some(OnFull::Queue);
+    let queued_max = walk.flip(0.4).then(|| walk.random.random_range(1..5));
+    let queue_wait = walk.flip(0.3).then_some(Duration::from_secs(5));
+    let queue_order = walk.flip(0.3).then_some(QueueOrder::Priority);
     // Small enough to be reached now and then.
     let workflows_max = walk.flip(0.1).then_some(2);
     let workflow_versions_max = walk.flip(0.1).then_some(3);
     let workers_max = walk.flip(0.1).then_some(1);
     let limits = Limits {
         runs_max,
+        on_full,
+        queued_max,
+        queue_wait,
+        queue_order,
         key_retention,
         turn_bytes_max,
         run_bytes_max,

@@ -14,9 +14,7 @@ pub(super) fn slot_without_run(look: &Inspection<'_>, run: RunId) -> Checked {
         return Ok(None);
     }
     let Some(why) = look.run_state(run)?.why_over() else { return Ok(None) };
-    look.try_fault(format!("the run holds a slot, and {why}"), |draft| {
-        draft.release_slot(run).map(drop)
-    })
+    look.try_fault(format!("the run holds a slot, and {why}"), |draft| draft.release_slots(run).map(drop))
 }
 
 pub(super) fn without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
@@ -27,7 +25,7 @@ pub(super) fn without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
         return Ok(None);
     }
     look.try_fault("the run is live and holds no slot: the tenant can exceed its cap by one", |draft| {
-        draft.acquire_slot(run)
+        draft.restore_slots(run)
     })
 }
 

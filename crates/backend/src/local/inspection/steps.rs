@@ -62,6 +62,9 @@ fn is_on_its_way(look: &Inspection<'_>, job: &JobId) -> Result<bool, StoreError>
         InboxEvent::Job { job: of, .. }
         | InboxEvent::Approval { job: of, .. }
         | InboxEvent::ApprovalAsked { job: of, .. } => of == *job,
-        InboxEvent::Cancel { .. } | InboxEvent::Retry { .. } => false,
+        InboxEvent::Cancel { .. }
+        | InboxEvent::Granted { .. }
+        | InboxEvent::Replaced { .. }
+        | InboxEvent::Retry { .. } => false,
     }))
 }

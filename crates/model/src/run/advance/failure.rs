@@ -57,7 +57,11 @@ impl Machine<'_> {
             ErrorCode::TimedOut => (StepEvent::TimeOut, EventKind::StepTimedOut),
             ErrorCode::PolicyDenied => (StepEvent::Deny, EventKind::StepDenied),
             ErrorCode::Rejected => (StepEvent::Deny, EventKind::StepRejected),
-            ErrorCode::Cancelled => (StepEvent::Cancel, EventKind::StepCancelled),
+            // The last three end whole runs.
+            ErrorCode::Cancelled
+            | ErrorCode::QueueTimeout
+            | ErrorCode::Superseded
+            | ErrorCode::ReplacedBy => (StepEvent::Cancel, EventKind::StepCancelled),
             ErrorCode::WorkerFailed
             | ErrorCode::WorkerLost
             | ErrorCode::OutputInvalid

@@ -53,6 +53,7 @@ pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bo
         | InboxEvent::ApprovalAsked { .. }
         | InboxEvent::Cancel { .. }
         | InboxEvent::Granted { .. }
+        | InboxEvent::Replaced { .. }
         | InboxEvent::Retry { .. } => 0,
     });
     // The first turn has yet to count what the run begins with.

@@ -10,7 +10,7 @@ use crate::history::{Event, EventKind};
 use crate::job::JobOutcome;
 use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
 use crate::workflow::StepKind;
-use crate::{JobId, StepKey};
+use crate::{JobId, LimitName, RunId, StepKey};
 
 const LEASE_EXPIRED: &str = "the worker's lease expired";
 
@@ -23,6 +23,7 @@ impl Machine<'_> {
             | InboxEvent::Approval { .. }
             | InboxEvent::Cancel { .. }
             | InboxEvent::Granted { .. }
+            | InboxEvent::Replaced { .. }
                 if self.has_ended() =>
             {
                 Ok(())
@@ -31,6 +32,7 @@ impl Machine<'_> {
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
             InboxEvent::Granted { .. } => self.take_grant(),
+            InboxEvent::Replaced { by, limit } => self.take_replacement(*by, limit),
             InboxEvent::Cancel { by } => {
                 let message = format!("cancelled by {by}");
                 self.run.head.error = Some(StepError { code: ErrorCode::Cancelled, message, step: None });
@@ -46,6 +48,15 @@ impl Machine<'_> {
         self.run.head.queued_until = None;
         self.move_run(RunEvent::Grant)?;
         self.start()
+    }
+
+    fn take_replacement(&mut self, by: RunId, limit: &LimitName) -> Result<(), Illegal> {
+        let has_waited = self.run.head.status == RunStatus::Queued;
+        let code = if has_waited { ErrorCode::Superseded } else { ErrorCode::ReplacedBy };
+        let outcome = if has_waited { "superseded" } else { "replaced" };
+        let message = format!("{outcome} by newer run {by} (limit `{limit}`)");
+        self.run.head.error = Some(StepError { code, message, step: None });
+        self.end(Ending::Cancelled)
     }
 
     /// Whether `job` is the dispatch that its step waits for. Any other result is stale and ignored.
@@ -179,7 +190,7 @@ impl Machine<'_> {
             return Ok(());
         }
         if self.run.head.queued_until.is_some_and(|at| at <= self.now) {
-            let message = "the run waited too long for a slot".to_owned();
+            let message = "the run waited in its queue for as long as it may".to_owned();
             self.run.head.error = Some(StepError { code: ErrorCode::QueueTimeout, message, step: None });
             return self.end(Ending::TimedOut);
         }

@@ -20,6 +20,7 @@ use crate::approval::{Decision, Verdict};
 use crate::history::EventKind;
 use crate::job::{JobOutcome, NewJob};
 use crate::limit::RunBounds;
+use crate::limit::place::StartPriority;
 use crate::step::StepRun;
 use crate::workflow::{Workflow, WorkflowDocument};
 use crate::{RunId, StepKey, Timestamp};
@@ -66,6 +67,8 @@ impl TestRun {
             input,
             idempotency_key: None,
             origin: StartedFrom::Request,
+            labels: BTreeMap::new(),
+            priority: StartPriority::default(),
             created_at: now,
             trace: None,
         };

@@ -1,8 +1,22 @@
-//! Limits of a tenant and how they are inherited.
+//! Limits: of a tenant and how they are inherited, and named ones with their groups and queues.
+
+pub mod document;
+pub mod group;
+mod group_key;
+pub mod judge;
+pub mod place;
+pub mod rule;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use document::{OnFull, QueueOrder};
+use group::GroupRule;
+pub use group_key::{GROUP_BYTES_MAX, GroupKey, InvalidGroup};
+
+/// The limit that is built in: the tenant's live runs.
+pub const TENANT_RUNS: &str = "tenant-runs";
 
 /// The largest valid limit.
 pub const RUNS_MAX_BOUND: u32 = 1_000_000_000;
@@ -36,36 +50,21 @@ pub const TENANTS_MAX_DEFAULT: u32 = 100_000;
 /// Valid bounds for these numbers.
 pub const QUOTA_BOUNDS: (u32, u32) = (1, 10_000_000);
 
-crate::named_enum! {
-    /// What happens to a start that finds no free slot.
-    #[derive(Default)]
-    pub enum OnFull {
-        #[default]
-        Reject = "reject",
-        Queue = "queue",
-    }
-}
-
 /// Runs that may wait for a slot, where neither the tenant nor the system says.
 pub const QUEUED_MAX_DEFAULT: u32 = 1_000;
 
 /// How long a run may wait for a slot, where neither says.
-pub const QUEUE_WAIT_DEFAULT: Duration = Duration::from_hours(1);
+pub const QUEUE_WAIT_DEFAULT: Duration = Duration::from_hours(24);
 
-/// Valid numbers of runs that may wait.
-pub const QUEUED_BOUNDS: (u32, u32) = (1, 1_000_000);
-
-/// Valid seconds that a run may wait.
-pub const QUEUE_WAIT_SEC_BOUNDS: (u64, u64) = (1, 31_536_000);
-
-/// What happens to starts of a tenant that has no free slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// What happens to starts of a group that has no free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRule {
     pub on_full: OnFull,
     /// Maximum number of runs that wait.
     pub queued_max: u32,
     /// How long each of them may wait.
     pub wait_max: Duration,
+    pub order: QueueOrder,
 }
 
 /// The limits set for one scope. An absent limit is inherited.
@@ -83,6 +82,9 @@ pub struct Limits {
     /// How long a run may wait for a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_wait: Option<Duration>,
+    /// Which of the runs that wait goes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_order: Option<QueueOrder>,
     /// How long an idempotency key is kept; forever, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_retention: Option<Duration>,
@@ -143,6 +145,13 @@ pub struct EffectiveLimits {
     pub quotas: TenantQuotas,
 }
 
+impl EffectiveLimits {
+    /// What the tenant's own slots demand.
+    pub fn group_rule(&self, is_paused: bool) -> GroupRule {
+        GroupRule { runs_max: Some(self.runs_max), rate: None, queue: self.queue, is_paused }
+    }
+}
+
 impl Limits {
     /// The tenant's own limits, completed by the system's.
     pub fn under(self, system: Self) -> EffectiveLimits {
@@ -152,6 +161,7 @@ impl Limits {
                 on_full: self.on_full.or(system.on_full).unwrap_or_default(),
                 queued_max: self.queued_max.or(system.queued_max).unwrap_or(QUEUED_MAX_DEFAULT),
                 wait_max: self.queue_wait.or(system.queue_wait).unwrap_or(QUEUE_WAIT_DEFAULT),
+                order: self.queue_order.or(system.queue_order).unwrap_or_default(),
             },
             key_retention: self.key_retention.or(system.key_retention),
             bounds: RunBounds {
@@ -171,8 +181,8 @@ impl Limits {
 
     /// These limits, with the bounds and quotas of `written`: what protects other tenants.
     pub fn with_quotas_of(self, written: Self) -> Self {
-        let Self { runs_max, on_full, queued_max, queue_wait, key_retention, .. } = self;
-        Self { runs_max, on_full, queued_max, queue_wait, key_retention, ..written }
+        let Self { runs_max, on_full, queued_max, queue_wait, queue_order, key_retention, .. } = self;
+        Self { runs_max, on_full, queued_max, queue_wait, queue_order, key_retention, ..written }
     }
 }
 

@@ -1,0 +1,149 @@
+//! Named limits, their queues, and the runs in them.
+
+use interlock_model::limit::GroupKey;
+use interlock_model::limit::document::{LimitDocument, Pause};
+use interlock_model::limit::place::StartPriority;
+use interlock_model::limit::rule::SlotClaim;
+use interlock_model::{LimitName, TenantId};
+use rand::RngExt as _;
+use rand::seq::IndexedRandom as _;
+use serde_json::json;
+
+use super::super::scene::name;
+use super::{Walk, sampled};
+use crate::limits::{LimitBook, LimitChange};
+use crate::verbs::{
+    DeleteLimit, ListLimits, ListQueuedRuns, ListSlots, MoveQueuedRun, PauseLimit, ReadLimitUsage,
+    ReadQueuedRun, SaveLimit,
+};
+
+/// Narrow, wide and built in.
+const LIMITS: [&str; 3] = ["narrow", "wide", "tenant-runs"];
+
+const GROUPS: [&str; 3] = ["", "a/b", "é"];
+
+sampled!(
+    SaveLimit,
+    6,
+    |walk| {
+        let tenant = walk.tenant();
+        let book = walk.known.limits_revisions.get(&tenant).copied().unwrap_or_default();
+        let book = if walk.flip(0.9) { book } else { 0 };
+        let replaces = walk.flip(0.1).then(|| walk.random.random_range(0..3));
+        let limit = walk.random.random_range(0..2);
+        Some(SaveLimit { tenant, name: name(LIMITS[limit]), document: walk.limit_document(), book, replaces })
+    },
+    |asked, answer, known| {
+        if let LimitChange::Done { revision, .. } = answer {
+            known.limits_revisions.insert(asked.tenant.clone(), *revision);
+        }
+    }
+);
+
+sampled!(
+    DeleteLimit,
+    1,
+    |walk| {
+        let (tenant, name) = (walk.tenant(), walk.limit_name());
+        let replaces = walk.flip(0.1).then(|| walk.random.random_range(0..3));
+        Some(DeleteLimit { tenant, name, replaces })
+    },
+    |asked, answer, known| {
+        if let LimitChange::Done { revision, .. } = answer {
+            known.limits_revisions.insert(asked.tenant.clone(), *revision);
+        }
+    }
+);
+
+sampled!(
+    PauseLimit,
+    2,
+    |walk| {
+        let (tenant, name, at) = (walk.tenant(), walk.limit_name(), walk.now());
+        let pause = walk.flip(0.4).then(|| Pause { by: walk.person(), at, reason: None });
+        Some(PauseLimit { tenant, name, pause })
+    },
+    |asked, answer, known| {
+        if let LimitChange::Done { revision, .. } = answer {
+            known.limits_revisions.insert(asked.tenant.clone(), *revision);
+        }
+    }
+);
+
+sampled!(ListLimits, 1, |walk| Some(ListLimits { tenant: walk.tenant() }), |asked, answer, known| {
+    let LimitBook { revision, .. } = answer;
+    known.limits_revisions.insert(asked.tenant.clone(), *revision);
+});
+
+sampled!(ReadLimitUsage, 2, |walk| {
+    let (tenant, name) = (walk.tenant(), walk.limit_name());
+    let group = walk.flip(0.5).then(|| walk.group());
+    Some(ReadLimitUsage { tenant, name, group })
+});
+
+sampled!(ListQueuedRuns, 2, |walk| {
+    let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
+    Some(ListQueuedRuns { tenant, name, group, limit: walk.random.random_range(1..10) })
+});
+
+sampled!(ListSlots, 2, |walk| {
+    let (tenant, name, group) = (walk.tenant(), walk.limit_name(), walk.group());
+    Some(ListSlots { tenant, name, group, limit: walk.random.random_range(1..10) })
+});
+
+sampled!(ReadQueuedRun, 3, |walk| {
+    let (tenant, run) = walk.queued_run()?;
+    Some(ReadQueuedRun { tenant, run })
+});
+
+sampled!(MoveQueuedRun, 3, |walk| {
+    let (tenant, run) = walk.queued_run()?;
+    Some(MoveQueuedRun { tenant, run, to_front: walk.flip(0.5) })
+});
+
+impl Walk {
+    pub(super) fn limits_revision(&self, tenant: &TenantId) -> u64 {
+        self.known.limits_revisions.get(tenant).copied().unwrap_or_default()
+    }
+
+    fn limit_name(&mut self) -> LimitName {
+        name(LIMITS.choose(&mut self.random).expect("there are some"))
+    }
+
+    fn group(&mut self) -> GroupKey {
+        name(GROUPS.choose(&mut self.random).expect("there are some"))
+    }
+
+    /// The groups that a start counts in: in order, as by the rules of the model.
+    pub(super) fn claims(&mut self) -> Vec<SlotClaim> {
+        let mut claims = Vec::new();
+        for limit in &LIMITS[..2] {
+            if self.flip(0.5) {
+                let group = if *limit == "wide" { GroupKey::default() } else { self.group() };
+                claims.push(SlotClaim { limit: name(limit), group });
+            }
+        }
+        claims
+    }
+
+    pub(super) fn priority(&mut self) -> StartPriority {
+        let level = if self.flip(0.5) { 4 } else { self.random.random_range(0..=9) };
+        StartPriority::try_from(level).expect("it is a priority")
+    }
+
+    fn limit_document(&mut self) -> LimitDocument {
+        let on_full = ["reject", "queue", "queue", "join", "replace_queued", "replace_running"];
+        let on_full = on_full.choose(&mut self.random).expect("there are some");
+        let mut document = json!({"max_runs": self.random.random_range(1..4), "on_full": on_full});
+        if self.flip(0.3) {
+            let starts = self.random.random_range(1..4);
+            document["rate"] = json!({"starts": starts, "period_sec": 2, "burst": 1});
+        }
+        if !matches!(*on_full, "reject" | "join") {
+            let order = if self.flip(0.5) { "priority" } else { "fifo" };
+            let (max, seconds) = (self.random.random_range(1..5), self.random.random_range(1..20));
+            document["queue"] = json!({"max": max, "max_wait_sec": seconds, "order": order});
+        }
+        serde_json::from_value(document).expect("the document is valid")
+    }
+}

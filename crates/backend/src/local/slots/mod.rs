@@ -1,0 +1,119 @@
+//! Slots: acquired by an admission, released by the commit that ends the run, which grants them to runs that wait.
+
+mod grants;
+mod groups;
+mod queue;
+mod replace;
+
+use interlock_model::admission::Usage;
+use interlock_model::limit::EffectiveLimits;
+use interlock_model::limit::group::Group;
+use interlock_model::limit::rule::SlotClaim;
+use interlock_model::run::Start;
+use interlock_model::tenant::Tenant;
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
+use serde::{Deserialize, Serialize};
+
+use super::draft::Draft;
+use super::tables::{Table, View, read};
+use super::{rows, tenants};
+use crate::StoreError;
+use crate::tenants::LimitScope;
+
+pub(super) use groups::LoadedGroups;
+pub(super) use queue::{QueueEntry, QueueOverlay, queue_end, queued_run, queued_runs};
+
+/// A tenant with the limits that apply to it, read in the same step that uses them.
+pub(super) struct LimitedTenant {
+    pub tenant: Tenant,
+    pub limits: EffectiveLimits,
+}
+
+/// The row of a run that holds a slot of a named limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SlotHolder {
+    pub since: Timestamp,
+    pub workflow: WorkflowId,
+}
+
+impl LimitedTenant {
+    pub(super) fn read(view: &dyn View, id: &TenantId) -> Result<Self, StoreError> {
+        let tenant = tenant(view, id)?;
+        let system = tenants::written(view, &LimitScope::System)?;
+        Ok(Self { limits: tenant.limits.under(system.limits), tenant })
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage { runs_active: self.tenant.runs_active, runs_max: self.limits.runs_max }
+    }
+}
+
+pub(super) fn tenant(view: &dyn View, id: &TenantId) -> Result<Tenant, StoreError> {
+    Ok(read(view, Table::Tenants, id.as_str())?.unwrap_or_default())
+}
+
+impl Draft<'_> {
+    /// Gives a run a slot of its tenant, and of each group that it counts in.
+    pub(super) fn acquire_slots(
+        &mut self,
+        run: RunId,
+        workflow: &WorkflowId,
+        claims: &[SlotClaim],
+    ) -> Result<(), StoreError> {
+        let now = self.now;
+        self.mark(Table::Active, rows::run(self.id, run));
+        self.change_group(&SlotClaim::tenant_runs(), |group, rule| group.acquire(rule, now))?;
+        let holder = SlotHolder { since: now, workflow: workflow.clone() };
+        for claim in claims {
+            self.put(Table::LimitSlots, rows::limit_slot(self.id, claim, run), &holder);
+            self.change_group(claim, |group, rule| group.acquire(rule, now))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a live run the slots back that it has lost, even if that is one too many.
+    pub(super) fn restore_slots(&mut self, run: RunId) -> Result<(), StoreError> {
+        let key = rows::run(self.id, run);
+        let start: Start = self.require(Table::Starts, &key, ("run", &run))?;
+        let claims = self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default();
+        let mut lost = Vec::new();
+        for claim in claims {
+            if !self.has(Table::LimitSlots, &rows::limit_slot(self.id, &claim, run))? {
+                lost.push(claim);
+            }
+        }
+        self.acquire_slots(run, &start.workflow, &lost)
+    }
+
+    /// Releases the slots of `run`, or takes it out of its queue, and grants what is free. A second time does nothing.
+    /// Returns how many runs got their slots.
+    pub(super) fn release_slots(&mut self, run: RunId) -> Result<u32, StoreError> {
+        let (key, now) = (rows::run(self.id, run), self.now);
+        let Some(slots) = self.run_slots(run)? else {
+            if !self.has(Table::Active, &key)? {
+                return Ok(0);
+            }
+            self.delete(Table::Active, key);
+            let tenant_runs = SlotClaim::tenant_runs();
+            self.change_group(&tenant_runs, |group, _| group.release(now))?;
+            return self.grant_slots(&[tenant_runs]);
+        };
+        self.leave_queue(run)?;
+        self.forget_run_slots(run);
+        let mut freed = Vec::new();
+        for claim in slots.claims {
+            let slot = rows::limit_slot(self.id, &claim, run);
+            if self.has(Table::LimitSlots, &slot)? {
+                self.delete(Table::LimitSlots, slot);
+                self.change_group(&claim, |group, _| group.release(now))?;
+                freed.push(claim);
+            }
+        }
+        if self.has(Table::Active, &key)? {
+            self.delete(Table::Active, key);
+            freed.push(SlotClaim::tenant_runs());
+            self.change_group(&SlotClaim::tenant_runs(), |group: &mut Group, _| group.release(now))?;
+        }
+        self.grant_slots(&freed)
+    }
+}

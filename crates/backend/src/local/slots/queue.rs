@@ -1,0 +1,198 @@
+//! Queues: in which order runs wait for the slots of a group.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use interlock_model::limit::group::Fullness;
+use interlock_model::limit::place::{
+    JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, Waiting,
+};
+use interlock_model::limit::rule::SlotClaim;
+use interlock_model::{RunId, TenantId, WorkflowId};
+use serde::{Deserialize, Serialize};
+
+use super::super::draft::Draft;
+use super::super::rows;
+use super::super::tables::{Pick, Table, View, end_of, parse, read, scan_prefix};
+use crate::StoreError;
+
+/// What is known of a run in the row of its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in super::super) struct QueueEntry {
+    pub run: RunId,
+    pub workflow: WorkflowId,
+    pub place: QueuePlace,
+}
+
+/// What a decision has changed in queues: later steps of it see them as they will be.
+#[derive(Debug, Default)]
+pub(in super::super) struct QueueOverlay {
+    left: BTreeSet<String>,
+    entered: BTreeMap<String, QueueEntry>,
+    slots: BTreeMap<RunId, Option<RunSlots>>,
+}
+
+impl Draft<'_> {
+    /// The groups that the run counts in, and where it waits. None: it counts in no named limit, and does not wait.
+    pub(in super::super) fn run_slots(&self, run: RunId) -> Result<Option<RunSlots>, StoreError> {
+        match self.queues.slots.get(&run) {
+            Some(slots) => Ok(slots.clone()),
+            None => self.read(Table::RunSlots, &rows::run(self.id, run)),
+        }
+    }
+
+    pub(in super::super) fn put_run_slots(&mut self, run: RunId, slots: RunSlots) {
+        if slots == RunSlots::default() {
+            return self.forget_run_slots(run);
+        }
+        self.put(Table::RunSlots, rows::run(self.id, run), &slots);
+        self.queues.slots.insert(run, Some(slots));
+    }
+
+    pub(in super::super) fn forget_run_slots(&mut self, run: RunId) {
+        self.delete(Table::RunSlots, rows::run(self.id, run));
+        self.queues.slots.insert(run, None);
+    }
+
+    /// The next place among the runs of the tenant that have ever waited.
+    pub(in super::super) fn next_arrival(&mut self) -> Result<u64, StoreError> {
+        let tenant = self.tenant()?;
+        tenant.arrivals += 1;
+        Ok(tenant.arrivals)
+    }
+
+    /// Puts a run into the queue of the group that keeps it from starting.
+    pub(in super::super) fn enter_queue(
+        &mut self,
+        entry: QueueEntry,
+        claims: Vec<SlotClaim>,
+        (claim, fullness): (&SlotClaim, Fullness),
+    ) -> Result<(), StoreError> {
+        let score = entry.place.score(self.group(claim)?.rule.queue.order);
+        self.enter_queue_at(entry, claims, (claim, score))?;
+        if let Fullness::Rate { next_at } = fullness {
+            self.grant_at(next_at, claim);
+        }
+        Ok(())
+    }
+
+    pub(in super::super) fn enter_queue_at(
+        &mut self,
+        entry: QueueEntry,
+        claims: Vec<SlotClaim>,
+        (claim, score): (&SlotClaim, u64),
+    ) -> Result<(), StoreError> {
+        let (run, place) = (entry.run, entry.place);
+        let waiting = Waiting { limit: claim.limit.clone(), group: claim.group.clone(), score, place };
+        let key = rows::queued_run(self.id, &waiting, run);
+        self.put(Table::RunQueue, key.clone(), &entry);
+        self.queues.left.remove(&key);
+        self.queues.entered.insert(key, entry);
+        self.change_group(claim, |group, _| group.queued += 1)?;
+        let before = self.run_slots(run)?.unwrap_or_default();
+        self.put_run_slots(run, RunSlots { claims, waiting: Some(waiting), ..before });
+        Ok(())
+    }
+
+    /// Takes a run out of the queue that it waits in, if it does.
+    pub(in super::super) fn leave_queue(&mut self, run: RunId) -> Result<(), StoreError> {
+        let Some(mut slots) = self.run_slots(run)? else { return Ok(()) };
+        let Some(waiting) = slots.waiting.take() else { return Ok(()) };
+        let key = rows::queued_run(self.id, &waiting, run);
+        self.delete(Table::RunQueue, key.clone());
+        self.queues.entered.remove(&key);
+        self.queues.left.insert(key);
+        let claim = SlotClaim { limit: waiting.limit, group: waiting.group };
+        self.change_group(&claim, |group, _| {
+            group.queued = group.queued.saturating_sub(1);
+            group.replacing = group.replacing.filter(|newcomer| *newcomer != run);
+        })?;
+        self.put_run_slots(run, slots);
+        Ok(())
+    }
+
+    /// Counts one more key of another start that this run answers. False: it answers as many as it may.
+    pub(in super::super) fn count_joined_key(&mut self, run: RunId) -> Result<bool, StoreError> {
+        let slots = self.run_slots(run)?.unwrap_or_default();
+        if slots.joined_keys >= JOINED_KEYS_MAX {
+            return Ok(false);
+        }
+        self.put_run_slots(run, RunSlots { joined_keys: slots.joined_keys + 1, ..slots });
+        Ok(true)
+    }
+
+    /// The run that goes next in a queue.
+    pub(in super::super) fn first_waiting(
+        &self,
+        claim: &SlotClaim,
+    ) -> Result<Option<QueueEntry>, StoreError> {
+        let from = rows::run_queue(self.id, claim);
+        let until = end_of(&from);
+        let left = self.queues.left.range(from.clone()..until.clone()).count();
+        let rows = self.view.scan(Table::RunQueue, &from, &until, Pick::First(left + 1))?;
+        let stored = rows.into_iter().find(|row| !self.queues.left.contains(&row.key));
+        let entered = self.queues.entered.range(from..until).next();
+        match (stored, entered) {
+            (Some(stored), Some((key, entry))) if *key < stored.key => Ok(Some(entry.clone())),
+            (Some(stored), _) => parse(Table::RunQueue, &stored.key, &stored.value).map(Some),
+            (None, entered) => Ok(entered.map(|(_, entry)| entry.clone())),
+        }
+    }
+}
+
+/// Where a run waits now, and how many go first.
+pub(in super::super) fn queued_run(
+    view: &dyn View,
+    tenant: &TenantId,
+    run: RunId,
+) -> Result<Option<QueuedRun>, StoreError> {
+    let slots: Option<RunSlots> = read(view, Table::RunSlots, &rows::run(tenant, run))?;
+    let Some(waiting) = slots.and_then(|slots| slots.waiting) else { return Ok(None) };
+    let claim = SlotClaim { limit: waiting.limit.clone(), group: waiting.group.clone() };
+    let (from, until) = (rows::run_queue(tenant, &claim), rows::queued_run(tenant, &waiting, run));
+    let before = view.scan(Table::RunQueue, &from, &until, Pick::First(POSITIONS_COUNTED))?.len();
+    let position = (before < POSITIONS_COUNTED).then_some(before as u64 + 1);
+    Ok(Some(QueuedRun { run, waiting, position }))
+}
+
+/// The rows of a group's queue, in order.
+pub(super) fn waiting_runs(
+    view: &dyn View,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    limit: usize,
+) -> Result<Vec<QueueEntry>, StoreError> {
+    let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), Pick::First(limit))?;
+    rows.iter().map(|row| parse(Table::RunQueue, &row.key, &row.value)).collect()
+}
+
+/// The runs of a group's queue, in order.
+pub(in super::super) fn queued_runs(
+    view: &dyn View,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    limit: usize,
+) -> Result<Vec<QueuedRun>, StoreError> {
+    let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), Pick::First(limit))?;
+    let runs = (1..).zip(&rows).map(|(position, row)| {
+        let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
+        let score = rows::score_of(&row.key).unwrap_or_default();
+        let SlotClaim { limit, group } = claim.clone();
+        let waiting = Waiting { limit, group, score, place: entry.place };
+        Ok(QueuedRun { run: entry.run, waiting, position: Some(position) })
+    });
+    runs.collect()
+}
+
+/// The first entry of a queue, or the last, with its score.
+pub(in super::super) fn queue_end(
+    view: &dyn View,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    is_first: bool,
+) -> Result<Option<(QueueEntry, u64)>, StoreError> {
+    let pick = if is_first { Pick::First(1) } else { Pick::Last(1) };
+    let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), pick)?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let entry = parse(Table::RunQueue, &row.key, &row.value)?;
+    Ok(Some((entry, rows::score_of(&row.key).unwrap_or_default())))
+}

@@ -1,0 +1,189 @@
+//! What happens to a start: the one decision over all groups that it counts in.
+
+use super::document::OnFull;
+use super::group::{Fullness, Group, GroupRule};
+use crate::Timestamp;
+
+/// A group that a start counts in, with what its limit demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuledGroup {
+    pub rule: GroupRule,
+    pub group: Group,
+    /// Slots of it that the run holds which the start would replace.
+    pub freed: u32,
+}
+
+impl RuledGroup {
+    fn fullness(&self, now: Timestamp) -> Option<Fullness> {
+        let live = self.group.live.saturating_sub(self.freed);
+        Group { live, ..self.group }.fullness_for_newcomer(&self.rule, now)
+    }
+}
+
+/// What happens to a start. `at` is the position of the group that decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    Start,
+    /// The run that exists already answers, if there is one.
+    Join {
+        at: usize,
+        fullness: Fullness,
+    },
+    Reject {
+        at: usize,
+        fullness: Fullness,
+    },
+    Queue {
+        at: usize,
+        fullness: Fullness,
+    },
+    QueueFull {
+        at: usize,
+    },
+    /// It takes the place of the youngest run that waits in the group.
+    ReplaceQueued {
+        at: usize,
+        fullness: Fullness,
+    },
+    /// It waits first in the group's queue, and the oldest live run of the group is cancelled.
+    ReplaceRunning {
+        at: usize,
+        fullness: Fullness,
+    },
+}
+
+/// Decides about a start. The groups stand in order, the narrowest first. Without `can_join`, there is no run to join, and a
+/// limit that would join rejects.
+pub fn judge(groups: &[RuledGroup], can_join: bool, now: Timestamp) -> Arrival {
+    let full: Vec<(usize, OnFull, Fullness)> = groups
+        .iter()
+        .enumerate()
+        .filter_map(|(at, ruled)| {
+            let fullness = ruled.group.fullness_for_newcomer(&ruled.rule, now)?;
+            Some((at, ruled.rule.queue.on_full, fullness))
+        })
+        .collect();
+    let first = |wanted: &[OnFull]| full.iter().copied().find(|(_, on_full, _)| wanted.contains(on_full));
+    if let Some((at, _, fullness)) = first(&[OnFull::Join]).filter(|_| can_join) {
+        return Arrival::Join { at, fullness };
+    }
+    // What a replacement frees counts as free, but for the group whose run is replaced.
+    let replaces = first(&[OnFull::ReplaceRunning, OnFull::ReplaceQueued]);
+    let stays_full = |(at, ..): &&(usize, OnFull, Fullness)| groups[*at].fullness(now).is_some();
+    let refuses =
+        |(_, on_full, _): &&(usize, OnFull, Fullness)| matches!(on_full, OnFull::Reject | OnFull::Join);
+    if let Some(&(at, _, fullness)) = full.iter().filter(stays_full).find(refuses) {
+        return Arrival::Reject { at, fullness };
+    }
+    match replaces {
+        Some((at, OnFull::ReplaceQueued, fullness)) if is_queue_full(&groups[at]) => {
+            Arrival::ReplaceQueued { at, fullness }
+        }
+        Some((at, OnFull::ReplaceRunning, fullness)) => {
+            // It could not start even if the other run had ended.
+            let mut others = full.iter().filter(stays_full).filter(|(other, ..)| *other != at);
+            match others.next() {
+                Some(&(at, _, fullness)) => wait(groups, at, fullness),
+                None if groups[at].freed > 0 => Arrival::ReplaceRunning { at, fullness },
+                None => wait(groups, at, fullness),
+            }
+        }
+        Some((at, _, fullness)) => Arrival::Queue { at, fullness },
+        None => full.first().map_or(Arrival::Start, |&(at, _, fullness)| wait(groups, at, fullness)),
+    }
+}
+
+fn wait(groups: &[RuledGroup], at: usize, fullness: Fullness) -> Arrival {
+    if is_queue_full(&groups[at]) { Arrival::QueueFull { at } } else { Arrival::Queue { at, fullness } }
+}
+
+fn is_queue_full(RuledGroup { rule, group, .. }: &RuledGroup) -> bool {
+    group.queued >= rule.queue.queued_max
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::document::LimitDocument;
+
+    const NOW: Timestamp = Timestamp::ZERO;
+
+    fn ruled(document: &str, live: u32, queued: u32) -> RuledGroup {
+        let rule = serde_json::from_str::<LimitDocument>(document).unwrap().group_rule(false);
+        RuledGroup { rule, group: Group { live, queued, ..Group::default() }, freed: 0 }
+    }
+
+    fn one(on_full: &str, live: u32, queued: u32) -> RuledGroup {
+        ruled(&format!(r#"{{"max_runs": 1, "on_full": "{on_full}", "queue": {{"max": 2}}}}"#), live, queued)
+    }
+
+    fn at(arrival: Arrival) -> (&'static str, usize) {
+        match arrival {
+            Arrival::Start => ("start", 0),
+            Arrival::Join { at, .. } => ("join", at),
+            Arrival::Reject { at, .. } => ("reject", at),
+            Arrival::Queue { at, .. } => ("queue", at),
+            Arrival::QueueFull { at } => ("queue_full", at),
+            Arrival::ReplaceQueued { at, .. } => ("replace_queued", at),
+            Arrival::ReplaceRunning { at, .. } => ("replace_running", at),
+        }
+    }
+
+    #[test]
+    fn any_full_limit_that_rejects_wins_over_those_that_queue() {
+        let groups = [one("queue", 1, 0), one("reject", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("reject", 1));
+        let groups = [one("queue", 1, 0), one("reject", 0, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue", 0));
+        assert_eq!(judge(&[one("queue", 0, 0), one("reject", 0, 0)], true, NOW), Arrival::Start);
+        assert_eq!(judge(&[], true, NOW), Arrival::Start);
+    }
+
+    #[test]
+    fn a_run_waits_for_the_narrowest_full_limit_and_its_queue_is_bounded() {
+        let groups = [one("queue", 0, 0), one("queue", 1, 1), one("queue", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue", 1));
+        let groups = [one("queue", 1, 2), one("queue", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue_full", 0));
+    }
+
+    #[test]
+    fn those_that_wait_are_not_overtaken() {
+        assert_eq!(at(judge(&[one("queue", 0, 1)], true, NOW)), ("queue", 0));
+        assert_eq!(at(judge(&[one("reject", 0, 1)], true, NOW)), ("reject", 0));
+    }
+
+    #[test]
+    fn a_join_is_looked_for_before_anything_else_and_rejects_without_a_run() {
+        let groups = [one("reject", 1, 0), one("join", 1, 0)];
+        let groups = groups.map(|mut ruled| {
+            if ruled.rule.queue.on_full == OnFull::Join {
+                ruled.rule.queue.queued_max = 0;
+            }
+            ruled
+        });
+        assert_eq!(at(judge(&groups, true, NOW)), ("join", 1));
+        assert_eq!(at(judge(&groups[1..], false, NOW)), ("reject", 0));
+        assert_eq!(judge(&[one("join", 0, 0)], true, NOW), Arrival::Start);
+    }
+
+    #[test]
+    fn a_newcomer_takes_a_place_in_the_queue_only_when_there_is_no_other() {
+        assert_eq!(at(judge(&[one("replace_queued", 1, 1)], true, NOW)), ("queue", 0));
+        assert_eq!(at(judge(&[one("replace_queued", 1, 2)], true, NOW)), ("replace_queued", 0));
+        let groups = [one("queue", 1, 2), one("replace_queued", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue", 1), "the one with a policy of its own decides");
+    }
+
+    #[test]
+    fn a_run_is_replaced_only_if_the_newcomer_can_start_then() {
+        let victim = |ruled: RuledGroup| RuledGroup { freed: 1, ..ruled };
+        let groups = [victim(one("replace_running", 1, 0)), victim(one("reject", 1, 0))];
+        assert_eq!(at(judge(&groups, true, NOW)), ("replace_running", 0));
+        let groups = [victim(one("replace_running", 1, 0)), one("reject", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("reject", 1));
+        let groups = [victim(one("replace_running", 1, 0)), one("queue", 1, 0)];
+        assert_eq!(at(judge(&groups, true, NOW)), ("queue", 1));
+        assert_eq!(at(judge(&[one("replace_running", 1, 0)], true, NOW)), ("queue", 0), "no run to replace");
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a run waits, and which slots it holds.
+
+use serde::{Deserialize, Serialize};
+
+use super::GroupKey;
+use super::document::QueueOrder;
+use super::group::Fullness;
+use super::rule::SlotClaim;
+use crate::tenant::SlotFlow;
+use crate::{LimitName, RunId, Timestamp};
+
+/// How soon a run starts among those that wait: 9 first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct StartPriority(u8);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("use a priority from 0 to 9")]
+pub struct InvalidPriority;
+
+impl StartPriority {
+    const HIGHEST: u8 = 9;
+
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for StartPriority {
+    fn default() -> Self {
+        Self(4)
+    }
+}
+
+impl TryFrom<u8> for StartPriority {
+    type Error = InvalidPriority;
+
+    fn try_from(level: u8) -> Result<Self, InvalidPriority> {
+        if level <= Self::HIGHEST { Ok(Self(level)) } else { Err(InvalidPriority) }
+    }
+}
+
+impl From<StartPriority> for u8 {
+    fn from(priority: StartPriority) -> Self {
+        priority.0
+    }
+}
+
+/// Milliseconds of waiting that count as one level.
+const LEVEL_MS: u64 = 60_000;
+
+/// The place of a run among those that wait. It keeps it when it moves to another queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuePlace {
+    /// Its number among the runs of its tenant that have ever waited.
+    pub arrival: u64,
+    pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "StartPriority::is_usual")]
+    pub priority: StartPriority,
+}
+
+impl QueuePlace {
+    /// The run with the smallest number goes first; of equal ones, the one that arrived first. A run that gains a level per
+    /// minute keeps its distance to all others, so that this number never changes.
+    pub fn score(&self, order: QueueOrder) -> u64 {
+        match order {
+            QueueOrder::Fifo => self.arrival,
+            QueueOrder::Priority => {
+                self.at.as_millis() + u64::from(StartPriority::HIGHEST - self.priority.0) * LEVEL_MS
+            }
+        }
+    }
+}
+
+/// In which queue a run waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub limit: LimitName,
+    pub group: GroupKey,
+    /// In the order of the queue when it entered.
+    pub score: u64,
+    pub place: QueuePlace,
+}
+
+/// The groups of named limits that a run counts in, and where it waits for their slots.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunSlots {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<SlotClaim>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Waiting>,
+    /// Idempotency keys of other starts that this run answers.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub joined_keys: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Idempotency keys of other starts that one run answers.
+pub const JOINED_KEYS_MAX: u32 = 1_000;
+
+/// What keeps a start from its slots.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    pub limit: LimitName,
+    pub group: GroupKey,
+    pub fullness: Fullness,
+    /// Runs that hold a slot of the group.
+    pub live: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_max: Option<u32>,
+    /// Runs that wait in the group's queue.
+    pub queued: u32,
+    pub slot_flow: SlotFlow,
+}
+
+/// A run that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedRun {
+    pub run: RunId,
+    pub waiting: Waiting,
+    /// From 1. None: further back than is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+}
+
+/// Runs that go first are counted up to here.
+pub const POSITIONS_COUNTED: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(arrival: u64, second: u64, priority: u8) -> QueuePlace {
+        let at = Timestamp::from_millis(second * 1_000);
+        QueuePlace { arrival, at, priority: priority.try_into().unwrap() }
+    }
+
+    #[test]
+    fn a_run_gains_one_level_for_each_minute_that_it_waits() {
+        let score = |place: QueuePlace| place.score(QueueOrder::Priority);
+        let low = score(place(1, 0, 2));
+        assert!(score(place(2, 59, 3)) < low, "a level is worth a minute");
+        assert_eq!(score(place(2, 60, 3)), low, "of equals, the first goes first");
+        assert!(score(place(2, 61, 3)) > low);
+        assert!(score(place(9, 400, 9)) < low);
+        assert!(place(2, 400, 9).score(QueueOrder::Fifo) > place(1, 0, 0).score(QueueOrder::Fifo));
+    }
+
+    #[test]
+    fn priorities_are_bounded() {
+        assert!(StartPriority::try_from(10).is_err());
+        assert_eq!(u8::from(StartPriority::default()), 4);
+    }
+}
