@@ -57,6 +57,18 @@ invariants! {
     RunWithoutSlot = "run_without_slot", Tenant, "give the run a slot, even above the cap";
     /// The stored count of active runs equals the number of slots.
     SlotCountDrift = "slot_count_drift", Tenant, "store the counted number";
+    /// Every slot of a named limit belongs to a live run.
+    LimitSlotWithoutRun = "limit_slot_without_run", Tenant, "release the slot";
+    /// Every live run holds a slot in each group that it counts in.
+    RunWithoutLimitSlot = "run_without_limit_slot", Tenant, "give the run a slot, even above the limit";
+    /// The stored counts of a group equal the numbers of its slots and of its waiting runs.
+    LimitCountDrift = "limit_count_drift", Tenant, "store the counted numbers";
+    /// Every queued run waits in exactly one queue.
+    QueuedRunInNoQueue = "queued_run_in_no_queue", Tenant, "put the run into the queue of its tenant's slots, in its place";
+    /// Every entry of a limit's queue belongs to a run that waits there.
+    LimitQueueEntryWithoutRun = "limit_queue_entry_without_run", Tenant, "remove the entry";
+    /// No queued run waits that could start.
+    StartableRunWaits = "startable_run_waits", Tenant, "set the timer that starts it";
     /// An idempotency key names a run that exists or was deleted.
     KeyWithoutRun = "key_without_run", Tenant, "free the key";
     /// A reserved idempotency key belongs to a start in progress.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use interlock_model::admission::StartOutcome;
+use interlock_model::admission::{StartOutcome, StartPlan};
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::Limits;
 use interlock_model::limit::document::{LimitDocument, OnFull};
@@ -68,12 +68,15 @@ impl Scene {
             StartFacts { workflow: &request.workflow, input: &request.input, labels: &request.labels };
         let claims = claims(&rules, &facts).expect("the start has its groups");
         let plan = admit.plan.as_deref().expect("it has one").clone();
-        let plan = Arc::new(interlock_model::admission::StartPlan {
-            limits_revision: book.revision,
-            claims,
-            ..plan
-        });
+        let plan = Arc::new(StartPlan { limits_revision: book.revision, claims, ..plan });
         Admit { plan: Some(plan), ..admit }
+    }
+
+    /// A start of this version of the workflow.
+    pub(super) async fn arrive_at(&self, workflow_version: u32, input: Value) -> StartOutcome {
+        let admit = self.counted(None, input).await;
+        let plan = admit.plan.as_deref().expect("it has one").clone();
+        self.admit(Admit { plan: Some(Arc::new(StartPlan { workflow_version, ..plan })), ..admit }).await
     }
 
     pub(super) async fn arrive(&self, input: Value) -> StartOutcome {

@@ -8,7 +8,7 @@ use interlock_model::limit::EffectiveLimits;
 use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::judge::{Arrival, judge};
-use interlock_model::limit::place::{QueuePlace, RunSlots};
+use interlock_model::limit::place::RunSlots;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::{RunId, Timestamp};
@@ -234,7 +234,7 @@ fn queue(
     write_start(&mut draft, (start, plan), now, ("queued", &limited.limits));
     draft.put(Table::Heads, rows::run(&start.tenant, run), &Head::queued(now, until));
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
-    let place = QueuePlace { arrival: draft.next_arrival()?, at: now, priority: start.priority };
+    let place = draft.next_place(start.priority)?;
     let entry = QueueEntry { run, workflow: start.workflow.clone(), place };
     let claims = plan.claims.clone();
     let is_first_come = draft.group(&claim)?.rule.queue.order == QueueOrder::Fifo;

@@ -25,7 +25,7 @@ use crate::runs::{AcquiredRun, Commit};
 use crate::{PageRequest, Store};
 
 /// Topics of the fixture.
-const TOPICS: [&str; 6] = ["queued", "leased", "ended", "kept", "posted", "held"];
+const TOPICS: [&str; 7] = ["queued", "leased", "ended", "kept", "posted", "held", "limited"];
 
 /// Rounds of work that are enough for every run.
 const ROUNDS: usize = 20;

@@ -1,6 +1,6 @@
 //! A tenant with healthy rows of every kind.
 
-use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel};
+use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel, SaveWorkflow};
 use std::time::Duration;
 
 use interlock_model::admission::StartOutcome;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::super::Subject;
 use super::super::lock_requests::{ask, granted, queued_request, waiting};
 use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name, with_request};
+use super::super::slots::{queued, repo};
 use super::completion::turn;
 use crate::deliveries::{DeferOutcome, DeferResult};
 use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
@@ -52,6 +53,12 @@ pub struct Fixture {
     pub kept: JobId,
     /// A lock with a holder and a waiter.
     pub lock: LockName,
+    /// A run that holds the only slot of the group `api` of the limit `one`.
+    pub limited: RunId,
+    /// A run that holds the slot of the group `web`, for which none waits.
+    pub alone: RunId,
+    /// A run that waits for that of `api`, and one behind it.
+    pub waiting: [RunId; 2],
     /// A run that never existed.
     pub missing: RunId,
     /// An approval of the run of `ended` that was never requested.
@@ -117,6 +124,7 @@ impl Fixture {
             .call(AcquireRun { tenant: acme(), run: held, holder: holder(), lease: LEASE })
             .await
             .expect("the store is up");
+        let (limited, alone, waiting) = limit(&scene).await;
         granted(&scene.store, &asked_by("ann")).await;
         queued_request(&scene.store, &asked_by("bob")).await;
         Self {
@@ -134,6 +142,9 @@ impl Fixture {
             held,
             kept,
             lock: lock(),
+            limited,
+            alone,
+            waiting,
             missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
             orphan: job_of(ended, "gate"),
         }
@@ -142,10 +153,14 @@ impl Fixture {
     /// Everything that a finding could be about.
     pub(super) fn subjects(&self) -> Vec<String> {
         let jobs = [&self.queued, &self.leased, &self.asking, &self.ended, &self.kept, &self.orphan];
+        let [first, second] = self.waiting;
+        let limited = [self.limited, self.alone, first, second];
         let runs = [self.delayed, self.posted, self.held, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
-        let others = [self.lock.resource().to_string(), self.tenant.to_string(), "no such thing".to_owned()];
+        let (lock, tenant) = (self.lock.resource().to_string(), self.tenant.to_string());
+        let others = [lock, tenant, "one/api".to_owned(), "no such thing".to_owned()];
+        let runs = runs.into_iter().chain(limited);
         of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).collect()
     }
 
@@ -187,6 +202,22 @@ async fn end(scene: &Scene, run: RunId) {
         .await;
     assert_eq!(report, Ok(Report::Recorded));
     turn(&scene.store, scene.taken(&acme(), run).await).await;
+}
+
+/// Two live runs of a limit that lets one live for each repository, and two that wait for the first of them.
+async fn limit(scene: &Scene) -> (RunId, RunId, [RunId; 2]) {
+    scene.save_limit("one", json!({"key": "input.repo", "max_runs": 1, "on_full": "queue"})).await;
+    let save = SaveWorkflow { tenant: acme(), id: deploy(), document: work("limited") };
+    let version = scene.store.call(save).await.expect("the store is up");
+    let mut live = Vec::new();
+    for of in ["api", "web"] {
+        let arrived = scene.arrive_at(version, repo(of)).await;
+        let StartOutcome::Admitted { run, .. } = arrived else { panic!("the group has room: {arrived:?}") };
+        turn(&scene.store, scene.taken(&acme(), run).await).await;
+        live.push(run);
+    }
+    let waiting = async || queued(&scene.arrive_at(version, repo("api")).await).0;
+    (live[0], live[1], [waiting().await, waiting().await])
 }
 
 /// A job whose result waits for its next delivery.

@@ -96,6 +96,16 @@ impl Soil {
     }
 }
 
+impl Soil {
+    async fn count_group(&self, field: &str, by: i64) {
+        self.edit(Table::LimitGroups, "api", |group| {
+            let counted = group[field].as_i64().expect("it is a number");
+            group[field] = json!(counted + by);
+        })
+        .await;
+    }
+}
+
 #[async_trait]
 impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManualClock<F> {
     async fn plant(&mut self, fault: Invariant, fixture: &Fixture) -> Planted {
@@ -106,6 +116,12 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::SlotCountDrift
             | Invariant::KeyWithoutRun
             | Invariant::ReservationLeftBehind => of_starts(&soil, fault, fixture).await,
+            Invariant::LimitSlotWithoutRun
+            | Invariant::RunWithoutLimitSlot
+            | Invariant::LimitCountDrift
+            | Invariant::QueuedRunInNoQueue
+            | Invariant::LimitQueueEntryWithoutRun
+            | Invariant::StartableRunWaits => of_limits(&soil, fault, fixture).await,
             Invariant::LeaseWithoutJob
             | Invariant::LeaseNotIndexed
             | Invariant::JobInNoIndex
@@ -155,6 +171,44 @@ async fn of_starts(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             format!("{}/{}", fixture.workflow, fixture.reserved)
         }
         other => panic!("{other} is not about starts"),
+    }
+}
+
+async fn of_limits(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    let (limited, missing) = (fixture.limited.to_string(), fixture.missing.to_string());
+    let [first, last] = fixture.waiting.map(|run| run.to_string());
+    match fault {
+        Invariant::LimitSlotWithoutRun => {
+            soil.copy(Table::LimitSlots, (&limited, &missing), &[]).await;
+            soil.count_group("live", 1).await;
+            missing
+        }
+        Invariant::RunWithoutLimitSlot => {
+            let alone = fixture.alone.to_string();
+            soil.remove(Table::LimitSlots, &alone).await;
+            soil.remove(Table::LimitGroups, "web").await;
+            alone
+        }
+        Invariant::LimitCountDrift => {
+            soil.count_group("live", 3).await;
+            "one/api".to_owned()
+        }
+        Invariant::QueuedRunInNoQueue => {
+            soil.remove(Table::RunQueue, &last).await;
+            soil.count_group("queued", -1).await;
+            last
+        }
+        Invariant::LimitQueueEntryWithoutRun => {
+            soil.copy(Table::RunQueue, (&last, &missing), &[]).await;
+            soil.edit(Table::RunQueue, &missing, |entry| entry["run"] = json!(missing)).await;
+            soil.count_group("queued", 1).await;
+            missing
+        }
+        Invariant::StartableRunWaits => {
+            soil.edit(Table::Limits, "one", |limit| limit["document"]["max_runs"] = json!(2)).await;
+            first
+        }
+        other => panic!("{other} is not about limits"),
     }
 }
 

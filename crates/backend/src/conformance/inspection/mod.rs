@@ -47,6 +47,12 @@ pub trait Plant: Subject {
     /// | `slot_without_run` | a slot for `missing`, which the count of slots includes |
     /// | `run_without_slot` | the slot of `delayed` is deleted, and the count excludes it |
     /// | `slot_count_drift` | the count says more than there are; subject: the tenant |
+    /// | `limit_slot_without_run` | a slot of the limit for `missing`, which the count of the group includes |
+    /// | `run_without_limit_slot` | the slot of `alone` is deleted, and its group counts none |
+    /// | `limit_count_drift` | the group counts more live runs than there are; subject: `one/api` |
+    /// | `queued_run_in_no_queue` | the entry of the last of `waiting` is deleted, and not counted |
+    /// | `limit_queue_entry_without_run` | an entry for `missing` behind the others, which the count includes |
+    /// | `startable_run_waits` | the limit of `one` is raised, and nothing granted; subject: the first of `waiting` |
     /// | `key_without_run` | `key` names `missing`; subject: `<workflow>/<key>` |
     /// | `reservation_left_behind` | the reservation of `reserved` ended an hour ago; subject: `<workflow>/<key>` |
     /// | `lease_without_job` | a lease, with its place in the index, on the job of `ended` |
@@ -184,6 +190,12 @@ faults! {
     a_slot_without_a_run_is_released: SlotWithoutRun,
     a_run_without_a_slot_is_given_one: RunWithoutSlot,
     a_wrong_count_of_slots_is_corrected: SlotCountDrift,
+    a_slot_of_a_limit_without_a_run_is_released: LimitSlotWithoutRun,
+    a_run_without_a_slot_of_its_limit_is_given_one: RunWithoutLimitSlot,
+    a_wrong_count_of_a_group_is_corrected: LimitCountDrift,
+    a_queued_run_in_no_queue_is_queued_again: QueuedRunInNoQueue,
+    an_entry_of_a_run_that_does_not_wait_is_removed: LimitQueueEntryWithoutRun,
+    a_run_that_could_start_is_started: StartableRunWaits,
     a_key_of_a_run_that_never_existed_is_deleted: KeyWithoutRun,
     an_abandoned_reservation_is_released: ReservationLeftBehind,
     a_lease_on_a_job_that_has_ended_is_removed: LeaseWithoutJob,

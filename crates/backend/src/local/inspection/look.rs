@@ -102,6 +102,10 @@ impl Inspection<'_> {
         })
     }
 
+    pub(super) fn draft(&self) -> Draft<'_> {
+        Draft::new(self.view, self.now, self.tenant)
+    }
+
     /// A fault, and what repairs it.
     pub(in super::super) fn fault(
         &self,

@@ -7,6 +7,7 @@ mod approvals;
 pub(super) mod damage;
 mod jobs;
 mod keys;
+mod limits;
 mod look;
 mod pages;
 mod runs;
@@ -48,6 +49,12 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::SlotWithoutRun => Rule::Run(&[Table::Active], runs::slot_without_run),
         I::RunWithoutSlot => Rule::Run(&[Table::Heads], runs::without_slot),
         I::SlotCountDrift => Rule::Tenant(runs::slot_count_drift),
+        I::LimitSlotWithoutRun => Rule::Run(&[Table::LimitSlots], limits::slot_without_run),
+        I::RunWithoutLimitSlot => Rule::Run(&[Table::RunSlots], limits::run_without_slot),
+        I::LimitCountDrift => Rule::Text(&[Table::LimitGroups], limits::count_drift),
+        I::QueuedRunInNoQueue => Rule::Run(&[Table::Heads], limits::queued_in_no_queue),
+        I::LimitQueueEntryWithoutRun => Rule::Run(&[Table::RunQueue], limits::entry_without_run),
+        I::StartableRunWaits => Rule::Run(&[Table::RunQueue], limits::startable_waits),
         I::KeyWithoutRun => Rule::Text(&[Table::IdempotencyKeys], keys::without_run),
         I::ReservationLeftBehind => Rule::Text(&[Table::IdempotencyKeys], keys::left_behind),
         I::LeaseWithoutJob => Rule::Job(&[Table::JobLeases, Table::JobExpiries], jobs::lease_without_job),
@@ -91,7 +98,7 @@ fn rule(invariant: Invariant) -> Option<Rule> {
 /// What a finding at this row would be about. None: there is nothing to check.
 fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
     match (invariant, table) {
-        (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind, _) => {
+        (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind | Invariant::LimitCountDrift, _) => {
             rows::after_tenant(&row.key).map(str::to_owned)
         }
         (Invariant::StepWithoutJob, _) => steps::awaited(row),

@@ -1,6 +1,7 @@
 //! Runs: their slots, their timers, and what makes the engine acquire them.
 
 use interlock_model::RunId;
+use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::RunStatus;
 
 use super::super::rows::{self, RunLease};
@@ -32,16 +33,21 @@ pub(super) fn without_slot(look: &Inspection<'_>, run: RunId) -> Checked {
 pub(super) fn slot_count_drift(look: &Inspection<'_>) -> Checked {
     let Some(tenant) = look.tenant_row()? else { return Ok(None) };
     let (written, counted) = (tenant.runs_active, look.count(Table::Active)?);
-    if written == counted {
+    let queue = rows::run_queue(look.tenant, &SlotClaim::tenant_runs());
+    let waiting = scan_prefix(look.view, Table::RunQueue, &queue, Pick::First(usize::MAX))?.len();
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+    if (written, tenant.runs_queued) == (counted, waiting) {
         return Ok(None);
     }
-    look.try_fault(
-        format!("the tenant's row counts {written} live runs, and {counted} hold a slot"),
-        |draft| {
-            draft.tenant()?.runs_active = counted;
-            Ok(())
-        },
-    )
+    let queued = tenant.runs_queued;
+    let detail = format!(
+        "the tenant's row counts {written} live and {queued} waiting runs, and {counted} hold a slot and {waiting} wait"
+    );
+    look.try_fault(detail, |draft| {
+        let tenant = draft.tenant()?;
+        (tenant.runs_active, tenant.runs_queued) = (counted, waiting);
+        Ok(())
+    })
 }
 
 pub(super) fn timer_overdue(look: &Inspection<'_>, run: RunId) -> Checked {

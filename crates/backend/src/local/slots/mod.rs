@@ -71,18 +71,23 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Gives a live run the slots back that it has lost, even if that is one too many.
+    /// Gives a live run back the slots that it has lost, even if that is one too many. It started long ago: no rate counts it.
     pub(super) fn restore_slots(&mut self, run: RunId) -> Result<(), StoreError> {
         let key = rows::run(self.id, run);
-        let start: Start = self.require(Table::Starts, &key, ("run", &run))?;
-        let claims = self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default();
-        let mut lost = Vec::new();
-        for claim in claims {
-            if !self.has(Table::LimitSlots, &rows::limit_slot(self.id, &claim, run))? {
-                lost.push(claim);
+        let Start { workflow, created_at, .. } = self.require(Table::Starts, &key, ("run", &run))?;
+        let holder = SlotHolder { since: created_at, workflow };
+        for claim in self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default() {
+            let slot = rows::limit_slot(self.id, &claim, run);
+            if !self.has(Table::LimitSlots, &slot)? {
+                self.put(Table::LimitSlots, slot, &holder);
+                self.change_group(&claim, |group, _| group.live += 1)?;
             }
         }
-        self.acquire_slots(run, &start.workflow, &lost)
+        if !self.has(Table::Active, &key)? {
+            self.mark(Table::Active, key);
+            self.change_group(&SlotClaim::tenant_runs(), |group, _| group.live += 1)?;
+        }
+        Ok(())
     }
 
     /// Releases the slots of `run`, or takes it out of its queue, and grants what is free. A second time does nothing.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::{
-    JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, Waiting,
+    JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
 };
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::{RunId, TenantId, WorkflowId};
@@ -53,11 +53,12 @@ impl Draft<'_> {
         self.queues.slots.insert(run, None);
     }
 
-    /// The next place among the runs of the tenant that have ever waited.
-    pub(in super::super) fn next_arrival(&mut self) -> Result<u64, StoreError> {
+    /// A place behind all runs of the tenant that have ever waited.
+    pub(in super::super) fn next_place(&mut self, priority: StartPriority) -> Result<QueuePlace, StoreError> {
+        let at = self.now;
         let tenant = self.tenant()?;
         tenant.arrivals += 1;
-        Ok(tenant.arrivals)
+        Ok(QueuePlace { arrival: tenant.arrivals, at, priority })
     }
 
     /// Puts a run into the queue of the group that keeps it from starting.
