@@ -10,6 +10,8 @@ use interlock_control::admission::{RerunRequest, StartError, StartRequest};
 use interlock_model::admission::StartOutcome;
 use interlock_model::approval::{Decision, Verdict};
 use interlock_model::limit::Limits;
+use interlock_model::limit::document::Labels;
+use interlock_model::limit::place::StartPriority;
 use interlock_model::{RunId, TenantId, WorkflowId};
 
 use crate::dice::{Actor, Dice};
@@ -21,6 +23,7 @@ pub(crate) struct Client {
     world: Arc<World>,
     name: String,
     dice: Dice,
+    limit_dice: Dice,
 }
 
 #[derive(Clone, Copy)]
@@ -51,7 +54,8 @@ const KEYS: usize = 3;
 impl Client {
     pub(crate) fn new(world: Arc<World>, number: usize) -> Self {
         let dice = Dice::of(Actor::Client(number), world.seed);
-        Self { name: format!("c{number}"), dice, world }
+        let limit_dice = Dice::of(Actor::LimitClient(number + 100), world.seed);
+        Self { name: format!("c{number}"), dice, limit_dice, world }
     }
 
     /// Does a few things and is done.
@@ -110,6 +114,8 @@ impl Client {
             workflow,
             input: workflows::input(number),
             key: key.and_then(|key| format!("k{key}").parse().ok()),
+            labels: Labels::default(),
+            priority: self.priority(),
             parent_span: None,
         };
         let at_once = if self.dice.percent(35) { self.dice.between(2, 4) } else { 1 };
@@ -125,6 +131,12 @@ impl Client {
             }
             tokio::time::sleep(self.dice.millis(10, 1_500)).await;
         }
+    }
+
+    /// From dice of its own: what a seed stood for before priorities, it stands for still.
+    fn priority(&mut self) -> StartPriority {
+        let level = self.limit_dice.between(0, 9);
+        u8::try_from(level).ok().and_then(|level| level.try_into().ok()).unwrap_or_default()
     }
 
     fn one_start(&mut self, request: StartRequest) -> impl Future<Output = Heard> + use<> {
@@ -248,6 +260,8 @@ fn hear(
     world.checker.with(|checker| match answer {
         Some(Ok(
             StartOutcome::Admitted { run, .. }
+            | StartOutcome::Queued { run, .. }
+            | StartOutcome::Joined { run, .. }
             | StartOutcome::Replayed { run, .. }
             | StartOutcome::KeyReused { run, .. },
         )) => {
@@ -255,7 +269,13 @@ fn hear(
             checker.acknowledged(tenant, *run);
             Heard::Done
         }
-        Some(Ok(StartOutcome::AtCapacity { .. } | StartOutcome::DefinitionChanged { .. })) => {
+        Some(Ok(
+            StartOutcome::AtCapacity { .. }
+            | StartOutcome::LimitReached { .. }
+            | StartOutcome::QueueFull { .. }
+            | StartOutcome::DefinitionChanged { .. }
+            | StartOutcome::LimitsChanged { .. },
+        )) => {
             checker.tell(name, "is refused");
             Heard::Retry
         }
@@ -279,6 +299,7 @@ fn hear(
             StartError::WorkflowNotFound(_)
             | StartError::RunNotFound(_)
             | StartError::InvalidInput(_)
+            | StartError::NoGroup(_)
             | StartError::NotRerunnable(_)
             | StartError::UnknownStep(_),
         )) => {

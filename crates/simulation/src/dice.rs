@@ -17,6 +17,8 @@ pub(crate) enum Actor {
     Client(usize),
     Locker(usize),
     RunStrategy,
+    Limits,
+    LimitClient(usize),
 }
 
 pub(crate) struct Dice {
@@ -36,6 +38,8 @@ impl Actor {
             Self::Client(number) => (7, number as u64),
             Self::Locker(number) => (8, number as u64),
             Self::RunStrategy => (9, 0),
+            Self::Limits => (10, 0),
+            Self::LimitClient(number) => (11, number as u64),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

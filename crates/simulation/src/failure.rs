@@ -40,7 +40,15 @@ pub enum Invariant {
     FirstVerdictCounts,
     /// Every answer agrees with the store.
     AnswersAreTrue,
-    /// A lock goes to the first waiter.
+    /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets none.
+    LimitHolds,
+    /// A run holds all slots that it needs, or none.
+    AllSlotsOrNone,
+    /// A queued run waits in exactly one queue.
+    QueuedInOneQueue,
+    /// No queued run waits that could start.
+    NoStartableWaits,
+    /// A lock, and a slot, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.
     LineMoves,

@@ -13,6 +13,7 @@ mod failure;
 mod instance;
 mod lockers;
 mod log;
+mod operators;
 mod planted;
 mod scenario;
 mod summary;

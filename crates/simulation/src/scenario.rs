@@ -6,10 +6,11 @@ use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::limit::Limits;
+use interlock_model::limit::document::{LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument};
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::retry::RetryPolicy;
 use interlock_model::time::millis;
-use interlock_model::{TenantId, WorkflowId};
+use interlock_model::{LimitName, TenantId, WorkflowId};
 
 use crate::Bug;
 use crate::dice::{Actor, Dice};
@@ -23,6 +24,8 @@ pub(crate) struct Scenario {
     pub is_crowded: bool,
     pub clients: usize,
     pub lockers: usize,
+    /// Those who change named limits.
+    pub operators: usize,
     pub actions: u32,
     pub faults: Faults,
     /// Wake-ups of a hundred that are lost.
@@ -42,6 +45,8 @@ pub(crate) struct Scenario {
 pub(crate) struct TenantPlan {
     pub id: TenantId,
     pub limits: Limits,
+    /// By name.
+    pub named_limits: Vec<(LimitName, LimitDocument)>,
     pub workflows: Vec<WorkflowId>,
 }
 
@@ -50,6 +55,7 @@ impl Scenario {
         let mut dice = Dice::of(Actor::Scenario, seed);
         let mut tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
+        let operators = named_limits(seed, &mut tenants);
         let run_strategies = run_strategies(seed);
         let is_crowded = run_strategies.contains(&RunStrategy::Lock);
         if is_crowded {
@@ -65,6 +71,7 @@ impl Scenario {
             workers: if is_crowded { tenants.len() * CROWD } else { tenants.len() + 1 },
             is_crowded,
             tenants,
+            operators,
             clients: dice.weighted(2, &[(40, 3)], 100),
             actions: dice.between(3, 5),
             faults,
@@ -116,7 +123,60 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
             workflows.push(name);
         }
     }
-    TenantPlan { id, limits: Limits { runs_max, key_retention, ..Limits::default() }, workflows }
+    let limits = Limits { runs_max, key_retention, ..Limits::default() };
+    TenantPlan { id, limits, named_limits: Vec::new(), workflows }
+}
+
+/// In a part of the seeds, tenants queue at their caps and have named limits. Returns how many operators change those.
+fn named_limits(seed: u64, tenants: &mut [TenantPlan]) -> usize {
+    let mut dice = Dice::of(Actor::Limits, seed);
+    if !dice.percent(40) {
+        return 0;
+    }
+    for tenant in tenants {
+        if dice.percent(50) {
+            tenant.limits.on_full = Some(OnFull::Queue);
+            tenant.limits.queued_max = Some(dice.between(1, 6));
+            tenant.limits.queue_wait = Some(dice.millis(1_000, 15_000));
+            tenant.limits.queue_order = dice.percent(30).then_some(QueueOrder::Priority);
+        }
+        for number in 0..dice.between(0, 4) {
+            let name = format!("l{number}").parse().expect("a letter and a digit make a name");
+            tenant.named_limits.push((name, limit_document(&mut dice)));
+        }
+    }
+    dice.weighted(1, &[(30, 2), (20, 0)], 100)
+}
+
+/// A limit of any kind: often full, and nobody waits for long.
+pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
+    let policies = [
+        OnFull::Reject,
+        OnFull::Queue,
+        OnFull::Queue,
+        OnFull::Queue,
+        OnFull::Join,
+        OnFull::ReplaceRunning,
+        OnFull::ReplaceQueued,
+    ];
+    let on_full = dice.pick(&policies).copied().unwrap_or_default();
+    let rate = dice.percent(25).then(|| RateDocument {
+        starts: dice.between(1, 3),
+        period_sec: dice.between(1, 4),
+        burst: dice.percent(50).then_some(1),
+    });
+    let order = if dice.percent(30) { QueueOrder::Priority } else { QueueOrder::Fifo };
+    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
+    let queue =
+        QueueDocument { max: Some(dice.between(1, 5)), max_wait_sec: Some(dice.between(1, 15)), order };
+    LimitDocument {
+        applies_to: None,
+        key: dice.percent(60).then(|| "input.number".to_owned()),
+        max_runs: Some(dice.between(1, 2)),
+        rate,
+        on_full,
+        queue: waits.then_some(queue),
+    }
 }
 
 fn name(workflow: &str) -> WorkflowId {

@@ -36,6 +36,16 @@ counted! {
     left_to_the_engine,
     /// Refused at the cap.
     refused,
+    /// Accepted without slots.
+    queued,
+    /// Queued runs that got their slots.
+    runs_granted,
+    /// Answered with a run that existed.
+    joined,
+    /// Refused by a named limit, or by a full queue.
+    limits_reached,
+    /// Decided by limits that had changed.
+    limits_changed,
     /// Admitted when it took the tenant's last slot.
     admitted_at_the_edge,
     replays,

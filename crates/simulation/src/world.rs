@@ -8,7 +8,7 @@ use interlock_backend::clock::RuntimeClock;
 use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::tenants::LimitScope;
-use interlock_backend::verbs::{SaveWorkflow, SetLimits};
+use interlock_backend::verbs::{SaveLimit, SaveWorkflow, SetLimits};
 use interlock_backend::{Bus, Store, StoreError};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
@@ -24,6 +24,7 @@ use crate::dice::{Actor, Dice};
 use crate::instance::Instance;
 use crate::lockers::Locker;
 use crate::log::Log;
+use crate::operators::{self, Operator};
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
 use crate::tables::WatchedTables;
@@ -111,6 +112,9 @@ async fn play(
     for number in 0..world.scenario.clients {
         clients.spawn(Client::new(world.clone(), number).act());
     }
+    for number in 0..world.scenario.operators {
+        clients.spawn(Operator::new(world.clone(), number).act());
+    }
     let mut lockers = JoinSet::new();
     for number in 0..world.scenario.lockers {
         lockers.spawn(Locker::new(world.clone(), number).act());
@@ -130,6 +134,7 @@ async fn play(
     }
     world.calm_down();
     background.spawn(world.clone().approve_everything());
+    background.spawn(world.clone().resume_everything());
     let lockers: JoinSet<()> = calm.into_iter().map(Locker::act_in_the_calm).collect();
     lockers.join_all().await;
     world.wait_for_the_end().await
@@ -142,6 +147,11 @@ impl World {
         for tenant in &self.scenario.tenants {
             let scope = LimitScope::Tenant(tenant.id.clone());
             setup.call(SetLimits { scope, limits: tenant.limits, keeps_quotas: false }).await?;
+            for (number, (name, document)) in (0..).zip(&tenant.named_limits) {
+                let (tenant, name, document) = (tenant.id.clone(), name.clone(), document.clone());
+                let save = SaveLimit { tenant, name, document, book: number, replaces: None };
+                setup.call(save).await?;
+            }
             for workflow in &tenant.workflows {
                 let (tenant, id) = (tenant.id.clone(), workflow.clone());
                 let document = workflows::document(id.as_str());
@@ -269,6 +279,19 @@ impl World {
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
+    }
+
+    async fn resume_everything(self: Arc<Self>) {
+        let watched = self.watched_store("op", Fuse::new(None, 0, self.blown.clone()));
+        let tenants = self.scenario.tenants.iter().map(|tenant| tenant.id.clone()).collect();
+        if let Err(error) = operators::resume_everything(Store::new(Arc::new(watched)), tenants).await {
+            self.checker
+                .with(|it| it.violate(Invariant::NothingBreaks, format!("nothing is resumed: {error}")));
+        }
+    }
+
+    pub(crate) fn clock(&self) -> RuntimeClock {
+        self.clock
     }
 
     async fn wait_for_the_end(&self) -> Result<(), StoreError> {

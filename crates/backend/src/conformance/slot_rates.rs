@@ -8,9 +8,9 @@ use interlock_model::run::Ending;
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{Scene, acme, ending};
+use super::scene::{Scene, acme, ending, name};
 use super::slots::repo;
-use crate::verbs::{FindDue, FireTimers};
+use crate::verbs::{FindDue, FireTimers, ReadLimitUsage};
 
 /// A pace that a rule can wait for.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -73,4 +73,22 @@ pub async fn a_run_that_waits_too_long_is_made_ready_to_end(subject: &mut dyn Su
     assert_eq!(ended.granted, 0);
     assert_eq!(scene.usage("one", "").await, (1, 0));
     assert_eq!(scene.end_run(live).await, 0);
+}
+
+pub async fn a_group_that_only_its_rate_remembers_is_forgotten_in_time(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    let rate = json!({"starts": 1, "period_sec": 1});
+    scene.save_limit("pace", json!({"key": "input.repo", "rate": rate})).await;
+    let run = scene.live(repo("api")).await;
+    scene.end_run(run).await;
+    let groups = async || {
+        let read = ReadLimitUsage { tenant: acme(), name: name("pace"), group: None };
+        scene.store.call(read).await.expect("the store is up").groups.len()
+    };
+    assert_eq!(groups().await, 1);
+    subject.elapse(INTERVAL + Duration::from_millis(50)).await;
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().timers, [acme()]);
+    assert!(fire(&scene).await > 0);
+    assert_eq!(groups().await, 0);
+    assert_eq!(scene.store.call(FindDue { limit: 10 }).await.unwrap().timers, []);
 }

@@ -81,6 +81,7 @@ macro_rules! conformance_suite {
                 a_rate_rejects_what_comes_too_fast,
                 runs_that_come_too_fast_wait_for_their_time,
                 a_run_that_waits_too_long_is_made_ready_to_end,
+                a_group_that_only_its_rate_remembers_is_forgotten_in_time,
             }
             slot_replacements::{
                 a_start_joins_the_run_of_its_group,

@@ -84,7 +84,10 @@ impl Draft<'_> {
             let timer = rows::LimitTimer::read(&row.key);
             self.delete(Table::LimitTimers, row.key);
             match timer {
-                Some(rows::LimitTimer::Group(claim)) => self.grant_slots(&[claim])?,
+                Some(rows::LimitTimer::Group(claim)) => {
+                    self.group_due(&claim)?;
+                    self.grant_slots(&[claim])?
+                }
                 Some(rows::LimitTimer::All { limit, after }) => {
                     self.grant_all_after(&limit, after.as_deref())?
                 }

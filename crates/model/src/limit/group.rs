@@ -106,6 +106,12 @@ impl Group {
         self.slot_flow = self.slot_flow.freed(now);
     }
 
+    /// When its rate forgets the last start, if nothing else needs to be known of it.
+    pub fn forgotten_at(&self) -> Option<Timestamp> {
+        let until = self.paced_until.filter(|_| self.live == 0 && self.queued == 0)?;
+        Some(Timestamp::from_millis(until.div_ceil(1_000)))
+    }
+
     /// Whether nothing needs to be known of it any more.
     pub fn is_idle(&self, now: Timestamp) -> bool {
         self.live == 0 && self.queued == 0 && self.paced_until.is_none_or(|until| until <= micros(now))

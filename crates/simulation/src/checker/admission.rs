@@ -60,7 +60,23 @@ impl Checker {
                     )
                 });
             }
+            StartOutcome::Queued { run, .. } if rows == 0 => self.repeated(asked, *run),
+            StartOutcome::Queued { run, .. } => {
+                self.created_under_lock(asked, None);
+                self.queued(asked, *run, by_key);
+            }
+            StartOutcome::Joined { run, .. } => self.joined(asked, *run, by_key),
             StartOutcome::AtCapacity { .. } => self.refused(asked, by_key),
+            StartOutcome::LimitReached { .. } | StartOutcome::QueueFull { .. } => {
+                self.counts.limits_reached += 1;
+                self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
+                    format!(
+                        "a retry in tenant {} was refused, though its key has a run",
+                        asked.request.tenant
+                    )
+                });
+            }
+            StartOutcome::LimitsChanged { .. } => self.counts.limits_changed += 1,
             StartOutcome::DefinitionChanged { .. } => {
                 self.counts.definitions_changed += 1;
                 let current = self.current_version(asked);
@@ -76,7 +92,11 @@ impl Checker {
                 );
             }
         }
-        if !matches!(answer, StartOutcome::Admitted { .. }) {
+        let is_accepted = matches!(
+            answer,
+            StartOutcome::Admitted { .. } | StartOutcome::Queued { .. } | StartOutcome::Joined { .. }
+        );
+        if !is_accepted {
             self.require(rows == 0, Invariant::RefusalLeavesNoTrace, || {
                 format!("a start in tenant {} was not admitted and wrote {rows} rows", asked.request.tenant)
             });
@@ -126,14 +146,7 @@ impl Checker {
         let limits = tenant.limits.under(self.system);
         tenant.live.insert(run);
         let (live, max) = (tenant.live.len(), limits.runs_max as usize);
-        let mut renewed = false;
-        if let Some(intent) = &asked.request.intent {
-            let now = interlock_model::Clock::now(&self.clock);
-            let expires_at = limits.key_retention.map(|time| now + time);
-            let key = Key { run, fingerprint: intent.fingerprint.as_str().to_owned(), expires_at };
-            let name = (asked.request.workflow.clone(), intent.key.as_str().to_owned());
-            renewed = tenant.keys.insert(name, key).is_some();
-        }
+        let renewed = self.key_taken(asked, run);
         self.counts.admitted += 1;
         self.counts.admitted_at_the_edge += u64::from(live == max);
         self.counts.keys_renewed += u64::from(renewed);
@@ -141,6 +154,49 @@ impl Checker {
         self.require(live <= max, Invariant::Cap, || {
             format!("cap exceeded for tenant {id} ({live} > {max})")
         });
+        self.created(asked, run, by_key);
+        match asked.first_turn() {
+            Some(turn) => {
+                self.counts.first_turns += 1;
+                self.carry_out(&runs::Turn::first(asked, turn));
+            }
+            None => self.counts.left_to_the_engine += 1,
+        }
+    }
+
+    /// A new run that waits for its slots.
+    fn queued(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        self.counts.queued += 1;
+        self.key_taken(asked, run);
+        self.created(asked, run, by_key);
+        self.tenants.entry(asked.request.tenant.clone()).or_default().queued.insert(run);
+    }
+
+    /// A run that exists answers the start.
+    fn joined(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        self.counts.joined += 1;
+        self.key_taken(asked, run);
+        let tenant = self.tenants.entry(asked.request.tenant.clone()).or_default();
+        let is_there = tenant.live.contains(&run) || tenant.queued.contains(&run);
+        self.require(is_there && by_key == ByKey::Fresh, Invariant::AnswersAreTrue, || {
+            format!("a start in tenant {} joined run {run}, which is not live", asked.request.tenant)
+        });
+    }
+
+    /// The key stands for the run from now on. Whether it had stood for another, long ago.
+    fn key_taken(&mut self, asked: &Admit, run: RunId) -> bool {
+        let Some(intent) = &asked.request.intent else { return false };
+        let tenant = self.tenants.entry(asked.request.tenant.clone()).or_default();
+        let limits = tenant.limits.under(self.system);
+        let now = interlock_model::Clock::now(&self.clock);
+        let expires_at = limits.key_retention.map(|time| now + time);
+        let key = Key { run, fingerprint: intent.fingerprint.as_str().to_owned(), expires_at };
+        let name = (asked.request.workflow.clone(), intent.key.as_str().to_owned());
+        tenant.keys.insert(name, key).is_some()
+    }
+
+    fn created(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        let id = &asked.request.tenant;
         self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
             format!("run {run} of tenant {id} was started by a key that had started another")
         });
@@ -152,12 +208,16 @@ impl Checker {
         self.require(before.is_none(), Invariant::OneRunPerStart, || {
             format!("run {run} of tenant {id} was created a second time")
         });
-        match asked.first_turn() {
-            Some(turn) => {
-                self.counts.first_turns += 1;
-                self.carry_out(&runs::Turn::first(asked, turn));
-            }
-            None => self.counts.left_to_the_engine += 1,
+    }
+
+    /// A run has got a slot of its tenant: one that waited is live now.
+    pub(super) fn slot_given(&mut self, key: &str) {
+        let Some((tenant, run)) = key.split_once('/') else { return };
+        let (Ok(tenant), Ok(run)) = (tenant.parse::<TenantId>(), run.parse::<RunId>()) else { return };
+        if let Some(tenant) = self.tenants.get_mut(&tenant)
+            && tenant.queued.remove(&run)
+        {
+            tenant.live.insert(run);
         }
     }
 
@@ -166,10 +226,11 @@ impl Checker {
         let id = &asked.request.tenant;
         let tenant = self.tenants.entry(id.clone()).or_default();
         let (live, max) = (tenant.live.len(), tenant.limits.under(self.system).runs_max as usize);
+        let others_wait = !tenant.queued.is_empty();
         self.require(by_key == ByKey::Fresh, Invariant::OneRunPerKey, || {
             format!("a retry in tenant {id} was refused at the cap, though its key has a run")
         });
-        self.require(live >= max, Invariant::NoNeedlessRefusal, || {
+        self.require(live >= max || others_wait, Invariant::NoNeedlessRefusal, || {
             format!("tenant {id} was refused with {live} of {max} slots taken")
         });
         let was_admitted = self.runs.get(&asked.request.run).is_some_and(|run| !run.is_deleted);

@@ -6,8 +6,12 @@ use super::Checker;
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 11] = [
+pub(crate) const OPEN: [Table; 15] = [
     Table::Active,
+    Table::LimitSlots,
+    Table::RunSlots,
+    Table::RunQueue,
+    Table::LimitTimers,
     Table::Ready,
     Table::Inbox,
     Table::RunLeases,
@@ -23,7 +27,7 @@ pub(crate) const OPEN: [Table; 11] = [
 impl Checker {
     /// Whether every run that was admitted has ended.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.tenants.values().all(|tenant| tenant.live.is_empty())
+        self.tenants.values().all(|tenant| tenant.live.is_empty() && tenant.queued.is_empty())
     }
 
     /// Time is up: a run that has not ended never will.
@@ -31,7 +35,9 @@ impl Checker {
         let live: Vec<String> = self
             .tenants
             .iter()
-            .flat_map(|(tenant, model)| model.live.iter().map(move |run| format!("{tenant}/{run}")))
+            .flat_map(|(tenant, model)| {
+                model.live.iter().chain(&model.queued).map(move |run| format!("{tenant}/{run}"))
+            })
             .collect();
         self.require(live.is_empty(), Invariant::EveryRunEnds, || {
             format!("{} of the admitted runs never ended: {}", live.len(), live.join(", "))

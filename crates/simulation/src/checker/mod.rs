@@ -8,6 +8,7 @@ mod deliveries;
 mod end;
 mod jobs;
 mod judged;
+mod limits;
 mod locks;
 mod reservations;
 mod rows;
@@ -72,11 +73,20 @@ pub(crate) struct Checker {
 struct Tenant {
     limits: Limits,
     live: BTreeSet<RunId>,
+    /// Runs that wait for their slots.
+    queued: BTreeSet<RunId>,
     /// The largest fence that anybody was given.
     fence: Option<Fence>,
     keys: BTreeMap<(WorkflowId, String), admission::Key>,
     /// The current version of each workflow that is not deleted.
     versions: BTreeMap<WorkflowId, u32>,
+}
+
+impl Tenant {
+    fn ended(&mut self, run: RunId) {
+        self.live.remove(&run);
+        self.queued.remove(&run);
+    }
 }
 
 impl Checker {

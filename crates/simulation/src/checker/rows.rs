@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Checker;
+use super::limits::LimitRows;
 use crate::Invariant;
 
 /// One written row: table, key, and the value, or none if the row was deleted.
@@ -24,6 +25,7 @@ pub(super) struct Rows {
     /// Rows that the last write of anybody changed.
     pub last_batch: usize,
     tenants: BTreeMap<String, TenantRows>,
+    limits: BTreeMap<String, LimitRows>,
     /// By run: where its timeline ends.
     timelines: BTreeMap<String, u64>,
     /// By event: the job whose progress it is.
@@ -34,13 +36,21 @@ pub(super) struct Rows {
     ended: BTreeMap<String, String>,
 }
 
+impl Rows {
+    pub(super) fn limits(&mut self, tenant: &str) -> &mut LimitRows {
+        self.limits.entry(tenant.to_owned()).or_default()
+    }
+}
+
 #[derive(Default)]
 struct TenantRows {
     counter: u32,
     fence: u64,
     starts: BTreeSet<String>,
     slots: BTreeSet<String>,
+    /// Runs that have not ended, and those of them that are queued by their heads.
     live: BTreeSet<String>,
+    queued: BTreeSet<String>,
     /// Keys that are reserved, and have not started anything.
     reserved: BTreeSet<String>,
     /// When keys that have started a run may be used afresh, where that is not never.
@@ -93,6 +103,7 @@ impl Checker {
         }
         for tenant in tenants {
             self.check_slots(tenant);
+            self.judge_limits(tenant, writes);
         }
     }
 
@@ -101,10 +112,16 @@ impl Checker {
         match (table, value) {
             (Table::Tenants, Some(value)) => self.tenant_written(key, value),
             (Table::Starts, value) => keep(&mut rows.starts, key, value.is_some()),
-            (Table::Active, value) => keep(&mut rows.slots, key, value.is_some()),
+            (Table::Active, value) => {
+                keep(&mut rows.slots, key, value.is_some());
+                if value.is_some() {
+                    self.slot_given(key);
+                }
+            }
             (Table::Heads, Some(value)) => self.head_written(key, value),
             (Table::Heads, None) => {
                 rows.live.remove(key);
+                rows.queued.remove(key);
                 self.tables.ended.remove(key);
             }
             (Table::Steps, Some(value)) => self.step_written(key, value),
@@ -146,6 +163,7 @@ impl Checker {
         let rows = self.tables.tenants.entry(first_part(key).to_owned()).or_default();
         let is_final = head.status.is_final();
         keep(&mut rows.live, key, !is_final);
+        keep(&mut rows.queued, key, head.status == RunStatus::Queued);
         let outcome = head.text();
         let before = self.tables.ended.get(key).cloned();
         self.require(before.as_ref().is_none_or(|before| *before == outcome), Invariant::FinalStays, || {
@@ -220,9 +238,13 @@ impl Checker {
         });
     }
 
+    /// Every live run but those that wait holds a slot, and nothing else does.
     fn check_slots(&mut self, tenant: &str) {
-        let Some(TenantRows { counter, slots, live, .. }) = self.tables.tenants.get(tenant) else { return };
-        if slots != live || *counter as usize != live.len() {
+        let Some(TenantRows { counter, slots, live, queued, .. }) = self.tables.tenants.get(tenant) else {
+            return;
+        };
+        let has_none = live.iter().any(|run| !queued.contains(run) && !slots.contains(run));
+        if has_none || !slots.is_subset(live) || *counter as usize != slots.len() {
             let (slots, live) = (slots.len(), live.len());
             let what =
                 format!("tenant {tenant} counts {counter} runs, has {slots} slots and {live} live runs");
@@ -232,7 +254,7 @@ impl Checker {
 
     /// Live runs by the tables and by the calls must be the same; checked where both have taken a call in.
     pub(crate) fn check_live(&mut self) {
-        let by_rows: usize = self.tables.tenants.values().map(|rows| rows.live.len()).sum();
+        let by_rows: usize = self.tables.tenants.values().map(|rows| rows.slots.len()).sum();
         let by_calls: usize = self.tenants.values().map(|tenant| tenant.live.len()).sum();
         self.require(by_rows == by_calls, Invariant::SlotsAreLiveRuns, || {
             format!("{by_rows} runs are live by the tables and {by_calls} by the calls")

@@ -163,7 +163,7 @@ impl Checker {
             format!("run {} of tenant {} has ended and dispatched more", turn.run, turn.tenant)
         });
         if turn.status.is_final() && !had_ended {
-            self.tenants.entry(turn.tenant.clone()).or_default().live.remove(&turn.run);
+            self.tenants.entry(turn.tenant.clone()).or_default().ended(turn.run);
             self.count_ending(turn.status);
         }
         for job in &turn.dispatched {
@@ -195,7 +195,7 @@ impl Checker {
         } else {
             &mut counts.deletions_of_live_runs
         }) += 1;
-        self.tenants.entry(id.clone()).or_default().live.remove(&run);
+        self.tenants.entry(id.clone()).or_default().ended(run);
         self.jobs.retain(|job, _| job.run != run);
         self.waiting.retain(|job, _| job.run != run);
         self.approvals.retain(|job, _| job.run != run);
@@ -217,7 +217,7 @@ impl Checker {
             RunStatus::Denied => self.counts.runs_denied += 1,
             RunStatus::Cancelled => self.counts.runs_cancelled += 1,
             RunStatus::TimedOut => self.counts.runs_timed_out += 1,
-            RunStatus::Pending | RunStatus::Running | RunStatus::Waiting => {}
+            RunStatus::Queued | RunStatus::Pending | RunStatus::Running | RunStatus::Waiting => {}
         }
     }
 

@@ -30,6 +30,8 @@ struct LoadedGroup {
     rule: GroupRule,
     group: Group,
     before: Option<Group>,
+    /// A timer of the group has fired.
+    is_due: bool,
 }
 
 impl Draft<'_> {
@@ -44,7 +46,7 @@ impl Draft<'_> {
         let rule = self.group_rule(claim)?;
         let before: Option<Group> = self.read(Table::LimitGroups, &rows::group(self.id, claim))?;
         let group = before.unwrap_or_default();
-        self.groups.groups.insert(claim.clone(), LoadedGroup { rule, group, before });
+        self.groups.groups.insert(claim.clone(), LoadedGroup { rule, group, before, is_due: false });
         Ok(RuledGroup { rule, group, freed: 0 })
     }
 
@@ -104,6 +106,15 @@ impl Draft<'_> {
         Ok(())
     }
 
+    /// The time of a group has come: it is granted, or forgotten.
+    pub(in super::super) fn group_due(&mut self, claim: &SlotClaim) -> Result<(), StoreError> {
+        self.group(claim)?;
+        if let Some(loaded) = self.groups.groups.get_mut(claim) {
+            loaded.is_due = true;
+        }
+        Ok(())
+    }
+
     /// What keeps a run from starting in this group.
     pub(in super::super) fn blocked(
         &mut self,
@@ -122,16 +133,25 @@ impl Draft<'_> {
         })
     }
 
-    /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept.
+    /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept; one that only its rate
+    /// remembers is forgotten by a timer.
     pub(in super::super) fn write_groups(&mut self) {
-        for (claim, LoadedGroup { group, before, .. }) in std::mem::take(&mut self.groups.groups) {
+        for (claim, LoadedGroup { group, before, is_due, .. }) in std::mem::take(&mut self.groups.groups) {
+            if before == Some(group) && !is_due || before.is_none() && group == Group::default() {
+                continue;
+            }
             let key = rows::group(self.id, &claim);
             if group.is_idle(self.now) {
                 if before.is_some() {
                     self.delete(Table::LimitGroups, key);
                 }
-            } else if before != Some(group) {
+                continue;
+            }
+            if before != Some(group) {
                 self.put(Table::LimitGroups, key, &group);
+            }
+            if let Some(at) = group.forgotten_at() {
+                self.grant_at(at, &claim);
             }
         }
     }
