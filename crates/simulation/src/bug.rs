@@ -23,10 +23,34 @@ pub enum Bug {
     HoldOutlivesItsLease,
     /// A result takes its run without a look at who holds it.
     BusyRunTaken,
+    /// The commit that ends a run releases its slots, and grants none of them.
+    ReleaseForgetsToGrant,
+    /// A raised limit does not look at its queue.
+    RaisedLimitForgetsItsQueue,
+    /// A start is counted twice in its group.
+    SlotCountedTwice,
+    /// A start does not see how many runs a limit lets live.
+    LimitIgnored,
+    /// A start does not see that others wait.
+    QueueOvertaken,
+    /// A start gets all of its slots but one.
+    OneSlotForgotten,
+    /// The commit that ends a run keeps a slot of a limit.
+    LimitSlotLeaked,
+    /// A run that gets its slots stays in its queue.
+    QueueEntryLeftBehind,
+    /// A start does not see that a limit is paused.
+    PausedLimitStarts,
+    /// A start forgets when the last ones came.
+    RateForgotten,
+    /// The timers of limits are not written.
+    LimitTimerForgotten,
+    /// The last of a queue gets the slot.
+    LastComesFirst,
 }
 
 impl Bug {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 22] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -37,6 +61,18 @@ impl Bug {
         Self::LineOvertaken,
         Self::HoldOutlivesItsLease,
         Self::BusyRunTaken,
+        Self::ReleaseForgetsToGrant,
+        Self::RaisedLimitForgetsItsQueue,
+        Self::SlotCountedTwice,
+        Self::LimitIgnored,
+        Self::QueueOvertaken,
+        Self::OneSlotForgotten,
+        Self::LimitSlotLeaked,
+        Self::QueueEntryLeftBehind,
+        Self::PausedLimitStarts,
+        Self::RateForgotten,
+        Self::LimitTimerForgotten,
+        Self::LastComesFirst,
     ];
 
     pub fn name(self) -> &'static str {
@@ -51,6 +87,18 @@ impl Bug {
             Self::LineOvertaken => "line-overtaken",
             Self::HoldOutlivesItsLease => "hold-outlives-its-lease",
             Self::BusyRunTaken => "busy-run-taken",
+            Self::ReleaseForgetsToGrant => "release-forgets-to-grant",
+            Self::RaisedLimitForgetsItsQueue => "raised-limit-forgets-its-queue",
+            Self::SlotCountedTwice => "slot-counted-twice",
+            Self::LimitIgnored => "limit-ignored",
+            Self::QueueOvertaken => "queue-overtaken",
+            Self::OneSlotForgotten => "one-slot-forgotten",
+            Self::LimitSlotLeaked => "limit-slot-leaked",
+            Self::QueueEntryLeftBehind => "queue-entry-left-behind",
+            Self::PausedLimitStarts => "paused-limit-starts",
+            Self::RateForgotten => "rate-forgotten",
+            Self::LimitTimerForgotten => "limit-timer-forgotten",
+            Self::LastComesFirst => "last-comes-first",
         }
     }
 

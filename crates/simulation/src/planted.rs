@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::Bug;
 use crate::checker::Write;
+use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
 
 /// The gap between the two steps of what should have been one.
@@ -27,7 +28,7 @@ const COMMIT: &str = Commit::ACTION;
 const REPORT: &str = RecordResult::ACTION;
 const ACQUIRE: &str = AcquireLock::ACTION;
 
-type Found = Result<Option<String>, StoreError>;
+pub(crate) type Found = Result<Option<String>, StoreError>;
 
 pub(crate) struct PlantedTables {
     tables: WatchedTables,
@@ -228,7 +229,17 @@ impl Executor for PlantedTables {
                 let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_run_leases }, now);
                 self.tables.write(action, lying).await
             }
-            _ => self.tables.write(action, decide).await,
+            (Some(bug), _) => {
+                let decide = move |view: &dyn View, now| {
+                    let decided = match Misled::by(bug, action, view) {
+                        Some(misled) => decide(&misled, now)?,
+                        None => decide(view, now)?,
+                    };
+                    spoil(bug, action, view, decided)
+                };
+                self.tables.write(action, decide).await
+            }
+            (None, _) => self.tables.write(action, decide).await,
         }
     }
 
@@ -314,7 +325,7 @@ fn alter<R>(
 }
 
 /// A row with something in it changed.
-fn edit<T: Serialize + serde::de::DeserializeOwned>(
+pub(crate) fn edit<T: Serialize + serde::de::DeserializeOwned>(
     row: Option<String>,
     change: impl FnOnce(&mut T),
 ) -> String {

@@ -140,7 +140,9 @@ fn named_limits(seed: u64, tenants: &mut [TenantPlan]) -> usize {
             tenant.limits.queue_wait = Some(dice.millis(1_000, 15_000));
             tenant.limits.queue_order = dice.percent(30).then_some(QueueOrder::Priority);
         }
-        for number in 0..dice.between(0, 4) {
+        let count = dice.between(0, 4);
+        let count = if dice.percent(15) { count + 4 } else { count };
+        for number in 0..count {
             let name = format!("l{number}").parse().expect("a letter and a digit make a name");
             tenant.named_limits.push((name, limit_document(&mut dice)));
         }

@@ -60,6 +60,68 @@ fn a_busy_run_that_is_taken_with_a_result_is_caught() {
 }
 
 #[test]
+fn a_release_that_forgets_to_grant_is_caught() {
+    assert_eq!(first_failure(Bug::ReleaseForgetsToGrant).invariant, Invariant::NoStartableWaits);
+}
+
+#[test]
+fn a_raised_limit_that_forgets_its_queue_is_caught() {
+    assert_eq!(first_failure(Bug::RaisedLimitForgetsItsQueue).invariant, Invariant::NoStartableWaits);
+}
+
+#[test]
+fn a_slot_that_is_counted_twice_is_caught() {
+    assert_eq!(first_failure(Bug::SlotCountedTwice).invariant, Invariant::SlotsAreLiveRuns);
+}
+
+#[test]
+fn a_limit_that_is_ignored_is_caught() {
+    assert_eq!(first_failure(Bug::LimitIgnored).invariant, Invariant::LimitHolds);
+}
+
+#[test]
+fn a_queue_that_is_overtaken_is_caught() {
+    assert_eq!(first_failure(Bug::QueueOvertaken).invariant, Invariant::LineIsKept);
+}
+
+#[test]
+fn a_slot_that_is_forgotten_is_caught() {
+    let broken = first_failure(Bug::OneSlotForgotten).invariant;
+    assert!(matches!(broken, Invariant::AllSlotsOrNone | Invariant::SlotsAreLiveRuns), "{broken:?}");
+}
+
+#[test]
+fn a_slot_of_a_limit_that_leaks_is_caught() {
+    assert_eq!(first_failure(Bug::LimitSlotLeaked).invariant, Invariant::SlotsAreLiveRuns);
+}
+
+#[test]
+fn a_queue_entry_that_is_left_behind_is_caught() {
+    let broken = first_failure(Bug::QueueEntryLeftBehind).invariant;
+    assert!(matches!(broken, Invariant::SlotsAreLiveRuns | Invariant::AllSlotsOrNone), "{broken:?}");
+}
+
+#[test]
+fn a_paused_limit_that_starts_runs_is_caught() {
+    assert_eq!(first_failure(Bug::PausedLimitStarts).invariant, Invariant::LimitHolds);
+}
+
+#[test]
+fn a_rate_that_is_forgotten_is_caught() {
+    assert_eq!(first_failure(Bug::RateForgotten).invariant, Invariant::LimitHolds);
+}
+
+#[test]
+fn a_timer_of_a_limit_that_is_forgotten_is_caught() {
+    assert_eq!(first_failure(Bug::LimitTimerForgotten).invariant, Invariant::NoStartableWaits);
+}
+
+#[test]
+fn a_queue_whose_last_comes_first_is_caught() {
+    assert_eq!(first_failure(Bug::LastComesFirst).invariant, Invariant::LineIsKept);
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

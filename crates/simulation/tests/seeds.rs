@@ -9,11 +9,16 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 52] = [
+const OFTEN_ENOUGH: [(&str, u64); 57] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
     ("refused", 5_000),
+    ("queued", 600),
+    ("runs_granted", 340),
+    ("joined", 70),
+    ("limits_reached", 850),
+    ("limits_changed", 2_000),
     ("admitted_at_the_edge", 2_000),
     ("replays", 2_000),
     ("keys_reused", 80),

@@ -211,19 +211,21 @@ impl Checker {
 type Verdict = Option<(Invariant, String)>;
 
 impl LimitRows {
-    /// No slot is given beyond a limit, or while it is paused.
+    /// No slot is given beyond a limit, or while it is paused. The cap of a start is judged with its answer.
     fn judge_slots(&self, batch: &Batch, cap: usize) -> Verdict {
-        let tenants = (!batch.started.is_empty()).then(|| TENANT_RUNS.to_owned());
-        for group in batch.given.iter().chain(&tenants) {
-            let (live, most, is_paused) = self.state(group, cap);
+        for group in &batch.given {
+            let (live, most, _) = self.state(group, cap);
             if most.is_some_and(|most| live > most) {
                 return Some((Invariant::LimitHolds, format!("{live} runs of {group}, at most {most:?}")));
             }
-            if is_paused {
-                return Some((Invariant::LimitHolds, format!("a run started in {group}, which is paused")));
-            }
         }
-        None
+        if batch.started.difference(&batch.created).next().is_some() && self.active.len() > cap {
+            return Some((Invariant::Cap, format!("a queued run got slot {} of {cap}", self.active.len())));
+        }
+        let own = (!batch.started.is_empty()).then(|| TENANT_RUNS.to_owned());
+        let mut given = batch.given.iter().chain(&own);
+        let paused = given.find(|group| self.state(group, cap).2)?;
+        Some((Invariant::LimitHolds, format!("a run started in {paused}, which is paused")))
     }
 
     fn judge_rates(&mut self, batch: &Batch, now: Timestamp) -> Verdict {

@@ -1,0 +1,144 @@
+//! Planted bugs of limits and queues: false rows that a verb is shown, and writes that it loses.
+
+use interlock_backend::limits::StoredLimit;
+use interlock_backend::local::{Decision, Pick, Row, Table, View};
+use interlock_backend::verbs::{Admit, Commit, SaveLimit};
+use interlock_backend::{StoreError, Verb as _};
+use interlock_model::limit::group::Group;
+use interlock_model::tenant::Tenant;
+
+use crate::Bug;
+use crate::checker::Write;
+use crate::planted::{Found, edit};
+use crate::tables::changes;
+
+const ADMIT: &str = Admit::ACTION;
+const COMMIT: &str = Commit::ACTION;
+const SAVE_LIMIT: &str = SaveLimit::ACTION;
+
+/// A view of the tables with a bug of limits.
+pub(crate) struct Misled<'a> {
+    view: &'a dyn View,
+    bug: Bug,
+}
+
+impl<'a> Misled<'a> {
+    /// None: the bug is not one of this verb's.
+    pub(crate) fn by(bug: Bug, action: &str, view: &'a dyn View) -> Option<Self> {
+        let is_of_verb = match bug {
+            Bug::ReleaseForgetsToGrant => action == COMMIT,
+            Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
+            Bug::LimitIgnored | Bug::QueueOvertaken | Bug::PausedLimitStarts | Bug::RateForgotten => {
+                action == ADMIT
+            }
+            Bug::LastComesFirst => true,
+            _ => false,
+        };
+        is_of_verb.then_some(Self { view, bug })
+    }
+}
+
+impl View for Misled<'_> {
+    fn get(&self, table: Table, key: &str) -> Found {
+        let found = self.view.get(table, key)?;
+        Ok(match (self.bug, table) {
+            (Bug::LimitIgnored, Table::Limits) => found
+                .map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.document.max_runs = Some(1_000))),
+            (Bug::QueueOvertaken, Table::LimitGroups) => {
+                found.map(|row| edit(Some(row), |group: &mut Group| group.queued = 0))
+            }
+            (Bug::QueueOvertaken, Table::Tenants) => {
+                found.map(|row| edit(Some(row), |tenant: &mut Tenant| tenant.runs_queued = 0))
+            }
+            (Bug::PausedLimitStarts, Table::Limits) => {
+                found.map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.paused = None))
+            }
+            (Bug::RateForgotten, Table::LimitGroups) => {
+                found.map(|row| edit(Some(row), |group: &mut Group| group.paced_until = None))
+            }
+            (_, _) => found,
+        })
+    }
+
+    fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
+        if table != Table::RunQueue {
+            return self.view.scan(table, from, until, pick);
+        }
+        match (self.bug, pick) {
+            (Bug::ReleaseForgetsToGrant | Bug::RaisedLimitForgetsItsQueue, _) => Ok(Vec::new()),
+            (Bug::LastComesFirst, Pick::First(count)) => {
+                self.view.scan(table, from, until, Pick::Last(count))
+            }
+            (_, _) => self.view.scan(table, from, until, pick),
+        }
+    }
+}
+
+/// The decision as the bug writes it.
+pub(crate) fn spoil<R>(
+    bug: Bug,
+    action: &str,
+    view: &dyn View,
+    decided: Decision<R>,
+) -> Result<Decision<R>, StoreError> {
+    let Decision { answer, changes: all } = decided;
+    let mut writes = all.into_writes();
+    match (bug, action) {
+        (Bug::SlotCountedTwice, ADMIT) => {
+            let gives = writes.iter().any(|(table, ..)| *table == Table::LimitSlots);
+            for (table, _, value) in &mut writes {
+                if let (Table::LimitGroups, Some(row), true) = (*table, value, gives) {
+                    *row = edit(Some(row.clone()), |group: &mut Group| group.live += 1);
+                }
+            }
+        }
+        (Bug::QueueOvertaken, ADMIT) => count_queues(view, &mut writes)?,
+        (Bug::OneSlotForgotten, ADMIT) => {
+            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_some())
+        }
+        (Bug::LimitSlotLeaked, COMMIT) => {
+            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_none())
+        }
+        (Bug::QueueEntryLeftBehind, COMMIT) => {
+            lose_first(&mut writes, |(table, _, value)| *table == Table::RunQueue && value.is_none())
+        }
+        (Bug::LimitTimerForgotten, _) => {
+            writes.retain(|(table, _, value)| *table != Table::LimitTimers || value.is_none());
+        }
+        (_, _) => {}
+    }
+    Ok(Decision { answer, changes: changes(writes) })
+}
+
+/// Only the decision is wrong: what it counts is right.
+fn count_queues(view: &dyn View, writes: &mut [Write]) -> Result<(), StoreError> {
+    let places: Vec<(String, bool)> = writes
+        .iter()
+        .filter(|(table, ..)| *table == Table::RunQueue)
+        .map(|(_, key, value)| (key.clone(), value.is_some()))
+        .collect();
+    let changed = |prefix: &str, before: u32| {
+        let of_queue = places.iter().filter(|(key, _)| key.starts_with(prefix));
+        of_queue
+            .fold(before, |queued, (_, entered)| if *entered { queued + 1 } else { queued.saturating_sub(1) })
+    };
+    for (table, key, value) in writes {
+        let (Some(row), Some(before)) = (value, view.get(*table, key)?) else { continue };
+        if *table == Table::LimitGroups {
+            let before = serde_json::from_str::<Group>(&before).map_or(0, |group| group.queued);
+            let queued = changed(&format!("{key}/"), before);
+            *row = edit(Some(row.clone()), |group: &mut Group| group.queued = queued);
+        } else if *table == Table::Tenants {
+            let before = serde_json::from_str::<Tenant>(&before).map_or(0, |tenant| tenant.runs_queued);
+            let queued = changed(&format!("{key}/tenant-runs//"), before);
+            *row = edit(Some(row.clone()), |tenant: &mut Tenant| tenant.runs_queued = queued);
+        }
+    }
+    Ok(())
+}
+
+fn lose_first(writes: &mut Vec<Write>, is_lost: impl Fn(&Write) -> bool) {
+    if let Some(position) = writes.iter().position(is_lost) {
+        writes.remove(position);
+    }
+}
