@@ -31,8 +31,8 @@ pub enum Bug {
     SlotCountedTwice,
     /// A start does not see how many runs a limit lets live.
     LimitIgnored,
-    /// A start does not see that others wait.
-    QueueOvertaken,
+    /// A release grants slots of a limit that is paused.
+    PausedLimitGrants,
     /// A start gets all of its slots but one.
     OneSlotForgotten,
     /// The commit that ends a run keeps a slot of a limit.
@@ -65,7 +65,7 @@ impl Bug {
         Self::RaisedLimitForgetsItsQueue,
         Self::SlotCountedTwice,
         Self::LimitIgnored,
-        Self::QueueOvertaken,
+        Self::PausedLimitGrants,
         Self::OneSlotForgotten,
         Self::LimitSlotLeaked,
         Self::QueueEntryLeftBehind,
@@ -91,7 +91,7 @@ impl Bug {
             Self::RaisedLimitForgetsItsQueue => "raised-limit-forgets-its-queue",
             Self::SlotCountedTwice => "slot-counted-twice",
             Self::LimitIgnored => "limit-ignored",
-            Self::QueueOvertaken => "queue-overtaken",
+            Self::PausedLimitGrants => "paused-limit-grants",
             Self::OneSlotForgotten => "one-slot-forgotten",
             Self::LimitSlotLeaked => "limit-slot-leaked",
             Self::QueueEntryLeftBehind => "queue-entry-left-behind",

@@ -235,7 +235,7 @@ impl Executor for PlantedTables {
                         Some(misled) => decide(&misled, now)?,
                         None => decide(view, now)?,
                     };
-                    spoil(bug, action, view, decided)
+                    Ok(spoil(bug, action, decided))
                 };
                 self.tables.write(action, decide).await
             }

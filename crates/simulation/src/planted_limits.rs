@@ -5,7 +5,6 @@ use interlock_backend::local::{Decision, Pick, Row, Table, View};
 use interlock_backend::verbs::{Admit, Commit, SaveLimit};
 use interlock_backend::{StoreError, Verb as _};
 use interlock_model::limit::group::Group;
-use interlock_model::tenant::Tenant;
 
 use crate::Bug;
 use crate::checker::Write;
@@ -26,11 +25,9 @@ impl<'a> Misled<'a> {
     /// None: the bug is not one of this verb's.
     pub(crate) fn by(bug: Bug, action: &str, view: &'a dyn View) -> Option<Self> {
         let is_of_verb = match bug {
-            Bug::ReleaseForgetsToGrant => action == COMMIT,
+            Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants => action == COMMIT,
             Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
-            Bug::LimitIgnored | Bug::QueueOvertaken | Bug::PausedLimitStarts | Bug::RateForgotten => {
-                action == ADMIT
-            }
+            Bug::LimitIgnored | Bug::PausedLimitStarts | Bug::RateForgotten => action == ADMIT,
             Bug::LastComesFirst => true,
             _ => false,
         };
@@ -44,13 +41,7 @@ impl View for Misled<'_> {
         Ok(match (self.bug, table) {
             (Bug::LimitIgnored, Table::Limits) => found
                 .map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.document.max_runs = Some(1_000))),
-            (Bug::QueueOvertaken, Table::LimitGroups) => {
-                found.map(|row| edit(Some(row), |group: &mut Group| group.queued = 0))
-            }
-            (Bug::QueueOvertaken, Table::Tenants) => {
-                found.map(|row| edit(Some(row), |tenant: &mut Tenant| tenant.runs_queued = 0))
-            }
-            (Bug::PausedLimitStarts, Table::Limits) => {
+            (Bug::PausedLimitStarts | Bug::PausedLimitGrants, Table::Limits) => {
                 found.map(|row| edit(Some(row), |limit: &mut StoredLimit| limit.paused = None))
             }
             (Bug::RateForgotten, Table::LimitGroups) => {
@@ -75,12 +66,7 @@ impl View for Misled<'_> {
 }
 
 /// The decision as the bug writes it.
-pub(crate) fn spoil<R>(
-    bug: Bug,
-    action: &str,
-    view: &dyn View,
-    decided: Decision<R>,
-) -> Result<Decision<R>, StoreError> {
+pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision<R> {
     let Decision { answer, changes: all } = decided;
     let mut writes = all.into_writes();
     match (bug, action) {
@@ -92,7 +78,6 @@ pub(crate) fn spoil<R>(
                 }
             }
         }
-        (Bug::QueueOvertaken, ADMIT) => count_queues(view, &mut writes)?,
         (Bug::OneSlotForgotten, ADMIT) => {
             lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_some())
         }
@@ -107,34 +92,7 @@ pub(crate) fn spoil<R>(
         }
         (_, _) => {}
     }
-    Ok(Decision { answer, changes: changes(writes) })
-}
-
-/// Only the decision is wrong: what it counts is right.
-fn count_queues(view: &dyn View, writes: &mut [Write]) -> Result<(), StoreError> {
-    let places: Vec<(String, bool)> = writes
-        .iter()
-        .filter(|(table, ..)| *table == Table::RunQueue)
-        .map(|(_, key, value)| (key.clone(), value.is_some()))
-        .collect();
-    let changed = |prefix: &str, before: u32| {
-        let of_queue = places.iter().filter(|(key, _)| key.starts_with(prefix));
-        of_queue
-            .fold(before, |queued, (_, entered)| if *entered { queued + 1 } else { queued.saturating_sub(1) })
-    };
-    for (table, key, value) in writes {
-        let (Some(row), Some(before)) = (value, view.get(*table, key)?) else { continue };
-        if *table == Table::LimitGroups {
-            let before = serde_json::from_str::<Group>(&before).map_or(0, |group| group.queued);
-            let queued = changed(&format!("{key}/"), before);
-            *row = edit(Some(row.clone()), |group: &mut Group| group.queued = queued);
-        } else if *table == Table::Tenants {
-            let before = serde_json::from_str::<Tenant>(&before).map_or(0, |tenant| tenant.runs_queued);
-            let queued = changed(&format!("{key}/tenant-runs//"), before);
-            *row = edit(Some(row.clone()), |tenant: &mut Tenant| tenant.runs_queued = queued);
-        }
-    }
-    Ok(())
+    Decision { answer, changes: changes(writes) }
 }
 
 fn lose_first(writes: &mut Vec<Write>, is_lost: impl Fn(&Write) -> bool) {

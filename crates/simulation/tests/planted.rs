@@ -80,8 +80,8 @@ fn a_limit_that_is_ignored_is_caught() {
 }
 
 #[test]
-fn a_queue_that_is_overtaken_is_caught() {
-    assert_eq!(first_failure(Bug::QueueOvertaken).invariant, Invariant::LineIsKept);
+fn a_paused_limit_that_is_granted_is_caught() {
+    assert_eq!(first_failure(Bug::PausedLimitGrants).invariant, Invariant::LimitHolds);
 }
 
 #[test]
