@@ -8,10 +8,9 @@ use crate::command::{built, cargo, run};
 use crate::tools;
 
 pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    if arguments
-        .iter()
-        .any(|argument| ["--redis", "--locks", "--results", "--bombs"].contains(&argument.as_str()))
-    {
+    if arguments.iter().any(|argument| {
+        ["--redis", "--locks", "--results", "--bombs", "--limits"].contains(&argument.as_str())
+    }) {
         tools::provide()?;
     }
     // Built together: two builds with two sets of features would compile the heavy crates twice.

@@ -26,9 +26,9 @@ impl Connection {
     }
 
     /// The same connection, on which every request is this tenant's.
-    pub(crate) fn of_tenant(mut self, tenant: &'static str) -> Self {
-        self.headers.insert("x-tenant-id", HeaderValue::from_static(tenant));
-        self
+    pub(crate) fn of_tenant(mut self, tenant: &str) -> Result<Self> {
+        self.headers.insert("x-tenant-id", HeaderValue::from_str(tenant)?);
+        Ok(self)
     }
 
     /// The same connection, on which every request has this key.

@@ -6,6 +6,7 @@ mod bombs;
 mod connection;
 mod empty_server;
 mod group_commit;
+mod limits;
 mod load;
 mod locks;
 mod memory;
@@ -57,6 +58,15 @@ struct Arguments {
     /// the other one's starts get slow or memory does not return.
     #[arg(long, conflicts_with_all = ["redis", "locks", "results"])]
     bombs: bool,
+    /// Measure what named limits cost, on one machine and on Redis and NATS.
+    #[arg(long, conflicts_with_all = ["redis", "locks", "results", "bombs"])]
+    limits: bool,
+    /// Groups of one limit to compare ten with.
+    #[arg(long, default_value_t = 100_000, requires = "limits")]
+    groups_many: u32,
+    /// Queued runs to compare none with.
+    #[arg(long, default_value_t = 100_000, requires = "limits")]
+    queued_many: u32,
     /// How many results.
     #[arg(long, default_value_t = 1_000, requires = "results")]
     results_count: usize,
@@ -114,6 +124,9 @@ fn main() -> Result<()> {
     }
     if arguments.bombs {
         return runtime(1)?.block_on(bombs::measure(&arguments, &binary));
+    }
+    if arguments.limits {
+        return runtime(1)?.block_on(limits::measure(&arguments, &binary));
     }
     let report = runtime(1)?.block_on(measure(&arguments, &binary))?;
     report.print(&targets::embedded(&report), arguments.json)

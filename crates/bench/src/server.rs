@@ -73,6 +73,10 @@ impl Server {
         Connection::open(&self.address).await
     }
 
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("the server runs")
+    }
+
     /// Resident memory in KiB.
     pub(crate) fn resident_kib(&self) -> Result<u64> {
         self.memory_kib("VmRSS:")
@@ -84,7 +88,7 @@ impl Server {
     }
 
     fn memory_kib(&self, figure: &str) -> Result<u64> {
-        let pid = self.child.id().context("the server runs")?;
+        let pid = self.pid()?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let found = status.lines().find_map(|line| line.strip_prefix(figure));
         let value = found.with_context(|| format!("the process has no {figure} It has ended"))?;

@@ -62,7 +62,7 @@ impl Question {
     async fn ask_until(self, client: usize, until: Instant) -> Result<Vec<u64>> {
         let mut connection = Connection::open(&self.address).await?;
         if let Some(tenant) = self.tenant {
-            connection = connection.of_tenant(tenant);
+            connection = connection.of_tenant(tenant)?;
         }
         let mut seen = Vec::new();
         while Instant::now() < until {

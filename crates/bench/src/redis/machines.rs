@@ -41,7 +41,7 @@ impl Machines {
 
     /// Gives the tenant the workflow and this many slots.
     pub(crate) async fn prepare(&self, tenant: &'static str, runs_max: u32) -> Result<()> {
-        let mut connection = self.gateway.connect().await?.of_tenant(tenant);
+        let mut connection = self.gateway.connect().await?.of_tenant(tenant)?;
         prepare(&mut connection, tenant, runs_max).await
     }
 
@@ -52,7 +52,7 @@ impl Machines {
 
     /// The id of a run that was just started.
     pub(crate) async fn start_run(&self, tenant: &'static str, key: Option<&'static str>) -> Result<String> {
-        let mut connection = self.gateway.connect().await?.of_tenant(tenant);
+        let mut connection = self.gateway.connect().await?.of_tenant(tenant)?;
         let mut headers = HeaderMap::new();
         if let Some(key) = key {
             headers.insert("idempotency-key", HeaderValue::from_static(key));
