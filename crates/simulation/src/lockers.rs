@@ -73,7 +73,9 @@ impl Locker {
     }
 
     async fn acquire(&mut self, asked: &UserLockRequest) -> Option<Grant> {
-        for _ in 0..TRIES_MAX {
+        // In the calm, each instance may still die once, at a moment that was chosen before.
+        let deaths = if self.world.is_calm() { self.world.scenario.instances } else { 0 };
+        for _ in 0..TRIES_MAX as usize + deaths {
             let Some(instance) = self.world.instance(&mut self.dice) else {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 continue;

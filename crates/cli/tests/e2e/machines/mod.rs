@@ -15,6 +15,7 @@ mod locks;
 mod monitor;
 mod nats_workers;
 mod orphans;
+mod queues;
 mod refusals;
 mod restarts;
 mod retry_policies;
