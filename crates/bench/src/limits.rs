@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::server::{Server, WORKFLOW};
 use crate::{Arguments, progress};
 
-/// Starts of one measurement, over so many connections.
+/// Starts of one measurement, and the connections that they come over.
 const STARTS: u32 = 6_000;
 const CONNECTIONS: u32 = 16;
 

@@ -4,8 +4,8 @@
 //!
 //! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
 //!   `limit_books` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
-//! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile` `results` `rollouts`
-//!   `workers`
+//! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile` `results`
+//!   `rollouts` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
 //! - `service`, the composition root
 //!

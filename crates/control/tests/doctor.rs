@@ -298,7 +298,7 @@ async fn a_silent_nats_worker_that_holds_jobs_is_found_and_abandoned() {
     let document = serde_json::from_value(document).unwrap();
     scene.control.documents.save_workflow(&tenant("acme"), document).await.unwrap();
     let (tenant, workflow) = (tenant("acme"), "job".parse().unwrap());
-    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    let start = StartRequest::new(tenant, workflow, json!({}));
     let _ = scene.control.admission.start(start).await.unwrap();
     let (worker, topics): (WorkerId, Vec<Topic>) = ("w".parse().unwrap(), vec!["work".parse().unwrap()]);
     scene.control.workers.register(&worker, &Handshake { topics: topics.clone() }).await.unwrap();

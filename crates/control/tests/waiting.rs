@@ -90,7 +90,7 @@ async fn a_worker_that_was_woken_wakes_the_next_when_there_may_be_more() {
     // Jobs come from elsewhere, and of all that is said about them one word arrives.
     for _ in 0..3 {
         let (tenant, workflow) = (acme.clone(), "job".parse().unwrap());
-        let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+        let start = StartRequest::new(tenant, workflow, json!({}));
         assert!(matches!(far.control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
     }
     near.bus.wake(Wake::JobsReady { tenant: acme.clone(), topic: "work".parse().unwrap(), jobs: 1 });
@@ -130,13 +130,7 @@ async fn a_job_that_was_not_announced_is_found_within_one_poll_and_counted_once(
         json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
     far.control.documents.save_workflow(&acme, serde_json::from_value(document).unwrap()).await.unwrap();
     let start = async || {
-        let start = StartRequest {
-            tenant: acme.clone(),
-            workflow: "job".parse().unwrap(),
-            input: json!({}),
-            key: None,
-            parent_span: None,
-        };
+        let start = StartRequest::new(acme.clone(), "job".parse().unwrap(), json!({}));
         assert!(matches!(far.control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
     };
     for (is_announced, expected) in [(false, 1), (true, 1), (false, 2)] {
@@ -190,7 +184,7 @@ async fn what_is_due_soon_waits_for_no_poll() {
     // The reconcilers have made their first pass, and wait for the poll.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let (tenant, workflow) = (acme.clone(), "job".parse().unwrap());
-    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    let start = StartRequest::new(tenant, workflow, json!({}));
     assert!(matches!(control.admission.start(start).await.unwrap(), StartOutcome::Admitted { .. }));
 
     let now = CancellationToken::new();
@@ -258,7 +252,7 @@ impl Delays {
 
     async fn start(&self, until: Timestamp) -> RunId {
         let (workflow, input) = ("wait".parse().unwrap(), json!({"at": until.to_string()}));
-        let start = StartRequest { tenant: acme(), workflow, input, key: None, parent_span: None };
+        let start = StartRequest::new(acme(), workflow, input);
         let outcome = self.control.admission.start(start).await.unwrap();
         let StartOutcome::Admitted { run, .. } = outcome else { panic!("{outcome:?}") };
         run

@@ -40,7 +40,8 @@ pub enum Invariant {
     FirstVerdictCounts,
     /// Every answer agrees with the store.
     AnswersAreTrue,
-    /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets none.
+    /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets
+    /// none.
     LimitHolds,
     /// A run holds all slots that it needs, or none.
     AllSlotsOrNone,

@@ -98,7 +98,7 @@ impl Operator {
     }
 }
 
-/// Somebody who resumes everything that is paused, for ever.
+/// Resumes everything that is paused, for ever.
 pub(crate) async fn resume_everything(store: Store, tenants: Vec<TenantId>) -> Result<(), StoreError> {
     loop {
         for tenant in &tenants {

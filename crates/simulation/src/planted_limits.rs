@@ -23,6 +23,7 @@ pub(crate) struct Misled<'a> {
 
 impl<'a> Misled<'a> {
     /// None: the bug is not one of this verb's.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are planted elsewhere")]
     pub(crate) fn by(bug: Bug, action: &str, view: &'a dyn View) -> Option<Self> {
         let is_of_verb = match bug {
             Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants => action == COMMIT,
@@ -79,13 +80,13 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
             }
         }
         (Bug::OneSlotForgotten, ADMIT) => {
-            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_some())
+            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_some());
         }
         (Bug::LimitSlotLeaked, COMMIT) => {
-            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_none())
+            lose_first(&mut writes, |(table, _, value)| *table == Table::LimitSlots && value.is_none());
         }
         (Bug::QueueEntryLeftBehind, COMMIT) => {
-            lose_first(&mut writes, |(table, _, value)| *table == Table::RunQueue && value.is_none())
+            lose_first(&mut writes, |(table, _, value)| *table == Table::RunQueue && value.is_none());
         }
         (Bug::LimitTimerForgotten, _) => {
             writes.retain(|(table, _, value)| *table != Table::LimitTimers || value.is_none());

@@ -150,7 +150,7 @@ fn named_limits(seed: u64, tenants: &mut [TenantPlan]) -> usize {
     dice.weighted(1, &[(30, 2), (20, 0)], 100)
 }
 
-/// A limit of any kind: often full, and nobody waits for long.
+/// A limit of any kind: often full, and no run waits for long.
 pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
     let policies = [
         OnFull::Reject,

@@ -4,6 +4,7 @@ use interlock_model::admission::StartOutcome;
 use interlock_model::limit::document::Pause;
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::rule::LIMITS_MAX;
+use interlock_model::run::RunStatus;
 use interlock_model::{LimitName, Timestamp};
 use serde_json::json;
 
@@ -108,7 +109,7 @@ pub async fn a_key_that_is_queued_is_replayed_and_a_repeat_has_its_place(subject
     let StartOutcome::Replayed { run: replayed, status, .. } = scene.admit(other).await else {
         panic!("the key has started a run")
     };
-    assert_eq!((replayed, status.map(|status| status.name())), (run, Some("queued")));
+    assert_eq!((replayed, status.map(RunStatus::name)), (run, Some("queued")));
     assert_eq!(scene.usage("tenant-runs", "").await, (1, 1));
 }
 
@@ -163,13 +164,13 @@ pub async fn limits_have_revisions_and_a_tenant_has_a_bounded_number(subject: &m
     assert_eq!(delete(Some(1)).await, Ok(LimitChange::Changed { revision: 2 }));
     assert_eq!(delete(Some(2)).await, Ok(LimitChange::Done { revision: 3, granted: 0 }));
     assert!(matches!(delete(None).await, Err(StoreError::NotFound { .. })));
-    let most = LIMITS_MAX as u64;
+    let most = u64::from(LIMITS_MAX);
     for number in 0..most {
         save(&format!("l{number}"), 3 + number, None).await.unwrap();
     }
     assert!(matches!(save("more", 3 + most, None).await, Err(StoreError::QuotaReached { .. })));
     assert!(matches!(save("l0", 3 + most, None).await, Ok(LimitChange::Done { .. })));
-    assert_eq!(scene.book().await.limits.len(), LIMITS_MAX);
+    assert_eq!(scene.book().await.limits.len(), LIMITS_MAX as usize);
 }
 
 pub async fn a_waiting_run_can_be_moved_in_its_queue(subject: &mut dyn Subject) {

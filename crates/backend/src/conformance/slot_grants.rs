@@ -29,9 +29,9 @@ pub async fn the_run_that_ends_gives_its_slot_to_the_one_that_waited_longest(sub
     for _ in 0..3 {
         waiting.push(scene.waiting_run(repo("api")).await);
     }
-    for (number, next) in waiting.iter().enumerate() {
+    for (left, next) in [2, 1, 0].into_iter().zip(&waiting) {
         assert_eq!(scene.end_run(live).await, 1);
-        assert_eq!(scene.usage("per-repo", "api").await, (1, 2 - number as u32));
+        assert_eq!(scene.usage("per-repo", "api").await, (1, left));
         assert_eq!(scene.active(&acme()).await, 1);
         scene.begin_granted(*next).await;
         live = *next;
@@ -78,7 +78,7 @@ pub async fn a_run_takes_all_of_its_slots_or_none(subject: &mut dyn Subject) {
     assert_eq!((scene.usage("two", "").await, scene.active(&acme()).await), ((0, 0), 0));
 }
 
-pub async fn a_run_that_another_limit_blocks_holds_up_nobody(subject: &mut dyn Subject) {
+pub async fn a_run_that_another_limit_blocks_holds_up_no_other(subject: &mut dyn Subject) {
     let scene = per_repo(subject).await;
     scene.save_limit("two", json!({"max_runs": 2, "on_full": "queue"})).await;
     let first = scene.live(repo("api")).await;
@@ -169,23 +169,23 @@ pub async fn a_deleted_limit_lets_its_queue_go(subject: &mut dyn Subject) {
 pub async fn more_grants_than_one_step_gives_are_continued_by_a_timer(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1_000).await;
     scene.save_limit("all", json!({"max_runs": 0, "on_full": "queue"})).await;
-    let count = GRANT_STEPS_MAX as usize + 20;
+    let count = GRANT_STEPS_MAX + 20;
     for _ in 0..count {
         scene.waiting_run(json!({})).await;
     }
-    let granted = scene.save_limit("all", json!({"max_runs": 500, "on_full": "queue"})).await as usize;
-    assert!(granted > 0 && granted <= GRANT_STEPS_MAX as usize, "{granted}");
+    let granted = scene.save_limit("all", json!({"max_runs": 500, "on_full": "queue"})).await;
+    assert!(granted > 0 && granted <= GRANT_STEPS_MAX, "{granted}");
     let due = scene.store.call(FindDue { limit: 10 }).await.unwrap();
     assert_eq!(due.timers, [acme()]);
     while fire(&scene).await > 0 {}
-    assert_eq!(scene.usage("all", "").await, (count as u32, 0));
-    assert_eq!(scene.active(&acme()).await as usize, count);
+    assert_eq!(scene.usage("all", "").await, (count, 0));
+    assert_eq!(scene.active(&acme()).await, count);
 }
 
 pub async fn a_newcomer_does_not_overtake_those_that_wait(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1_000).await;
     scene.save_limit("all", json!({"max_runs": 0, "on_full": "queue"})).await;
-    let count = GRANT_STEPS_MAX as usize + 5;
+    let count = GRANT_STEPS_MAX + 5;
     for _ in 0..count {
         scene.waiting_run(json!({})).await;
     }

@@ -17,8 +17,8 @@ fn joined(outcome: &StartOutcome) -> RunId {
     }
 }
 
-fn replaced_by(told: &[InboxEvent]) -> RunId {
-    match told {
+fn replaced_by(posted: &[InboxEvent]) -> RunId {
+    match posted {
         [InboxEvent::Replaced { by, limit }] => {
             assert_eq!(*limit, name("one"));
             *by
@@ -79,7 +79,7 @@ pub async fn a_newcomer_takes_the_place_of_the_youngest_that_waits(subject: &mut
     let (third, _, position) = queued(&scene.arrive(json!({})).await);
     assert_eq!(position, Some(2));
     assert_eq!(scene.queue("one", "").await, [first, third]);
-    assert_eq!(replaced_by(&scene.told(second).await), third);
+    assert_eq!(replaced_by(&scene.posted_to(second).await), third);
     assert_eq!(scene.usage("one", "").await, (1, 2));
     assert_eq!(scene.end_run(live).await, 1);
     assert_eq!(scene.waits(first).await, None);
@@ -91,19 +91,19 @@ pub async fn a_newcomer_replaces_the_oldest_live_run(subject: &mut dyn Subject) 
     let (old, young) = (scene.live(repo("api")).await, scene.live(repo("api")).await);
     let (newcomer, limit, position) = queued(&scene.arrive(repo("api")).await);
     assert_eq!((limit.as_str(), position), ("one", Some(1)));
-    assert_eq!(replaced_by(&scene.told(old).await), newcomer);
-    assert!(!scene.told(young).await.iter().any(|event| matches!(event, InboxEvent::Replaced { .. })));
+    assert_eq!(replaced_by(&scene.posted_to(old).await), newcomer);
+    assert!(!scene.posted_to(young).await.iter().any(|event| matches!(event, InboxEvent::Replaced { .. })));
     // A later one takes the place of the one that waits for the end; nothing more is cancelled.
     let (latest, ..) = queued(&scene.arrive(repo("api")).await);
-    assert_eq!(replaced_by(&scene.told(newcomer).await), latest);
-    assert_eq!(scene.told(old).await.len(), 1);
+    assert_eq!(replaced_by(&scene.posted_to(newcomer).await), latest);
+    assert_eq!(scene.posted_to(old).await.len(), 1);
     assert_eq!(scene.queue("one", "api").await, [latest]);
     assert_eq!(scene.end_run(old).await, 1);
     scene.begin_granted(latest).await;
     assert_eq!(scene.usage("one", "api").await, (2, 0));
     // The next replacement has a run of its own to replace.
     let (next, ..) = queued(&scene.arrive(repo("api")).await);
-    assert_eq!(replaced_by(&scene.told(young).await), next);
+    assert_eq!(replaced_by(&scene.posted_to(young).await), next);
 }
 
 pub async fn no_run_is_replaced_by_one_that_could_not_start(subject: &mut dyn Subject) {
@@ -114,8 +114,8 @@ pub async fn no_run_is_replaced_by_one_that_could_not_start(subject: &mut dyn Su
     let run = scene.live(kind("api", "a")).await;
     scene.live(kind("web", "b")).await;
     assert!(matches!(scene.arrive(kind("api", "b")).await, StartOutcome::LimitReached { .. }));
-    assert!(scene.told(run).await.is_empty());
+    assert!(scene.posted_to(run).await.is_empty());
     // What it replaces frees the slot of the other limit, too.
     let (newcomer, ..) = queued(&scene.arrive(kind("api", "a")).await);
-    assert_eq!(replaced_by(&scene.told(run).await), newcomer);
+    assert_eq!(replaced_by(&scene.posted_to(run).await), newcomer);
 }

@@ -152,8 +152,8 @@ impl Scene {
         self.end_run(run).await
     }
 
-    /// What a run has been told, without a turn.
-    pub(super) async fn told(&self, run: RunId) -> Vec<InboxEvent> {
+    /// What waits in the inbox of a run.
+    pub(super) async fn posted_to(&self, run: RunId) -> Vec<InboxEvent> {
         let AcquiredRun { inbox, fence, .. } = self.taken(&acme(), run).await;
         let release = crate::verbs::ReleaseRun { tenant: acme(), run, fence };
         self.store.call(release).await.expect("the lease is in force");

@@ -65,7 +65,7 @@ macro_rules! conformance_suite {
                 the_run_that_ends_gives_its_slot_to_the_one_that_waited_longest,
                 a_higher_priority_goes_first,
                 a_run_takes_all_of_its_slots_or_none,
-                a_run_that_another_limit_blocks_holds_up_nobody,
+                a_run_that_another_limit_blocks_holds_up_no_other,
                 a_run_keeps_its_place_when_it_moves_to_another_queue,
                 a_raised_limit_grants_in_the_step_that_writes_it,
                 a_lowered_limit_ends_nothing_and_drains,

@@ -41,8 +41,8 @@ decide!(SaveLimit, |verb, draft| {
     }
     if before.is_none() {
         let tenant = draft.tenant()?;
-        if tenant.named_limits as usize >= LIMITS_MAX {
-            return Err(StoreError::QuotaReached { quota: Quota::Limits, most: LIMITS_MAX as u32 });
+        if tenant.named_limits >= LIMITS_MAX {
+            return Err(StoreError::QuotaReached { quota: Quota::Limits, most: LIMITS_MAX });
         }
         tenant.named_limits += 1;
     }
@@ -85,7 +85,8 @@ decide!(PauseLimit, |verb, draft| {
 
 look!(ListLimits, |verb, view| {
     let tenant = slots::tenant(view, &verb.tenant)?;
-    let rows = scan_prefix(view, Table::Limits, &rows::of_tenant(&verb.tenant), Pick::First(LIMITS_MAX))?;
+    let rows =
+        scan_prefix(view, Table::Limits, &rows::of_tenant(&verb.tenant), Pick::First(LIMITS_MAX as usize))?;
     let limits =
         rows.iter().map(|row| parse(Table::Limits, &row.key, &row.value)).collect::<Result<_, _>>()?;
     Ok(LimitBook { revision: tenant.limits_revision, limits, paused: tenant.paused })

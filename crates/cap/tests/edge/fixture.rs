@@ -121,13 +121,7 @@ impl Fixture {
     }
 
     pub(crate) async fn start(&self, tenant: &TenantId) -> RunId {
-        let request = StartRequest {
-            tenant: tenant.clone(),
-            workflow: "flow".parse().unwrap(),
-            input: json!({}),
-            key: None,
-            parent_span: None,
-        };
+        let request = StartRequest::new(tenant.clone(), "flow".parse().unwrap(), json!({}));
         let started = self.control.admission.start(request).await.unwrap();
         let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
         run

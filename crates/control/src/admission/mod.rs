@@ -41,6 +41,14 @@ pub struct StartRequest {
     pub parent_span: Option<TraceParent>,
 }
 
+impl StartRequest {
+    /// A start with nothing but an input.
+    pub fn new(tenant: TenantId, workflow: WorkflowId, input: Value) -> Self {
+        let (labels, priority) = (Labels::new(), StartPriority::default());
+        Self { tenant, workflow, input, key: None, labels, priority, parent_span: None }
+    }
+}
+
 /// A client that wants an ended run again.
 #[derive(Debug, Clone)]
 pub struct RerunRequest {

@@ -148,10 +148,7 @@ impl Scene {
 impl Process {
     pub(crate) async fn start(&self, key: Option<&str>, input: Value) -> Result<StartOutcome, StartError> {
         let key = key.map(|key| key.parse().unwrap());
-        self.control
-            .admission
-            .start(StartRequest { tenant: acme(), workflow: deploy(), input, key, parent_span: None })
-            .await
+        self.control.admission.start(StartRequest { key, ..StartRequest::new(acme(), deploy(), input) }).await
     }
 
     pub(crate) async fn started(&self, key: Option<&str>) -> RunId {

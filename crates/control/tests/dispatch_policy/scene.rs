@@ -132,10 +132,7 @@ impl Scene {
         let mut jobs = Vec::new();
         for _ in 0..runs {
             let (tenant, workflow) = (tenant(name), workflow());
-            let started = process
-                .admission
-                .start(StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None })
-                .await;
+            let started = process.admission.start(StartRequest::new(tenant, workflow, json!({}))).await;
             let Ok(StartOutcome::Admitted { run, .. }) = started else { panic!("not started: {started:?}") };
             jobs.push(format!("{run}:step@1").parse().unwrap());
         }

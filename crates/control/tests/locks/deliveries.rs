@@ -60,7 +60,7 @@ pub(crate) async fn crowded_run(scene: &Scene, control: &Control, steps: usize) 
     let document = json!({"id": "crowd", "name": "crowd", "steps": steps});
     control.documents.save_workflow(&acme(), serde_json::from_value(document).unwrap()).await.unwrap();
     let workflow = "crowd".parse().unwrap();
-    let start = StartRequest { tenant: acme(), workflow, input: json!({}), key: None, parent_span: None };
+    let start = StartRequest::new(acme(), workflow, json!({}));
     let started = control.admission.start(start).await.unwrap();
     assert!(matches!(started, StartOutcome::Admitted { .. }), "{started:?}");
     let claim = Claim {

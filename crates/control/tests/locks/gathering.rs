@@ -34,11 +34,7 @@ async fn fan_out(control: &Control, items: usize, fields: Value) -> RunId {
     let document = json!({"id": "fan", "name": "fan", "steps": {"each": step}});
     control.documents.save_workflow(&tenant(), serde_json::from_value(document).unwrap()).await.unwrap();
     let (workflow, input) = ("fan".parse().unwrap(), json!({"items": vec![0; items]}));
-    let started = control
-        .admission
-        .start(StartRequest { tenant: tenant(), workflow, input, key: None, parent_span: None })
-        .await
-        .unwrap();
+    let started = control.admission.start(StartRequest::new(tenant(), workflow, input)).await.unwrap();
     let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
     sleep(Duration::from_secs(1)).await;
     run

@@ -23,7 +23,7 @@ pub(crate) async fn start_a_run(control: &Control) -> RunId {
     let document =
         json!({"id": "job", "name": "job", "steps": {"work": {"type": "worker", "topic": "work"}}});
     control.documents.save_workflow(&tenant, serde_json::from_value(document).unwrap()).await.unwrap();
-    let start = StartRequest { tenant, workflow, input: json!({}), key: None, parent_span: None };
+    let start = StartRequest::new(tenant, workflow, json!({}));
     let started = control.admission.start(start).await.unwrap();
     let StartOutcome::Admitted { run, .. } = started else { panic!("not started: {started:?}") };
     run

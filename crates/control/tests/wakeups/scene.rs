@@ -78,7 +78,7 @@ impl Scene {
 
     pub(crate) async fn try_start(&self, input: Value, key: Option<IdempotencyKey>) -> StartOutcome {
         let workflow = "job".parse().unwrap();
-        let start = StartRequest { tenant: acme(), workflow, input, key, parent_span: None };
+        let start = StartRequest { key, ..StartRequest::new(acme(), workflow, input) };
         self.control.admission.start(start).await.unwrap()
     }
 

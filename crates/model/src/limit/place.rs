@@ -21,6 +21,7 @@ pub struct InvalidPriority;
 impl StartPriority {
     const HIGHEST: u8 = 9;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }

@@ -14,7 +14,7 @@ use crate::limit::document::Labels;
 use crate::{LimitName, WorkflowId};
 
 /// Named limits that a tenant may have.
-pub const LIMITS_MAX: usize = 64;
+pub const LIMITS_MAX: u32 = 64;
 
 /// Named limits that may apply to one workflow.
 pub const MATCHING_MAX: usize = 8;
@@ -74,7 +74,7 @@ pub struct InvalidLimit {
     pub problem: String,
 }
 
-/// A start whose group in a limit cannot be told.
+/// A start that belongs to no group of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the key of limit `{limit}` {problem}")]
 pub struct NoGroup {

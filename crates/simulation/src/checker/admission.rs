@@ -38,19 +38,7 @@ impl Checker {
                 self.created_under_lock(asked, None);
                 self.admitted(asked, *run, by_key);
             }
-            StartOutcome::Replayed { run, .. } => {
-                self.counts.replays += 1;
-                // A repeated start whose run was deleted in the meantime is answered without a status.
-                let is_own = asked.is_repeat && *run == asked.request.run;
-                let was_deleted = is_own && self.runs.get(run).is_some_and(|run| run.is_deleted);
-                let is_true = by_key == ByKey::Replay(*run) || was_deleted;
-                self.require(is_true, Invariant::OneRunPerKey, || {
-                    format!(
-                        "a replay in tenant {} names run {run}, which its key did not start",
-                        asked.request.tenant
-                    )
-                });
-            }
+            StartOutcome::Replayed { run, .. } => self.replayed(asked, *run, by_key),
             StartOutcome::KeyReused { run, .. } => {
                 self.counts.keys_reused += 1;
                 self.require(by_key == ByKey::Mismatch(*run), Invariant::OneRunPerKey, || {
@@ -101,6 +89,20 @@ impl Checker {
                 format!("a start in tenant {} was not admitted and wrote {rows} rows", asked.request.tenant)
             });
         }
+    }
+
+    fn replayed(&mut self, asked: &Admit, run: RunId, by_key: ByKey) {
+        self.counts.replays += 1;
+        // A repeated start whose run was deleted in the meantime is answered without a status.
+        let is_own = asked.is_repeat && run == asked.request.run;
+        let was_deleted = is_own && self.runs.get(&run).is_some_and(|run| run.is_deleted);
+        let is_true = by_key == ByKey::Replay(run) || was_deleted;
+        self.require(is_true, Invariant::OneRunPerKey, || {
+            format!(
+                "a replay in tenant {} names run {run}, which its key did not start",
+                asked.request.tenant
+            )
+        });
     }
 
     fn by_key(&self, asked: &Admit) -> ByKey {

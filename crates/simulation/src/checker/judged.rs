@@ -115,17 +115,17 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireHeldJobs, CreateApiKey, DeleteDeadLetter, DeleteFigures, DeleteLimit, DrainNatsWorker, DrainWorker, FireTimers,
-    ForceReleaseLock, ForgetNatsWorker, ForgetWorker, MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, Repair, RepairSlots, RequeueJobs,
-    Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SettleHeldJob,
+    AcquireHeldJobs, CreateApiKey, DeleteDeadLetter, DeleteFigures, DeleteLimit, DrainNatsWorker, DrainWorker,
+    FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, MoveQueuedRun, PauseLimit, RecordBeat,
+    RegisterNatsWorker, Repair, RepairSlots, RequeueJobs, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
+    SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SettleHeldJob,
 }
 
 // Reads. The checks of rows cover what they show.
 not_judged! {
     CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys,
-    ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks, ListQueuedRuns,
-    ListRuns, ListSlots, ListTenants,
-    ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits,
-    ReadLock, ReadQueuedRun, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
-    ReadWorkflow, ReadWorkflowVersion
+    ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks,
+    ListQueuedRuns, ListRuns, ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument,
+    ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry,
+    ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion,
 }

@@ -72,6 +72,7 @@ fn run_of(key: &str) -> String {
 }
 
 impl LimitRows {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other tables say nothing of limits")]
     fn take(&mut self, batch: &mut Batch, (table, key, value): &Write) {
         match table {
             Table::Tenants => self.tenant = value.as_deref().and_then(read).unwrap_or_default(),
@@ -312,7 +313,7 @@ impl LimitRows {
         lost.map(|run| (Invariant::QueuedInOneQueue, format!("run {run} is in a queue and does not wait")))
     }
 
-    /// Nobody is overtaken: neither in a queue, nor by a start.
+    /// No run that waits is overtaken: neither in its queue, nor by a start.
     fn judge_order(&self, batch: &Batch) -> Verdict {
         for (group, place, run) in batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)) {
             let queue = self.queues.get(group).into_iter().flatten();

@@ -133,8 +133,8 @@ impl Draft<'_> {
         })
     }
 
-    /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept; one that only its rate
-    /// remembers is forgotten by a timer.
+    /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept; one that only its
+    /// rate remembers is forgotten by a timer.
     pub(in super::super) fn write_groups(&mut self) {
         for (claim, LoadedGroup { group, before, is_due, .. }) in std::mem::take(&mut self.groups.groups) {
             if before == Some(group) && !is_due || before.is_none() && group == Group::default() {

@@ -71,7 +71,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Gives a live run back the slots that it has lost, even if that is one too many. It started long ago: no rate counts it.
+    /// Gives a live run back the slots that it has lost, even if that is one too many. It started long ago: no rate
+    /// counts it.
     pub(super) fn restore_slots(&mut self, run: RunId) -> Result<(), StoreError> {
         let key = rows::run(self.id, run);
         let Start { workflow, created_at, .. } = self.require(Table::Starts, &key, ("run", &run))?;

@@ -16,8 +16,8 @@ use crate::StoreError;
 const JOINED_AMONG_MAX: usize = 100;
 
 impl Draft<'_> {
-    /// The groups of a start with what their limits demand, the tenant's own last. If the narrowest limit that replaces is one
-    /// that replaces live runs, what the run that it would replace frees is known, and that run.
+    /// The groups of a start with what their limits demand, the tenant's own last. If the narrowest limit that replaces
+    /// replaces live runs, what the run that it would replace frees is known, and that run.
     pub(in super::super) fn met_groups(
         &mut self,
         claims: &[SlotClaim],
