@@ -11,7 +11,7 @@ use interlock_model::contention::Scope;
 use interlock_model::limit::Limits;
 use serde_json::json;
 
-use crate::scene::{Scene, acme};
+use crate::scene::{Scene, acme, run_ready};
 
 #[tokio::test(start_paused = true)]
 async fn a_workflow_that_is_saved_or_deleted_is_announced() {
@@ -26,14 +26,14 @@ async fn a_workflow_that_is_saved_or_deleted_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_of_the_system_are_announced_and_those_of_a_tenant_need_not_be() {
+async fn limits_of_the_system_are_announced_and_those_of_a_tenant_wake_the_engine() {
     let scene = Scene::new();
     let limits = Limits { runs_max: Some(7), ..Limits::default() };
     let set = |scope| scene.control.documents.set_limits(SetLimits { scope, limits, keeps_quotas: false });
     set(LimitScope::System).await.unwrap();
     assert_eq!(scene.woken(), [Wake::LimitsChanged]);
     set(LimitScope::Tenant(acme())).await.unwrap();
-    assert_eq!(scene.woken(), []);
+    assert_eq!(scene.woken(), [run_ready()]);
 }
 
 #[tokio::test(start_paused = true)]

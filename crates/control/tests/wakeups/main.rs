@@ -5,6 +5,7 @@
 
 mod changes;
 mod jobs;
+mod limits;
 mod locks;
 mod repairs;
 mod runs;

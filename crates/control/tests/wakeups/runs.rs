@@ -175,11 +175,11 @@ async fn a_dead_letter_that_is_retried_wakes_the_engine_unless_its_run_has_ended
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_run_wakes_those_who_watch_it() {
+async fn a_deleted_run_wakes_those_who_watch_it_and_the_engine_for_those_that_wait_for_its_slots() {
     let scene = Scene::new();
     let run = scene.run(json!({"a": {"type": "worker", "topic": "work"}})).await;
     scene.control.runs.delete(&acme(), run).await.unwrap();
-    assert_eq!(scene.woken(), [Wake::RunChanged { run }]);
+    assert_eq!(scene.woken(), [Wake::RunChanged { run }, run_ready()]);
 }
 
 #[tokio::test(start_paused = true)]
