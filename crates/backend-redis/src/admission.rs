@@ -13,6 +13,7 @@ use serde::Deserialize as _;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::aside;
 use crate::client::ScriptClient;
 use crate::encode::{self, AroundTime};
 use crate::reply::{self, damaged};
@@ -64,7 +65,10 @@ impl Admissions {
 
     pub(crate) async fn admit(&self, admit: &Admit) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { tenant: admit.request.tenant.clone(), parts: parts(admit), answer };
+        // Of a large input, the first turn is left to the engine.
+        let bytes = if admit.first_turn().is_some() { 0 } else { usize::MAX };
+        let parts = aside::unless_small(bytes, || parts(admit));
+        let waiting = Waiting { tenant: admit.request.tenant.clone(), parts, answer };
         let not_done = |reason: &str| unavailable(Effect::NotDone, reason);
         self.queue.try_send(waiting).map_err(|_| not_done("too many starts are waiting for the store"))?;
         let outcome =

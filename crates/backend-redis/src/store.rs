@@ -19,7 +19,7 @@ use crate::connect::Connection;
 use crate::known::Known;
 use crate::reply::{Unreadable, Value};
 use crate::script::{Arguments, Call, Home, Missing, packed};
-use crate::{pulse, reply};
+use crate::{aside, pulse, reply};
 
 /// What a verb is about.
 pub(crate) trait Addressed {
@@ -86,10 +86,15 @@ impl<V: Scripted> Execute for V {
                 client.known().doubt_lease(mark);
             }
         })?;
-        let answer = reply::read(&call, &reply, |reply| self.read(reply))?;
+        let answer =
+            aside::unless_small(bytes_of(&reply), || reply::read(&call, &reply, |reply| self.read(reply)))?;
         self.learn(&answer, client.known());
         Ok(answer)
     }
+}
+
+fn bytes_of(reply: &redis::Value) -> usize {
+    if let redis::Value::BulkString(packed) = reply { packed.len() } else { 0 }
 }
 
 /// The contract, fulfilled by Redis.
