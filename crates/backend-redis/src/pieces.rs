@@ -4,16 +4,16 @@
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
-use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::limits::{GRANT_STEPS_MAX, GROUPS_LOOKED_AT, GROUPS_SHOWN, JOINED_AMONG_MAX};
+use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
+use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
+use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
     QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT,
     WORKFLOW_VERSIONS_MAX_DEFAULT, WORKFLOWS_MAX_DEFAULT,
 };
-use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
-use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
 use interlock_model::queue::KINDS_MAX;
 use interlock_model::run::SUSPECT_FROM;

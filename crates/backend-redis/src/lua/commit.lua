@@ -13,8 +13,8 @@ local current = tonumber(lease or fence_before)
 if is_repeat and tonumber(fence_before) == fence and tonumber(version_before) == version + 1 then
   -- A fence is given once: this very turn was written, and only its answer was lost.
   local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
-  -- What it granted only matters to those that it woke up.
-  return answer({ has_more = has_inbox or call.continues, version = version_before, granted = 0 })
+  return answer({ has_more = has_inbox or call.continues, version = version_before,
+    granted = redis.call('HGET', hash, 'granted') or 0 })
 end
 if current ~= fence or tonumber(fence_before) >= fence or tonumber(version_before) ~= version then
   return fenced(current)
@@ -51,6 +51,10 @@ end
 local released = 0
 if final[call.status] and not final[status_before] then
   released = release_slots(run, claims, waiting)
+  if released > 0 then
+    -- For a caller whose answer was lost, and who must still wake up the engine.
+    redis.call('HSET', hash, 'granted', integer(released))
+  end
 end
 
 -- What the turn took into account leaves the inbox; what came since stays for the next.
