@@ -78,6 +78,11 @@ impl Admissions {
             StartOutcome::Admitted { usage, .. } => admit.admitted(usage),
             outcome @ (StartOutcome::Replayed { .. }
             | StartOutcome::KeyReused { .. }
+            | StartOutcome::Queued { .. }
+            | StartOutcome::Joined { .. }
+            | StartOutcome::LimitReached { .. }
+            | StartOutcome::QueueFull { .. }
+            | StartOutcome::LimitsChanged { .. }
             | StartOutcome::AtCapacity { .. }
             | StartOutcome::DefinitionChanged { .. }) => outcome,
         })
@@ -195,9 +200,18 @@ fn parts(admit: &Admit) -> [Vec<u8>; 2] {
         .with("workflow_version", version.to_string())
         .with("key", start.intent.as_ref().map(|intent| &intent.key))
         .with("fingerprint", start.intent.as_ref().map(|intent| &intent.fingerprint))
+        .with("limits_revision", admit.plan.as_ref().map(|plan| plan.limits_revision))
+        .with("claims", claims(admit))
+        .with("priority", start.priority)
         .with("admission_fence", admit.admission_fence);
     let rows = Arguments::default().with("document", encode::around_time(|at| start.start(version, at)));
     [question.packed(), with_beginning(rows, admit).packed()]
+}
+
+/// As `lua/shared/claims.lua` reads them. None: only the tenant's own limit counts.
+fn claims(admit: &Admit) -> Option<Vec<String>> {
+    let claims = admit.plan.as_ref().map(|plan| &plan.claims).filter(|claims| !claims.is_empty())?;
+    Some(claims.iter().map(|claim| format!("{}:{}", claim.limit, claim.group.escaped())).collect())
 }
 
 /// The events that every run begins with, and its first turn, or that it waits for one.
@@ -206,8 +220,9 @@ fn with_beginning(rows: Arguments, admit: &Admit) -> Arguments {
         encode::around_time(|at| Event::new(at, EventKind::RunStatus).with_status("pending"))
     });
     static HEAD: LazyLock<AroundTime> = LazyLock::new(|| encode::around_time(Head::admitted));
-    let rows = rows.with("admitted", &*ADMITTED);
     let copied_steps = admit.plan.as_ref().map_or(&[][..], |plan| &plan.copied_steps);
+    // A run that waits begins without its first turn.
+    let rows = rows.with("admitted", &*ADMITTED).with("copied", copied_steps.len());
     if let Some(turn) = admit.first_turn() {
         return with_turn(rows, copied_steps, turn);
     }

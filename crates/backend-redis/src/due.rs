@@ -31,6 +31,8 @@ struct Looks {
 struct Look {
     is_ready: bool,
     timer: Option<Timestamp>,
+    /// When slots are to be granted.
+    limit_timer: Option<Timestamp>,
     lease: Option<Timestamp>,
     deferred: Option<Timestamp>,
     held: Option<Timestamp>,
@@ -59,6 +61,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
         tracing::warn!(%error, "some tenants could not be looked at; trying again at the next look");
     }
     let mut due = Due::default();
+    let mut to_grant = Vec::new();
     let mut next_in: Option<Duration> = None;
     for (Looks { now, tenants: looks }, asked) in
         looks.into_iter().zip(chunks).filter_map(|(looks, asked)| Some((looks.ok()?, asked)))
@@ -69,6 +72,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
             }
             let times = [
                 (look.timer, &mut due.timers),
+                (look.limit_timer, &mut to_grant),
                 (look.lease, &mut due.leases),
                 (look.deferred, &mut due.deferred),
                 (look.held, &mut due.held),
@@ -83,6 +87,8 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
             }
         }
     }
+    to_grant.retain(|tenant| !due.timers.contains(tenant));
+    due.timers.extend(to_grant);
     due.next_in = next_in;
     Ok(due)
 }

@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use interlock_model::approval::Approval;
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::HeldJob;
+use interlock_model::history::{Event, EventKind};
 use interlock_model::job::NewJob;
+use interlock_model::run::{Head, RunStatus};
 use interlock_model::step::StepRun;
 use interlock_model::{JobId, StepKey, Timestamp, Topic, queue};
 use rand::RngExt;
@@ -52,6 +54,29 @@ fn split_at(mut text: String, mark: u64) -> Option<AroundTime> {
     let (after, length) = (after.to_owned(), before.len());
     text.truncate(length);
     Some(AroundTime { before: text, after })
+}
+
+/// A document as a text for Lua's `string.format`, with these times to be filled in.
+fn format_of(document: &impl Serialize, times: &[Timestamp]) -> String {
+    let text = json(document).replace('%', "%%");
+    times.iter().fold(text, |text, time| text.replace(&time.as_millis().to_string(), "%.0f"))
+}
+
+/// Times that stand for others, and for nothing else in a document that is known.
+fn time_marks() -> [Timestamp; 2] {
+    [111_111_111_111_111, 222_222_222_222_222].map(Timestamp::from_millis)
+}
+
+/// The head of a run that waits for slots: with the time now, and twice until when it waits.
+pub(crate) fn queued_head_format() -> String {
+    let [now, until] = time_marks();
+    format_of(&Head::queued(now, until), &[now, until])
+}
+
+/// The event that such a run begins with: with the time now.
+pub(crate) fn queued_event_format() -> String {
+    let [now, _] = time_marks();
+    format_of(&Event::new(now, EventKind::RunStatus).with_status(RunStatus::Queued.name()), &[now])
 }
 
 /// An operator's request for another attempt, for its run's inbox, up to the letter: the script puts the one that it has.
@@ -141,6 +166,29 @@ mod tests {
             let expected = InboxEvent::Job { at, job: job.clone(), outcome };
             assert_eq!(serde_json::from_str::<InboxEvent>(&event).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn a_waiting_run_has_its_times_in_the_order_in_which_the_script_fills_them_in() {
+        let mut head = queued_head_format();
+        for time in ["5", "7", "7"] {
+            head = head.replacen("%.0f", time, 1);
+        }
+        let (now, until) = (Timestamp::from_millis(5), Timestamp::from_millis(7));
+        assert_eq!(serde_json::from_str::<Head>(&head).unwrap(), Head::queued(now, until));
+        let event = queued_event_format().replace("%.0f", "5");
+        let event: Event = serde_json::from_str(&event).unwrap();
+        assert_eq!((event.at, event.status.as_deref()), (now, Some("queued")));
+    }
+
+    #[test]
+    fn a_run_that_gets_or_loses_its_place_is_told_in_events_of_the_inbox() {
+        let at = Timestamp::from_millis(5);
+        // As `lua/shared/grants.lua` and `lua/shared/replacements.lua` write them.
+        assert_eq!(json(&InboxEvent::Granted { at }), r#"{"granted":{"at":5}}"#);
+        let by = job_id().run;
+        let replaced = InboxEvent::Replaced { by, limit: "one".parse().unwrap() };
+        assert_eq!(json(&replaced), format!(r#"{{"replaced":{{"by":"{by}","limit":"one"}}}}"#));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod inspection;
 mod jobs;
 pub mod key_mark;
 mod known;
+mod limits;
 mod locks;
 pub mod mailbox;
 pub mod nats;

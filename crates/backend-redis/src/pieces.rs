@@ -4,18 +4,22 @@
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
 use interlock_backend::keys::{KEYS_MAX, KEYS_PER_TENANT_MAX};
+use interlock_backend::limits::{GRANT_STEPS_MAX, GROUPS_LOOKED_AT, GROUPS_SHOWN, JOINED_AMONG_MAX};
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
+use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
+use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
-    RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT, WORKFLOW_VERSIONS_MAX_DEFAULT,
-    WORKFLOWS_MAX_DEFAULT,
+    QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, RUN_BYTES_DEFAULT, TURN_BYTES_DEFAULT, WORKERS_MAX_DEFAULT,
+    WORKFLOW_VERSIONS_MAX_DEFAULT, WORKFLOWS_MAX_DEFAULT,
 };
 use interlock_model::lock::{HISTORY_KEPT, HISTORY_MAX, SHARING_MAX};
 use interlock_model::queue::KINDS_MAX;
 use interlock_model::run::SUSPECT_FROM;
 use interlock_model::time::millis;
 
+use crate::encode;
 use crate::pulse::GONE_AFTER;
 
 macro_rules! files {
@@ -29,48 +33,60 @@ files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
     "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit",
     "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
-    "delete_figures", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
+    "delete_figures", "delete_limit", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
     "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
     "forget_worker", "inspect", "inspect_documents", "inspect_locks", "inspect_unlisted",
     "list_active_runs", "list_api_keys",
-    "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_lock_history",
-    "list_locks", "list_runs", "list_tenant", "list_workers", "list_workflows", "pulse", "read_dead_letter", "read_document",
-    "read_effective_limits", "read_figures", "read_job", "read_limits", "read_lock", "read_registry",
+    "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_limits", "list_lock_history",
+    "list_locks", "list_queued_runs", "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows",
+    "move_queued_run", "pause_limit", "pulse", "read_dead_letter", "read_document",
+    "read_effective_limits", "read_figures", "read_job", "read_limit_usage", "read_limits", "read_lock",
+    "read_queued_run", "read_registry",
     "read_run", "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker",
     "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
     "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock", "repair",
     "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
     "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_document",
-    "save_figures", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
+    "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "contradiction",
-    "damage_rules", "dead_letters", "failures", "fence", "given", "held_lease", "idempotency", "inbox", "inspection",
-    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "key_rules", "lease_check", "lock_record",
-    "lock_rules", "lock_view", "locks", "losses", "order", "page", "quarantine", "queue", "quotas",
-    "registry", "repairs", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "claims", "contradiction",
+    "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease", "idempotency", "inbox", "inspection",
+    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge", "key_rules", "lease_check", "limit_change",
+    "lock_record",
+    "lock_rules", "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas",
+    "registry", "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",
     "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 25] {
+fn limits() -> [(&'static str, u64); 34] {
     [
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
         ("gone_after", millis(GONE_AFTER)),
+        ("grant_steps_max", GRANT_STEPS_MAX.into()),
+        ("groups_looked_at", GROUPS_LOOKED_AT as u64),
+        ("groups_shown", GROUPS_SHOWN as u64),
         ("history_kept", millis(HISTORY_KEPT)),
         ("history_max", HISTORY_MAX as u64),
         ("jobs_before_max", jobs::JOBS_BEFORE_MAX as u64),
+        ("joined_among_max", JOINED_AMONG_MAX as u64),
+        ("joined_keys_max", JOINED_KEYS_MAX.into()),
         ("keys_judged_for", millis(KEYS_JUDGED_FOR)),
         ("keys_max", KEYS_MAX as u64),
         ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),
         ("kinds_max", KINDS_MAX as u64),
         ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
+        ("limits_max", LIMITS_MAX as u64),
         ("line_shown_max", LINE_SHOWN_MAX as u64),
         ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
         ("members_max", documents::MEMBERS_MAX as u64),
+        ("positions_counted", POSITIONS_COUNTED as u64),
         ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
+        ("queue_wait_default", millis(QUEUE_WAIT_DEFAULT)),
+        ("queued_default", QUEUED_MAX_DEFAULT.into()),
         ("ready_bytes_max", READY_BYTES_MAX as u64),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
         ("sharing_max", SHARING_MAX as u64),
@@ -84,6 +100,12 @@ fn limits() -> [(&'static str, u64); 25] {
     ]
 }
 
+/// Documents that a script writes by itself, as texts for `string.format`: it names them as `formats.<name>`. Its times are
+/// filled in.
+fn formats() -> [(&'static str, String); 2] {
+    [("queued_event", encode::queued_event_format()), ("queued_head", encode::queued_head_format())]
+}
+
 /// The script with all pieces that it needs before it, each once and after those that it needs itself.
 pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
     let mut parts = Vec::new();
@@ -93,9 +115,13 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
     }
     parts.push(script);
     let text = parts.join("\n");
-    Ok(limits()
+    let text = limits()
         .iter()
-        .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string())))
+        .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string()));
+    let quoted = |format: &str| format!("[==[{format}]==]");
+    Ok(formats()
+        .iter()
+        .fold(text, |text, (name, format)| text.replace(&format!("formats.{name}"), &quoted(format))))
 }
 
 fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {

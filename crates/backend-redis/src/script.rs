@@ -5,6 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use interlock_backend::Verb;
 use interlock_backend::tenants::LimitScope;
+use interlock_model::limit::document::{OnFull, QueueOrder};
 use interlock_model::lock::LockName;
 use interlock_model::{InstanceId, Resource, TenantId};
 use redis::Cmd;
@@ -203,6 +204,15 @@ pub(crate) struct Header<'a> {
     pub(crate) is_repeat: bool,
     /// The system's limits, for tenants without their own.
     pub(crate) runs_max: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) on_full: Option<OnFull>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queued_max: Option<u32>,
+    /// In milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_wait: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_order: Option<QueueOrder>,
     /// In milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key_retention: Option<u64>,

@@ -49,6 +49,7 @@ plain! {
     DeferResult in tenant, missing "job" job;
     DeleteDeadLetter in tenant, missing "dead letter" job;
     DeleteFigures in system;
+    DeleteLimit in tenant, missing "limit" name;
     DeleteWorkflow in tenant, missing "workflow" id;
     DrainNatsWorker in system, missing "worker" worker;
     DrainWorker in tenant, missing "worker" worker;
@@ -63,16 +64,21 @@ plain! {
     ListDeadLetters in tenant;
     ListExpiredLeases in tenant;
     ListJobs in tenant;
+    ListLimits in tenant;
     ListLockHistory in lock;
     ListLocks in tenant;
+    ListQueuedRuns in tenant;
     ListRuns in tenant;
     ListWorkers in tenant;
     ListWorkflows in tenant;
+    MoveQueuedRun in tenant;
     ReadDeadLetter in tenant;
     ReadEffectiveLimits in tenant;
     ReadJob in tenant;
+    ReadLimitUsage in tenant;
     ReadLimits in scope;
     ReadLock in lock;
+    ReadQueuedRun in tenant;
     ReadRun in tenant;
     ReadRunOwnership in tenant;
     ReadTimeline in tenant, missing "run" run;
@@ -108,6 +114,8 @@ addressed! {
     DeliverResult in tenant, missing "job" job;
     ForceReleaseLock in lock;
     ListApiKeys in system;
+    ListSlots in tenant;
+    PauseLimit in tenant, missing "limit" name;
     ReadDocument in system;
     ReadFigures in system;
     ReadRegistry in system;
@@ -121,6 +129,7 @@ addressed! {
     RotateApiKey in system, missing "key" id;
     SaveDocument in system;
     SaveFigures in system;
+    SaveLimit in tenant;
     SetLimits in scope;
     SettleHeldJob in tenant;
 }

@@ -13,6 +13,9 @@ use crate::wire;
 /// Queued runs that one step looks at for grants; a timer continues.
 pub const GRANT_STEPS_MAX: u32 = 100;
 
+/// Runs of a group that are looked at for one to join.
+pub const JOINED_AMONG_MAX: usize = 100;
+
 /// Groups of a limit that one answer has.
 pub const GROUPS_SHOWN: usize = 20;
 

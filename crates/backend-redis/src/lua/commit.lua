@@ -2,8 +2,9 @@
 -- One turn of the engine, written in one step under its fence and version.
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
-local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at =
-  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease', 'quarantined_at'))
+local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting =
+  unpack(redis.call('HMGET', hash, 'version', 'fence', 'status', 'due_at', 'inbox_base', 'lease', 'quarantined_at',
+    'claims', 'waiting'))
 if not version_before then
   return missing()
 end
@@ -12,7 +13,8 @@ local current = tonumber(lease or fence_before)
 if is_repeat and tonumber(fence_before) == fence and tonumber(version_before) == version + 1 then
   -- A fence is given once: this very turn was written, and only its answer was lost.
   local has_inbox = redis.call('EXISTS', key('wf:inbox', run)) == 1
-  return answer({ has_more = has_inbox or call.continues, version = version_before })
+  return answer({ has_more = has_inbox or call.continues, version = version_before,
+    granted = redis.call('HGET', hash, 'granted') or 0 })
 end
 if current ~= fence or tonumber(fence_before) >= fence or tonumber(version_before) ~= version then
   return fenced(current)
@@ -46,8 +48,13 @@ elseif due_before then
   redis.call('ZREM', key('wf:timers'), run)
   redis.call('HDEL', hash, 'due_at')
 end
+local released = 0
 if final[call.status] and not final[status_before] then
-  release_slot(run)
+  released = release_slots(run, claims, waiting)
+  if released > 0 then
+    -- For a caller whose answer was lost, and who must still wake up the engine.
+    redis.call('HSET', hash, 'granted', integer(released))
+  end
 end
 
 -- What the turn took into account leaves the inbox; what came since stays for the next.
@@ -74,4 +81,4 @@ if quarantined_at then
   remove_quarantine_letter(run)
 end
 release_lock(run, fence)
-return answer({ has_more = has_inbox or call.continues, version = version + 1 })
+return answer({ has_more = has_inbox or call.continues, version = version + 1, granted = released })

@@ -8,7 +8,7 @@ if redis.call('EXISTS', hash) == 0 then
   end
   return missing()
 end
-release_slot(run)
+release_slots(run, unpack(redis.call('HMGET', hash, 'claims', 'waiting')))
 -- A start whose reply was lost must not bring the run back.
 redis.call('SADD', key('wf:runs:deleted'), run)
 redis.call('ZREM', key('wf:runs'), run)

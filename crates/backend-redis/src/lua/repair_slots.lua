@@ -1,6 +1,6 @@
 -- needs: status, page
 -- Compares slots with the runs that hold them. At the beginning the slots of runs that have ended or are missing are
--- released; then a page of runs, newest first: each live one has a slot afterwards.
+-- released; then a page of runs, newest first: each live one that does not wait has a slot afterwards.
 local active, found, repaired = key('wf:runs:active'), 0, 0
 
 -- Its status, false if it is missing, a table if it cannot be read.
@@ -22,7 +22,7 @@ for _, run in ipairs(runs) do
   local status = status_of(run)
   if type(status) == 'table' then
     found = found + 1
-  elseif status and not final[status] and redis.call('SADD', active, run) == 1 then
+  elseif status and not final[status] and status ~= 'queued' and redis.call('SADD', active, run) == 1 then
     found, repaired = found + 1, repaired + 1
   end
 end

@@ -157,7 +157,7 @@ async fn a_commit_whose_reply_was_lost_is_known_to_be_done() {
     let turn = idle(&taken);
     scene.lose_reply_to(&taken.fence.to_string());
     let committed = scene.store.call(turn.clone()).await.unwrap();
-    assert_eq!(committed, Committed { has_more: false, version: taken.head.version + 1 });
+    assert_eq!(committed, Committed { has_more: false, version: taken.head.version + 1, granted: 0 });
     assert!(matches!(scene.store.call(turn).await, Err(StoreError::Fenced { .. })), "once, and not again");
 }
 

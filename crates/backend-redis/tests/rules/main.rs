@@ -12,6 +12,7 @@ mod fences;
 mod holds;
 mod inspection;
 mod job_locks;
+mod limit_replies;
 mod lock_damage;
 mod lock_quotas;
 mod lock_replies;

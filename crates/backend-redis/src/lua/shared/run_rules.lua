@@ -10,18 +10,18 @@ rules.slot_without_run = { {
       and (state == 'gone' and 'a slot is held by a run that is not there'
         or state == 'ended' and 'a slot is held by a run that has ended')
   end,
-  repairs = release_slot,
+  repairs = function(run)
+    release_slots(run, unpack(redis.call('HMGET', key('wf:run', run), 'claims', 'waiting')))
+  end,
 } }
 
 rules.run_without_slot = { {
   over = runs,
   finds = function(run)
-    return state_of_run(run) == 'live' and look('SISMEMBER', key('wf:runs:active'), run) == 0
-      and 'the run lives and holds no slot'
+    return state_of_run(run) == 'live' and look('HGET', key('wf:run', run), 'status') ~= 'queued'
+      and look('SISMEMBER', key('wf:runs:active'), run) == 0 and 'the run lives and holds no slot'
   end,
-  repairs = function(run)
-    redis.call('SADD', key('wf:runs:active'), run)
-  end,
+  repairs = restore_slots,
 } }
 
 local function make_ready(run)

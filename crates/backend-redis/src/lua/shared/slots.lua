@@ -1,18 +1,59 @@
--- Releases the slot of a run, if it holds one. A second time does nothing.
-local function release_slot(run)
+-- needs: groups, places, grants
+-- Releases the slots of a run, or takes it out of its queue, and grants what is free. A second time does nothing.
+
+-- The tenant's slot of a run. Whether it had one that others may wait for.
+local function release_tenant_slot(run)
   if redis.call('SREM', key('wf:runs:active'), run) == 0 then
-    return
+    return false
   end
-  local tenant = key('wf:tenant')
-  local flow = redis.call('HMGET', tenant, 'freed_at', 'interval_ms')
-  if flow[1] then
-    local since = math.max(now - tonumber(flow[1]), 0)
-    local interval = since
-    if flow[2] then
-      -- A quarter of the newest: follows a change within a few runs without jumping at each.
-      interval = math.floor((tonumber(flow[2]) * 3 + since) / 4)
+  local found = read_fields(key('wf:tenant'), 'freed_at', 'interval_ms', 'arrivals')
+  local flow = flow_after(found)
+  if flow.interval_ms then
+    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at, 'interval_ms', flow.interval_ms)
+  else
+    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at)
+  end
+  -- It is read again, should it be needed.
+  groups[tenant_runs] = nil
+  return found.arrivals ~= nil
+end
+
+-- `claims` and `waiting` are the fields of the run. Returns how many runs got their slots.
+local function release_slots(run, claims, waiting)
+  local place, freed = read_place(waiting), {}
+  if place then
+    leave_queue(run, place)
+  end
+  for _, claim in ipairs(claims_in(claims)) do
+    local group = load_group(claim)
+    if redis.call('ZREM', key('wf:limit:live', claim), run) == 1 then
+      release_in(group)
+      freed[#freed + 1] = claim
     end
-    redis.call('HSET', tenant, 'interval_ms', integer(interval))
   end
-  redis.call('HSET', tenant, 'freed_at', integer(now))
+  if claims or waiting then
+    redis.call('HDEL', key('wf:run', run), 'claims', 'waiting', 'slots_since', 'joined_keys')
+  end
+  if release_tenant_slot(run) then
+    freed[#freed + 1] = tenant_runs
+  end
+  local before = granted
+  grant_slots(freed)
+  write_groups()
+  return granted - before
+end
+
+-- Gives a live run the slots back that it has lost, even if that is one too many.
+local function restore_slots(run)
+  local hash, lost = key('wf:run', run), {}
+  for _, claim in ipairs(claims_in(redis.call('HGET', hash, 'claims'))) do
+    if not redis.call('ZSCORE', key('wf:limit:live', claim), run) then
+      lost[#lost + 1] = claim
+    end
+  end
+  acquire_slots(run, lost)
+  if #lost > 0 then
+    redis.call('HSETNX', hash, 'slots_since', integer(now))
+  end
+  write_groups()
 end

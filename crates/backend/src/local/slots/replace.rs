@@ -11,9 +11,7 @@ use super::super::rows;
 use super::super::tables::{Pick, Table, end_of, parse, scan_prefix};
 use super::{QueueEntry, SlotHolder};
 use crate::StoreError;
-
-/// Runs of a group that are looked at for one to join.
-const JOINED_AMONG_MAX: usize = 100;
+use crate::limits::JOINED_AMONG_MAX;
 
 impl Draft<'_> {
     /// The groups of a start with what their limits demand, the tenant's own last. If the narrowest limit that replaces

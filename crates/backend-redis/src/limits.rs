@@ -1,0 +1,67 @@
+//! Named limits: saved, paused, and the holders of their slots.
+
+use interlock_backend::limits::HeldSlot;
+use interlock_backend::verbs::{ListSlots, PauseLimit, SaveLimit};
+use interlock_model::limit::document::{OnFull, QueueOrder};
+use interlock_model::time::millis;
+use interlock_model::{RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::encode;
+use crate::reply::{Unreadable, Value};
+use crate::script::Arguments;
+use crate::store::Scripted;
+
+/// What scripts go by, beside the document of a limit. Times of a rate are in microseconds.
+#[derive(Serialize)]
+struct LimitRow {
+    runs_max: Option<u32>,
+    interval: Option<u64>,
+    ahead: Option<u64>,
+    on_full: OnFull,
+    queued_max: u32,
+    wait_max: u64,
+    order: QueueOrder,
+}
+
+impl Scripted for SaveLimit {
+    fn arguments(&self) -> Vec<u8> {
+        let rule = self.document.group_rule(false);
+        let row = LimitRow {
+            runs_max: rule.runs_max,
+            interval: rule.rate.map(|rate| rate.interval),
+            ahead: rule.rate.map(|rate| rate.ahead),
+            on_full: rule.queue.on_full,
+            queued_max: rule.queue.queued_max,
+            wait_max: millis(rule.queue.wait_max),
+            order: rule.queue.order,
+        };
+        Arguments::default()
+            .with("name", &self.name)
+            .with("document", encode::json(&self.document))
+            .with("rule", row)
+            .with("book", self.book)
+            .with("replaces", self.replaces)
+            .packed()
+    }
+}
+
+impl Scripted for PauseLimit {
+    fn arguments(&self) -> Vec<u8> {
+        let pause = self.pause.as_ref().map(encode::json);
+        Arguments::default().with("name", &self.name).with("pause", pause).packed()
+    }
+}
+
+impl Scripted for ListSlots {
+    fn read(&self, reply: Value<'_>) -> Result<Vec<HeldSlot>, Unreadable> {
+        /// A slot of the tenant has no time of its own.
+        #[derive(Deserialize)]
+        struct Held {
+            run: RunId,
+            since: Option<Timestamp>,
+        }
+        let held = Vec::<Held>::deserialize(reply)?.into_iter();
+        Ok(held.map(|Held { run, since }| HeldSlot { run, since: since.unwrap_or(run.made_at()) }).collect())
+    }
+}

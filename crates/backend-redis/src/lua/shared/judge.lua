@@ -1,0 +1,69 @@
+-- needs: groups
+-- What happens to a start: the one decision over all groups that it counts in, the narrowest first. The same as
+-- `model::limit::judge`.
+
+-- The groups that are full for a newcomer, and whether they stay so when the run that it replaces has ended.
+local function full_groups(met)
+  local full = {}
+  for _, group in ipairs(met) do
+    local reason, next_at = fullness_for_newcomer(group, group.live)
+    if reason then
+      local stays = fullness_for_newcomer(group, math.max(group.live - group.freed, 0)) ~= nil
+      full[#full + 1] = { group = group, reason = reason, next_at = next_at, stays = stays }
+    end
+  end
+  return full
+end
+
+local function is_queue_full(group)
+  return group.queued >= group.rule.queued_max
+end
+
+local function wait_in(one)
+  return is_queue_full(one.group) and 'queue_full' or 'queue', one
+end
+
+local function would_replace(group)
+  return group.rule.on_full == 'replace_queued' or group.rule.on_full == 'replace_running'
+end
+
+-- What is done, and the full group that decides. Without `can_join`, there is no run to join, and a limit that would join
+-- rejects.
+local function judge(full, can_join)
+  local replaces, rejects
+  for _, one in ipairs(full) do
+    local policy = one.group.rule.on_full
+    if policy == 'join' and can_join then
+      return 'join', one
+    end
+    -- What a replacement frees counts as free, but for the group whose run is replaced.
+    if one.stays and (policy == 'reject' or policy == 'join') then
+      rejects = rejects or one
+    end
+    if would_replace(one.group) then
+      replaces = replaces or one
+    end
+  end
+  if rejects then
+    return 'reject', rejects
+  end
+  if not replaces then
+    if full[1] then
+      return wait_in(full[1])
+    end
+    return 'start'
+  end
+  if replaces.group.rule.on_full == 'replace_queued' then
+    return is_queue_full(replaces.group) and 'replace_queued' or 'queue', replaces
+  end
+  for _, one in ipairs(full) do
+    if one ~= replaces and one.stays then
+      -- It could not start even if the other run had ended.
+      return wait_in(one)
+    end
+  end
+  if replaces.group.freed > 0 then
+    return 'replace_running', replaces
+  end
+  return wait_in(replaces)
+end
