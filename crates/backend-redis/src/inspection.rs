@@ -44,7 +44,7 @@ impl Theme {
         } else if locks.contains(&invariant) {
             &[Self::Locks]
         } else if invariant.realm() == Realm::Installation
-            || invariant == Invariant::SlotCountDrift
+            || matches!(invariant, Invariant::SlotCountDrift | Invariant::LimitCountDrift)
             || OF_UNLISTED.contains(&invariant)
         {
             // Slots are counted where they are kept.

@@ -53,7 +53,7 @@ files! { SCRIPTS in "lua/":
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "claims", "contradiction",
     "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease", "idempotency", "inbox", "inspection",
-    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge", "key_rules", "lease_check", "limit_change",
+    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge", "key_rules", "lease_check", "limit_change", "limit_rules",
     "lock_record",
     "lock_rules", "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas",
     "registry", "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",

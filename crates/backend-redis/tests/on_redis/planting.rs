@@ -58,7 +58,12 @@ impl Soil {
     pub(super) async fn plant(&self, fault: Invariant, fixture: &Fixture) -> Planted {
         let subject = match fault {
             // It is counted where it is kept.
-            Invariant::SlotCountDrift => return Planted::CannotBe,
+            Invariant::SlotCountDrift | Invariant::LimitCountDrift => return Planted::CannotBe,
+            Invariant::LimitSlotWithoutRun
+            | Invariant::RunWithoutLimitSlot
+            | Invariant::QueuedRunInNoQueue
+            | Invariant::LimitQueueEntryWithoutRun
+            | Invariant::StartableRunWaits => self.of_limits(fault, fixture).await,
             Invariant::SlotWithoutRun
             | Invariant::RunWithoutSlot
             | Invariant::KeyWithoutRun
@@ -112,6 +117,44 @@ impl Soil {
                 format!("{}/{}", fixture.workflow, fixture.reserved)
             }
         }
+    }
+
+    async fn of_limits(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let missing = fixture.missing.to_string();
+        let [first, last] = fixture.waiting.map(|run| run.to_string());
+        let (live, queue) = (self.row("wf:limit:live", "one"), self.row("wf:limit:queue", "one:api"));
+        match fault {
+            Invariant::LimitSlotWithoutRun => {
+                self.run(&format!("ZADD {live}:api 0 {missing}"), "").await;
+                missing
+            }
+            Invariant::RunWithoutLimitSlot => {
+                self.run(&format!("ZREM {live}:web {}", fixture.alone), "").await;
+                fixture.alone.to_string()
+            }
+            Invariant::QueuedRunInNoQueue => {
+                let member = self.last_of(&queue).await;
+                self.run(&format!("ZREM {queue}"), &member).await;
+                last
+            }
+            Invariant::LimitQueueEntryWithoutRun => {
+                self.run(&format!("ZADD {queue} 900 000000000000900/{missing}"), "").await;
+                missing
+            }
+            _ => {
+                self.run(&format!("HSET {} runs_max 2", self.row("wf:limit", "one")), "").await;
+                first
+            }
+        }
+    }
+
+    /// The last member of a sorted set.
+    async fn last_of(&self, name: &str) -> String {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(name).arg(-1).arg(-1);
+        let answer = self.connection.send(&command, true).await.expect("the server is up");
+        let members: Vec<String> = redis::from_redis_value(answer).expect("they are texts");
+        members.into_iter().next().expect("it has members")
     }
 
     async fn of_jobs(&self, fault: Invariant, fixture: &Fixture) -> String {

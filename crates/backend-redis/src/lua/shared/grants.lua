@@ -5,16 +5,6 @@
 -- `<time>/<limit>/*`, or those behind one, `<time>/<limit>/*/<group>`. No escaped group begins with a star.
 local grant_steps, granted = 0, 0
 
-local function set_limit_timer(at, limit, what)
-  local member = sortable(at) .. '/' .. limit .. '/' .. what
-  redis.call('ZADD', key('wf:limit:timers'), integer(at), member)
-end
-
--- Grants the slots of a group then, unless they are granted before.
-local function grant_at(at, claim)
-  set_limit_timer(at, limit_of(claim), escaped_group_of(claim))
-end
-
 -- Puts a run into the queue of the group that keeps it from starting.
 local function wait_for(run, place, group, next_at)
   enter_queue(run, place, group.claim, score_of(place, group.rule.order))

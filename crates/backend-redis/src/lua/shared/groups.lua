@@ -139,6 +139,17 @@ local function set_replacing(group, run)
   group.changes.replacing = run
 end
 
+-- Grants the slots of a group then, or of what else is named: see `grants`.
+local function set_limit_timer(at, limit, what)
+  local member = sortable(at) .. '/' .. limit .. '/' .. what
+  redis.call('ZADD', key('wf:limit:timers'), integer(at), member)
+end
+
+-- Grants the slots of a group then, unless they are granted before.
+local function grant_at(at, claim)
+  set_limit_timer(at, limit_of(claim), escaped_group_of(claim))
+end
+
 local function write_group(group)
   local hash = key('wf:limit:group', group.claim)
   if group.live == 0 and group.queued == 0 and (group.paced_until or 0) <= now * 1000 then
@@ -147,6 +158,10 @@ local function write_group(group)
       redis.call('UNLINK', hash)
     end
     return
+  end
+  if group.live == 0 and group.queued == 0 and next(group.changes) then
+    -- Only its rate remembers it: it is forgotten in time.
+    grant_at(math.ceil(group.paced_until / 1000), group.claim)
   end
   for field, value in pairs(group.changes) do
     if value then

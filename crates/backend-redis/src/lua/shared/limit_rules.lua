@@ -1,0 +1,194 @@
+-- needs: groups, places, grants, slots, inspection
+-- What must be true of named limits: their slots, and their queues. What a group counts is the size of its lists.
+
+-- The group behind one: first that of the tenant, then those of the limits, by name.
+local function next_group(claim)
+  local limit, from = '', '-'
+  if claim == '' then
+    return tenant_runs
+  elseif claim ~= tenant_runs then
+    limit, from = limit_of(claim), '(' .. escaped_group_of(claim)
+  end
+  while true do
+    local group = limit ~= '' and look('ZRANGE', key('wf:limit:groups', limit), from, '+', 'BYLEX', 'LIMIT', 0, 1)
+    if group and group[1] then
+      return limit .. ':' .. group[1]
+    end
+    local after = limit == '' and '-' or '(' .. limit
+    limit = (look('ZRANGE', key('wf:limits'), after, '+', 'BYLEX', 'LIMIT', 0, 1) or {})[1]
+    if not limit then
+      return nil
+    end
+    from = '-'
+  end
+end
+
+-- The runs that each group lists under this name, and where each of them stands: the group, and the member.
+local function over_groups(name, run_in)
+  return function(after, limit)
+    local claim, offset = string.match(after, '^(%S*) ?(%d*)$')
+    local subjects, places, looked_at = {}, {}, 0
+    claim, offset = claim == '' and next_group('') or claim, tonumber(offset) or 0
+    while claim do
+      local members = look('ZRANGE', key(name, claim), offset, offset + limit - #subjects - 1) or {}
+      for _, member in ipairs(members) do
+        subjects[#subjects + 1] = run_in(member)
+        places[#subjects] = claim .. ' ' .. member
+      end
+      looked_at, offset = looked_at + #members + 1, offset + #members
+      if #subjects == limit or looked_at > limit then
+        return subjects, claim .. ' ' .. integer(offset), places
+      end
+      claim, offset = next_group(claim), 0
+    end
+    return subjects, nil, places
+  end
+end
+
+-- All places of a run in what `over` goes through. Only a repair asks for them.
+local function places_of(over, run)
+  local found, after = {}, ''
+  repeat
+    local subjects, next_place, places = over(after, 1000)
+    for index, subject in ipairs(subjects) do
+      if subject == run then
+        found[#found + 1] = places[index]
+      end
+    end
+    after = next_place
+  until not after
+  return found
+end
+
+local function split_place(place)
+  return string.match(place, '^(%S+) (%S+)$')
+end
+
+local over_slots = over_groups('wf:limit:live', function(run)
+  return run
+end)
+
+rules.limit_slot_without_run = { {
+  over = over_slots,
+  finds = function(run, place)
+    local state = state_of_run(run)
+    local is_over = state == 'gone' or state == 'ended'
+    if not is_over or (place or '') == '' and #places_of(over_slots, run) == 0 then
+      return nil
+    end
+    return 'a slot of a limit is held by a run that ' .. (state == 'gone' and 'is not there' or 'has ended')
+  end,
+  repairs = function(run)
+    local freed = {}
+    for _, place in ipairs(places_of(over_slots, run)) do
+      local claim = split_place(place)
+      redis.call('ZREM', key('wf:limit:live', claim), run)
+      -- It is read as it is now.
+      groups[claim] = nil
+      freed[#freed + 1] = claim
+    end
+    grant_slots(freed)
+    write_groups()
+  end,
+} }
+
+rules.run_without_limit_slot = { {
+  over = over_ordered('wf:runs'),
+  finds = function(run)
+    local claims = look('HGET', key('wf:run', run), 'claims')
+    if not claims or state_of_run(run) ~= 'live' or look('SISMEMBER', key('wf:runs:active'), run) ~= 1 then
+      return nil
+    end
+    for _, claim in ipairs(claims_in(claims)) do
+      if look('ZSCORE', key('wf:limit:live', claim), run) == false then
+        return 'the run is live and holds no slot of limit `' .. limit_of(claim) .. '`'
+      end
+    end
+  end,
+  repairs = restore_slots,
+} }
+
+-- A queued run waits in a queue, unless something has come for it that its next turn takes into account.
+rules.queued_run_in_no_queue = { {
+  over = over_ordered('wf:runs'),
+  finds = function(run)
+    local found = look('HMGET', key('wf:run', run), 'status', 'waiting', 'lease')
+    if not found or found[1] ~= 'queued' or found[3] or is_scored('wf:ready', run) ~= false
+      or look('SISMEMBER', key('wf:runs:active'), run) ~= 0 then
+      return nil
+    end
+    local place = read_place(found[2])
+    return (not place or look('ZSCORE', key('wf:limit:queue', place.claim), member_of(place, run)) == false)
+      and 'the run is queued and waits in no queue'
+  end,
+  repairs = function(run)
+    local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
+      or { arrival = redis.call('HINCRBY', key('wf:tenant'), 'arrivals', 1), at = now, priority = 4 }
+    -- From here it is moved to the queue that blocks it, or starts.
+    enter_queue(run, place, tenant_runs, score_of(place, load_group(tenant_runs).rule.order))
+    grant_at(now, tenant_runs)
+    write_groups()
+  end,
+} }
+
+local over_entries = over_groups('wf:limit:queue', run_at)
+
+-- Whether a run waits at this place.
+local function is_own_place(run, at)
+  local claim, member = split_place(at)
+  local found = look('HMGET', key('wf:run', run), 'status', 'waiting')
+  local place = found and found[1] == 'queued' and read_place(found[2])
+  return found == nil or place and place.claim == claim and member_of(place, run) == member
+end
+
+rules.limit_queue_entry_without_run = { {
+  over = over_entries,
+  finds = function(run, at)
+    for _, place in ipairs((at or '') ~= '' and { at } or places_of(over_entries, run)) do
+      if not is_own_place(run, place) then
+        return 'a queue has an entry of a run that does not wait there'
+      end
+    end
+  end,
+  repairs = function(run)
+    for _, place in ipairs(places_of(over_entries, run)) do
+      if not is_own_place(run, place) then
+        local claim, member = split_place(place)
+        remove_from_queue(load_group(claim), member)
+      end
+    end
+    write_groups()
+  end,
+} }
+
+-- Whether a timer is about to grant the slots of the group.
+local timers_looked_at = 10000
+local function has_limit_timer(claim)
+  local limit, group = limit_of(claim), limit_of(claim) .. '/' .. escaped_group_of(claim)
+  for _, member in ipairs(look('ZRANGE', key('wf:limit:timers'), 0, timers_looked_at - 1) or {}) do
+    local what = string.sub(member, 17)
+    if what == group or string.sub(what, 1, #limit + 2) == limit .. '/*' then
+      return true
+    end
+  end
+  return false
+end
+
+-- The first run of a queue starts when its group has room, at once or by a timer.
+rules.startable_run_waits = { {
+  over = over_entries,
+  finds = function(run)
+    local place = read_place(look('HGET', key('wf:run', run), 'waiting'))
+    if not place or first_in_queue(place.claim) ~= run or has_limit_timer(place.claim) then
+      return nil
+    end
+    forget_groups()
+    local group = load_group(place.claim)
+    local reason = fullness(group, group.live)
+    return not reason and 'limit `' .. limit_of(place.claim) .. '` has room, and its first queued run does not start'
+      or reason == 'rate' and 'the first queued run of limit `' .. limit_of(place.claim) .. '` has no timer'
+  end,
+  repairs = function(run)
+    grant_at(now, read_place(redis.call('HGET', key('wf:run', run), 'waiting')).claim)
+  end,
+} }
