@@ -104,7 +104,11 @@ pub(super) fn explain_view(workflow: WorkflowId, explanation: &Explanation) -> E
             let outcome = match outcome {
                 StartFate::Reject => WaitOutcome::Rejected,
                 StartFate::QueueFull => WaitOutcome::QueueFull,
-                _ => WaitOutcome::Queued { position: None },
+                StartFate::Start
+                | StartFate::Queue
+                | StartFate::Join
+                | StartFate::ReplaceQueued
+                | StartFate::ReplaceRunning => WaitOutcome::Queued { position: None },
             };
             LimitWait { blocked: &blocked, outcome, now: *now, oldest: None, pause: None }.sentence()
         }

@@ -45,13 +45,12 @@ async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     let (workflow, version) = (run.start.workflow.clone(), run.start.workflow_version);
     let read = ReadWorkflowVersion { tenant: tenant.clone(), id: workflow, version };
     let definition = app.store.call(read).await?;
-    let waiting_for = match run.head.status {
-        RunStatus::Queued => {
-            let now = app.clock.now();
-            let wait = run_wait(&app.store, &tenant, id, now).await?;
-            wait.map(|wait| limit_views::waiting_for(&wait, &run.head, now))
-        }
-        _ => None,
+    let waiting_for = if run.head.status == RunStatus::Queued {
+        let now = app.clock.now();
+        let wait = run_wait(&app.store, &tenant, id, now).await?;
+        wait.map(|wait| limit_views::waiting_for(&wait, &run.head, now))
+    } else {
+        None
     };
     Ok(Json(RunView { waiting_for, ..view(run, definition.as_ref()) }))
 }
