@@ -55,7 +55,11 @@ pub(super) fn blocked_by(blocked: &Blocked) -> BlockedBy {
         reason: blocked.reason(),
         limit: blocked.limit.clone(),
         group: group_name(&blocked.group),
-        full: because(blocked.fullness),
+        full: because(match blocked.fullness {
+            // A full queue says only that others wait.
+            Fullness::Others if blocked.runs_max.is_some_and(|most| blocked.live >= most) => Fullness::Slots,
+            fullness => fullness,
+        }),
         live: blocked.live,
         max_runs: blocked.runs_max,
         queued: blocked.queued,

@@ -100,11 +100,9 @@ pub fn of_tenant(usage: Usage, slot_flow: SlotFlow) -> Blocked {
 impl LimitWait<'_> {
     /// What it waits for, how much of that is used, who has held it longest, its position, and what would help.
     pub fn sentence(&self) -> String {
-        let mut text = format!("{}: {}", self.headline(), self.obstacle());
-        if self.outcome == WaitOutcome::QueueFull {
-            text.push_str(", and as many runs wait for it as may");
-        }
-        text.push('.');
+        let obstacle =
+            if self.outcome == WaitOutcome::QueueFull { self.full_queue() } else { self.obstacle() };
+        let mut text = format!("{}: {obstacle}.", self.headline());
         // Writing into a string does not fail.
         if let Some(SlotOwner { run, since, step }) = self.oldest {
             let _ = write!(text, " Held by run `{run}` for {}", about(self.now.since(*since)));
@@ -155,6 +153,15 @@ impl LimitWait<'_> {
         }
     }
 
+    fn full_queue(&self) -> String {
+        match self.blocked.queued {
+            // Nobody waits: the start would have joined a run.
+            0 => format!("the run of {} answers for as many idempotency keys as it may", self.name()),
+            1 => format!("1 run waits for {}, as many as may", self.name()),
+            queued => format!("{queued} runs wait for {}, as many as may", self.name()),
+        }
+    }
+
     fn name(&self) -> String {
         let Blocked { limit, group, .. } = self.blocked;
         match group.as_str() {
@@ -179,8 +186,9 @@ impl LimitWait<'_> {
     fn help(&self) -> Option<String> {
         let Blocked { limit, runs_max, queued, fullness, .. } = self.blocked;
         if self.outcome == WaitOutcome::QueueFull {
-            let queue_max = queued.saturating_mul(2).max(1);
-            return Some(format!("Let more wait: `interlock limits set {limit} --queue-max {queue_max}`"));
+            let queue_max = queued.saturating_mul(2);
+            let more = format!("Let more wait: `interlock limits set {limit} --queue-max {queue_max}`");
+            return (*queued > 0).then_some(more);
         }
         match fullness {
             Fullness::Paused => Some(format!("Resume it: `interlock limits resume {limit}`")),
@@ -291,7 +299,7 @@ mod tests {
             (
                 blocked("gpu", "a", Fullness::Slots, (2, 2)),
                 WaitOutcome::QueueFull,
-                "Rejected: limit `gpu` for `a` is full (2 of 2), and as many runs wait for it as may. \
+                "Rejected: 2 runs wait for limit `gpu` for `a`, as many as may. \
                  Let more wait: `interlock limits set gpu --queue-max 4`",
             ),
             (
