@@ -135,7 +135,7 @@ pub enum FullBecause {
 
 /// What a queued run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct WaitingFor {
+pub struct RunWaitingFor {
     #[serde(flatten)]
     pub blocked_by: BlockedBy,
     /// The first is 1; null: further back than 1,000.

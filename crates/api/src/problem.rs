@@ -114,8 +114,8 @@ pub struct Problem {
     /// `limit_reached`, `queue_full`: what the start has met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
-    /// `max_concurrent_runs`, `limit_reached`, `queue_full`: the live runs. `lock_quota`: the locks, or requests that wait. `stale_fence`: the store's
-    /// fence.
+    /// `max_concurrent_runs`, `limit_reached`, `queue_full`: the live runs. `lock_quota`: the locks, or requests that wait.
+    /// `stale_fence`: the store's fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
     /// `stale_fence`: the fence that was presented, or that the presented token had; 0 if none is known.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::named_limits::{BlockedBy, WaitingFor};
+use crate::named_limits::{BlockedBy, RunWaitingFor};
 use crate::{PageQuery, Time, schema};
 
 /// The answer to a start or a rerun.
@@ -113,7 +113,7 @@ pub struct RunView {
     /// What a queued run waits for; null for every other run.
     #[serde(default)]
     #[schema(required)]
-    pub waiting_for: Option<WaitingFor>,
+    pub waiting_for: Option<RunWaitingFor>,
     pub input: Value,
     /// What expressions see as `ctx`.
     pub context: Value,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use interlock_api::named_limits::{
     BlockedBy, ExplainView, FullBecause, GroupView, LimitUsageView, LimitView, MatchedLimit, PauseView,
-    StartFate, WaitingFor,
+    RunWaitingFor, StartFate,
 };
 use interlock_backend::limits::{GroupUsage, LimitUsage};
 use interlock_control::limit_usage::RunWait;
@@ -84,11 +84,11 @@ fn because(fullness: Fullness) -> FullBecause {
     }
 }
 
-pub(super) fn waiting_for(wait: &RunWait, head: &Head, now: Timestamp) -> WaitingFor {
+pub(super) fn waiting_for(wait: &RunWait, head: &Head, now: Timestamp) -> RunWaitingFor {
     let RunWait { queued, blocked, pause } = wait;
     let outcome = WaitOutcome::Queued { position: queued.position };
     let detail = LimitWait { blocked, outcome, now, oldest: None, pause: pause.as_ref() }.sentence();
-    WaitingFor {
+    RunWaitingFor {
         blocked_by: blocked_by(blocked),
         position: queued.position,
         since: queued.waiting.place.at.into(),

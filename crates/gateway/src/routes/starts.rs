@@ -37,7 +37,8 @@ endpoints!("runs": start, rerun);
         headers(("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 422, body = Problem, content_type = "application/problem+json",
         description = "The key was used with another input"),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "A limit is reached, or its queue is full",
+    (status = 429, body = Problem, content_type = "application/problem+json",
+        description = "A limit is reached, or its queue is full",
         headers(("Retry-After" = u64), ("RateLimit-Policy" = String), ("RateLimit" = String))),
 ))]
 async fn start(caller: Caller, workflow: Result<Named<WorkflowId>, Refusal>, request: Request) -> Response {
@@ -90,7 +91,8 @@ async fn input(body: Bytes, settings: &Settings) -> Result<Value, Refusal> {
         headers(("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 422, body = Problem, content_type = "application/problem+json",
         description = "The key was used for something else"),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "A limit is reached, or its queue is full",
+    (status = 429, body = Problem, content_type = "application/problem+json",
+        description = "A limit is reached, or its queue is full",
         headers(("Retry-After" = u64), ("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 409, description = "The run has not ended (`conflict`)")))]
 async fn rerun(caller: Caller, run: Result<Named<RunId>, Refusal>, request: Request) -> Response {

@@ -17,7 +17,7 @@ crate::named_enum! {
     pub enum LimitReason {
         /// It starts by itself when its turn comes.
         Queued = "queued",
-        /// Somebody has to do something first.
+        /// It waits for a person: the limit is paused.
         Blocked = "blocked",
         /// It can never start, as the limit is now.
         Impossible = "impossible",
@@ -155,7 +155,7 @@ impl LimitWait<'_> {
 
     fn full_queue(&self) -> String {
         match self.blocked.queued {
-            // Nobody waits: the start would have joined a run.
+            // No run waits: the start would have joined one.
             0 => format!("the run of {} answers for as many idempotency keys as it may", self.name()),
             1 => format!("1 run waits for {}, as many as may", self.name()),
             queued => format!("{queued} runs wait for {}, as many as may", self.name()),
@@ -260,7 +260,7 @@ mod tests {
     const THIRD: WaitOutcome = WaitOutcome::Queued { position: Some(3) };
 
     #[test]
-    fn a_queued_run_is_told_the_limit_the_holder_its_place_and_what_helps() {
+    fn a_sentence_has_the_limit_the_holder_the_place_and_what_helps() {
         let mut full = blocked("per-repo", "acme/api", Fullness::Slots, (1, 1));
         full.slot_flow.interval_ms = Some(240_000);
         let run: RunId = "01234567-89ab-7def-8123-456789abcdef".parse().unwrap();
@@ -272,7 +272,7 @@ mod tests {
              Raise it: `interlock limits set per-repo --max-runs 2`"
         );
         assert_eq!(LimitWait { oldest: Some(&owner), ..wait(&full, THIRD) }.sentence(), expected);
-        // An answer to a start says the same without the holder, which nobody has looked for.
+        // An answer to a start says the same without the holder.
         let held = format!(" Held by run `{run}` for 12 min (step `test`).");
         assert_eq!(says(&full, THIRD), expected.replace(&held, ""));
     }

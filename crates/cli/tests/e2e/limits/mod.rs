@@ -1,4 +1,4 @@
-//! Named limits from outside: what becomes of starts, and whether everybody is told the same.
+//! Named limits from outside: what becomes of starts, and whether all explanations agree.
 //!
 //! The rules are functions over a server, so that they can be checked on every backend.
 

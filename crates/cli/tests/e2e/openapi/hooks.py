@@ -51,7 +51,7 @@ def given(name: str) -> tuple[dict[str, str], Any]:
         case "keys_create":
             return {}, {"name": "hook", "role": "viewer", "tenant": "elsewhere"}
         case "named_limits_put":
-            # For workflows that nobody starts: it must not keep other cases from starting.
+            # For a workflow that no case starts: it must not keep other cases from starting.
             name = f"hook-{number % 20}"
             return {"name": name}, {"max_runs": 5, "applies_to": {"workflows": [f"{name}-elsewhere"]}}
         case "runs_move_queued":

@@ -29,7 +29,7 @@ async fn a_queued_start_waits_with_its_place_and_begins_when_the_slot_is_free() 
     assert_eq!((&problem["limit"], &problem["group"]), (&json!("per-repo"), &json!("acme/api")));
     assert!(full.header("retry-after").is_some() && problem["retry_after_ms"].is_u64(), "{problem}");
 
-    // Whoever asks gets the same sentence.
+    // Every explanation has the same sentence.
     let view = server.view(&run).await;
     assert_eq!((&view["status"], &view["waiting_for"]["position"]), (&json!("queued"), &json!(1)));
     assert_eq!(view["waiting_for"]["detail"], queued["detail"]);
@@ -149,7 +149,7 @@ async fn labels_and_priority_come_with_the_start_and_stay_with_the_run() {
     let view = server.view(&first).await;
     assert_eq!((&view["labels"], &view["priority"]), (&json!({"env": "prod", "team": "red"}), &json!(4)));
     let low = labelled("1").send().await.ok(202);
-    assert_eq!(low["position"], Value::Null, "in an order by priority nobody is at a place for sure");
+    assert_eq!(low["position"], Value::Null, "in an order by priority no place is certain");
     let high = text(&labelled("9").send().await.ok(202)["run_id"]);
     let waiting = server.get("/api/v1/limits/team/queue?group=red").send().await.ok(200);
     assert_eq!((&waiting["items"][0]["run_id"], &waiting["items"][0]["priority"]), (&json!(high), &json!(9)));
