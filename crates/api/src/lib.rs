@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod keys;
 pub mod limits;
 pub mod locks;
+pub mod named_limits;
 pub mod page;
 pub mod problem;
 pub mod retry_policies;

@@ -1,8 +1,10 @@
 //! Problems: the body of every answer that is not a success (RFC 9457), and the codes that programs may rely on.
 
-use interlock_model::RunId;
+use interlock_model::{LimitName, RunId};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+
+use crate::named_limits::BlockedBy;
 
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
@@ -75,6 +77,10 @@ codes! {
     IdempotencyKeyReused = "idempotency_key_reused", 422, "The idempotency key was used for another payload";
     /// The tenant's cap is reached.
     MaxConcurrentRuns = "max_concurrent_runs", 429, "The tenant's cap on concurrent runs is reached";
+    /// A named limit is full, or paused.
+    LimitReached = "limit_reached", 429, "A limit is reached";
+    /// A limit is full, and as many runs wait for it as may.
+    QueueFull = "queue_full", 429, "The queue of a limit is full";
     /// The tenant holds as many locks, or waits for as many, as it may.
     LockQuota = "lock_quota", 429, "The tenant's quota of locks is reached";
     /// A bug of the server.
@@ -99,11 +105,17 @@ pub struct Problem {
     pub code: Code,
     /// One sentence for people.
     pub error: String,
-    /// `max_concurrent_runs`, `lock_quota`: the cap.
+    /// `max_concurrent_runs`, `lock_quota`: the cap. `limit_reached`, `queue_full`: the name of the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
-    /// `max_concurrent_runs`: the live runs. `lock_quota`: the locks, or requests that wait. `stale_fence`: the store's
-    /// fence.
+    pub limit: Option<ReachedLimit>,
+    /// `limit_reached`, `queue_full`: the group of the limit that the start counts in, if the limit has a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// `limit_reached`, `queue_full`: what the start has met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockedBy>,
+    /// `max_concurrent_runs`, `limit_reached`, `queue_full`: the live runs. `lock_quota`: the locks, or requests that wait.
+    /// `stale_fence`: the store's fence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<u64>,
     /// `stale_fence`: the fence that was presented, or that the presented token had; 0 if none is known.
@@ -126,6 +138,14 @@ pub struct Problem {
     pub held_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+}
+
+/// A limit in a refusal: a cap by its number, a named limit by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ReachedLimit {
+    Cap(u64),
+    Name(LimitName),
 }
 
 /// Who holds a lock that was refused.
@@ -182,12 +202,21 @@ mod tests {
     fn a_problem_reads_back_as_it_was_written() {
         for code in Code::ALL {
             let mut problem = Problem::new(code, "no more");
-            problem.limit = Some(2);
+            problem.limit = Some(ReachedLimit::Cap(2));
             problem.current = Some(9_007_199_254_740_991);
             problem.retry_after_ms = Some(1_250);
             problem.retry_with_same_key = Some(false);
             let text = serde_json::to_string(&problem).unwrap();
             assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), problem);
+        }
+    }
+
+    #[test]
+    fn a_limit_is_written_as_a_number_or_as_a_name() {
+        let name = ReachedLimit::Name("7".parse().unwrap());
+        for (limit, written) in [(ReachedLimit::Cap(7), json!(7)), (name, json!("7"))] {
+            assert_eq!(serde_json::to_value(&limit).unwrap(), written);
+            assert_eq!(serde_json::from_value::<ReachedLimit>(written).unwrap(), limit);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
 use interlock_model::step::StepStatus;
 use interlock_model::{IdempotencyKey, JobId, RunId, StepId, StepKey, TenantId, WorkflowId};
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::named_limits::{BlockedBy, RunWaitingFor};
 use crate::{PageQuery, Time, schema};
 
 /// The answer to a start or a rerun.
@@ -20,9 +22,44 @@ pub struct StartedRun {
     pub status: String,
     /// Whether the idempotency key had started this run before.
     pub replayed: bool,
-    /// Its place in the queue, if a limit queued it.
+    /// Whether a limit answers with a run that another start has made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joined: bool,
+    /// 202: its place in the queue; null if that is not counted, as with an order by priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+    /// 202: the limit that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<BlockedBy>,
+    /// 202: one sentence for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Moves a waiting run within its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveRequest {
+    pub to: QueueEnd,
+}
+
+/// Where in its queue a run is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueEnd {
+    /// Before all others.
+    Front,
+    /// Behind all others.
+    Back,
+}
+
+/// What a start may say about its run, in headers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StartOptions {
+    pub key: Option<String>,
+    /// From 0 to 9, the highest first; 4 if absent.
+    pub priority: Option<u8>,
+    pub labels: Labels,
 }
 
 /// Starts the run's workflow again with the same input.
@@ -54,6 +91,13 @@ pub struct RunSummary {
     pub updated_at: Time,
     #[schema(required)]
     pub idempotency_key: Option<IdempotencyKey>,
+    /// What the start was labelled with.
+    #[serde(default)]
+    pub labels: Labels,
+    /// How soon it starts among runs that wait in a queue by priority: 9 first, 4 by default.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 9)]
+    pub priority: u8,
     /// The run that this one reruns.
     #[schema(required)]
     pub rerun_of: Option<RunId>,
@@ -66,6 +110,10 @@ pub struct RunSummary {
 pub struct RunView {
     #[serde(flatten)]
     pub summary: RunSummary,
+    /// What a queued run waits for; null for every other run.
+    #[serde(default)]
+    #[schema(required)]
+    pub waiting_for: Option<RunWaitingFor>,
     pub input: Value,
     /// What expressions see as `ctx`.
     pub context: Value,

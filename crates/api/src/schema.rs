@@ -22,7 +22,7 @@ pub(crate) fn lock_mode_asked() -> Object {
 
 /// A run's status in the answer to its start, which may be a replay of a deleted run.
 pub(crate) fn start_status() -> Object {
-    names(RunStatus::ALL.map(RunStatus::name).into_iter().chain(["queued", "deleted"])).build()
+    names(RunStatus::ALL.map(RunStatus::name).into_iter().chain(["deleted"])).build()
 }
 
 fn names(values: impl IntoIterator<Item = &'static str>) -> ObjectBuilder {

@@ -69,8 +69,8 @@ pub(crate) enum Command {
     /// Run a command as a worker
     #[command(subcommand)]
     Worker(worker::WorkerCommand),
-    /// Show and set the limits of a tenant
-    #[command(subcommand)]
+    /// Set, explain and pause limits, and see who waits for them
+    #[command(subcommand, visible_alias = "limit", after_help = limits::EXAMPLES)]
     Limits(limits::LimitsCommand),
     /// Acquire, renew and release locks, and see who holds them
     #[command(subcommand, visible_alias = "lock")]

@@ -3,7 +3,8 @@
 //! Modules are in four layers, and each uses only modules of the layers below it (of its own layer only `shared` ones):
 //!
 //! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
-//!   `limit_books` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
+//!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why`
+//!   `worker_directory`
 //! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile` `results`
 //!   `rollouts` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
@@ -29,6 +30,7 @@ pub mod installation;
 mod journal;
 pub mod lease;
 pub mod limit_books;
+pub mod limit_usage;
 pub mod limits;
 pub mod lock_strategies;
 pub mod locks;

@@ -53,6 +53,7 @@ named_enum! {
         Lock = "acquire or release locks",
         ForceRelease = "force-release a lock",
         Drain = "drain workers",
+        Queue = "pause limits or move queued runs",
         Tune = "change retry policies or rollouts",
         Administer = "change workflows, limits or keys, or delete runs",
     }
@@ -75,6 +76,7 @@ impl Permission {
             | Self::Repair
             | Self::ForceRelease
             | Self::Drain
+            | Self::Queue
             | Self::Tune => &[Operator],
             Self::Administer => &[],
         }

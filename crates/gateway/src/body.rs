@@ -99,7 +99,7 @@ fn parsed<T: DeserializeOwned>(body: &[u8], nesting_max: usize) -> Result<T, Ref
             Refusal::invalid(format!("invalid body: {refused}"))
         }
     })?;
-    let value = shaped(body).map_err(|error| unreadable(body, &error))?;
+    let value = shaped(body).map_err(|error| unreadable::<T>(body, &error))?;
     // Some types would accept any JSON.
     if is_object(body) { Ok(value) } else { Err(no_object()) }
 }
@@ -117,12 +117,26 @@ fn shaped<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
 
 /// The deserializer stops at the first unexpected value, and reports some of them as a syntax error, such as a number that
 /// is too large for its field. So the syntax is checked again.
-fn unreadable(body: &[u8], error: &serde_json::Error) -> Refusal {
+fn unreadable<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Refusal {
     match serde_json::from_slice::<IgnoredAny>(body) {
         Ok(IgnoredAny) if !is_object(body) => no_object(),
-        Ok(IgnoredAny) => refusal("invalid body", error),
+        Ok(IgnoredAny) => match place_of::<T>(body, error) {
+            Some(place) => refusal(&format!("invalid body: {place}"), error),
+            None => refusal("invalid body", error),
+        },
         Err(broken) => refusal("the body is not valid JSON", &broken),
     }
+}
+
+/// The member that is not as expected, unless the error names it. Only a refused body is read again for it.
+fn place_of<T: DeserializeOwned>(body: &[u8], error: &serde_json::Error) -> Option<String> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let found = serde_path_to_error::deserialize::<_, T>(Strict(&mut reader)).err()?;
+    let mut segments = found.path().iter();
+    let last = segments.next_back()?.to_string();
+    let path: String = found.path().to_string().chars().take(200).collect();
+    let is_named = error.to_string().contains(&format!("`{last}`"));
+    (!is_named && path != ".").then_some(path)
 }
 
 fn no_object() -> Refusal {

@@ -11,9 +11,11 @@ use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
 use interlock_control::api_keys::KeyError;
 use interlock_control::documents::SaveError;
+use interlock_control::limits::SaveLimitError;
 use interlock_control::rollouts::TuningError;
 use interlock_model::Resource;
 use interlock_model::contention::BookError;
+use interlock_model::limit::rule::NoGroup;
 use interlock_model::time::millis;
 
 /// The contract: every error about a store that does not answer begins with this.
@@ -168,6 +170,7 @@ impl Refusal {
             StartError::WorkflowNotFound(id) => Self::not_found("workflow", id.as_str()),
             StartError::RunNotFound(id) => Self::not_found("run", &id.to_string()),
             StartError::InvalidInput(_) | StartError::UnknownStep(_) => Self::invalid(error),
+            StartError::NoGroup(no_group) => Self::no_group(&no_group),
             StartError::NotRerunnable(sentence) => Self::new(Code::Conflict, sentence),
             StartError::LockBusy { .. } | StartError::NotDone => {
                 Self::unavailable(&error.to_string()).retry_after(retry_after())
@@ -182,6 +185,11 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// A limit cannot tell in which of its groups a start counts.
+    pub(crate) fn no_group(no_group: &NoGroup) -> Self {
+        Self::invalid(format!("{no_group}; nothing was started"))
+    }
+
     /// Why a lock was not changed. A repeatable call names its request or its token, so that a retry is safe.
     pub(crate) fn of_lock(error: StoreError, resource: &Resource, is_repeatable: bool) -> Self {
         match error {
@@ -221,6 +229,30 @@ impl From<SaveError> for Refusal {
             SaveError::Invalid(problem) => Self::invalid(problem),
             SaveError::Store(error) => error.into(),
         }
+    }
+}
+
+impl From<SaveLimitError> for Refusal {
+    fn from(error: SaveLimitError) -> Self {
+        match error {
+            SaveLimitError::Invalid(problem) => Self::invalid(format!("{problem}; nothing was changed")),
+            SaveLimitError::Changed { revision } => Self::limit_changed(revision),
+            SaveLimitError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl Refusal {
+    /// Another change of the limit came first.
+    pub(crate) fn limit_changed(revision: u64) -> Self {
+        let now = if revision == 0 {
+            "there is no such limit now".to_owned()
+        } else {
+            format!("its revision is {revision} now")
+        };
+        let sentence =
+            format!("the limit has changed since it was read: {now}. Nothing was changed; read it again");
+        Self::new(Code::Conflict, sentence)
     }
 }
 

@@ -28,6 +28,7 @@ mod routes;
 mod server;
 mod settings;
 mod shape;
+mod start_headers;
 mod state;
 mod tls;
 mod wire;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use interlock_model::contention::Scope;
-use interlock_model::{ApiKeyId, JobId, RolloutId, RunId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, JobId, LimitName, RolloutId, RunId, WorkerId, WorkflowId};
 
 use crate::error::Refusal;
 
@@ -34,6 +34,7 @@ kinds! {
     ApiKeyId = "key";
     Scope = "retry policy";
     RolloutId = "rollout";
+    LimitName = "limit";
 }
 
 pub(crate) fn named<T: Kind>(text: &str) -> Result<T, Refusal> {

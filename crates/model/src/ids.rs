@@ -156,6 +156,8 @@ names! {
     StepId = "step id", IDENTIFIER;
     /// A limit of one tenant.
     LimitName = "limit", IDENTIFIER;
+    /// A label of a run.
+    LabelName = "label", IDENTIFIER;
     /// A rollout of a retry policy.
     RolloutId = "rollout id", IDENTIFIER;
     /// The queue that a job waits in and a worker serves.

@@ -34,8 +34,8 @@ pub mod why;
 pub mod workflow;
 
 pub use ids::{
-    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LimitName, LockOwner, LockRequest, LockToken,
-    Resource, RolloutId, RunId, StepId, StepKey, Tag, TenantId, Topic, WorkerId, WorkflowId,
+    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LabelName, LimitName, LockOwner, LockRequest,
+    LockToken, Resource, RolloutId, RunId, StepId, StepKey, Tag, TenantId, Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

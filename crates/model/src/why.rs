@@ -2,11 +2,15 @@
 //!
 //! `why` and the errors that end a wait share these sentences.
 
+mod limit;
+
 use std::time::Duration;
 
 use crate::admission::Usage;
 use crate::time::millis;
 use crate::{JobId, StepKey, Timestamp};
+
+pub use limit::{LimitReason, LimitWait, SlotOwner, WaitOutcome, about, of_tenant};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $hint:literal;)*) => {
@@ -31,6 +35,12 @@ macro_rules! causes {
 causes! {
     /// The tenant has reached its limit of active runs.
     CapFull = "cap_full", "wait for one of these runs to end, cancel one, or raise the limit: `interlock limits set`";
+    /// The run waits for a slot of a limit, and starts by itself.
+    Queued = "queued", "wait, raise the limit, or move the run: `interlock run move RUN --front`";
+    /// The limit that the run waits for is paused.
+    Blocked = "blocked", "resume the limit: `interlock limits resume LIMIT`";
+    /// The limit that the run waits for allows no runs.
+    Impossible = "impossible", "raise the limit: `interlock limits set LIMIT --max-runs N`. Nothing else helps";
     /// Other jobs are ahead in the queue.
     Queue = "queue", "start more workers for the topic, or wait";
     /// No online worker serves the topic.

@@ -34,6 +34,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
                 "journal",
                 "lease",
                 "limit_books",
+                "limit_usage",
                 "loop_lock",
                 "orphans",
                 "process",

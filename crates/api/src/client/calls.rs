@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use interlock_model::approval::Verdict;
+use interlock_model::limit::document::LimitDocument;
 use interlock_model::{Resource, StepId, WorkerId};
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -14,7 +15,8 @@ use crate::approvals::{ResolvedApproval, VerdictRequest};
 use crate::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
 use crate::jobs::{ClaimAnswer, ClaimRequest};
 use crate::locks::{AcquireRequest, LockDetail, LockGrant, LockQuery};
-use crate::runs::{RerunRequest, StartedRun};
+use crate::named_limits::SavedLimit;
+use crate::runs::{RerunRequest, StartOptions, StartedRun};
 
 /// How long the server checks invariants; it reports what it could not check by then.
 const CHECK_MAX: Duration = Duration::from_mins(1);
@@ -24,6 +26,40 @@ impl Client {
     pub async fn start_run(&self, workflow: &str, input: &Value, key: Option<&str>) -> Result<StartedRun> {
         let call = self.post(&path(&[&"workflows", &workflow, &"runs"])).body(input);
         with_key(call, key)?.read().await
+    }
+
+    /// Starts a run with labels and a priority.
+    pub async fn start_run_with(
+        &self,
+        workflow: &str,
+        input: &Value,
+        options: &StartOptions,
+    ) -> Result<StartedRun> {
+        let StartOptions { key, priority, labels } = options;
+        let mut call = self.post(&path(&[&"workflows", &workflow, &"runs"])).body(input);
+        if let Some(priority) = priority {
+            call = call.header("x-interlock-priority", &priority.to_string())?;
+        }
+        for (name, value) in labels {
+            call = call.header("x-interlock-label", &format!("{name}={value}"))?;
+        }
+        with_key(call, key.as_deref())?.read().await
+    }
+
+    /// Saves a limit. `replaces`: only if that is its revision; 0: only if there is none of this name.
+    pub async fn save_limit(
+        &self,
+        name: &str,
+        document: &LimitDocument,
+        replaces: Option<u64>,
+    ) -> Result<SavedLimit> {
+        let call = self.put(&path(&[&"limits", &name])).body(document);
+        let call = match replaces {
+            None => call,
+            Some(0) => call.header("if-none-match", "*")?,
+            Some(revision) => call.header("if-match", &format!("\"{revision}\""))?,
+        };
+        call.read().await
     }
 
     /// Starts the run's workflow again with the same input, through admission.

@@ -17,9 +17,10 @@ use crate::limits::{ConfigQuery, ConfigRequest, ConfigView, EffectiveConfig, Eff
 use crate::locks::{
     ForceReleaseRequest, LockEventView, LockGrant, LockHistoryQuery, LockView, ReleaseRequest, RenewRequest,
 };
+use crate::named_limits::{ExplainRequest, ExplainView, LimitView, PauseRequest, QueueQuery, QueuedRunView};
 use crate::retry_policies::{RetryPolicyDetail, RetryPolicyView, RollbackRequest, SetPolicyRequest};
 use crate::rollouts::{EndRolloutRequest, RolloutView, StartRolloutRequest};
-use crate::runs::{RunQuery, RunSummary, RunView};
+use crate::runs::{MoveRequest, RunQuery, RunSummary, RunView};
 use crate::status::StatusView;
 use crate::why::{WhyQuery, WhyView};
 use crate::workers::{DrainRequest, WorkerView};
@@ -112,6 +113,19 @@ endpoints! {
     config(): get ["config"], query ConfigQuery => ConfigView;
     /// The limits in force for a tenant, by default the caller's own.
     effective_config(): get ["config", "effective"], query EffectiveConfigQuery => EffectiveConfig;
+
+    /// All limits with their usage.
+    limits(): get ["limits"], query PageQuery => Page<LimitView>;
+    limit(name: &str): get ["limits", name] => LimitView;
+    delete_limit(name: &str): delete ["limits", name];
+    pause_limit(name: &str): post ["limits", name, "pause"], body PauseRequest => LimitView;
+    resume_limit(name: &str): post ["limits", name, "resume"] => LimitView;
+    /// The runs that wait, in order.
+    limit_queue(name: &str): get ["limits", name, "queue"], query QueueQuery => Page<QueuedRunView>;
+    /// What limits would do to a start. Starts nothing.
+    explain_limits(): post ["limits", "explain"], body ExplainRequest => ExplainView;
+    /// Moves a waiting run within its queue.
+    move_run(run: &str): post ["workflow-runs", run, "move"], body MoveRequest;
 
     /// The policies in force.
     retry_policies(): get ["retry-policies"] => Page<RetryPolicyView>;

@@ -1,4 +1,6 @@
-//! `interlock limits`: show and set the limits of a tenant.
+//! `interlock limits`: named limits, and what a tenant may use.
+
+mod named;
 
 use clap::{Args, Subcommand};
 use interlock_api::limits::{
@@ -7,26 +9,74 @@ use interlock_api::limits::{
 use interlock_model::TenantId;
 use interlock_model::limit::{BYTES_BOUNDS, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
+use self::named::{ExplainFlags, NamedChange, PauseFlags, QueueFlags};
 use super::Session;
-use crate::exit::Result;
+use crate::arguments::ListFlags;
+use crate::exit::{Failure, Result};
 use crate::output::{fields, or_dash};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  interlock limits list                                  # used 3/5 (+12 queued)
+  interlock limits set per-repo --key input.repo --max-runs 1 --on-full queue
+  interlock limits explain build --input '{\"repo\": \"a\"}'  # what a start would meet now
+  interlock limits set --max-concurrent-runs 2 acme      # the cap of the tenant acme";
+
+const SET_EXAMPLES: &str = "\
+A flag of a named limit makes the argument the name of a limit; `tenant-runs` is the tenant's own.
+
+Examples:
+  interlock limits set per-repo --key input.repo --max-runs 1 --on-full queue --queue-max 50
+  interlock limits set per-repo --file per-repo.json
+  interlock limits set --max-concurrent-runs 2 acme";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LimitsCommand {
-    /// Show the limits in force for a tenant
+    /// List the limits of a tenant with their usage
+    List(ListFlags),
+    /// Show a named limit with its busiest groups
+    Show(LimitArgument),
+    /// Show what a tenant may use
     Get(LimitsScope),
-    /// Set limits; limits that are not named stay as they are
-    #[command(after_help = "Example: interlock limits set --max-concurrent-runs 2 acme")]
+    /// Set a named limit, or what a tenant may use; what is not named stays as it is
+    #[command(after_help = SET_EXAMPLES)]
     Set {
         #[command(flatten)]
         change: LimitsChange,
         #[command(flatten)]
-        scope: LimitsScope,
+        named: Box<NamedChange>,
+        #[command(flatten)]
+        scope: SetScope,
     },
+    /// Delete a named limit; runs that wait for it are re-evaluated
+    Delete(LimitArgument),
+    /// Pause a limit: nothing starts in it until it is resumed
+    Pause(PauseFlags),
+    /// Resume a limit
+    Resume(LimitArgument),
+    /// List the runs that wait for a limit, in order
+    Queue(QueueFlags),
+    /// Explain what limits would do to a start; start nothing
+    Explain(ExplainFlags),
 }
 
-#[derive(Debug, Clone, Copy, Args)]
-#[group(required = true, multiple = true)]
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgument {
+    /// Name of the limit
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetScope {
+    /// Name of the limit; or the tenant [default: your own]
+    #[arg(value_name = "LIMIT|TENANT")]
+    name: Option<TenantId>,
+    /// Set the defaults of tenants without limits of their own
+    #[arg(long, conflicts_with = "name")]
+    system: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 pub(crate) struct LimitsChange {
     /// Allow at most N runs at once; 0 rejects all starts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(RUNS_MAX_BOUND)))]
@@ -50,7 +100,7 @@ pub(crate) struct LimitsChange {
     #[arg(long, value_name = "N", value_parser = quota())]
     max_workers: Option<u32>,
     /// Let the installation have at most N tenants; with --system
-    #[arg(long, value_name = "N", value_parser = quota(), requires = "system")]
+    #[arg(long, value_name = "N", value_parser = quota())]
     max_tenants: Option<u32>,
 }
 
@@ -79,24 +129,55 @@ pub(super) async fn run(command: LimitsCommand, session: &Session) -> Result<()>
             &client.effective_config(&EffectiveConfigQuery { org_id: organisation }).await?,
             |view| describe(&view.data),
         ),
-        LimitsCommand::Set { change, scope } => {
-            let (scope, scope_id) = if scope.system {
-                (ConfigScope::System, None)
-            } else {
-                (ConfigScope::Org, scope.organisation.map(String::from).or(session.tenant.clone()))
-            };
-            // A write replaces all limits, so those that stay are read first.
-            let query = ConfigQuery { scope, scope_id };
-            let data = ConfigData { limits: change.over(client.config(&query).await?.data.limits) };
-            let ConfigQuery { scope, scope_id } = query;
-            let request = ConfigRequest { scope, scope_id, data };
-            client.put_config(&request).await?;
-            output.result(&request, |request| describe(&request.data))
-        }
+        LimitsCommand::Set { change, named, scope } => match (named.is_given(), change.is_given()) {
+            (true, false) => {
+                let name = scope.name.ok_or_else(|| Failure::Usage("name the limit to set".to_owned()))?;
+                named::set(name.as_str(), *named, session).await
+            }
+            (false, true) => set_config(change, scope, session).await,
+            (false, false) => {
+                let sentence = "name what to set, such as --max-runs or --max-concurrent-runs";
+                Err(Failure::Usage(sentence.to_owned()))
+            }
+            (true, true) => {
+                let sentence = "set a named limit, or what a tenant may use, not both at once";
+                Err(Failure::Usage(sentence.to_owned()))
+            }
+        },
+        LimitsCommand::List(listing) => named::list(listing, session).await,
+        LimitsCommand::Show(LimitArgument { name }) => named::show(&name, session).await,
+        LimitsCommand::Delete(LimitArgument { name }) => named::delete(&name, session).await,
+        LimitsCommand::Pause(flags) => named::pause(flags, session).await,
+        LimitsCommand::Resume(LimitArgument { name }) => named::resume(&name, session).await,
+        LimitsCommand::Queue(flags) => named::queue(flags, session).await,
+        LimitsCommand::Explain(flags) => named::explain(flags, session).await,
     }
 }
 
+async fn set_config(change: LimitsChange, scope: SetScope, session: &Session) -> Result<()> {
+    let Session { client, output, .. } = session;
+    if change.max_tenants.is_some() && !scope.system {
+        return Err(Failure::Usage("--max-tenants is a limit of the installation: add --system".to_owned()));
+    }
+    let (scope, scope_id) = if scope.system {
+        (ConfigScope::System, None)
+    } else {
+        (ConfigScope::Org, scope.name.map(String::from).or(session.tenant.clone()))
+    };
+    // A write replaces all limits, so those that stay are read first.
+    let query = ConfigQuery { scope, scope_id };
+    let data = ConfigData { limits: change.over(client.config(&query).await?.data.limits) };
+    let ConfigQuery { scope, scope_id } = query;
+    let request = ConfigRequest { scope, scope_id, data };
+    client.put_config(&request).await?;
+    output.result(&request, |request| describe(&request.data))
+}
+
 impl LimitsChange {
+    fn is_given(self) -> bool {
+        self != Self::default()
+    }
+
     fn over(self, written: LimitsData) -> LimitsData {
         LimitsData {
             max_concurrent_runs: self.max_concurrent_runs.or(written.max_concurrent_runs),

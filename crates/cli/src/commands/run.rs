@@ -2,7 +2,10 @@
 
 use clap::{Args, Subcommand};
 use interlock_api::history::TimelineItem;
-use interlock_api::runs::{RunQuery, RunSummary, RunView, StartedRun, StepView};
+use interlock_api::runs::{
+    MoveRequest, QueueEnd, RunQuery, RunSummary, RunView, StartOptions, StartedRun, StepView,
+};
+use interlock_model::limit::document::Labels;
 use interlock_model::run::RunStatus;
 use interlock_model::{StepId, WorkflowId};
 use serde_json::{Value, json};
@@ -18,6 +21,7 @@ Examples:
   interlock run start build
   interlock run start build --input '{\"branch\": \"main\"}'
   interlock run start build --input @input.json --idempotency-key order-17   # safe to repeat
+  interlock run start build --label team=red --priority 9   # for the limits that queue it
   make-input | interlock run start build --input -";
 
 const WATCH_EXAMPLES: &str = "\
@@ -46,6 +50,8 @@ pub(crate) enum RunCommand {
     },
     /// Cancel a run
     Cancel(IdArgument),
+    /// Move a queued run to the front of its queue, or to its back
+    Move(MoveFlags),
     /// Start the workflow of a run again with the same input, and print the new run's id
     Rerun(RerunFlags),
     /// Delete a run with its jobs and events; a live run is cancelled first
@@ -62,6 +68,37 @@ pub(crate) struct RunStartFlags {
     /// Start one run only, however often this key is sent with the same input
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
+    /// How soon it starts among runs that wait in a queue by priority: 9 first [default: 4]
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority: Option<u8>,
+    /// Label of the run, which keys of limits can read; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+}
+
+/// `name=value`.
+pub(super) fn label(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MoveFlags {
+    #[command(flatten)]
+    run: IdArgument,
+    #[command(flatten)]
+    to: MoveTo,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct MoveTo {
+    /// Let it start before all others of its queue
+    #[arg(long)]
+    front: bool,
+    /// Let it start after all others of its queue
+    #[arg(long)]
+    back: bool,
 }
 
 #[derive(Debug, Args)]
@@ -93,7 +130,9 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
     match command {
         RunCommand::Start(start) => {
             let input = start.input.as_deref().map_or_else(|| Ok(json!({})), input::json_argument)?;
-            let started = client.start_run(&start.workflow, &input, start.idempotency_key.as_deref()).await?;
+            let RunStartFlags { workflow, idempotency_key: key, priority, label, .. } = start;
+            let options = StartOptions { key, priority, labels: label.into_iter().collect() };
+            let started = client.start_run_with(&workflow, &input, &options).await?;
             show_started(&started, session)?;
         }
         RunCommand::Rerun(rerun) => {
@@ -118,6 +157,12 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
                 &format!("cancellation of run {id} requested"),
             )?;
         }
+        RunCommand::Move(MoveFlags { run: IdArgument { id }, to: MoveTo { front, .. } }) => {
+            let (to, place) = if front { (QueueEnd::Front, "front") } else { (QueueEnd::Back, "back") };
+            client.move_run(&id, &MoveRequest { to }).await?;
+            let sentence = format!("run {id} moved to the {place} of its queue");
+            output.done(&json!({"id": id, "moved": place}), &sentence)?;
+        }
         RunCommand::Delete(IdArgument { id }) => {
             client.delete_run(&id).await?;
             output.done(&json!({"id": id, "deleted": true}), &format!("run {id} deleted"))?;
@@ -129,8 +174,10 @@ pub(super) async fn run(command: RunCommand, session: &Session) -> Result<Exit> 
 fn show_started(started: &StartedRun, session: &Session) -> Result<()> {
     if started.replayed {
         say(&format!("this idempotency key already started the run; its status is {}", started.status));
-    } else if let Some(position) = started.position {
-        say(&format!("queued at position {position}"));
+    } else if started.joined {
+        say(&format!("a limit answers with a run that exists already; its status is {}", started.status));
+    } else if let Some(detail) = &started.detail {
+        say(detail);
     }
     session.output.result(started, |started| started.run_id.to_string())
 }
@@ -159,17 +206,28 @@ fn describe(run: &RunView) -> String {
         ("workflow", Some(format!("{} version {}", summary.workflow_id, summary.workflow_version))),
         ("tenant", Some(summary.org_id.to_string())),
         ("status", Some(summary.status.name().to_owned())),
+        ("waiting for", run.waiting_for.as_ref().map(|wait| wait.detail.clone())),
         ("error", summary.error.as_ref().map(|error| format!("{} ({})", error.message, error.code))),
         ("created", Some(summary.created_at.to_string())),
         ("started", summary.started_at.as_ref().map(ToString::to_string)),
         ("ended", summary.completed_at.as_ref().map(ToString::to_string)),
         ("rerun of", summary.rerun_of.map(|id| id.to_string())),
         ("key", summary.idempotency_key.as_ref().map(ToString::to_string)),
+        ("labels", labels(&summary.labels)),
+        ("priority", Some(summary.priority.to_string()).filter(|_| summary.priority != PRIORITY_DEFAULT)),
         ("input", Some(run.input.to_string())),
         ("output", run.output.as_ref().map(Value::to_string)),
     ]);
     let steps = run.steps.iter().map(|(id, step)| step_row(id, step));
     format!("{head}\n\n{}", grid(vec!["STEP", "STATUS", "ATTEMPTS", "ITEMS", "ERROR"], steps))
+}
+
+/// What a start has that says nothing else.
+const PRIORITY_DEFAULT: u8 = 4;
+
+fn labels(labels: &Labels) -> Option<String> {
+    let pairs: Vec<_> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    (!pairs.is_empty()).then(|| pairs.join(", "))
 }
 
 fn step_row(id: &StepId, step: &StepView) -> Vec<String> {

@@ -14,6 +14,9 @@ use crate::output::{json_line, line, say};
 
 pub(super) async fn run(id: &str, session: &Session) -> Result<Exit> {
     let Session { client, output, .. } = session;
+    if let Some(wait) = client.run(id).await?.waiting_for {
+        say(&wait.detail);
+    }
     let mut events = RunEvents::new(client.clone(), id);
     let mut view = output.is_live().then(LiveView::new);
     while let Some(item) = events.next().await? {

@@ -9,26 +9,26 @@ use super::dead_letters::{bury, embedded_store};
 use super::secrets;
 use super::server::{BINARY, Server};
 
-struct Shell<'a> {
-    server: &'a Server,
-    tenant: &'static str,
+pub(super) struct Shell<'a> {
+    pub(super) server: &'a Server,
+    pub(super) tenant: &'static str,
 }
 
 impl Shell<'_> {
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(super) fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(BINARY);
         command.args(["--gateway", &self.server.base, "--tenant", self.tenant]).args(arguments);
         command.output().expect("the binary runs")
     }
 
     /// What it prints. Asserts that it succeeds.
-    fn print(&self, arguments: &[&str]) -> String {
+    pub(super) fn print(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(super) fn json(&self, arguments: &[&str]) -> Value {
         let text = self.print(&[arguments, &["--json"]].concat());
         let printed = serde_json::from_str(&text);
         let printed = printed.unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
@@ -36,7 +36,7 @@ impl Shell<'_> {
         printed
     }
 
-    fn exit(&self, arguments: &[&str]) -> Option<i32> {
+    pub(super) fn exit(&self, arguments: &[&str]) -> Option<i32> {
         self.run(arguments).status.code()
     }
 }

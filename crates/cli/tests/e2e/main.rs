@@ -19,6 +19,7 @@ mod folder;
 mod idempotency;
 mod kills;
 mod lab;
+mod limits;
 mod load;
 mod lock_failures;
 mod locks;

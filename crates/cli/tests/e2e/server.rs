@@ -184,7 +184,10 @@ impl Caller {
 
     /// The run, once it has ended.
     pub(crate) async fn ended(&self, run: &str) -> Value {
-        self.when(run, |run| !matches!(run["status"].as_str(), Some("pending" | "running" | "waiting"))).await
+        self.when(run, |run| {
+            !matches!(run["status"].as_str(), Some("queued" | "pending" | "running" | "waiting"))
+        })
+        .await
     }
 
     /// The run, once it matches.

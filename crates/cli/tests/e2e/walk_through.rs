@@ -69,6 +69,7 @@ async fn the_commands_of_the_pages_work() {
         "docs/concepts/scheduling.md",
         "docs/concepts/workers.md",
         "docs/concepts/dispatch-policy.md",
+        "docs/concepts/limits.md",
         "docs/concepts/locks.md",
         "docs/operating/dead-letters.md",
         "docs/operating/doctor.md",

@@ -1,9 +1,9 @@
 //! Decides which runs may start.
 
 mod rerun;
+mod retry_after;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_backend::verbs::{Admit, ReadRun};
@@ -15,8 +15,6 @@ use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::rule::{NoGroup, StartFacts, claims};
 use interlock_model::run::{Run, StartedFrom};
-use interlock_model::tenant::SlotFlow;
-use interlock_model::time::millis;
 use interlock_model::trace::TraceParent;
 use interlock_model::workflow::Workflow;
 use interlock_model::{Fence, IdempotencyKey, RunId, StepId, TenantId, WorkflowId};
@@ -355,18 +353,6 @@ impl Admission {
         if !turn.held.is_empty() {
             self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
         }
-    }
-
-    /// When a refused client should come back: at the pace at which slots come free, with half of it as jitter on both
-    /// sides, so that the refused do not return as one wave.
-    pub fn retry_after(&self, flow: Option<SlotFlow>) -> Duration {
-        let expected = flow.and_then(SlotFlow::expected_wait).unwrap_or_default();
-        let settings = &self.process.settings;
-        let (low, high) = (settings.retry_after_min, settings.retry_after_max);
-        let middle = millis(expected.clamp(low, high));
-        // The floor is part of the draw: cutting at it afterwards would gather a wave there.
-        let wait = self.process.identity.between(millis(low).max(middle / 2), middle + middle / 2);
-        Duration::from_millis(wait)
     }
 }
 

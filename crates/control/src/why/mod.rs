@@ -1,6 +1,7 @@
 //! Explains why something waits. It only reads; the answer may be outdated by the time it is read.
 
 mod job;
+mod queued;
 mod run;
 mod start;
 

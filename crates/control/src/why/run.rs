@@ -30,6 +30,11 @@ impl Why {
         if let Some(quarantine) = ownership.quarantine {
             return Ok(Some(WhyAnswer::new(status.name(), now, vec![quarantined(id, quarantine)])));
         }
+        if status == RunStatus::Queued
+            && let Some(cause) = self.why_no_slot(tenant, id, now).await?
+        {
+            return Ok(Some(WhyAnswer::new(status.name(), now, vec![cause])));
+        }
         let mut causes: Vec<Cause> = self.why_held(id, &ownership).into_iter().collect();
         let pinned =
             self.definitions.version(tenant, &run.start.workflow, run.start.workflow_version).await?;
@@ -127,7 +132,7 @@ impl Why {
 }
 
 /// Whether the step waits for an event. One that fans out waits through its items.
-fn waits(step: &StepRun) -> bool {
+pub(super) fn waits(step: &StepRun) -> bool {
     let is_begun = matches!(step.status, StepStatus::Running | StepStatus::Waiting);
     is_begun && step.fan_out.is_none()
 }
@@ -166,6 +171,8 @@ fn quarantined(run: RunId, Quarantine { since, tries }: Quarantine) -> Cause {
 fn ready(run: &Run, ownership: &RunOwnership) -> Cause {
     let sentence = if ownership.abandoned >= SUSPECT_FROM {
         "the last turns of the run were abandoned, so it is tried again alone"
+    } else if run.head.status == RunStatus::Queued {
+        "the run has its slots and waits for the engine to begin it"
     } else if run.head.status == RunStatus::Pending {
         "the run was admitted and waits for the engine to begin it"
     } else if ownership.is_ready {

@@ -4,7 +4,7 @@ use interlock_backend::runs::{RunFilter, RunSummary};
 use interlock_backend::verbs::{ListActiveRuns, ListRuns, ReadUsage};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_model::admission::Usage;
-use interlock_model::why::{self, Cause, CauseCode, Holder};
+use interlock_model::why::{self, Cause, CauseCode, Holder, LimitWait, WaitOutcome};
 use interlock_model::{RunId, TenantId};
 
 use super::{HOLDERS_MAX, Why, WhyAnswer};
@@ -26,7 +26,9 @@ impl Why {
         }
         let active = ListActiveRuns { tenant: tenant.clone(), limit: LIVE_LOOKED_AT };
         let holder = |run: RunId| Holder { name: run.to_string(), since: Some(run.made_at()), until: None };
-        let holders: Vec<_> = self.store.call(active).await?.into_iter().map(holder).collect();
+        let active = self.store.call(active).await?;
+        let oldest = active.first().map(|run| (*run, run.made_at()));
+        let holders: Vec<_> = active.into_iter().map(holder).collect();
         let ages: Vec<_> =
             holders.iter().filter_map(|holder| holder.since).map(|since| now.since(since)).collect();
         // With a cap that was lowered, more than one has to end.
@@ -34,14 +36,15 @@ impl Why {
         let (filter, page) = (RunFilter::default(), PageRequest { limit: RUNS_LOOKED_AT, after: None });
         let runs = self.store.call(ListRuns { tenant: tenant.clone(), filter, page }).await?;
         let lasted: Vec<_> = runs.items.iter().filter_map(lasted).collect();
-        let oldest = holders.iter().zip(&ages).next().map_or_else(String::new, |(oldest, age)| {
-            format!(", the oldest ({}) for {} s", oldest.name, age.as_secs())
-        });
+        let flow = self.slot_flow(tenant).await?;
+        let (blocked, oldest) = (why::of_tenant(usage, flow), self.slot_owner(tenant, oldest).await?);
+        let outcome = WaitOutcome::Rejected;
+        let wait = LimitWait { blocked: &blocked, outcome, now, oldest: oldest.as_ref(), pause: None };
         let cause = Cause {
             since: holders.iter().filter_map(|holder| holder.since).max(),
             expected_wait: why::until_have_ended(to_end, &ages, &lasted).filter(|_| usage.runs_max > 0),
             holders: holders.into_iter().take(HOLDERS_MAX).collect(),
-            ..Cause::new(CauseCode::CapFull, format!("{}{oldest}", why::slots(usage)))
+            ..Cause::new(CauseCode::CapFull, wait.sentence())
         };
         Ok(WhyAnswer::new("full", now, vec![cause]))
     }

@@ -81,6 +81,14 @@ fn body() -> impl Strategy<Value = String> {
         "request_id",
         "job_ids",
         "drain",
+        "max_runs",
+        "on_full",
+        "queue",
+        "rate",
+        "key",
+        "workflow",
+        "labels",
+        "to",
     ]);
     let plain = prop_oneof![
         select(vec![
@@ -107,6 +115,8 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
         "content-type: application/json\nx-tenant-id: acme",
         "content-type: text/plain",
         "x-tenant-id: no tenant",
+        "content-type: application/json\nx-interlock-label: a=b\nx-interlock-priority: 9",
+        "content-type: application/json\nx-interlock-label: b",
         "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\ncontent-type: application/json",
     ]);
     (select(operations()), select(&NAMES[..]), select(&QUERIES[..]), headers, body()).prop_map(

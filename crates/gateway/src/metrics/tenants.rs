@@ -42,7 +42,11 @@ named_enum! {
         Admitted = "admitted",
         Replayed = "replayed",
         KeyReused = "key_reused",
+        Queued = "queued",
+        Joined = "joined",
         AtCapacity = "at_capacity",
+        LimitReached = "limit_reached",
+        QueueFull = "queue_full",
         /// Not found, not valid, not allowed.
         Refused = "refused",
         Unavailable = "unavailable",

@@ -21,6 +21,7 @@ const FIRST_ID: &[(&str, &str)] = &[("id", "$response.body#/items/0/id")];
 const FIRST_JOB: &[(&str, &str)] = &[("job_id", "$response.body#/items/0/job_id")];
 const CLAIMED: &[(&str, &str)] = &[("job_id", "$response.body#/jobs/0/job_id")];
 const FENCE: &[(&str, &str)] = &[("fence", "$response.body#/jobs/0/fence")];
+const NAME: &[(&str, &str)] = &[("name", "$request.path.name")];
 const WORKER: &[(&str, &str)] = &[("worker", "$request.path.worker")];
 const LEASE: &[(&str, &str)] =
     &[("resource", "$response.body#/resource"), ("token", "$response.body#/token")];
@@ -69,6 +70,13 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("locks_acquire", "locks_history", &[("resource", "$response.body#/resource")], &[]),
     ("locks_acquire", "locks_list", &[("resource", "$response.body#/resource")], &[]),
     ("locks_acquire", "why_why", &[("resource", "$response.body#/resource")], &[]),
+    ("named_limits_put", "named_limits_get", NAME, &[]),
+    ("named_limits_put", "named_limits_delete", NAME, &[]),
+    ("named_limits_put", "named_limits_pause", NAME, &[]),
+    ("named_limits_put", "named_limits_resume", NAME, &[]),
+    ("named_limits_put", "named_limits_queue", NAME, &[]),
+    ("named_limits_put", "named_limits_list", &[], &[]),
+    ("workflows_create", "named_limits_explain", &[], &[("workflow", "$response.body#/id")]),
     ("retry_policies_set", "retry_policies_roll_back", &[("scope", "$request.path.scope")], &[]),
     ("rollouts_start", "rollouts_get", ID, &[]),
     ("rollouts_start", "rollouts_promote", ID, &[]),

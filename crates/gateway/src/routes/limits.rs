@@ -8,10 +8,14 @@ use interlock_api::limits::{
 };
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits, SetLimits};
+use interlock_model::TenantId;
+use interlock_model::limit::document::LimitDocument;
+use interlock_model::limit::rule::check_tenant_runs;
 use interlock_model::limit::{BYTES_BOUNDS, EffectiveLimits, Limits, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
 use super::{
-    Answer, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, bounded, endpoints,
+    Answer, App, Caller, Json, NoAnswer, Parameters, Payload, Permission, Refusal, StatusCode, bounded,
+    endpoints,
 };
 
 /// The id of the system's only document.
@@ -36,10 +40,13 @@ async fn put(caller: Caller, Payload(request): Payload<ConfigRequest>) -> NoAnsw
         return Err(Refusal::invalid("max_tenants: the scope system alone has this limit"));
     }
     let keeps_quotas = caller.covers_all().is_err();
+    let written = caller.app.store.call(ReadLimits { scope: scope.clone() }).await?.limits;
     if keeps_quotas {
-        let written = caller.app.store.call(ReadLimits { scope: scope.clone() }).await?;
-        check_quotas(limits, written.limits)?;
+        check_quotas(limits, written)?;
     }
+    // This document has no queue; that of `tenant-runs` stays.
+    let Limits { on_full, queued_max, queue_wait, queue_order, .. } = written;
+    let limits = Limits { on_full, queued_max, queue_wait, queue_order, ..limits };
     let set = SetLimits { scope, limits, keeps_quotas };
     caller.app.stages.documents.set_limits(set).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -73,7 +80,7 @@ async fn effective(caller: Caller, parameters: Parameters) -> Answer<EffectiveCo
     let tenant = parameters.parsed("org_id")?.unwrap_or_else(|| caller.tenant.clone());
     caller.covers(&tenant)?;
     let limits = caller.app.store.call(ReadEffectiveLimits { tenant }).await?;
-    let EffectiveLimits { runs_max, key_retention, bounds, quotas } = limits;
+    let EffectiveLimits { runs_max, key_retention, bounds, quotas, queue: _ } = limits;
     Ok(Json(EffectiveConfig {
         data: data(Limits {
             runs_max: Some(runs_max),
@@ -83,9 +90,35 @@ async fn effective(caller: Caller, parameters: Parameters) -> Answer<EffectiveCo
             workflows_max: Some(quotas.workflows_max),
             workflow_versions_max: Some(quotas.workflow_versions_max),
             workers_max: Some(quotas.workers_max),
-            tenants_max: None,
+            ..Limits::default()
         }),
     }))
+}
+
+/// Sets the tenant's own slots by the document of `tenant-runs`. Its other limits stay.
+pub(super) async fn put_tenant_runs(
+    app: &App,
+    tenant: &TenantId,
+    document: &LimitDocument,
+    replaces: Option<u64>,
+) -> Result<u64, Refusal> {
+    check_tenant_runs(document)
+        .map_err(|problem| Refusal::invalid(format!("{problem}; nothing was changed")))?;
+    let scope = LimitScope::Tenant(tenant.clone());
+    let written = app.store.call(ReadLimits { scope: scope.clone() }).await?;
+    if replaces.is_some_and(|revision| revision != written.revision) {
+        return Err(Refusal::limit_changed(written.revision));
+    }
+    let queue = document.queue.as_ref();
+    let limits = Limits {
+        runs_max: document.max_runs,
+        on_full: Some(document.on_full),
+        queued_max: queue.and_then(|queue| queue.max),
+        queue_wait: queue.and_then(|queue| queue.max_wait_sec).map(|sec| Duration::from_secs(sec.into())),
+        queue_order: queue.map(|queue| queue.order),
+        ..written.limits
+    };
+    Ok(app.stages.documents.set_limits(SetLimits { scope, limits, keeps_quotas: true }).await?)
 }
 
 fn data(limits: Limits) -> ConfigData {
@@ -165,5 +198,6 @@ fn within_bounds(limits: LimitsData) -> Result<Limits, Refusal> {
         workflow_versions_max: limits.max_workflow_versions,
         workers_max: limits.max_workers,
         tenants_max: limits.max_tenants,
+        ..Limits::default()
     })
 }

@@ -307,7 +307,7 @@ fn over_quota(what: LockQuota, limit: u32, current: u32) -> Refusal {
         }
     };
     Refusal::new(Code::LockQuota, sentence).retry_after(spread()).with(|problem| {
-        problem.limit = Some(u64::from(limit));
+        problem.limit = Some(interlock_api::problem::ReachedLimit::Cap(limit.into()));
         problem.current = Some(u64::from(current));
     })
 }

@@ -10,8 +10,10 @@ mod events;
 mod history;
 mod jobs;
 pub(crate) mod keys;
+mod limit_views;
 mod limits;
 mod locks;
+mod named_limits;
 mod probes;
 mod retry_policies;
 mod rollouts;
@@ -60,6 +62,7 @@ static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
         dispatch_policy::endpoints(),
         doctor::endpoints(),
         limits::endpoints(),
+        named_limits::endpoints(),
         locks::endpoints(),
         retry_policies::endpoints(),
         rollouts::endpoints(),

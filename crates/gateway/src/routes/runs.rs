@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use interlock_api::runs::{FailureView, RunQuery, RunSummary, RunView, StepView};
+use interlock_api::Code;
+use interlock_api::runs::{FailureView, MoveRequest, QueueEnd, RunQuery, RunSummary, RunView, StepView};
 use interlock_backend::runs::{self, RunFilter};
 use interlock_backend::verbs::{ListRuns, ReadRun, ReadWorkflowVersion};
 use interlock_backend::workflows::WorkflowVersion;
+use interlock_control::limit_usage::run_wait;
 use interlock_model::run::advance::scope;
 use interlock_model::run::{Run, RunStatus, StartedFrom};
 use interlock_model::step::{StepError, StepRun, StepStatus};
@@ -13,11 +15,11 @@ use interlock_model::{RunId, StepId, StepKey, WorkflowId};
 use serde_json::Value;
 
 use super::{
-    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Permission, Refusal,
-    StatusCode, endpoints, found, page_of,
+    Answer, Caller, Json, Named, NoAnswer, OptionalPayload, Page, PageQuery, Parameters, Payload, Permission,
+    Refusal, StatusCode, endpoints, found, limit_views, page_of,
 };
 
-endpoints!("runs": list, get, delete, cancel, cancel_of_workflow);
+endpoints!("runs": list, get, delete, cancel, cancel_of_workflow, move_queued);
 
 /// Runs, newest first.
 #[utoipa::path(get, path = "/api/v1/workflow-runs", params(RunQuery, PageQuery),
@@ -41,8 +43,16 @@ async fn get(caller: Caller, Named(id): Named<RunId>) -> Answer<RunView> {
     let Caller { app, tenant, .. } = caller;
     let run = found(app.store.call(ReadRun { tenant: tenant.clone(), run: id }).await?, &id)?;
     let (workflow, version) = (run.start.workflow.clone(), run.start.workflow_version);
-    let definition = app.store.call(ReadWorkflowVersion { tenant, id: workflow, version }).await?;
-    Ok(Json(view(run, definition.as_ref())))
+    let read = ReadWorkflowVersion { tenant: tenant.clone(), id: workflow, version };
+    let definition = app.store.call(read).await?;
+    let waiting_for = if run.head.status == RunStatus::Queued {
+        let now = app.clock.now();
+        let wait = run_wait(&app.store, &tenant, id, now).await?;
+        wait.map(|wait| limit_views::waiting_for(&wait, &run.head, now))
+    } else {
+        None
+    };
+    Ok(Json(RunView { waiting_for, ..view(run, definition.as_ref()) }))
 }
 
 /// Deletes the run with everything except its idempotency key. A live run is ended first.
@@ -65,6 +75,26 @@ async fn cancel(
 ) -> NoAnswer {
     caller.may_for_run(Permission::Cancel, id).await?;
     end(caller, id).await
+}
+
+/// Moves a waiting run to the front of its queue, or behind all others.
+#[utoipa::path(post, path = "/api/v1/workflow-runs/{id}/move", request_body = MoveRequest, responses(
+    (status = 204, description = "Moved, or there already"),
+    (status = 409, description = "The run does not wait in a queue (`conflict`)")))]
+async fn move_queued(
+    caller: Caller,
+    Named(id): Named<RunId>,
+    Payload(MoveRequest { to }): Payload<MoveRequest>,
+) -> NoAnswer {
+    caller.may_for_run(Permission::Queue, id).await?;
+    let Caller { app, tenant, .. } = caller;
+    if app.stages.limits.move_run(&tenant, id, to == QueueEnd::Front).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let run = found(app.store.call(ReadRun { tenant, run: id }).await?, &id)?;
+    let status = run.head.status.name();
+    let sentence = format!("run {id} does not wait in a queue: it is {status}. Nothing was changed");
+    Err(Refusal::new(Code::Conflict, sentence))
 }
 
 /// Cancels the run of this workflow.
@@ -103,7 +133,14 @@ fn view(run: Run, definition: Option<&WorkflowVersion>) -> RunView {
         }
     }
     let (input, output) = (std::mem::take(&mut start.input), head.output.take());
-    RunView { summary: summary(runs::RunSummary { start, head }), input, context, output, steps: views }
+    RunView {
+        summary: summary(runs::RunSummary { start, head }),
+        waiting_for: None,
+        input,
+        context,
+        output,
+        steps: views,
+    }
 }
 
 fn summary(summary: runs::RunSummary) -> RunSummary {
@@ -121,6 +158,8 @@ fn summary(summary: runs::RunSummary) -> RunSummary {
         updated_at: head.updated_at.into(),
         idempotency_key: start.idempotency_key,
         rerun_of: rerun_of(&start.origin),
+        labels: start.labels,
+        priority: start.priority.into(),
         fence: head.fence.number(),
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::{Caller, Named, Permission, Refusal, Settings, admission, endpoints};
 use crate::metrics::{AdmissionEndpoint, AdmissionOutcome};
-use crate::{body, idempotency};
+use crate::{body, idempotency, start_headers};
 
 endpoints!("runs": start, rerun);
 
@@ -26,12 +26,19 @@ endpoints!("runs": start, rerun);
     ("id" = WorkflowId, Path, description = "The workflow"),
     ("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "1 to 255 visible ASCII characters, quoted or bare; \
         also as X-Idempotency-Key. The same key with the same input gives the same run"),
+    ("X-Interlock-Priority" = Option<u8>, Header, description = "How soon the run starts if it has to wait in a queue by \
+        priority: 9 first; 4 if absent", minimum = 0, maximum = 9),
+    ("X-Interlock-Label" = Option<String>, Header, description = "A label of the run, `name=value`. May be sent 16 times. \
+        Names are like ids, values have at most 256 bytes", pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}=[!-~]{0,256}$"),
 ), request_body(content = Option<Object>, description = "The run's input; an empty body is an empty input"), responses(
-    (status = 200, body = StartedRun, description = "Started, or started before under the same key",
+    (status = 200, body = StartedRun, description = "Started, or started before under the same key, or joined to a run",
         headers(("Idempotent-Replayed" = String), ("RateLimit-Policy" = String), ("RateLimit" = String))),
+    (status = 202, body = StartedRun, description = "A limit lets the run wait; it has no slot yet",
+        headers(("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 422, body = Problem, content_type = "application/problem+json",
         description = "The key was used with another input"),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "The cap is reached",
+    (status = 429, body = Problem, content_type = "application/problem+json",
+        description = "A limit is reached, or its queue is full",
         headers(("Retry-After" = u64), ("RateLimit-Policy" = String), ("RateLimit" = String))),
 ))]
 async fn start(caller: Caller, workflow: Result<Named<WorkflowId>, Refusal>, request: Request) -> Response {
@@ -49,10 +56,13 @@ async fn decide_start(
     let Named(workflow) = workflow?;
     caller.may_for(Permission::Start, &workflow)?;
     let key = idempotency::key(request.headers())?;
+    let priority = start_headers::priority(request.headers())?;
+    let labels = start_headers::labels(request.headers())?;
     let settings = &caller.app.settings;
     let input = input(body::read(request, &caller.app).await?, settings).await?;
     let has_key = key.is_some();
-    let request = StartRequest { tenant: caller.tenant.clone(), workflow, input, key, parent_span };
+    let tenant = caller.tenant.clone();
+    let request = StartRequest { tenant, workflow, input, key, labels, priority, parent_span };
     let decided = caller.app.stages.admission.start(request).await;
     decided.map_err(|error| refusal(caller, error, has_key))
 }
@@ -77,9 +87,12 @@ async fn input(body: Bytes, settings: &Settings) -> Result<Value, Refusal> {
 ), request_body(content = Option<runs::RerunRequest>), responses(
     (status = 200, body = StartedRun, description = "Started, or started before under the same key",
         headers(("Idempotent-Replayed" = String), ("RateLimit-Policy" = String), ("RateLimit" = String))),
+    (status = 202, body = StartedRun, description = "A limit lets the run wait; it has no slot yet",
+        headers(("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 422, body = Problem, content_type = "application/problem+json",
         description = "The key was used for something else"),
-    (status = 429, body = Problem, content_type = "application/problem+json", description = "The cap is reached",
+    (status = 429, body = Problem, content_type = "application/problem+json",
+        description = "A limit is reached, or its queue is full",
         headers(("Retry-After" = u64), ("RateLimit-Policy" = String), ("RateLimit" = String))),
     (status = 409, description = "The run has not ended (`conflict`)")))]
 async fn rerun(caller: Caller, run: Result<Named<RunId>, Refusal>, request: Request) -> Response {
@@ -141,13 +154,14 @@ async fn answer(
     };
     let Caller { app, tenant, .. } = caller;
     app.metrics.tenant(tenant).decided(context.endpoint, outcome, context.at.elapsed());
-    if let Ok(StartOutcome::Admitted { run, .. }) = &decided {
+    if let Ok(StartOutcome::Admitted { run, .. } | StartOutcome::Queued { run, .. }) = &decided {
         let traces = app.stages.process.traces();
         traces.request_answered(tenant, *run, context.parent_span, context.at.elapsed());
     }
     match decided {
         Ok(started) => {
-            admission::answer(&started, |slot_flow| app.stages.admission.retry_after(Some(slot_flow)))
+            let answering = admission::Answering { admission: &app.stages.admission, now: app.clock.now() };
+            admission::answer(&started, &answering)
         }
         Err(mut refusal) => {
             // If the store does not answer, the refusal goes without them.

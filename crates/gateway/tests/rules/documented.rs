@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use crate::server::{Server, one_step};
 
 /// A value of the right form for every name in a path.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("/workflows/{id}/", "/workflows/none/"),
     ("/workflow-runs/{id}/", "/workflow-runs/0192f0c1-0000-7000-8000-000000000001/"),
     ("/runs/{id}/", "/runs/0192f0c1-0000-7000-8000-000000000001/"),
     ("{workflow}", "none"),
     ("{job_id}", "0192f0c1-0000-7000-8000-000000000001:build@1"),
+    ("{name}", "none"),
     ("/keys/{id}/", "/keys/0123456789ab/"),
     ("/rollouts/{id}/", "/rollouts/ro-0123456789ab/"),
     ("{scope}", "admission"),

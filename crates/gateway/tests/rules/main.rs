@@ -10,6 +10,7 @@ mod doctor;
 mod documented;
 mod events;
 mod identity;
+mod limits;
 mod lists;
 mod locks;
 mod matrix;

@@ -50,6 +50,12 @@ def given(name: str) -> tuple[dict[str, str], Any]:
             return {}, {"resource": f"hook-{number}", "owner": "hook", "ttl_ms": 60_000}
         case "keys_create":
             return {}, {"name": "hook", "role": "viewer", "tenant": "elsewhere"}
+        case "named_limits_put":
+            # For a workflow that no case starts: it must not keep other cases from starting.
+            name = f"hook-{number % 20}"
+            return {"name": name}, {"max_runs": 5, "applies_to": {"workflows": [f"{name}-elsewhere"]}}
+        case "runs_move_queued":
+            return {"id": queued_run()}, {"to": "front"}
         case "retry_policies_set":
             end_rollouts()
             return SCOPE, {"policy": f"fixed:{number}ms"}
@@ -65,6 +71,14 @@ def end_rollouts() -> None:
     """Only one can be under way, and no policy changes meanwhile."""
     for rollout in ask("GET", "/api/v1/rollouts").json()["items"]:
         ask("POST", f"/api/v1/rollouts/{rollout['id']}/abort")
+
+
+def queued_run() -> str:
+    """A run that waits for a limit."""
+    ask("POST", "/api/v1/workflows", body={"id": "hook-queued", "name": "hook", "steps": STEPS})
+    limit = {"applies_to": {"workflows": ["hook-queued"]}, "max_runs": 0, "on_full": "queue"}
+    ask("PUT", "/api/v1/limits/hook-queued", body=limit)
+    return ask("POST", "/api/v1/workflows/hook-queued/runs", body={}).json()["run_id"]
 
 
 def ask(method: str, path: str, query: Any = None, body: Any = None) -> requests.Response:
@@ -201,6 +215,10 @@ def keep_going(case: Case, name: str) -> None:
         case.body["wait_ms"] = 0
     if name in ("dead_letters_delete_many", "dead_letters_retry_many"):
         case.body["limit"] = 1
+    if name == "named_limits_put":
+        limit = f"hook-{next(numbers) % 20}"
+        case.path_parameters = {**(case.path_parameters or {}), "name": limit}
+        case.body["applies_to"] = {"workflows": [f"{limit}-elsewhere"]}
     if name == "limits_put":
         case.body.update(scope="org", scope_id="elsewhere")
 

@@ -38,12 +38,15 @@ impl Planted {
     pub(super) async fn new(server: &Server, tenant: &str, mark: &str) -> Self {
         let named = |what: &str| format!("{mark}-{what}");
         let mut values = BTreeMap::from([("tenant", tenant.to_owned())]);
-        for what in ["workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message"] {
+        for what in
+            ["workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message", "limit"]
+        {
             values.insert(what, named(what));
         }
         let mut planted = Self(values);
         planted.plant_runs(server, tenant).await;
         planted.plant_dead_letter(server, tenant).await;
+        planted.plant_queued_run(server, tenant, &named("lined")).await;
         let lock =
             json!({"resource": planted.get("resource"), "owner": planted.get("owner"), "ttl_ms": 600_000});
         let granted = post(server, tenant, "locks/acquire", &lock).await.ok(200);
@@ -78,6 +81,19 @@ impl Planted {
         self.0.insert("approval", format!("{run}:ask@1"));
         self.0.extend([("run", run), ("ended", ended), ("job", text(&job["job_id"]))]);
         self.0.insert("fence", job["fence"].to_string());
+    }
+
+    /// A run that waits for a limit.
+    async fn plant_queued_run(&mut self, server: &Server, tenant: &str, workflow: &str) {
+        let steps = json!({"ask": {"type": "approval"}});
+        let document = json!({"id": workflow, "name": "lined", "steps": steps});
+        post(server, tenant, "workflows", &document).await.ok(201);
+        let limit = json!({"applies_to": {"workflows": [workflow]}, "max_runs": 0, "on_full": "queue"});
+        let put = server.put(&format!("/api/v1/limits/{}", self.get("limit")));
+        as_root(put, tenant).json(&limit).send().await.ok(200);
+        let queued = post(server, tenant, &format!("workflows/{workflow}/runs"), &json!({})).await.ok(202);
+        self.0.insert("queued", text(&queued["run_id"]));
+        self.0.insert("lined", workflow.to_owned());
     }
 
     async fn plant_dead_letter(&self, server: &Server, tenant: &str) {
@@ -115,10 +131,12 @@ impl Planted {
 /// What the tenant has, each thing with all that an operator sees of it.
 pub(super) async fn snapshot(server: &Server, tenant: &str) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
-    for path in ["workflows", "workflow-runs", "jobs", "approvals", "dlq", "locks", "workers"] {
+    for path in ["workflows", "workflow-runs", "jobs", "approvals", "dlq", "locks", "workers", "limits"] {
         let listed = as_root(server.get(&format!("/api/v1/{path}?limit=500")), tenant).send().await.ok(200);
         assert_eq!(listed["next_cursor"], Value::Null, "all of {path} fit on a page");
-        seen.extend(listed["items"].as_array().unwrap().iter().map(|item| format!("{path}: {item}")));
+        // The tenant's own limit follows the system's; its document is below.
+        let items = listed["items"].as_array().unwrap().iter().filter(|item| item["name"] != "tenant-runs");
+        seen.extend(items.map(|item| format!("{path}: {item}")));
     }
     let limits = as_root(server.get("/api/v1/config?scope=org"), tenant).send().await.ok(200);
     seen.insert(limits.to_string());

@@ -119,6 +119,15 @@ POST /api/v1/dispatch-policy/check read-rest 200 404 403 {"job_id":"{job}"}
 GET /api/v1/doctor?tenant={tenant} read-rest 200 403 403
 POST /api/v1/doctor/repair?tenant={tenant} operate 200 403 403
 POST /api/v1/doctor/repair operate 200 403 403 {"findings":[{"invariant":"timer_missing","tenant":"{tenant}","subject":"x"}]}
+GET /api/v1/limits read-rest 200 200 403
+GET /api/v1/limits/{limit} read-rest 200 404 403
+PUT /api/v1/limits/{limit} administer 200 200 403 {"max_runs":2}
+DELETE /api/v1/limits/{limit} administer 204 404 403
+POST /api/v1/limits/{limit}/pause operate 200 404 403 {"reason":"why"}
+POST /api/v1/limits/{limit}/resume operate 200 404 403
+GET /api/v1/limits/{limit}/queue read-rest 200 404 403
+POST /api/v1/limits/explain read-rest 200 404 403 {"workflow":"{workflow}"}
+POST /api/v1/workflow-runs/{queued}/move operate 204 404 404 {"to":"front"}
 PUT /api/v1/config administer 204 403 403 {"scope":"org","scope_id":"{tenant}","data":{"limits":{"max_concurrent_runs":77}}}
 PUT /api/v1/config install 204 204 403 {"scope":"system","data":{"limits":{"max_concurrent_runs":500}}}
 GET /api/v1/config?scope=org&scope_id={tenant} read-rest 200 403 403

@@ -1,5 +1,7 @@
 //! Named limits: what operators do with them.
 
+mod explain;
+
 use std::sync::Arc;
 
 use interlock_backend::limits::{LimitBook, LimitChange};
@@ -11,6 +13,8 @@ use interlock_model::{LimitName, RunId, TenantId};
 
 use crate::limit_books;
 use crate::process::Process;
+
+pub use explain::{Explanation, MatchedGroup};
 
 /// How often the limits of a tenant may change under one change before it gives up.
 const RELOADS_MAX: u32 = 5;

@@ -1,0 +1,179 @@
+//! Each policy with idempotency keys: what the starts get, and what their repeats get.
+
+use serde_json::{Value, json};
+
+use super::{
+    Caller, Server, end_one, explain_says_the_same, put, replayed, start, tenant, why_says_the_same,
+    without_holder,
+};
+
+/// One live run per value of `input.key`.
+fn keyed(on_full: &str, queue: &Value) -> Value {
+    let mut document = json!({"key": "input.key", "max_runs": 1, "on_full": on_full});
+    if !queue.is_null() {
+        document["queue"] = queue.clone();
+    }
+    document
+}
+
+async fn limited(server: &Server, name: &str, on_full: &str, queue: Value) -> Caller {
+    let caller = tenant(server, name).await;
+    put(&caller, "one", keyed(on_full, &queue)).await;
+    caller
+}
+
+pub(super) async fn reject(server: &Server) {
+    let caller = limited(server, "rejects", "reject", Value::Null).await;
+    let first = start(&caller, "a").await.expect(200).text("run_id");
+    let refused = start(&caller, "b").await.expect(429);
+    assert_eq!((refused.text("code"), refused.text("limit")), ("limit_reached".into(), "one".into()));
+    assert!(refused.headers.contains_key("retry-after"));
+    explain_says_the_same(&caller, "reject", &refused).await;
+    assert_eq!(end_one(&caller).await, first);
+    let second = start(&caller, "b").await.expect(200);
+    assert_eq!(second.body["replayed"], json!(false), "a refused start leaves its key free");
+    replayed(&caller, "a", &first, "succeeded").await;
+}
+
+pub(super) async fn queue(server: &Server) {
+    let caller = limited(server, "queues", "queue", json!({"max": 1})).await;
+    let first = start(&caller, "a").await.expect(200).text("run_id");
+    let queued = start(&caller, "b").await.expect(202);
+    assert_eq!((queued.number("position"), queued.text("status")), (1, "queued".into()));
+    let run = queued.text("run_id");
+    why_says_the_same(&caller, &run, &queued.body).await;
+    replayed(&caller, "b", &run, "queued").await;
+    let full = start(&caller, "c").await.expect(429);
+    assert_eq!((full.text("code"), full.text("limit")), ("queue_full".into(), "one".into()));
+    assert_eq!(full.body["blocked_by"]["full"], json!("slots"));
+    explain_says_the_same(&caller, "queue_full", &full).await;
+    assert_eq!((end_one(&caller).await, end_one(&caller).await), (first, run.clone()));
+    replayed(&caller, "b", &run, "succeeded").await;
+    assert_eq!(start(&caller, "c").await.expect(200).body["replayed"], json!(false));
+}
+
+pub(super) async fn join(server: &Server) {
+    let caller = limited(server, "joins", "join", Value::Null).await;
+    let run = start(&caller, "a").await.expect(200).text("run_id");
+    let joined = start(&caller, "b").await.expect(200);
+    assert_eq!((joined.text("run_id"), &joined.body["joined"]), (run.clone(), &json!(true)));
+    replayed(&caller, "b", &run, "running").await;
+    end_one(&caller).await;
+    replayed(&caller, "b", &run, "succeeded").await;
+    assert_ne!(start(&caller, "c").await.expect(200).text("run_id"), run, "an ended run is not joined");
+    let reused = caller.start("job", Some("b"), &json!({"key": "other"})).await.expect(422);
+    assert_eq!(reused.text("code"), "idempotency_key_reused");
+}
+
+pub(super) async fn replace_queued(server: &Server) {
+    let caller = limited(server, "newest", "replace_queued", Value::Null).await;
+    let first = start(&caller, "a").await.expect(200).text("run_id");
+    let older = start(&caller, "b").await.expect(202);
+    why_says_the_same(&caller, &older.text("run_id"), &older.body).await;
+    let newer = start(&caller, "c").await.expect(202).text("run_id");
+    let older = older.text("run_id");
+    let ended = caller.ended(&older).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("cancelled"), &json!("superseded")));
+    replayed(&caller, "b", &older, "cancelled").await;
+    replayed(&caller, "c", &newer, "queued").await;
+    assert_eq!((end_one(&caller).await, end_one(&caller).await), (first, newer));
+}
+
+pub(super) async fn replace_running(server: &Server) {
+    let caller = limited(server, "restarts", "replace_running", Value::Null).await;
+    let older = start(&caller, "a").await.expect(200).text("run_id");
+    let newer = start(&caller, "b").await.expect(202);
+    assert_eq!((newer.number("position"), &newer.body["blocked_by"]["limit"]), (1, &json!("one")));
+    let ended = caller.ended(&older).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("cancelled"), &json!("replaced_by")));
+    replayed(&caller, "a", &older, "cancelled").await;
+    let newer = newer.text("run_id");
+    caller.when(&newer, |run| run["status"] == "running").await;
+    assert_eq!(end_one(&caller).await, newer);
+    replayed(&caller, "b", &newer, "succeeded").await;
+}
+
+pub(super) async fn timeout(server: &Server) {
+    let caller = limited(server, "impatient", "queue", json!({"max_wait_sec": 1})).await;
+    start(&caller, "a").await.expect(200);
+    let run = start(&caller, "b").await.expect(202).text("run_id");
+    let ended = caller.ended(&run).await;
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("timed_out"), &json!("queue_timeout")));
+    replayed(&caller, "b", &run, "timed_out").await;
+    assert_eq!(start(&caller, "c").await.expect(202).number("position"), 1, "it has left the queue");
+}
+
+pub(super) async fn rate(server: &Server) {
+    let caller = tenant(server, "paced").await;
+    put(&caller, "pace", json!({"rate": {"starts": 1, "period_sec": 3_600}})).await;
+    start(&caller, "a").await.expect(200);
+    let refused = start(&caller, "b").await.expect(429);
+    assert!(refused.number("retry_after_ms") >= 3_500_000, "{refused:?}");
+    put(&caller, "pace", json!({"rate": {"starts": 1, "period_sec": 3_600}, "on_full": "queue"})).await;
+    let queued = start(&caller, "b").await.expect(202);
+    assert_eq!(queued.body["blocked_by"]["full"], json!("rate"));
+    // Without the rate nothing holds it back.
+    let answer = caller.try_send(reqwest::Method::DELETE, "/limits/pace", None, &Value::Null).await;
+    answer.unwrap().expect(204);
+    caller.when(&queued.text("run_id"), |run| run["status"] == "running").await;
+}
+
+pub(super) async fn paused(server: &Server) {
+    let caller = limited(server, "paused", "queue", Value::Null).await;
+    caller.post("/limits/one/pause", Value::Null).await.expect(200);
+    let queued = start(&caller, "a").await.expect(202);
+    assert_eq!(queued.body["blocked_by"]["reason"], json!("blocked"));
+    let run = queued.text("run_id");
+    let why = caller.get(&format!("/why?run_id={run}")).await.expect(200).body;
+    assert_eq!(why["causes"][0]["code"], json!("blocked"));
+    assert!(why["causes"][0]["detail"].as_str().unwrap().contains("was paused by `anonymous`"), "{why}");
+    caller.post("/limits/one/resume", Value::Null).await.expect(200);
+    caller.when(&run, |run| run["status"] == "running").await;
+}
+
+pub(super) async fn tenant_cap(server: &Server) {
+    let caller = tenant(server, "capped").await;
+    caller.limit(1).await;
+    let first = start(&caller, "a").await.expect(200).text("run_id");
+    let refused = start(&caller, "b").await.expect(429);
+    assert_eq!((refused.text("code"), refused.number("limit")), ("max_concurrent_runs".into(), 1));
+    assert!(refused.text("error").starts_with("max concurrent runs reached"));
+    explain_says_the_same(&caller, "reject", &refused).await;
+    let why = caller.get("/why?workflow_id=job").await.expect(200).body;
+    let said = why["causes"][0]["detail"].as_str().unwrap();
+    assert_eq!(without_holder(said), refused.text("detail"));
+    put(&caller, "tenant-runs", json!({"max_runs": 1, "on_full": "queue"})).await;
+    let queued = start(&caller, "b").await.expect(202);
+    let run = queued.text("run_id");
+    why_says_the_same(&caller, &run, &queued.body).await;
+    assert_eq!((end_one(&caller).await, end_one(&caller).await), (first, run));
+}
+
+/// All of them on one server, each in a tenant of its own.
+pub(super) async fn all(server: &Server) {
+    tokio::join!(
+        reject(server),
+        queue(server),
+        join(server),
+        replace_queued(server),
+        replace_running(server),
+        timeout(server),
+        rate(server),
+        paused(server),
+        tenant_cap(server),
+    );
+}
+
+#[tokio::test]
+async fn every_policy_answers_starts_and_their_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    all(&server).await;
+}
+
+#[tokio::test]
+async fn every_policy_is_the_same_with_the_lock_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_with(folder.path(), &["--admission-strategy", "lock"]);
+    all(&server).await;
+}

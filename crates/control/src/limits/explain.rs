@@ -1,0 +1,138 @@
+//! What limits would do to a start now. Nothing is started.
+
+use interlock_backend::limits::HeldSlot;
+use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadRun};
+use interlock_backend::{StoreError, StoreReader};
+use interlock_model::limit::document::OnFull;
+use interlock_model::limit::group::Fullness;
+use interlock_model::limit::judge::{Arrival, RuledGroup, judge};
+use interlock_model::limit::place::Blocked;
+use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims};
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
+
+use super::Limits;
+use crate::limit_books;
+use crate::limit_usage::{self, TenantLimits};
+
+/// Holders of a group that are looked at.
+const HOLDERS_LOOKED_AT: usize = 100;
+
+/// Runs that are read to find one that could be joined.
+const JOINED_AMONG_MAX: usize = 20;
+
+/// What limits would do to a start.
+#[derive(Debug, Clone)]
+pub struct Explanation {
+    pub arrival: Arrival,
+    /// All groups that the start counts in, the narrowest first; the tenant's own last.
+    pub groups: Vec<MatchedGroup>,
+    pub now: Timestamp,
+}
+
+/// A group that the start counts in.
+#[derive(Debug, Clone)]
+pub struct MatchedGroup {
+    pub claim: SlotClaim,
+    pub ruled: RuledGroup,
+    /// Why no newcomer can start in it now.
+    pub fullness: Option<Fullness>,
+}
+
+impl MatchedGroup {
+    /// The group as an obstacle.
+    pub fn blocked(&self, fullness: Fullness) -> Blocked {
+        limit_usage::blocked(&self.claim, &self.ruled.rule, &self.ruled.group, fullness)
+    }
+}
+
+impl Limits {
+    /// Decides about a start as the store would. `Err` inside: a limit cannot tell in which group it counts.
+    pub async fn explain(
+        &self,
+        tenant: &TenantId,
+        facts: &StartFacts<'_>,
+    ) -> Result<Result<Explanation, NoGroup>, StoreError> {
+        let (store, now) = (self.process.reader(), self.process.now());
+        let limits = TenantLimits::read(&store, tenant).await?;
+        let book = limit_books::compile(tenant, limits.book.clone())?;
+        let claims = match claims(&book.rules, facts) {
+            Ok(claims) => claims,
+            Err(no_group) => return Ok(Err(no_group)),
+        };
+        let mut groups = Vec::new();
+        for claim in claims.into_iter().chain([SlotClaim::tenant_runs()]) {
+            let rule = limits.rule(&claim.limit);
+            let group = limit_usage::group(&store, tenant, &claim).await?;
+            let fullness = group.fullness_for_newcomer(&rule, now);
+            groups.push(MatchedGroup { claim, ruled: RuledGroup { rule, group, freed: 0 }, fullness });
+        }
+        free_by_replacement(&store, tenant, &mut groups).await?;
+        let ruled: Vec<RuledGroup> = groups.iter().map(|matched| matched.ruled).collect();
+        let mut arrival = judge(&ruled, true, now);
+        if let Arrival::Join { at, .. } = arrival
+            && !can_join(&store, tenant, &groups[at].claim, facts.workflow).await?
+        {
+            arrival = judge(&ruled, false, now);
+        }
+        Ok(Ok(Explanation { arrival, groups, now }))
+    }
+}
+
+/// Marks what the run frees that the start would replace.
+async fn free_by_replacement(
+    store: &StoreReader,
+    tenant: &TenantId,
+    groups: &mut [MatchedGroup],
+) -> Result<(), StoreError> {
+    let replaces = |on_full| matches!(on_full, OnFull::ReplaceRunning | OnFull::ReplaceQueued);
+    let first = groups.iter().find(|it| it.fullness.is_some() && replaces(it.ruled.rule.queue.on_full));
+    let Some(MatchedGroup { claim, ruled, fullness: Some(Fullness::Slots | Fullness::Others) }) = first
+    else {
+        return Ok(());
+    };
+    let is_short_of_slots = ruled.rule.runs_max.is_some_and(|most| most > 0 && ruled.group.live >= most);
+    if ruled.rule.queue.on_full != OnFull::ReplaceRunning || !is_short_of_slots {
+        return Ok(());
+    }
+    let Some(victim) = holders(store, tenant, claim, 1).await?.first().map(|held| held.run) else {
+        return Ok(());
+    };
+    for matched in groups {
+        let held = holders(store, tenant, &matched.claim, HOLDERS_LOOKED_AT).await?;
+        let is_freed =
+            matched.claim == SlotClaim::tenant_runs() || held.iter().any(|held| held.run == victim);
+        matched.ruled.freed = u32::from(is_freed);
+    }
+    Ok(())
+}
+
+async fn holders(
+    store: &StoreReader,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    limit: usize,
+) -> Result<Vec<HeldSlot>, StoreError> {
+    let SlotClaim { limit: name, group } = claim.clone();
+    store.call(ListSlots { tenant: tenant.clone(), name, group, limit }).await
+}
+
+/// Whether a run of the workflow is live in the group, or waits in its queue.
+async fn can_join(
+    store: &StoreReader,
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    workflow: &WorkflowId,
+) -> Result<bool, StoreError> {
+    let SlotClaim { limit: name, group } = claim.clone();
+    let waiting = ListQueuedRuns { tenant: tenant.clone(), name, group, limit: JOINED_AMONG_MAX };
+    let held = holders(store, tenant, claim, JOINED_AMONG_MAX).await?.into_iter().map(|held| held.run);
+    let waiting = store.call(waiting).await?.into_iter().map(|queued| queued.run);
+    let runs: Vec<RunId> = held.chain(waiting).take(JOINED_AMONG_MAX).collect();
+    for run in runs {
+        let found = store.call(ReadRun { tenant: tenant.clone(), run }).await?;
+        if found.is_some_and(|found| found.start.workflow == *workflow) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

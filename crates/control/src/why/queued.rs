@@ -1,0 +1,74 @@
+//! Why a run has no slot yet: the limit that it waits for, and the runs that hold its slots.
+
+use interlock_backend::StoreError;
+use interlock_backend::verbs::{ListSlots, ReadLimitUsage, ReadRun};
+use interlock_model::limit::TENANT_RUNS;
+use interlock_model::limit::place::{Blocked, QueuedRun, Waiting};
+use interlock_model::tenant::SlotFlow;
+use interlock_model::why::{Cause, CauseCode, Holder, LimitReason, LimitWait, SlotOwner, WaitOutcome};
+use interlock_model::{RunId, TenantId, Timestamp};
+
+use super::run::waits;
+use super::{HOLDERS_MAX, Why};
+use crate::limit_usage::{self, RunWait};
+
+impl Why {
+    /// None: it waits for no slot any more.
+    pub(super) async fn why_no_slot(
+        &self,
+        tenant: &TenantId,
+        run: RunId,
+        now: Timestamp,
+    ) -> Result<Option<Cause>, StoreError> {
+        let Some(wait) = limit_usage::run_wait(&self.store, tenant, run, now).await? else { return Ok(None) };
+        let RunWait { queued: QueuedRun { waiting, position, .. }, blocked, pause } = &wait;
+        let Waiting { limit: name, group, place, .. } = waiting.clone();
+        let list = ListSlots { tenant: tenant.clone(), name, group, limit: HOLDERS_MAX };
+        let held = self.store.call(list).await?;
+        let oldest = self.slot_owner(tenant, held.first().map(|held| (held.run, held.since))).await?;
+        let outcome = WaitOutcome::Queued { position: *position };
+        let (oldest, pause) = (oldest.as_ref(), pause.as_ref());
+        let sentence = LimitWait { blocked, outcome, now, oldest, pause }.sentence();
+        let holders = held.into_iter().map(|held| {
+            let name = held.run.to_string();
+            Holder { name, since: Some(held.since), until: None }
+        });
+        Ok(Some(Cause {
+            since: Some(place.at),
+            holders: holders.collect(),
+            position: *position,
+            expected_wait: position.and_then(|position| blocked.expected_wait(position, now)),
+            ..Cause::new(code(blocked), sentence)
+        }))
+    }
+
+    /// The run with what it does now.
+    pub(super) async fn slot_owner(
+        &self,
+        tenant: &TenantId,
+        held: Option<(RunId, Timestamp)>,
+    ) -> Result<Option<SlotOwner>, StoreError> {
+        let Some((run, since)) = held else { return Ok(None) };
+        let found = self.store.call(ReadRun { tenant: tenant.clone(), run }).await?;
+        let step = found.and_then(|found| {
+            let mut busy = found.steps.into_iter().filter(|(_, step)| waits(step));
+            busy.next().map(|(key, _)| key)
+        });
+        Ok(Some(SlotOwner { run, since, step }))
+    }
+
+    /// How fast the tenant's own slots become free.
+    pub(super) async fn slot_flow(&self, tenant: &TenantId) -> Result<SlotFlow, StoreError> {
+        let name = TENANT_RUNS.parse().expect("it is a name");
+        let usage = self.store.call(ReadLimitUsage { tenant: tenant.clone(), name, group: None }).await?;
+        Ok(usage.groups.first().map(|found| found.state.slot_flow).unwrap_or_default())
+    }
+}
+
+fn code(blocked: &Blocked) -> CauseCode {
+    match blocked.reason() {
+        LimitReason::Queued => CauseCode::Queued,
+        LimitReason::Blocked => CauseCode::Blocked,
+        LimitReason::Impossible => CauseCode::Impossible,
+    }
+}

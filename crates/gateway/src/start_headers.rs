@@ -1,0 +1,119 @@
+//! What a start says about its run in headers: a priority, and labels.
+
+use http::{HeaderMap, HeaderName};
+use interlock_model::LabelName;
+use interlock_model::limit::document::Labels;
+use interlock_model::limit::place::StartPriority;
+
+use crate::error::Refusal;
+
+const PRIORITY: HeaderName = HeaderName::from_static("x-interlock-priority");
+const LABEL: HeaderName = HeaderName::from_static("x-interlock-label");
+
+/// Labels of one run.
+const LABELS_MAX: usize = 16;
+
+/// Bytes of the value of a label.
+const VALUE_BYTES_MAX: usize = 256;
+
+pub(crate) fn priority(headers: &HeaderMap) -> Result<StartPriority, Refusal> {
+    let mut given = headers.get_all(&PRIORITY).iter();
+    let Some(first) = given.next() else { return Ok(StartPriority::default()) };
+    if given.any(|other| other != first) {
+        return Err(Refusal::invalid("X-Interlock-Priority is given more than once, with different values"));
+    }
+    let level = first.to_str().ok().and_then(|text| text.trim().parse::<u8>().ok());
+    let level = level.and_then(|level| StartPriority::try_from(level).ok());
+    level.ok_or_else(|| Refusal::invalid("X-Interlock-Priority: use a priority from 0 to 9"))
+}
+
+pub(crate) fn labels(headers: &HeaderMap) -> Result<Labels, Refusal> {
+    let mut labels = Labels::new();
+    for header in headers.get_all(&LABEL) {
+        let text =
+            std::str::from_utf8(header.as_bytes()).map_err(|_| invalid("a label is not text in UTF-8"))?;
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| invalid("a label is written as name=value"))?;
+        insert(&mut labels, name.trim(), value.trim())?;
+    }
+    Ok(labels)
+}
+
+/// Checks the labels of a body as those of headers.
+pub(crate) fn checked(written: &Labels) -> Result<Labels, Refusal> {
+    let mut labels = Labels::new();
+    for (name, value) in written {
+        insert(&mut labels, name, value)?;
+    }
+    Ok(labels)
+}
+
+fn insert(labels: &mut Labels, name: &str, value: &str) -> Result<(), Refusal> {
+    let name: LabelName = name.parse().map_err(|error| invalid(&format!("{error}")))?;
+    if value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) {
+        let rule = format!("its value has at most {VALUE_BYTES_MAX} bytes and no control characters");
+        return Err(invalid(&format!("label {name}: {rule}")));
+    }
+    let before = labels.insert(name.to_string(), value.to_owned());
+    if before.is_some_and(|before| before != value) {
+        return Err(invalid(&format!("label {name} is given more than once, with different values")));
+    }
+    if labels.len() > LABELS_MAX {
+        return Err(invalid(&format!("at most {LABELS_MAX} labels")));
+    }
+    Ok(())
+}
+
+fn invalid(problem: &str) -> Refusal {
+    Refusal::invalid(format!("X-Interlock-Label: {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(headers: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn a_priority_is_one_digit_and_4_without_one() {
+        let read = |values: &[&str]| {
+            let headers: Vec<_> = values.iter().map(|value| ("x-interlock-priority", *value)).collect();
+            priority(&map(&headers)).map(u8::from)
+        };
+        assert_eq!(read(&[]).unwrap(), 4);
+        assert_eq!(read(&["0"]).unwrap(), 0);
+        assert_eq!(read(&["9", "9"]).unwrap(), 9);
+        for values in [&["10"][..], &["-1"], &[""], &["high"], &["3.0"], &["1", "2"]] {
+            assert!(read(values).is_err(), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn labels_are_bounded_in_number_and_length() {
+        let read = |values: &[String]| {
+            let headers: Vec<_> = values.iter().map(|value| ("x-interlock-label", value.as_str())).collect();
+            labels(&map(&headers))
+        };
+        let one = |text: &str| read(&[text.to_owned()]);
+        assert_eq!(one("team=a=b").unwrap()["team"], "a=b");
+        assert_eq!(one(" team = über ").unwrap()["team"], "über");
+        assert_eq!(one("team=").unwrap()["team"], "");
+        assert!(one(&format!("team={}", "x".repeat(256))).is_ok());
+        for bad in
+            ["team", "=x", "te am=x", &format!("team={}", "x".repeat(257)), &format!("{}=x", "n".repeat(65))]
+        {
+            assert!(one(bad).is_err(), "{bad}");
+        }
+        let many = |count: usize| (0..count).map(|number| format!("n{number}=x")).collect::<Vec<_>>();
+        assert_eq!(read(&many(16)).unwrap().len(), 16);
+        assert!(read(&many(17)).is_err());
+        assert!(read(&["a=1".to_owned(), "a=1".to_owned()]).is_ok());
+        assert!(read(&["a=1".to_owned(), "a=2".to_owned()]).is_err());
+    }
+}
