@@ -83,6 +83,17 @@ const MIGRATIONS: &[Migration] = &[
                     WHERE workers.key >= tenants.key || '/' AND workers.key < tenants.key || '0'));
             INSERT INTO system (key, value) SELECT 'tenants', CAST(count(*) AS TEXT) FROM tenants HAVING count(*) > 0",
     },
+    Migration {
+        tables: &[
+            "budgets",
+            "budget_ledgers",
+            "budget_permits",
+            "budget_due",
+            "budget_ended",
+            "budget_events",
+        ],
+        update: "",
+    },
 ];
 
 impl Migration {

@@ -4,6 +4,7 @@
 //! tenant carry its hash tag, so that the same scripts serve one server, Sentinel and Cluster. The clock is the store's.
 
 mod admission;
+mod budgets;
 pub mod bus;
 mod client;
 pub mod connect;

@@ -4,8 +4,8 @@
 //!
 //! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
 //!   `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why` `worker_directory`
-//! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `locks` `policy` `reconcile` `results` `rollouts`
-//!   `workers`
+//! - stages: `admission` `api_keys` `budgets` `dead_letters` `documents` `engine` `locks` `policy` `reconcile` `results`
+//!   `rollouts` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
 //! - `service`, the composition root
 //!
@@ -15,6 +15,7 @@ pub mod admission;
 pub mod api_keys;
 mod appointments;
 mod bounded;
+pub mod budgets;
 pub mod contention;
 pub mod counts;
 pub mod dead_letters;

@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod budgets;
 pub(crate) mod clocks;
 pub mod dead_letters;
 pub mod deferred_results;
@@ -21,6 +22,7 @@ mod lock_requests;
 pub mod locks;
 pub mod memory;
 mod on_manual_clock;
+pub mod permits;
 pub mod policy_holds;
 pub mod queues;
 pub mod quotas;
@@ -30,6 +32,7 @@ pub mod reservations;
 pub mod runs;
 mod scene;
 pub mod second_results;
+mod spending;
 mod suite;
 pub mod suspects;
 pub mod timers;

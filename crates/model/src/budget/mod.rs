@@ -16,7 +16,7 @@ pub use amount::{AMOUNT_PATTERN, Amount, DELTA_PATTERN, Delta, InvalidAmount};
 pub use document::{BudgetDocument, InvalidBudget, OnExhausted, UNIT_CHARS_MAX, WARN_AT_MAX};
 pub use explain::exhausted;
 pub use ledger::{Increase, Ledger, LedgerState, WarnMark, Warning, limit};
-pub use permit::{BudgetGroup, InvalidKey, Permit, PermitState};
+pub use permit::{BudgetGroup, InvalidKey, Permit, PermitState, permit_id};
 pub use window::{Period, Window};
 
 /// Budgets that a tenant may have.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Amount, KEY_BYTES_MAX, Window};
-use crate::{Fence, PermitId, RunId, Timestamp};
+use crate::{BudgetName, BudgetRequest, Fence, PermitId, RunId, TenantId, Timestamp};
 
 /// A key that no group can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -87,6 +87,12 @@ impl fmt::Display for BudgetGroup {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
+}
+
+/// The permit of a request: the same for each time that it is made, whichever process it comes to.
+pub fn permit_id(tenant: &TenantId, name: &BudgetName, request: &BudgetRequest) -> PermitId {
+    let hash = blake3::hash(format!("{tenant}/{name}/{request}").as_bytes()).to_hex();
+    hash[..32].parse().expect("hexadecimal digits make a permit")
 }
 
 crate::named_enum! {

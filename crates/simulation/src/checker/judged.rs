@@ -96,6 +96,8 @@ judged! {
         checker.lock_withdrawn(&asked.lock, &asked.request, &asked.call);
     };
 
+    ReserveBudget => |asked, checker, answer| checker.reserved(asked, answer);
+
     SetLimits => |asked, checker, answer| {
         let tenant = match &asked.scope {
             LimitScope::System => None,
@@ -115,16 +117,17 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireHeldJobs, CreateApiKey, DeleteDeadLetter, DeleteFigures, DrainNatsWorker, DrainWorker, FireTimers,
-    ForceReleaseLock, ForgetNatsWorker, ForgetWorker, RecordBeat, RegisterNatsWorker, Repair, RepairSlots, RequeueJobs,
-    Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob,
+    AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures, DrainNatsWorker,
+    DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, RecordBeat,
+    RegisterNatsWorker, ReleasePermit, RenewPermit, Repair, RepairSlots, RequeueJobs, Retire, RetryDeadLetter,
+    RevokeApiKey, RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob, SettlePermit,
 }
 
 // Reads. The checks of rows cover what they show.
 not_judged! {
     CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys,
-    ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLockHistory, ListLocks, ListRuns, ListTenants,
-    ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimits,
-    ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
-    ReadWorkflow, ReadWorkflowVersion
+    ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters, ListExpiredLeases, ListJobs,
+    ListLockHistory, ListLocks, ListRuns, ListTenants, ListWorkers, ListWorkflows, ReadBudget, ReadDeadLetter,
+    ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun,
+    ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion
 }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod deliveries;
 mod end;
 mod jobs;

@@ -4,16 +4,20 @@ use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel};
 use std::time::Duration;
 
 use interlock_model::admission::StartOutcome;
+use interlock_model::budget::{Period, Permit};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::lock::LockName;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
+use interlock_model::{
+    BudgetName, IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId,
+};
 use serde_json::{Value, json};
 
 use super::super::Subject;
 use super::super::lock_requests::{ask, granted, queued_request, waiting};
 use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name, with_request};
+use super::super::spending::{self, Request, Spending};
 use super::completion::turn;
 use crate::deliveries::{DeferOutcome, DeferResult};
 use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
@@ -52,6 +56,9 @@ pub struct Fixture {
     pub kept: JobId,
     /// A lock with a holder and a waiter.
     pub lock: LockName,
+    /// A budget with an open permit, in one window.
+    pub budget: BudgetName,
+    pub permit: Permit,
     /// A run that never existed.
     pub missing: RunId,
     /// An approval of the run of `ended` that was never requested.
@@ -119,6 +126,9 @@ impl Fixture {
             .expect("the store is up");
         granted(&scene.store, &asked_by("ann")).await;
         queued_request(&scene.store, &asked_by("bob")).await;
+        let spending = Spending::of(subject, spending::document("20", Period::Total)).await;
+        let reserved_part = Request { ttl: LEASE, ..spending::request("fixture", "5") };
+        let (permit, _) = spending.granted(&reserved_part).await;
         Self {
             tenant: acme(),
             workflow: deploy(),
@@ -134,6 +144,8 @@ impl Fixture {
             held,
             kept,
             lock: lock(),
+            budget: spending.name(),
+            permit,
             missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
             orphan: job_of(ended, "gate"),
         }
@@ -145,7 +157,14 @@ impl Fixture {
         let runs = [self.delayed, self.posted, self.held, self.missing];
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
-        let others = [self.lock.resource().to_string(), self.tenant.to_string(), "no such thing".to_owned()];
+        let permit = format!("{}/{}", self.budget, self.permit.id);
+        let others = [
+            self.lock.resource().to_string(),
+            self.budget.to_string(),
+            permit,
+            self.tenant.to_string(),
+            "no such thing".to_owned(),
+        ];
         of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).collect()
     }
 
