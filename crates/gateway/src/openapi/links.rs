@@ -21,6 +21,9 @@ const FIRST_ID: &[(&str, &str)] = &[("id", "$response.body#/items/0/id")];
 const FIRST_JOB: &[(&str, &str)] = &[("job_id", "$response.body#/items/0/job_id")];
 const CLAIMED: &[(&str, &str)] = &[("job_id", "$response.body#/jobs/0/job_id")];
 const FENCE: &[(&str, &str)] = &[("fence", "$response.body#/jobs/0/fence")];
+const BUDGET: &[(&str, &str)] = &[("name", "$response.body#/name")];
+const SAME_BUDGET: &[(&str, &str)] = &[("name", "$request.path.name")];
+const PERMIT: &[(&str, &str)] = &[("permit", "$response.body#/permit")];
 const WORKER: &[(&str, &str)] = &[("worker", "$request.path.worker")];
 const LEASE: &[(&str, &str)] =
     &[("resource", "$response.body#/resource"), ("token", "$response.body#/token")];
@@ -69,6 +72,13 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("locks_acquire", "locks_history", &[("resource", "$response.body#/resource")], &[]),
     ("locks_acquire", "locks_list", &[("resource", "$response.body#/resource")], &[]),
     ("locks_acquire", "why_why", &[("resource", "$response.body#/resource")], &[]),
+    ("budgets_put", "budgets_get", BUDGET, &[]),
+    ("budgets_put", "budgets_delete", BUDGET, &[]),
+    ("budgets_put", "budgets_reserve", BUDGET, &[]),
+    ("budgets_put", "budgets_adjust", BUDGET, &[]),
+    ("budgets_reserve", "budgets_renew", SAME_BUDGET, PERMIT),
+    ("budgets_reserve", "budgets_settle", SAME_BUDGET, PERMIT),
+    ("budgets_reserve", "budgets_release", SAME_BUDGET, PERMIT),
     ("retry_policies_set", "retry_policies_roll_back", &[("scope", "$request.path.scope")], &[]),
     ("rollouts_start", "rollouts_get", ID, &[]),
     ("rollouts_start", "rollouts_promote", ID, &[]),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod claims;
 mod dead_letters;
 mod dispatch_policy;
@@ -60,6 +61,7 @@ static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
         dispatch_policy::endpoints(),
         doctor::endpoints(),
         limits::endpoints(),
+        budgets::endpoints(),
         locks::endpoints(),
         retry_policies::endpoints(),
         rollouts::endpoints(),

@@ -1,28 +1,37 @@
 //! Budgets: what may be spent is reserved before it is spent, and settled after.
 
+mod refusal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use interlock_backend::PageRequest;
 use interlock_backend::StoreError;
 use interlock_backend::budgets::{
-    Adjusted, Adjustment, Budget, BudgetBound, BudgetView, GroupLedger, PermitChange, Reserved,
+    Adjusted, Adjustment, Budget, BudgetView, GroupLedger, PermitChange, Reserved,
 };
 use interlock_backend::verbs::{
     AdjustBudget, DeleteBudget, ListBudgetGroups, ReadBudget, ReleasePermit, RenewPermit, ReserveBudget,
     SaveBudget, SettlePermit,
 };
-use interlock_backend::{Page, PageRequest};
 use interlock_model::budget::{
-    Amount, BudgetDocument, BudgetGroup, Delta, InvalidBudget, LedgerState, Period, Permit, Window,
-    exhausted, permit_id,
+    Amount, BudgetDocument, BudgetGroup, Delta, INCREASE_MAX, Ledger, LedgerState, Period, Permit, Window,
+    limit, permit_id,
 };
 use interlock_model::{BudgetName, BudgetRequest, PermitId, RunId, TenantId, Timestamp};
 
 use crate::journal;
 use crate::process::Process;
+pub use refusal::{BudgetError, Exhausted};
+use refusal::{refusal, run_over, storm, too_many};
 
 /// A document may change, and a window end, between reading and reserving. More often is a storm.
 const TRIES_MAX: usize = 5;
+
+/// Groups of a window that are looked at for the busiest, in pages, and how many are shown.
+const GROUPS_READ_MAX: usize = 1_000;
+const GROUPS_A_PAGE: usize = 250;
+const GROUPS_SHOWN_MAX: usize = 20;
 
 /// The budgets of tenants, for their users.
 pub struct Budgets {
@@ -51,17 +60,14 @@ pub struct PermitGrant {
     pub is_replay: bool,
 }
 
-/// Too little is left.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Exhausted {
-    /// For people: what is left, who has the rest, when it resets.
-    pub sentence: String,
-    pub remaining: Amount,
-    pub resets_at: Option<Timestamp>,
-    /// How long until it resets, if nothing that is reserved is released before.
-    pub resets_in: Option<Duration>,
-    /// Whether there would be enough if what is reserved were not spent.
-    pub may_be_released: bool,
+/// What is counted of a budget now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurrentUsage {
+    pub window: Window,
+    /// Over all groups of the window.
+    pub total: Ledger,
+    /// What is left, if all share one amount.
+    pub state: Option<LedgerState>,
 }
 
 /// An operator's change of what may be spent.
@@ -77,25 +83,6 @@ pub struct AdjustRequest {
     pub key: Option<String>,
     /// The client's name for this request, under which it may be repeated.
     pub request: Option<BudgetRequest>,
-}
-
-/// Why a budget was not reserved from, or not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum BudgetError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{}", .0.sentence)]
-    Exhausted(Box<Exhausted>),
-    #[error("{0}")]
-    TooMany(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-impl From<InvalidBudget> for BudgetError {
-    fn from(error: InvalidBudget) -> Self {
-        Self::Invalid(error.to_string())
-    }
 }
 
 impl Budgets {
@@ -135,23 +122,54 @@ impl Budgets {
         Ok(found.map(|BudgetView { budget, .. }| budget).ok_or_else(missing)?)
     }
 
-    /// The ledgers of the window that it is now, or that of one group.
+    /// What is counted of a budget in the window that it is now.
+    pub fn current(&self, BudgetView { budget, total }: &BudgetView) -> Result<CurrentUsage, BudgetError> {
+        let now = self.wall();
+        let window = window_of(&budget.document, now)?;
+        let is_newest = budget.window.as_ref().is_some_and(|newest| *newest == window.to_string());
+        let total = if is_newest { *total } else { Ledger::default() };
+        let document = &budget.document;
+        let is_shared = document.key.is_none() && document.per != Period::Run;
+        let state = is_shared.then(|| {
+            let everyone = BudgetGroup::everyone();
+            total.under(limit(document.amount, &budget.increases, total.adjusted, (&everyone, now)))
+        });
+        Ok(CurrentUsage { window, total, state })
+    }
+
+    /// The busiest groups of the window that it is now, or the one that is asked for.
     pub async fn groups(
         &self,
         (tenant, budget): (&TenantId, &Budget),
-        only: Option<BudgetGroup>,
-        page: PageRequest,
-    ) -> Result<(Window, Page<GroupLedger>), BudgetError> {
-        let window = window_of(&budget.document, self.wall())?;
-        let list = ListBudgetGroups {
+        run: Option<RunId>,
+        key: Option<&str>,
+    ) -> Result<Vec<GroupLedger>, BudgetError> {
+        let only = match (run, key) {
+            (None, None) => None,
+            (run, key) => Some(group_of(&budget.document, run, key)?.1),
+        };
+        let mut list = ListBudgetGroups {
             tenant: tenant.clone(),
             name: budget.name.clone(),
-            window: window.to_string(),
+            window: window_of(&budget.document, self.wall())?.to_string(),
             wall_lead: self.lead(),
             only,
-            page,
+            page: PageRequest { limit: GROUPS_A_PAGE, after: None },
         };
-        Ok((window, self.process.call(list).await?))
+        let mut found: Vec<GroupLedger> = Vec::new();
+        for _ in 0..GROUPS_READ_MAX / GROUPS_A_PAGE {
+            let page = self.process.call(list.clone()).await?;
+            found.extend(page.items);
+            list.page.after = page.next;
+            if list.page.after.is_none() {
+                break;
+            }
+        }
+        found.sort_by_key(|group| {
+            std::cmp::Reverse(group.state.ledger.used().plus(group.state.ledger.reserved))
+        });
+        found.truncate(GROUPS_SHOWN_MAX);
+        Ok(found)
     }
 
     pub async fn reserve(&self, request: PermitRequest) -> Result<PermitGrant, BudgetError> {
@@ -245,6 +263,7 @@ impl Budgets {
             None => self.process.identity.adjustment(),
         };
         let mut now = self.wall();
+        check_adjustment(delta, until, now)?;
         for _ in 0..TRIES_MAX {
             let budget = self.read(&tenant, &name).await?;
             let group = adjusted_group(&budget.document, (run, key.as_deref()), until.is_some())?;
@@ -308,6 +327,21 @@ fn group_of(
     }
 }
 
+fn check_adjustment(delta: Delta, until: Option<Timestamp>, now: Timestamp) -> Result<(), BudgetError> {
+    let invalid = |reason: &str| Err(BudgetError::Invalid(reason.to_owned()));
+    if delta.is_zero() {
+        return invalid("delta: 0 changes nothing");
+    }
+    let Some(until) = until else { return Ok(()) };
+    if delta.is_negative() {
+        return invalid("delta: an adjustment with `until` is an increase, which is more than 0");
+    }
+    if until <= now || until.since(now) > INCREASE_MAX {
+        return invalid("until: a time in the future, at most 366 days from now");
+    }
+    Ok(())
+}
+
 /// Only a temporary increase can be for everyone where each has an amount.
 fn adjusted_group(
     document: &BudgetDocument,
@@ -318,46 +352,4 @@ fn adjusted_group(
         return Ok(None);
     }
     group_of(document, run, key).map(|(_, group)| Some(group))
-}
-
-fn refusal(
-    budget: &Budget,
-    (group, window): (&BudgetGroup, &Window),
-    state: &LedgerState,
-    (least, now): (Amount, Timestamp),
-) -> Exhausted {
-    let named = (budget.name.as_str(), &budget.document);
-    Exhausted {
-        sentence: exhausted(named, (group, window), state, (least, now)),
-        remaining: state.remaining,
-        resets_at: window.until,
-        resets_in: window.until.map(|until| until.since(now)),
-        may_be_released: state.remaining.plus(state.ledger.reserved) >= least
-            && !state.ledger.reserved.is_zero(),
-    }
-}
-
-fn too_many(name: &BudgetName, what: BudgetBound, most: u32) -> BudgetError {
-    BudgetError::TooMany(match what {
-        BudgetBound::OpenPermits => {
-            format!("budget {name} has {most} open permits, the maximum; settle or release some")
-        }
-        BudgetBound::Groups => format!(
-            "budget {name} has ledgers of {most} keys or runs, the maximum; those of windows that are over are removed \
-             within hours"
-        ),
-    })
-}
-
-fn run_over(run: Option<RunId>, is_known: bool) -> BudgetError {
-    let run = run.map(|run| run.to_string()).unwrap_or_default();
-    if is_known {
-        StoreError::Conflict(format!("run {run} has ended; nothing more can be reserved for it")).into()
-    } else {
-        StoreError::not_found("run", run).into()
-    }
-}
-
-fn storm(name: &BudgetName) -> BudgetError {
-    StoreError::Conflict(format!("budget {name} changes faster than it can be read; try again")).into()
 }
