@@ -227,7 +227,7 @@ impl From<BudgetError> for Refusal {
             BudgetError::Store(error) => error.into(),
             BudgetError::Exhausted(exhausted) => {
                 let Exhausted { sentence, remaining, resets_at, resets_in, may_be_released } = *exhausted;
-                // Without a reset or a release nothing but an operator helps; nobody has to ask more often than that.
+                // Without a reset or a release only an operator helps, and to ask more often is in vain.
                 let wait = if may_be_released { None } else { Some(resets_in.unwrap_or(EXHAUSTED_WAIT)) };
                 let refusal = Self::new(Code::BudgetExhausted, sentence);
                 refusal.retry_after(wait.unwrap_or_default().max(spread())).with(|problem| {

@@ -14,7 +14,7 @@ use interlock_backend::budgets as store;
 use interlock_backend::verbs::{ListBudgetEvents, ListBudgets, ReadBudget};
 use interlock_control::budgets::{self as stage, CurrentUsage, PermitGrant, PermitRequest};
 use interlock_model::BudgetName;
-use interlock_model::budget::{BudgetDocument, Ledger, LedgerState, Permit};
+use interlock_model::budget::{BudgetDocument, BudgetGroup, Ledger, LedgerState, Permit};
 
 use super::{
     Answer, Caller, Json, Named, NoAnswer, Page, PageQuery, Parameters, Payload, Permission, Refusal,
@@ -309,8 +309,8 @@ fn event(event: store::BudgetEvent) -> BudgetEventView {
     };
     match event.kind {
         store::BudgetEventKind::Adjusted(adjusted) => BudgetEventView {
-            key: adjusted.group.as_ref().and_then(|group| group.key()),
-            run_id: adjusted.group.as_ref().and_then(|group| group.run()),
+            key: adjusted.group.as_ref().and_then(BudgetGroup::key),
+            run_id: adjusted.group.as_ref().and_then(BudgetGroup::run),
             by: Some(adjusted.by),
             delta: Some(adjusted.delta.into()),
             reason: Some(adjusted.reason),

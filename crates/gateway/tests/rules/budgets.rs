@@ -1,4 +1,4 @@
-//! Budgets over HTTP: documents, permits, and who is told what.
+//! Budgets over HTTP: documents, permits and adjustments.
 
 use interlock_poll::until_matches;
 use serde_json::{Value, json};
