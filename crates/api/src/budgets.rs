@@ -96,7 +96,6 @@ pub struct BudgetDocument {
     #[serde(deserialize_with = "amount")]
     pub amount: Decimal,
     /// How long the amount lasts.
-    #[schema(inline)]
     pub per: Period,
     /// The IANA time zone of the hour, day or month; UTC if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,7 +112,6 @@ pub struct BudgetDocument {
     pub warn_at: Vec<u8>,
     /// What a step does that finds the budget exhausted.
     #[serde(default)]
-    #[schema(inline)]
     pub on_exhausted: OnExhausted,
 }
 
@@ -162,14 +160,12 @@ pub struct BudgetView {
 pub struct BudgetAnswer {
     pub unit: String,
     pub amount: Decimal,
-    #[schema(inline)]
     pub per: Period,
     #[schema(required)]
     pub timezone: Option<String>,
     #[schema(required)]
     pub key: Option<String>,
     pub warn_at: Vec<u8>,
-    #[schema(inline)]
     pub on_exhausted: OnExhausted,
 }
 
@@ -273,7 +269,6 @@ pub struct PermitView {
     pub permit: PermitId,
     /// Larger than the fence of every earlier permit and lease of the tenant.
     pub fence: u64,
-    #[schema(inline)]
     pub state: PermitState,
     pub granted: Decimal,
     /// What is left beside it.
@@ -314,7 +309,6 @@ pub struct ReleasePermitRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EndedPermitView {
     pub permit: PermitId,
-    #[schema(inline)]
     pub state: PermitState,
     pub granted: Decimal,
     pub settled: Decimal,
