@@ -115,6 +115,8 @@ pub enum BudgetBound {
 pub struct PermitChange {
     pub permit: Permit,
     pub state: LedgerState,
+    /// Whether this very call ended it, or changed how it ended.
+    pub has_ended: bool,
     pub warnings: Vec<Warning>,
 }
 

@@ -97,6 +97,7 @@ pub async fn a_permit_is_settled_once(subject: &mut dyn Subject) {
     assert_eq!(numbers(&first.state), ["0.2", "0", "0", "0", "0.8"]);
     let second = spending.settle(&permit, "0.2").await.unwrap();
     assert_eq!((second.permit, second.state), (first.permit, first.state));
+    assert_eq!((first.has_ended, second.has_ended), (true, false));
     let other = spending.settle(&permit, "0.3").await;
     assert!(
         matches!(&other, Err(StoreError::Conflict(why)) if why.contains("settled with 0.2")),

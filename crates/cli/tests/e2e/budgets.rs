@@ -1,8 +1,8 @@
 //! Budgets: exactly the amount is granted, and what was reserved outlives the process.
 
 use futures_util::future::join_all;
-use reqwest::Method;
 use interlock_poll::until;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::server::{Answer, Caller, Server};

@@ -240,9 +240,14 @@ impl Budgets {
         for warning in &settled.warnings {
             journal::budget_warned(&tenant, &name, warning);
         }
-        if !settled.permit.overdraft().is_zero() {
+        let is_overdrawn = settled.has_ended && !settled.permit.overdraft().is_zero();
+        if is_overdrawn {
             journal::overdrawn(&tenant, &name, &settled.permit);
         }
+        self.process.counts.update(|counted| {
+            counted.budget_warnings += settled.warnings.len() as u64;
+            counted.budget_overdrafts += u64::from(is_overdrawn);
+        });
         Ok(settled)
     }
 

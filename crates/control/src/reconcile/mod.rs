@@ -169,6 +169,7 @@ impl Reconcilers {
         for (budget, warning) in &report.warnings {
             journal::budget_warned(tenant, budget, warning);
         }
+        self.process.counts.update(|counted| counted.budget_warnings += report.warnings.len() as u64);
         if report.expired > 0 {
             journal::permits_expired(tenant, report.expired);
         }

@@ -348,6 +348,7 @@ local function decide_permit(verb)
       return conflict(refusal)
     end
     save_budget(budget)
-    return answer({ permit = permit, state = ledger_state(budget, place_of_permit(permit)), warnings = warnings or {} })
+    return answer({ permit = permit, state = ledger_state(budget, place_of_permit(permit)), has_ended = warnings ~= nil,
+      warnings = warnings or {} })
   end)
 end

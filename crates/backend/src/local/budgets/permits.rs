@@ -24,7 +24,7 @@ decide!(RenewPermit, |verb, draft| {
     let after = book.expiry(&verb.name, &permit);
     book.draft.mark(Table::BudgetDue, after);
     book.put_permit(&verb.name, &permit.id, Some(permit.clone()));
-    book.answer(&verb.name, permit, Vec::new())
+    book.answer(&verb.name, permit, None)
 });
 
 fn not_open(state: PermitState) -> String {
@@ -48,7 +48,7 @@ decide!(SettlePermit, |verb, draft| {
                 permit.settled
             )));
         }
-        return book.answer(&verb.name, permit, Vec::new());
+        return book.answer(&verb.name, permit, None);
     }
     book.forget_ended(&verb.name, FORGOTTEN_AT_ONCE_MAX)?;
     // What was spent after a release was not reserved any more.
@@ -58,18 +58,18 @@ decide!(SettlePermit, |verb, draft| {
         permit.granted = granted;
         permit.settled = verb.amount;
     })?;
-    book.answer(&verb.name, permit, warnings)
+    book.answer(&verb.name, permit, Some(warnings))
 });
 
 decide!(ReleasePermit, |verb, draft| {
     let mut book = Book::open(draft, verb.wall_lead);
     let mut permit = book.known(&verb.name, &verb.permit)?;
     if matches!(permit.state, PermitState::Settled | PermitState::Released) {
-        return book.answer(&verb.name, permit, Vec::new());
+        return book.answer(&verb.name, permit, None);
     }
     book.forget_ended(&verb.name, FORGOTTEN_AT_ONCE_MAX)?;
     let warnings = book.end(&verb.name, &mut permit, |permit| permit.state = PermitState::Released)?;
-    book.answer(&verb.name, permit, warnings)
+    book.answer(&verb.name, permit, Some(warnings))
 });
 
 impl Book<'_, '_> {
@@ -83,10 +83,11 @@ impl Book<'_, '_> {
         mut self,
         name: &BudgetName,
         permit: Permit,
-        warnings: Vec<Warning>,
+        ended: Option<Vec<Warning>>,
     ) -> Result<PermitChange, StoreError> {
         let state = self.state(name, (&permit.place(), &permit.group))?;
         self.close();
-        Ok(PermitChange { permit, state, warnings })
+        let has_ended = ended.is_some();
+        Ok(PermitChange { permit, state, has_ended, warnings: ended.unwrap_or_default() })
     }
 }

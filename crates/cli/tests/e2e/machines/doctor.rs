@@ -2,9 +2,9 @@
 //! the report lists what could not be checked.
 
 use async_nats::jetstream;
-use reqwest::Method;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
 use interlock_poll::until;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Machines, replica};
