@@ -23,10 +23,18 @@ pub enum Bug {
     HoldOutlivesItsLease,
     /// A result takes its run without a look at who holds it.
     BusyRunTaken,
+    /// A reservation looks at the ledger in one step and writes the permit in another.
+    LedgerBeforePermit,
+    /// A settlement does not look whether the permit was settled before.
+    PermitSettledTwice,
+    /// A permit is in no index by its end, so that it never expires.
+    PermitNeverDue,
+    /// What a permit had reserved is free again when it expires.
+    ExpiredPermitForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -37,6 +45,10 @@ impl Bug {
         Self::LineOvertaken,
         Self::HoldOutlivesItsLease,
         Self::BusyRunTaken,
+        Self::LedgerBeforePermit,
+        Self::PermitSettledTwice,
+        Self::PermitNeverDue,
+        Self::ExpiredPermitForgotten,
     ];
 
     pub fn name(self) -> &'static str {
@@ -51,6 +63,10 @@ impl Bug {
             Self::LineOvertaken => "line-overtaken",
             Self::HoldOutlivesItsLease => "hold-outlives-its-lease",
             Self::BusyRunTaken => "busy-run-taken",
+            Self::LedgerBeforePermit => "ledger-before-permit",
+            Self::PermitSettledTwice => "permit-settled-twice",
+            Self::PermitNeverDue => "permit-never-due",
+            Self::ExpiredPermitForgotten => "expired-permit-forgotten",
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) enum Actor {
     Client(usize),
     Locker(usize),
     RunStrategy,
+    Spender(usize),
 }
 
 pub(crate) struct Dice {
@@ -36,6 +37,7 @@ impl Actor {
             Self::Client(number) => (7, number as u64),
             Self::Locker(number) => (8, number as u64),
             Self::RunStrategy => (9, 0),
+            Self::Spender(number) => (10, number as u64),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

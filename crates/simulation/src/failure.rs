@@ -40,6 +40,12 @@ pub enum Invariant {
     FirstVerdictCounts,
     /// Every answer agrees with the store.
     AnswersAreTrue,
+    /// What was spent and is reserved of a budget never exceeds its amount because of a reservation.
+    Budget,
+    /// A permit is settled at most once.
+    SettledOnce,
+    /// The ledger of a budget is the sum of its permits.
+    LedgerAddsUp,
     /// A lock goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.

@@ -15,6 +15,7 @@ mod lockers;
 mod log;
 mod planted;
 mod scenario;
+mod spenders;
 mod summary;
 mod tables;
 mod watched;

@@ -8,7 +8,7 @@ use interlock_backend::clock::RuntimeClock;
 use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::tenants::LimitScope;
-use interlock_backend::verbs::{SaveWorkflow, SetLimits};
+use interlock_backend::verbs::{SaveBudget, SaveWorkflow, SetLimits};
 use interlock_backend::{Bus, Store, StoreError};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
@@ -26,6 +26,7 @@ use crate::lockers::Locker;
 use crate::log::Log;
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
+use crate::spenders::{self, Spender};
 use crate::tables::WatchedTables;
 use crate::watched::{Fuse, SimulatedStore, WatchedStore};
 use crate::workers::Worker;
@@ -115,6 +116,9 @@ async fn play(
     for number in 0..world.scenario.lockers {
         lockers.spawn(Locker::new(world.clone(), number).act());
     }
+    for number in 0..world.scenario.spenders {
+        clients.spawn(Spender::new(world.clone(), number).act());
+    }
     let mut calm = Vec::new();
     let acted = async {
         while clients.join_next().await.is_some_and(|ended| world.is_sound(&ended)) {}
@@ -142,6 +146,10 @@ impl World {
         for tenant in &self.scenario.tenants {
             let scope = LimitScope::Tenant(tenant.id.clone());
             setup.call(SetLimits { scope, limits: tenant.limits, keeps_quotas: false }).await?;
+            for (name, document) in spenders::documents() {
+                let tenant = tenant.id.clone();
+                setup.call(SaveBudget { tenant, name, document, expected: None }).await?;
+            }
             for workflow in &tenant.workflows {
                 let (tenant, id) = (tenant.id.clone(), workflow.clone());
                 let document = workflows::document(id.as_str());
@@ -276,7 +284,8 @@ impl World {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             let is_late = tokio::time::Instant::now() >= deadline;
-            if is_late || self.checker.with(|checker| checker.is_quiet()) {
+            let is_quiet = self.checker.with(|checker| checker.is_quiet() && !checker.has_open_permits());
+            if is_late || is_quiet {
                 let mut left = Vec::new();
                 for table in OPEN {
                     left.push((table, tables.keys(table).await?));
@@ -284,6 +293,7 @@ impl World {
                 if is_late || left.iter().all(|(_, keys)| keys.is_empty()) {
                     self.checker.with(|checker| {
                         checker.give_up_waiting();
+                        checker.left_permits();
                         for (table, keys) in &left {
                             checker.left(*table, keys);
                         }

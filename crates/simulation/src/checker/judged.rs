@@ -4,6 +4,7 @@ use interlock_backend::runs::CancelOutcome;
 use interlock_backend::suspects::SuspectOutcome;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{StoreError, Verb, verbs};
+use interlock_model::budget::Amount;
 
 use super::Checker;
 use super::runs::Turn;
@@ -96,7 +97,16 @@ judged! {
         checker.lock_withdrawn(&asked.lock, &asked.request, &asked.call);
     };
 
+    SaveBudget => |asked, checker, answer| if answer.is_ok() {
+        checker.budget_saved(asked);
+    };
     ReserveBudget => |asked, checker, answer| checker.reserved(asked, answer);
+    SettlePermit => |asked, checker, answer| {
+        checker.permit_ended((&asked.tenant, &asked.name), asked.amount, answer);
+    };
+    ReleasePermit => |asked, checker, answer| {
+        checker.permit_ended((&asked.tenant, &asked.name), Amount::ZERO, answer);
+    };
 
     SetLimits => |asked, checker, answer| {
         let tenant = match &asked.scope {
@@ -117,10 +127,10 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures, DrainNatsWorker,
-    DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, RecordBeat,
-    RegisterNatsWorker, ReleasePermit, RenewPermit, Repair, RepairSlots, RequeueJobs, Retire, RetryDeadLetter,
-    RevokeApiKey, RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob, SettlePermit,
+    AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures,
+    DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
+    RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs, Retire, RetryDeadLetter,
+    RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveSnapshot, SettleHeldJob,
 }
 
 // Reads. The checks of rows cover what they show.

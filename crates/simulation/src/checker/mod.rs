@@ -66,6 +66,7 @@ pub(crate) struct Checker {
     waiting: BTreeMap<JobId, deliveries::Waiting>,
     approvals: BTreeMap<JobId, approvals::Approval>,
     locks: locks::Locks,
+    budgets: budgets::Budgets,
 }
 
 /// A tenant, as the calls and answers say that it must be.
@@ -99,6 +100,7 @@ impl Checker {
             waiting: BTreeMap::new(),
             approvals: BTreeMap::new(),
             locks: locks::Locks::default(),
+            budgets: budgets::Budgets::default(),
         }
     }
 
