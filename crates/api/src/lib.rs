@@ -6,6 +6,7 @@
 //! lock.
 
 pub mod approvals;
+pub mod budgets;
 pub mod dead_letters;
 pub mod dispatch_policy;
 pub mod doctor;

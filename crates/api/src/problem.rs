@@ -4,6 +4,8 @@ use interlock_model::{LimitName, RunId};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
+use crate::Time;
+use crate::budgets::Decimal;
 use crate::named_limits::BlockedBy;
 
 /// The media type of a problem.
@@ -81,6 +83,8 @@ codes! {
     LimitReached = "limit_reached", 429, "A limit is reached";
     /// A limit is full, and as many runs wait for it as may.
     QueueFull = "queue_full", 429, "The queue of a limit is full";
+    /// Less of a budget is left than was to be reserved.
+    BudgetExhausted = "budget_exhausted", 429, "The budget has too little left";
     /// The tenant holds as many locks, or waits for as many, as it may.
     LockQuota = "lock_quota", 429, "The tenant's quota of locks is reached";
     /// A bug of the server.
@@ -138,6 +142,21 @@ pub struct Problem {
     pub held_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+    /// `budget_exhausted`: what is left, and when the budget resets (null if it does not by itself).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<Decimal>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "even_null")]
+    #[schema(value_type = Option<Time>)]
+    pub resets_at: Option<ResetsAt>,
+}
+
+/// When an exhausted budget resets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ResetsAt {
+    At(Time),
+    /// Written as null: it does not by itself.
+    Never,
 }
 
 /// A limit in a refusal: a cap by its number, a named limit by its name.
@@ -158,8 +177,8 @@ pub enum RefusedBy {
 }
 
 /// Unlike serde's default, tells null from an absent member.
-fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RefusedBy>, D::Error> {
-    RefusedBy::deserialize(deserializer).map(Some)
+fn even_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl Problem {

@@ -87,6 +87,17 @@ const MIGRATIONS: &[Migration] = &[
         tables: &["limits", "limit_groups", "limit_slots", "run_slots", "run_queue", "limit_timers"],
         update: "",
     },
+    Migration {
+        tables: &[
+            "budgets",
+            "budget_ledgers",
+            "budget_permits",
+            "budget_due",
+            "budget_ended",
+            "budget_events",
+        ],
+        update: "",
+    },
 ];
 
 impl Migration {

@@ -36,6 +36,7 @@ struct Look {
     lease: Option<Timestamp>,
     deferred: Option<Timestamp>,
     held: Option<Timestamp>,
+    budget: Option<Timestamp>,
 }
 
 impl Execute for FindDue {
@@ -76,6 +77,7 @@ async fn find_due(client: &ScriptClient, limit: usize) -> Result<Due, StoreError
                 (look.lease, &mut due.leases),
                 (look.deferred, &mut due.deferred),
                 (look.held, &mut due.held),
+                (look.budget, &mut due.budgets),
             ];
             for (at, tenants) in times {
                 match at {

@@ -5,6 +5,7 @@
 
 mod admission;
 mod aside;
+mod budgets;
 pub mod bus;
 mod client;
 pub mod connect;

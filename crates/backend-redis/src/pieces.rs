@@ -8,6 +8,7 @@ use interlock_backend::limits::{GRANT_STEPS_MAX, GROUPS_LOOKED_AT, GROUPS_SHOWN,
 use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
+use interlock_model::budget::{self, Amount};
 use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
 use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
@@ -31,46 +32,55 @@ macro_rules! files {
 
 files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
-    "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit",
-    "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
-    "delete_figures", "delete_limit", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
-    "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
-    "forget_worker", "inspect", "inspect_documents", "inspect_locks", "inspect_unlisted",
-    "list_active_runs", "list_api_keys",
-    "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_limits", "list_lock_history",
-    "list_locks", "list_queued_runs", "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows",
-    "move_queued_run", "pause_limit", "pulse", "read_dead_letter", "read_document",
-    "read_effective_limits", "read_figures", "read_job", "read_limit_usage", "read_limits", "read_lock",
-    "read_queued_run", "read_registry",
-    "read_run", "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker",
-    "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
-    "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock", "repair",
-    "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
-    "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_document",
-    "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
+    "acquire_run", "acquire_suspect", "add_dead_letter", "adjust_budget", "admit", "begin_try", "cancel_job", "claim",
+    "commit", "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result",
+    "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
+    "deliver_result", "drain_nats_worker", "drain_worker", "expire_leases", "expire_permits", "extend_job_lease",
+    "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker", "forget_worker", "inspect",
+    "inspect_documents", "inspect_locks", "inspect_unlisted", "list_active_runs", "list_api_keys", "list_approvals",
+    "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters", "list_expired_leases",
+    "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs", "list_runs", "list_slots",
+    "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit", "pulse", "read_budget",
+    "read_dead_letter", "read_document", "read_effective_limits", "read_figures", "read_job", "read_limit_usage",
+    "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run", "read_run_ownership", "read_snapshot",
+    "read_timeline", "read_usage", "read_worker", "read_workflow", "read_workflow_version", "record_beat",
+    "record_progress", "record_result", "register_nats_worker", "release_idempotency_key", "release_lock",
+    "release_permit", "release_run", "renew_lock", "renew_permit", "repair", "repair_locks", "repair_slots",
+    "request_cancel", "requeue_jobs", "reserve_budget", "reserve_idempotency_key", "resolve_approval", "retire",
+    "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_budget", "save_document",
+    "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "settle_permit",
+    "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "call", "claims", "contradiction",
-    "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease", "idempotency", "inbox", "inspection",
-    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge", "key_rules", "lease_check", "limit_change", "limit_rules",
-    "lock_record",
-    "lock_rules", "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas",
-    "registry", "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot",
-    "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "budget_rules", "budgets", "call", "claims",
+    "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease",
+    "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge",
+    "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules", "lock_view",
+    "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry", "remembered",
+    "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot", "status",
+    "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 34] {
+fn limits() -> [(&'static str, u64); 45] {
     [
+        ("amount_max", Amount::MAX.micros()),
+        ("budget_events_max", budget::EVENTS_MAX as u64),
+        ("budgets_max", budget::BUDGETS_MAX as u64),
+        ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
         ("deferral", millis(deliveries::IN_PROGRESS)),
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
+        ("ended_permits_max", budget::ENDED_PERMITS_MAX.into()),
+        ("expired_at_once_max", budget::EXPIRED_AT_ONCE_MAX as u64),
         ("gone_after", millis(GONE_AFTER)),
         ("grant_steps_max", GRANT_STEPS_MAX.into()),
         ("groups_looked_at", GROUPS_LOOKED_AT as u64),
+        ("groups_max", budget::GROUPS_MAX.into()),
         ("groups_shown", GROUPS_SHOWN as u64),
         ("history_kept", millis(HISTORY_KEPT)),
         ("history_max", HISTORY_MAX as u64),
+        ("increases_max", budget::INCREASES_MAX as u64),
         ("jobs_before_max", jobs::JOBS_BEFORE_MAX as u64),
         ("joined_among_max", JOINED_AMONG_MAX as u64),
         ("joined_keys_max", JOINED_KEYS_MAX.into()),
@@ -78,25 +88,28 @@ fn limits() -> [(&'static str, u64); 34] {
         ("keys_max", KEYS_MAX as u64),
         ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),
         ("kinds_max", KINDS_MAX as u64),
-        ("dead_letters_reported_from", DEAD_LETTERS_REPORTED_FROM as u64),
+        ("ledger_checked_every", millis(budget::GROUP_CHECKED_EVERY)),
         ("limits_max", LIMITS_MAX as u64),
         ("line_shown_max", LINE_SHOWN_MAX as u64),
         ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
         ("members_max", documents::MEMBERS_MAX as u64),
+        ("open_permits_max", budget::OPEN_PERMITS_MAX.into()),
         ("positions_counted", POSITIONS_COUNTED as u64),
         ("progress_rows_max", jobs::PROGRESS_ROWS_MAX),
         ("queue_wait_default", millis(QUEUE_WAIT_DEFAULT)),
         ("queued_default", QUEUED_MAX_DEFAULT.into()),
         ("ready_bytes_max", READY_BYTES_MAX as u64),
         ("run_bytes_default", RUN_BYTES_DEFAULT),
+        ("settled_kept", millis(budget::SETTLED_KEPT)),
         ("sharing_max", SHARING_MAX as u64),
         ("suspect_from", SUSPECT_FROM.into()),
         ("sweep_max", SWEEP_MAX as u64),
+        ("turn_bytes_default", TURN_BYTES_DEFAULT),
+        ("unsettled_kept", millis(budget::UNSETTLED_KEPT)),
         ("versions_default", WORKFLOW_VERSIONS_MAX_DEFAULT.into()),
         ("workers_default", WORKERS_MAX_DEFAULT.into()),
-        ("workflows_default", WORKFLOWS_MAX_DEFAULT.into()),
-        ("turn_bytes_default", TURN_BYTES_DEFAULT),
         ("workers_max", registry::REGISTRY_MAX as u64),
+        ("workflows_default", WORKFLOWS_MAX_DEFAULT.into()),
     ]
 }
 

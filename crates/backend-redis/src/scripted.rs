@@ -47,6 +47,7 @@ plain! {
     CountJobsBefore in tenant;
     CountRuns in tenant;
     DeferResult in tenant, missing "job" job;
+    DeleteBudget in tenant;
     DeleteDeadLetter in tenant, missing "dead letter" job;
     DeleteFigures in system;
     DeleteLimit in tenant, missing "limit" name;
@@ -54,6 +55,7 @@ plain! {
     DrainNatsWorker in system, missing "worker" worker;
     DrainWorker in tenant, missing "worker" worker;
     ExpireLeases in tenant;
+    ExpirePermits in tenant;
     ExtendJobLease in tenant, missing "job" job;
     ExtendRunLease in tenant, missing "run" run;
     FireTimers in tenant;
@@ -61,6 +63,9 @@ plain! {
     ForgetWorker in tenant;
     ListActiveRuns in tenant;
     ListApprovals in tenant;
+    ListBudgetEvents in tenant;
+    ListBudgetGroups in tenant;
+    ListBudgets in tenant;
     ListDeadLetters in tenant;
     ListExpiredLeases in tenant;
     ListJobs in tenant;
@@ -72,6 +77,7 @@ plain! {
     ListWorkers in tenant;
     ListWorkflows in tenant;
     MoveQueuedRun in tenant;
+    ReadBudget in tenant;
     ReadDeadLetter in tenant;
     ReadEffectiveLimits in tenant;
     ReadJob in tenant;
@@ -90,12 +96,15 @@ plain! {
     RegisterNatsWorker in system;
     ReleaseIdempotencyKey in tenant;
     ReleaseLock in lock;
+    ReleasePermit in tenant, missing "permit" permit;
+    RenewPermit in tenant, missing "permit" permit;
     RepairSlots in tenant;
     RequeueJobs in tenant;
     ReserveIdempotencyKey in tenant;
     Retire in tenant;
     RevokeApiKey in system, missing "key" id;
     SaveWorkflow in tenant;
+    SettlePermit in tenant, missing "permit" permit;
     WithdrawLock in lock;
 }
 
@@ -106,6 +115,7 @@ addressed! {
     AcquireRun in tenant;
     AcquireSuspect in tenant;
     AddDeadLetter in tenant;
+    AdjustBudget in tenant;
     CancelJob in tenant, missing "job" job;
     Claim in tenant;
     Commit in tenant, missing "run" run;
@@ -124,9 +134,11 @@ addressed! {
     ReleaseRun in tenant;
     RenewLock in lock;
     RequestCancel in tenant, missing "run" run;
+    ReserveBudget in tenant;
     ResolveApproval in tenant, missing "approval" job;
     RetryDeadLetter in tenant, missing "dead letter" job;
     RotateApiKey in system, missing "key" id;
+    SaveBudget in tenant;
     SaveDocument in system;
     SaveFigures in system;
     SaveLimit in tenant;

@@ -4,6 +4,7 @@
 //! process may die, and nothing is lost or doubled. The bus only says "look"; the truth is always read from the store.
 
 pub mod approvals;
+pub mod budgets;
 pub mod bus;
 pub mod clock;
 pub mod dead_letters;

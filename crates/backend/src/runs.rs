@@ -135,7 +135,9 @@ pub struct Due {
     pub deferred: Vec<TenantId>,
     /// A held job is due for its policy.
     pub held: Vec<TenantId>,
-    /// How long until the next timer, lease, result or held job is due, as far as is known now.
+    /// A permit has expired, or a window of a budget is over.
+    pub budgets: Vec<TenantId>,
+    /// How long until the next timer, lease, result, held job or permit is due, as far as is known now.
     pub next_in: Option<Duration>,
 }
 

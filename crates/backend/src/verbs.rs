@@ -2,6 +2,10 @@
 //! simulation's checks, the comparison with memory) is generated from it, so that a verb left out does not compile.
 
 pub use crate::approvals::{ListApprovals, ResolveApproval};
+pub use crate::budgets::{
+    AdjustBudget, DeleteBudget, ExpirePermits, ListBudgetEvents, ListBudgetGroups, ListBudgets, ReadBudget,
+    ReleasePermit, RenewPermit, ReserveBudget, SaveBudget, SettlePermit,
+};
 pub use crate::dead_letters::{
     AddDeadLetter, CountDeadLetters, DeleteDeadLetter, ListDeadLetters, ReadDeadLetter, RetryDeadLetter,
 };
@@ -45,23 +49,24 @@ macro_rules! for_each_verb {
         $then! { $arguments
             reads {
                 CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns,
-                ListApiKeys,
-                ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks,
-                ListQueuedRuns, ListRuns, ListSlots,
-                ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadEffectiveLimits,
-                ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun,
-                ReadRunOwnership, ReadSnapshot,
-                ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion
+                ListApiKeys, ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters,
+                ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns,
+                ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument,
+                ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun,
+                ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker,
+                ReadWorkflow, ReadWorkflowVersion
             }
             writes {
                 AbandonWorker, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
-                AcquireSuspect, AddDeadLetter, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey, DeferResult,
-                DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow, DeliverResult, DrainNatsWorker,
-                DrainWorker, ExpireLeases, ExtendJobLease, ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker,
-                ForgetWorker, MoveQueuedRun, PauseLimit, RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker,
-                ReleaseIdempotencyKey, ReleaseLock, ReleaseRun, RenewLock, Repair, RepairSlots, RequestCancel, RequeueJobs,
-                ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
-                SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SetLimits, SettleHeldJob, WithdrawLock
+                AcquireSuspect, AddDeadLetter, AdjustBudget, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey,
+                DeferResult, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow,
+                DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases, ExpirePermits, ExtendJobLease,
+                ExtendRunLease, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, MoveQueuedRun, PauseLimit,
+                RecordBeat, RecordProgress, RecordResult, RegisterNatsWorker, ReleaseIdempotencyKey, ReleaseLock,
+                ReleasePermit, ReleaseRun, RenewLock, RenewPermit, Repair, RepairSlots, RequestCancel, RequeueJobs,
+                ReserveBudget, ReserveIdempotencyKey, ResolveApproval, Retire, RetryDeadLetter, RevokeApiKey,
+                RotateApiKey, SaveBudget, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SaveWorkflow, SetLimits,
+                SettleHeldJob, SettlePermit, WithdrawLock
             }
         }
     };

@@ -5,8 +5,8 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::commands::{
-    approval, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy, rollout,
-    run, why, worker, workers, workflow,
+    approval, budgets, dispatch_policy, dlq, doctor, drill, jobs, keys, lab, limits, locks, retry_policy,
+    rollout, run, why, worker, workers, workflow,
 };
 use crate::config::ServeFlags;
 
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// Set, explain and pause limits, and see who waits for them
     #[command(subcommand, visible_alias = "limit", after_help = limits::EXAMPLES)]
     Limits(limits::LimitsCommand),
+    /// Reserve from budgets, settle what was spent, and see what is left
+    #[command(subcommand, visible_alias = "budget")]
+    Budgets(budgets::BudgetsCommand),
     /// Acquire, renew and release locks, and see who holds them
     #[command(subcommand, visible_alias = "lock")]
     Locks(locks::LocksCommand),

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use interlock_model::{InstanceId, LockRequest, LockToken, RolloutId, RunId, Timestamp};
+use interlock_model::{InstanceId, LockRequest, LockToken, PermitId, RolloutId, RunId, Timestamp};
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -50,6 +50,11 @@ impl Identity {
     /// A request for a lock that its client did not name.
     pub fn lock_request(&self) -> LockRequest {
         format!("r-{}", self.unguessable()).parse().expect("hexadecimal digits make a request id")
+    }
+
+    /// A name for an adjustment of a budget that its client did not name.
+    pub fn adjustment(&self) -> PermitId {
+        self.unguessable().parse().expect("hexadecimal digits make a name")
     }
 
     fn unguessable(&self) -> String {

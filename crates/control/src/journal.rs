@@ -5,14 +5,16 @@
 use std::fmt::Display;
 
 use interlock_backend::StoreError;
+use interlock_backend::budgets::Adjustment;
 use interlock_backend::jobs::Claimed;
 use interlock_backend::locks::ForceReleaseLock;
 use interlock_backend::runs::Commit;
 use interlock_model::admission::{RunRequest, StartOutcome};
+use interlock_model::budget::{Permit, Warning};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::lock::{Grant, LockName, StageLock};
 use interlock_model::run::RunStatus;
-use interlock_model::{Fence, JobId, RunId, TenantId, Topic};
+use interlock_model::{BudgetName, Fence, JobId, RunId, TenantId, Topic};
 use tracing::{debug, info, warn};
 
 pub(crate) fn decided(request: &RunRequest, decided: &StartOutcome) {
@@ -47,6 +49,25 @@ pub(crate) fn decided(request: &RunRequest, decided: &StartOutcome) {
 pub(crate) fn undecided(request: &RunRequest, error: &dyn Display) {
     let RunRequest { tenant, run, workflow, .. } = request;
     debug!(%tenant, %run, %workflow, %error, "start refused");
+}
+
+pub(crate) fn budget_warned(tenant: &TenantId, budget: &BudgetName, warning: &Warning) {
+    let Warning { percent, used, group } = warning;
+    warn!(%tenant, %budget, percent, %used, %group, "budget reached a threshold");
+}
+
+pub(crate) fn overdrawn(tenant: &TenantId, budget: &BudgetName, permit: &Permit) {
+    let (overdraft, settled) = (permit.overdraft(), permit.settled);
+    info!(%tenant, %budget, permit = %permit.id, %settled, %overdraft, "more was settled than was reserved");
+}
+
+pub(crate) fn permits_expired(tenant: &TenantId, permits: usize) {
+    info!(%tenant, permits, "permits expired unsettled");
+}
+
+pub(crate) fn adjusted(tenant: &TenantId, budget: &BudgetName, adjustment: &Adjustment) {
+    let Adjustment { by, delta, reason, .. } = adjustment;
+    warn!(%tenant, %budget, by, %delta, reason, "budget adjusted");
 }
 
 pub(crate) fn dispatched(tenant: &TenantId, job: &JobId, topic: &Topic) {

@@ -5,8 +5,8 @@
 //! - shared: `bounded` `contention` `counts` `definitions` `dispatch_policy` `every_tenant` `identity` `journal` `lease`
 //!   `limit_books` `limit_usage` `loop_lock` `orphans` `process` `run_deletion` `settings` `traces` `wakeups` `why`
 //!   `worker_directory`
-//! - stages: `admission` `api_keys` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile` `results`
-//!   `rollouts` `workers`
+//! - stages: `admission` `api_keys` `budgets` `dead_letters` `documents` `engine` `limits` `locks` `policy` `reconcile`
+//!   `results` `rollouts` `workers`
 //! - actions: `doctor` `lock_strategies` `runs`
 //! - `service`, the composition root
 //!
@@ -16,6 +16,7 @@ pub mod admission;
 pub mod api_keys;
 mod appointments;
 mod bounded;
+pub mod budgets;
 pub mod contention;
 pub mod counts;
 pub mod dead_letters;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::{Admission, AdmitUnderLock};
 use crate::appointments::Appointments;
+use crate::budgets::Budgets;
 use crate::contention::{Contention, Tunings};
 use crate::counts::Counts;
 use crate::dead_letters::DeadLetters;
@@ -49,6 +50,7 @@ pub struct Control {
     pub admission: Arc<Admission>,
     pub results: Arc<Results>,
     pub locks: Arc<Locks>,
+    pub budgets: Arc<Budgets>,
     pub policy: Arc<Policy>,
     pub reconcilers: Arc<Reconcilers>,
     pub rollouts: Arc<Rollouts>,
@@ -134,6 +136,7 @@ impl Control {
         Arc::new(Self {
             results: Arc::new(Results { process: process.clone(), under_lock }),
             locks: Arc::new(Locks { process: process.clone() }),
+            budgets: Arc::new(Budgets { process: process.clone() }),
             policy: Arc::new(Policy::new(process.clone())),
             rollouts: Arc::new(Rollouts::new(process.clone(), contention.clone())),
             documents: Arc::new(Documents { process: process.clone() }),

@@ -43,7 +43,7 @@ named_enum! {
     pub enum Permission {
         ReadRuns = "read workflows and runs",
         ReadJobs = "read jobs",
-        ReadRest = "read approvals, dead letters, workers, locks, limits, policies and findings",
+        ReadRest = "read approvals, dead letters, workers, locks, limits, budgets, policies and findings",
         Start = "start runs",
         Work = "claim jobs or report on them",
         Approve = "approve or reject",
@@ -51,11 +51,13 @@ named_enum! {
         HandleDeadLetters = "retry or delete dead letters",
         Repair = "repair what the doctor finds",
         Lock = "acquire or release locks",
+        Spend = "reserve from budgets",
+        AdjustBudget = "adjust budgets",
         ForceRelease = "force-release a lock",
         Drain = "drain workers",
         Queue = "pause limits or move queued runs",
         Tune = "change retry policies or rollouts",
-        Administer = "change workflows, limits or keys, or delete runs",
+        Administer = "change workflows, limits, budgets or keys, or delete runs",
     }
 }
 
@@ -70,10 +72,12 @@ impl Permission {
             Self::Start => &[Starter],
             Self::Work => &[Worker],
             Self::Lock => &[Operator, Worker],
+            Self::Spend => &[Operator, Starter, Worker],
             Self::Approve
             | Self::Cancel
             | Self::HandleDeadLetters
             | Self::Repair
+            | Self::AdjustBudget
             | Self::ForceRelease
             | Self::Drain
             | Self::Queue

@@ -5,11 +5,12 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use interlock_api::problem::MEDIA_TYPE;
+use interlock_api::problem::{MEDIA_TYPE, ResetsAt};
 use interlock_api::{Code, Problem};
 use interlock_backend::{Effect, StoreError};
 use interlock_control::admission::StartError;
 use interlock_control::api_keys::KeyError;
+use interlock_control::budgets::{BudgetError, Exhausted};
 use interlock_control::documents::SaveError;
 use interlock_control::limits::SaveLimitError;
 use interlock_control::rollouts::TuningError;
@@ -97,6 +98,9 @@ impl Refusal {
         format!("{head}content-length: {length}\r\nconnection: close\r\n\r\n{body}").into_bytes()
     }
 }
+
+/// When to ask again for an exhausted budget that does not reset.
+const EXHAUSTED_WAIT: Duration = Duration::from_mins(1);
 
 /// When to retry, where nothing better is known: in a second or two, with jitter.
 pub(crate) fn spread() -> Duration {
@@ -220,6 +224,40 @@ impl Refusal {
             | StoreError::QuotaReached { .. }
             | StoreError::Damaged { .. } => error.into(),
         }
+    }
+}
+
+impl From<BudgetError> for Refusal {
+    fn from(error: BudgetError) -> Self {
+        match error {
+            BudgetError::Invalid(problem) => Self::invalid(problem),
+            BudgetError::TooMany(sentence) => Self::new(Code::QuotaReached, sentence),
+            BudgetError::Store(error) => error.into(),
+            BudgetError::Exhausted(exhausted) => {
+                let Exhausted { sentence, remaining, resets_at, resets_in, may_be_released } = *exhausted;
+                // Without a reset or a release only an operator helps, and to ask more often is in vain.
+                let wait = if may_be_released { None } else { Some(resets_in.unwrap_or(EXHAUSTED_WAIT)) };
+                let refusal = Self::new(Code::BudgetExhausted, sentence);
+                refusal.retry_after(wait.unwrap_or_default().max(spread())).with(|problem| {
+                    problem.remaining = Some(remaining.into());
+                    problem.resets_at = Some(resets_at.map_or(ResetsAt::Never, |at| ResetsAt::At(at.into())));
+                })
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// Why a permit was not granted or changed. Such a call names its request or its permit, so that a retry is safe.
+    pub(crate) fn of_permit(error: impl Into<BudgetError>) -> Self {
+        let error = error.into();
+        let is_unknown =
+            matches!(&error, BudgetError::Store(StoreError::Unavailable { effect: Effect::Unknown, .. }));
+        let refusal = Self::from(error);
+        if is_unknown {
+            return refusal.with(|problem| problem.retry_with_same_key = Some(true));
+        }
+        refusal
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use interlock_model::contention::Scope;
-use interlock_model::{ApiKeyId, JobId, LimitName, RolloutId, RunId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, BudgetName, JobId, LimitName, RolloutId, RunId, WorkerId, WorkflowId};
 
 use crate::error::Refusal;
 
@@ -27,6 +27,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    BudgetName = "budget";
     WorkflowId = "workflow";
     RunId = "run";
     JobId = "job";

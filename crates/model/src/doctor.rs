@@ -113,6 +113,12 @@ invariants! {
     LockTallyDrift = "lock_tally_drift", Tenant, "store the counted number";
     /// A held lock is in the list of locks.
     LockNotListed = "lock_not_listed", Tenant, "add the lock to the list again";
+    /// The counters of a budget equal the sum of its permits.
+    BudgetDrift = "budget_drift", Tenant, "store the counted numbers";
+    /// An open permit is in the expiry index.
+    PermitNotDue = "permit_not_due", Tenant, "add the permit to the index again";
+    /// A permit belongs to a budget that exists.
+    PermitWithoutBudget = "permit_without_budget", Tenant, "remove the permits of the budget";
     /// Every stored row can be parsed.
     RowDamaged = "row_damaged", Tenant, "inspect the row by hand: its content cannot be derived";
     /// Dead letters are handled before there are too many.

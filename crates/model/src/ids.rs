@@ -180,6 +180,12 @@ names! {
     LockToken = "token", VISIBLE;
     /// One request for a lock. A retry with the same id is the same request.
     LockRequest = "request id", VISIBLE;
+    /// A budget of one tenant.
+    BudgetName = "budget name", IDENTIFIER;
+    /// One reservation from a budget. A retry with the same id is the same reservation.
+    BudgetRequest = "request id", VISIBLE;
+    /// A reservation that was granted.
+    PermitId = "permit", ALPHANUMERIC;
 }
 
 /// A run. Unique everywhere; sorts by the time of its start.

@@ -8,6 +8,7 @@ mod names;
 pub mod admission;
 pub mod api_key;
 pub mod approval;
+pub mod budget;
 pub mod contention;
 pub mod dead_letter;
 pub mod dispatch_policy;
@@ -34,8 +35,9 @@ pub mod why;
 pub mod workflow;
 
 pub use ids::{
-    ApiKeyId, IdempotencyKey, InstanceId, InvalidId, JobId, LabelName, LimitName, LockOwner, LockRequest,
-    LockToken, Resource, RolloutId, RunId, StepId, StepKey, Tag, TenantId, Topic, WorkerId, WorkflowId,
+    ApiKeyId, BudgetName, BudgetRequest, IdempotencyKey, InstanceId, InvalidId, JobId, LabelName, LimitName,
+    LockOwner, LockRequest, LockToken, PermitId, Resource, RolloutId, RunId, StepId, StepKey, Tag, TenantId,
+    Topic, WorkerId, WorkflowId,
 };
 pub use lease::Fence;
 pub use time::{Clock, Timestamp};

@@ -47,10 +47,18 @@ pub enum Bug {
     LimitTimerForgotten,
     /// The last of a queue gets the slot.
     LastComesFirst,
+    /// A reservation looks at the ledger in one step and writes the permit in another.
+    LedgerBeforePermit,
+    /// A settlement does not look whether the permit was settled before.
+    PermitSettledTwice,
+    /// A permit is in no index by its end, so that it never expires.
+    PermitNeverDue,
+    /// What a permit had reserved is free again when it expires.
+    ExpiredPermitForgotten,
 }
 
 impl Bug {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -73,6 +81,10 @@ impl Bug {
         Self::RateForgotten,
         Self::LimitTimerForgotten,
         Self::LastComesFirst,
+        Self::LedgerBeforePermit,
+        Self::PermitSettledTwice,
+        Self::PermitNeverDue,
+        Self::ExpiredPermitForgotten,
     ];
 
     pub fn name(self) -> &'static str {
@@ -99,6 +111,10 @@ impl Bug {
             Self::RateForgotten => "rate-forgotten",
             Self::LimitTimerForgotten => "limit-timer-forgotten",
             Self::LastComesFirst => "last-comes-first",
+            Self::LedgerBeforePermit => "ledger-before-permit",
+            Self::PermitSettledTwice => "permit-settled-twice",
+            Self::PermitNeverDue => "permit-never-due",
+            Self::ExpiredPermitForgotten => "expired-permit-forgotten",
         }
     }
 

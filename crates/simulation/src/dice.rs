@@ -19,6 +19,7 @@ pub(crate) enum Actor {
     RunStrategy,
     Limits,
     LimitClient(usize),
+    Spender(usize),
 }
 
 pub(crate) struct Dice {
@@ -40,6 +41,7 @@ impl Actor {
             Self::RunStrategy => (9, 0),
             Self::Limits => (10, 0),
             Self::LimitClient(number) => (11, number as u64),
+            Self::Spender(number) => (12, number as u64),
         };
         scatter(scatter(seed) ^ scatter(kind * 1_000_000 + number))
     }

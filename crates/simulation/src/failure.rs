@@ -40,6 +40,12 @@ pub enum Invariant {
     FirstVerdictCounts,
     /// Every answer agrees with the store.
     AnswersAreTrue,
+    /// What was spent and is reserved of a budget never exceeds its amount because of a reservation.
+    Budget,
+    /// A permit is settled at most once.
+    SettledOnce,
+    /// The ledger of a budget is the sum of its permits.
+    LedgerAddsUp,
     /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets
     /// none.
     LimitHolds,

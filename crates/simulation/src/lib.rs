@@ -17,6 +17,7 @@ mod operators;
 mod planted;
 mod planted_limits;
 mod scenario;
+mod spenders;
 mod summary;
 mod tables;
 mod watched;

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use interlock_backend::local::{Decide, Decision, Executor, Pick, Row, Table, View};
-use interlock_backend::verbs::{AcquireLock, Admit, Claim, Commit, RecordResult};
+use interlock_backend::verbs::{
+    AcquireLock, Admit, Claim, Commit, ExpirePermits, RecordResult, ReserveBudget, SettlePermit,
+};
 use interlock_backend::{StoreError, Verb as _};
 use interlock_model::Timestamp;
+use interlock_model::budget::{Amount, Ledger, Permit, PermitState};
 use interlock_model::job::{EndCause, Job, JobLease};
 use interlock_model::tenant::Tenant;
 use serde::Serialize;
@@ -27,6 +30,10 @@ const COMMIT: &str = Commit::ACTION;
 /// Also of a result that brings its run.
 const REPORT: &str = RecordResult::ACTION;
 const ACQUIRE: &str = AcquireLock::ACTION;
+
+const RESERVE: &str = ReserveBudget::ACTION;
+const SETTLE: &str = SettlePermit::ACTION;
+const EXPIRE: &str = ExpirePermits::ACTION;
 
 pub(crate) type Found = Result<Option<String>, StoreError>;
 
@@ -93,6 +100,24 @@ impl PlantedTables {
             })
         };
         self.tables.write(ADMIT, decide).await
+    }
+
+    /// The ledger is read before the gap, and the permit is written after it.
+    async fn reserve_late<R: Send + 'static>(
+        &self,
+        decide: impl FnOnce(&dyn View, Timestamp) -> Result<Decision<R>, StoreError> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let all = |view: &dyn View, _| view.scan(Table::BudgetLedgers, "", "~", Pick::First(usize::MAX));
+        let rows = self.tables.read("look at the ledger", all).await?;
+        let seen: BTreeMap<String, String> = rows.into_iter().map(|row| (row.key, row.value)).collect();
+        tokio::time::sleep(GAP).await;
+        let decide = move |view: &dyn View, now| {
+            let lie = |view: &dyn View, table, key: &str| {
+                if table == Table::BudgetLedgers { Ok(seen.get(key).cloned()) } else { view.get(table, key) }
+            };
+            decide(&Lying { view, lie: &lie }, now)
+        };
+        self.tables.write(RESERVE, decide).await
     }
 
     /// The key is written before the gap, and the run after it.
@@ -229,6 +254,17 @@ impl Executor for PlantedTables {
                 let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &hide_run_leases }, now);
                 self.tables.write(action, lying).await
             }
+            (Some(Bug::LedgerBeforePermit), RESERVE) => self.reserve_late(decide).await,
+            (Some(Bug::PermitSettledTwice), SETTLE) => {
+                let lying = move |view: &dyn View, now| decide(&Lying { view, lie: &reopen_permits }, now);
+                self.tables.write(action, lying).await
+            }
+            (Some(Bug::PermitNeverDue), RESERVE) => {
+                self.tables.write(action, move |view, now| Ok(without_expiry(decide(view, now)?))).await
+            }
+            (Some(Bug::ExpiredPermitForgotten), EXPIRE) => {
+                self.tables.write(action, move |view, now| forget_unsettled(decide(view, now)?)).await
+            }
             (Some(bug), _) => {
                 let decide = move |view: &dyn View, now| {
                     let decided = match Misled::by(bug, action, view) {
@@ -296,6 +332,35 @@ fn hide_holders(view: &dyn View, table: Table, key: &str) -> Found {
 /// No run has a lease.
 fn hide_run_leases(view: &dyn View, table: Table, key: &str) -> Found {
     if table == Table::RunLeases { Ok(None) } else { view.get(table, key) }
+}
+
+/// Every permit that was settled is open.
+fn reopen_permits(view: &dyn View, table: Table, key: &str) -> Found {
+    let found = view.get(table, key)?;
+    if table != Table::BudgetPermits {
+        return Ok(found);
+    }
+    let reopen = |permit: &mut Permit| {
+        if permit.state == PermitState::Settled {
+            permit.state = PermitState::Open;
+        }
+    };
+    Ok(found.map(|row| edit(Some(row), reopen)))
+}
+
+fn without_expiry<R>(decided: Decision<R>) -> Decision<R> {
+    let mut writes = decided.changes.into_writes();
+    writes.retain(|(table, _, value)| *table != Table::BudgetDue || value.is_none());
+    Decision { answer: decided.answer, changes: changes(writes) }
+}
+
+fn forget_unsettled<R>(decided: Decision<R>) -> Result<Decision<R>, StoreError> {
+    alter(decided, |write| {
+        if let (Table::BudgetLedgers, _, Some(value)) = write {
+            *value = edit(Some(value.clone()), |ledger: &mut Ledger| ledger.unsettled = Amount::ZERO);
+        }
+        Ok(())
+    })
 }
 
 /// No lock has a queue.

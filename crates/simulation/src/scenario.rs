@@ -26,6 +26,7 @@ pub(crate) struct Scenario {
     pub lockers: usize,
     /// Those who change named limits.
     pub operators: usize,
+    pub spenders: usize,
     pub actions: u32,
     pub faults: Faults,
     /// Wake-ups of a hundred that are lost.
@@ -83,6 +84,8 @@ impl Scenario {
             run_strategies,
             // Thrown last: what a seed stood for before locks, it stands for still.
             lockers: dice.weighted(3, &[(30, 0), (20, 5)], 100),
+            // In a deaf world permits never expire.
+            spenders: if is_deaf { 0 } else { spenders(seed) },
             admission_strategies: admission_strategies(&mut dice, instances),
         }
     }
@@ -95,6 +98,11 @@ impl Scenario {
             ..self.settings.clone()
         }
     }
+}
+
+fn spenders(seed: u64) -> usize {
+    // Of dice of their own: what a seed stood for before budgets, it stands for still.
+    Dice::of(Actor::Spender(usize::MAX >> 44), seed).weighted(2, &[(30, 0), (20, 4)], 100)
 }
 
 /// Mostly one step; else a lock for all, or for some.

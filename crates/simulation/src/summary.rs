@@ -106,4 +106,12 @@ counted! {
     /// Another word about a job whose result waits.
     contradictions_refused,
     results_buried,
+    permits_granted,
+    /// Answers that repeated a grant.
+    permits_asked_again,
+    permits_refused,
+    permits_expired,
+    permits_ended,
+    /// Settlements and releases of permits that had ended.
+    permits_ended_again,
 }

@@ -8,7 +8,7 @@ use interlock_backend::clock::RuntimeClock;
 use interlock_backend::faulty::{Faults, FaultyStore};
 use interlock_backend::local::LocalStore;
 use interlock_backend::tenants::LimitScope;
-use interlock_backend::verbs::{SaveLimit, SaveWorkflow, SetLimits};
+use interlock_backend::verbs::{SaveBudget, SaveLimit, SaveWorkflow, SetLimits};
 use interlock_backend::{Bus, Store, StoreError};
 use interlock_control::identity::Identity;
 use interlock_control::service::Foundation;
@@ -27,6 +27,7 @@ use crate::log::Log;
 use crate::operators::{self, Operator};
 use crate::planted::PlantedTables;
 use crate::scenario::Scenario;
+use crate::spenders::{self, Spender};
 use crate::tables::WatchedTables;
 use crate::watched::{Fuse, SimulatedStore, WatchedStore};
 use crate::workers::Worker;
@@ -119,6 +120,9 @@ async fn play(
     for number in 0..world.scenario.lockers {
         lockers.spawn(Locker::new(world.clone(), number).act());
     }
+    for number in 0..world.scenario.spenders {
+        clients.spawn(Spender::new(world.clone(), number).act());
+    }
     let mut calm = Vec::new();
     let acted = async {
         while clients.join_next().await.is_some_and(|ended| world.is_sound(&ended)) {}
@@ -151,6 +155,10 @@ impl World {
                 let (tenant, name, document) = (tenant.id.clone(), name.clone(), document.clone());
                 let save = SaveLimit { tenant, name, document, book: number, replaces: None };
                 setup.call(save).await?;
+            }
+            for (name, document) in spenders::documents() {
+                let tenant = tenant.id.clone();
+                setup.call(SaveBudget { tenant, name, document, expected: None }).await?;
             }
             for workflow in &tenant.workflows {
                 let (tenant, id) = (tenant.id.clone(), workflow.clone());
@@ -299,7 +307,8 @@ impl World {
         let deadline = tokio::time::Instant::now() + CALM_MAX;
         loop {
             let is_late = tokio::time::Instant::now() >= deadline;
-            if is_late || self.checker.with(|checker| checker.is_quiet()) {
+            let is_quiet = self.checker.with(|checker| checker.is_quiet() && !checker.has_open_permits());
+            if is_late || is_quiet {
                 let mut left = Vec::new();
                 for table in OPEN {
                     left.push((table, tables.keys(table).await?));
@@ -307,6 +316,7 @@ impl World {
                 if is_late || left.iter().all(|(_, keys)| keys.is_empty()) {
                     self.checker.with(|checker| {
                         checker.give_up_waiting();
+                        checker.left_permits();
                         for (table, keys) in &left {
                             checker.left(*table, keys);
                         }

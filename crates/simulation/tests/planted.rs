@@ -122,6 +122,28 @@ fn a_queue_whose_last_comes_first_is_caught() {
 }
 
 #[test]
+fn a_ledger_that_is_read_before_the_permit_is_written_is_caught() {
+    let invariant = first_failure(Bug::LedgerBeforePermit).invariant;
+    assert!(matches!(invariant, Invariant::Budget | Invariant::LedgerAddsUp), "{invariant:?}");
+}
+
+#[test]
+fn a_permit_that_is_settled_twice_is_caught() {
+    let invariant = first_failure(Bug::PermitSettledTwice).invariant;
+    assert!(matches!(invariant, Invariant::SettledOnce | Invariant::LedgerAddsUp), "{invariant:?}");
+}
+
+#[test]
+fn a_permit_that_never_expires_is_caught() {
+    assert_eq!(first_failure(Bug::PermitNeverDue).invariant, Invariant::NothingIsLeft);
+}
+
+#[test]
+fn an_expired_permit_whose_amount_is_free_again_is_caught() {
+    assert_eq!(first_failure(Bug::ExpiredPermitForgotten).invariant, Invariant::LedgerAddsUp);
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

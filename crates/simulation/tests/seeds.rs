@@ -9,7 +9,7 @@ const SEEDS: u64 = 2_000;
 const THREADS: usize = 2;
 
 /// What must have happened over all seeds for "no seed failed" to mean anything: about half of what is usual.
-const OFTEN_ENOUGH: [(&str, u64); 57] = [
+const OFTEN_ENOUGH: [(&str, u64); 63] = [
     ("calls", 150_000),
     ("simulated_ms", 10_000_000),
     ("admitted", 4_000),
@@ -45,7 +45,7 @@ const OFTEN_ENOUGH: [(&str, u64); 57] = [
     ("cancels", 400),
     ("deletions_of_live_runs", 300),
     ("deletions_of_ended_runs", 100),
-    ("approvals", 300),
+    ("approvals", 140),
     ("rejections", 40),
     ("late_verdicts", 8),
     ("reruns", 50),
@@ -67,6 +67,12 @@ const OFTEN_ENOUGH: [(&str, u64); 57] = [
     ("results_kept_from_expiry", 120),
     ("contradictions_refused", 25),
     ("results_buried", 40),
+    ("permits_granted", 12_000),
+    ("permits_asked_again", 500),
+    ("permits_refused", 2_000),
+    ("permits_expired", 5_000),
+    ("permits_ended", 9_000),
+    ("permits_ended_again", 4_000),
 ];
 
 #[test]

@@ -52,6 +52,7 @@ pub(crate) const CONTROL: ModuleGraph = ModuleGraph {
             modules: &[
                 "admission",
                 "api_keys",
+                "budgets",
                 "dead_letters",
                 "documents",
                 "engine",

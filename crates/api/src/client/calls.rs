@@ -12,6 +12,7 @@ use super::paths::path;
 use super::transport::Call;
 use super::{Client, Result, unreachable};
 use crate::approvals::{ResolvedApproval, VerdictRequest};
+use crate::budgets::{BudgetDocument, BudgetView};
 use crate::doctor::{DoctorQuery, DoctorView, RepairRequest, RepairView};
 use crate::jobs::{ClaimAnswer, ClaimRequest};
 use crate::locks::{AcquireRequest, LockDetail, LockGrant, LockQuery};
@@ -108,6 +109,20 @@ impl Client {
     pub async fn lock(&self, resource: Resource) -> Result<LockDetail> {
         let query = LockQuery { resource: Some(resource), ..LockQuery::default() };
         self.get(&path(&[&"locks"])).query(&query).read().await
+    }
+
+    /// Creates a budget, or replaces its document if that has this revision.
+    pub async fn put_budget(
+        &self,
+        name: &str,
+        document: &BudgetDocument,
+        revision: Option<u64>,
+    ) -> Result<BudgetView> {
+        let call = self.put(&path(&[&"budgets", &name])).body(document);
+        match revision {
+            None => call.read().await,
+            Some(revision) => call.header("if-match", &revision.to_string())?.read().await,
+        }
     }
 
     pub async fn doctor(&self, query: &DoctorQuery) -> Result<DoctorView> {

@@ -6,6 +6,10 @@ use interlock_model::contention::Scope;
 use super::paths::path;
 use super::{Client, Result};
 use crate::approvals::ApprovalView;
+use crate::budgets::{
+    AdjustRequest, BudgetDetail, BudgetQuery, BudgetUsage, BudgetView, EndedPermitView, PermitView,
+    ReleasePermitRequest, RenewPermitRequest, ReserveRequest, SettleRequest,
+};
 use crate::dead_letters::{DeadLetterView, DeadLettersAnswer, DeadLettersRequest, RetriedDeadLetter};
 use crate::dispatch_policy::{CheckRequest, CheckView, DispatchPolicyView};
 use crate::history::TimelineItem;
@@ -107,6 +111,21 @@ endpoints! {
     release_lock(): post ["locks", "release"], body ReleaseRequest;
     /// Ends the lease of another owner.
     force_release_lock(): post ["locks", "force-release"], body ForceReleaseRequest;
+
+    budgets(): get ["budgets"], query PageQuery => Page<BudgetView>;
+    /// A budget with its busiest keys, or with one of them.
+    budget(name: &str): get ["budgets", name], query BudgetQuery => BudgetDetail;
+    delete_budget(name: &str): delete ["budgets", name];
+    /// Reserves a part of a budget. `budget_exhausted` means that too little is left. Safe to repeat.
+    reserve_budget(name: &str): post ["budgets", name, "reserve"], body ReserveRequest => PermitView;
+    /// Extends a permit.
+    renew_permit(name: &str): post ["budgets", name, "renew"], body RenewPermitRequest => PermitView;
+    /// Counts what was spent, and ends the permit. Safe to repeat.
+    settle_permit(name: &str): post ["budgets", name, "settle"], body SettleRequest => EndedPermitView;
+    /// Ends a permit of which nothing was spent. Safe to repeat.
+    release_permit(name: &str): post ["budgets", name, "release"], body ReleasePermitRequest => EndedPermitView;
+    /// Changes what may be spent.
+    adjust_budget(name: &str): post ["budgets", name, "adjust"], body AdjustRequest => BudgetUsage;
 
     /// Replaces the limits of a scope, effective with the answer.
     put_config(): put ["config"], body ConfigRequest;

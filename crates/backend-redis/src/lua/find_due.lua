@@ -1,4 +1,4 @@
--- What each tenant has to do now: its ready runs, its first timers, lease, deferred result and held job.
+-- What each tenant has to do now: its ready runs, its first timers, lease, deferred result, held job and budget.
 -- A tenant whose data is damaged has nothing to do, and does not keep the others from theirs.
 local function first(name)
   local found = redis.pcall('ZRANGE', key(name), 0, 0, 'WITHSCORES')
@@ -13,7 +13,8 @@ end
 local tenants = {}
 for index, tenant in ipairs(call.tags) do
   tag = tenant
-  tenants[index] = { is_ready = is_ready(), timer = first('wf:timers'),
-    limit_timer = first('wf:limit:timers'), lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held') }
+  tenants[index] = { is_ready = is_ready(), timer = first('wf:timers'), limit_timer = first('wf:limit:timers'),
+    lease = first('wf:leases'), deferred = first('wf:put_off'), held = first('wf:held'),
+    budget = first('wf:budgets:due') }
 end
 return answer({ now = now, tenants = tenants })

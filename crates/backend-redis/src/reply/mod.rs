@@ -18,6 +18,7 @@ enum Refusal {
     Conflict { reason: String },
     Quota { quota: Quota, most: u32 },
     Damaged { reason: String },
+    NoBudget { name: String },
 }
 
 /// The answer in a reply, or what the script refused.
@@ -71,6 +72,7 @@ fn accepted<'de>(call: &Call, reply: Value<'de>) -> Result<Value<'de>, StoreErro
         Refusal::Conflict { reason } => StoreError::Conflict(reason),
         Refusal::Quota { quota, most } => StoreError::QuotaReached { quota, most },
         Refusal::Damaged { reason } => damaged(name, reason),
+        Refusal::NoBudget { name } => StoreError::not_found("budget", name),
     })
 }
 

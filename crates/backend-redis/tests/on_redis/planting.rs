@@ -79,6 +79,9 @@ impl Soil {
             Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => {
                 self.of_locks(fault, fixture).await
             }
+            Invariant::BudgetDrift | Invariant::PermitNotDue | Invariant::PermitWithoutBudget => {
+                self.of_budgets(fault, fixture).await
+            }
             Invariant::ApprovalOfEndedRun
             | Invariant::ApprovalNotListed
             | Invariant::RowDamaged
@@ -282,6 +285,33 @@ impl Soil {
                 let since = self.run(&format!("HGET {lock} since"), "").await;
                 self.run(&format!("ZREM {} {since:0>15}/{id}", self.key("wf:locks:listed")), "").await;
                 resource
+            }
+        }
+    }
+
+    async fn of_budgets(&self, fault: Invariant, fixture: &Fixture) -> String {
+        let (budget, permit) = (fixture.budget.to_string(), fixture.permit.id.to_string());
+        match fault {
+            Invariant::BudgetDrift => {
+                // Rows of budgets are packed.
+                let more = "local row = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) row.reserved = 9 \
+                    redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(row))";
+                let mut command = redis::cmd("EVAL");
+                command
+                    .arg(more)
+                    .arg(1)
+                    .arg(self.row("wf:budget:ledgers", &budget))
+                    .arg(fixture.permit.place());
+                self.connection.send(&command, true).await.expect("the server is up");
+                budget
+            }
+            Invariant::PermitNotDue => {
+                self.run(&format!("ZREM {} p.{permit}", self.row("wf:budget:due", &budget)), "").await;
+                format!("{budget}/{permit}")
+            }
+            _ => {
+                self.run(&format!("HDEL {} {budget}", self.key("wf:budgets")), "").await;
+                budget
             }
         }
     }

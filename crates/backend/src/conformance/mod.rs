@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod budgets;
 pub(crate) mod clocks;
 pub mod dead_letters;
 pub mod deferred_results;
@@ -21,6 +22,7 @@ mod lock_requests;
 pub mod locks;
 pub mod memory;
 mod on_manual_clock;
+pub mod permits;
 pub mod policy_holds;
 pub mod queues;
 pub mod quotas;
@@ -35,6 +37,7 @@ pub mod slot_grants;
 pub mod slot_rates;
 pub mod slot_replacements;
 mod slots;
+mod spending;
 mod suite;
 pub mod suspects;
 pub mod timers;

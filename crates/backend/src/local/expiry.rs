@@ -115,6 +115,7 @@ impl Look for FindDue {
             (Table::JobExpiries, &mut due.leases),
             (Table::DeferredDue, &mut due.deferred),
             (Table::HeldDue, &mut due.held),
+            (Table::BudgetDue, &mut due.budgets),
         ];
         // Tenants whose time has not come do not count: they must not hide one behind them whose time has.
         for (table, tenants) in times {

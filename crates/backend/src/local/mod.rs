@@ -7,6 +7,7 @@
 mod admission;
 mod api_keys;
 mod approvals;
+mod budgets;
 mod claim;
 mod commit;
 mod dead_letters;

@@ -2,6 +2,7 @@
 
 use interlock_model::admission::KeyRecord;
 use interlock_model::approval::Approval;
+use interlock_model::budget::{Ledger, Permit};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::Event;
@@ -12,7 +13,7 @@ use interlock_model::lock::{LockEvent, Waiter};
 use interlock_model::run::{Head, InboxEvent, Start};
 use interlock_model::step::StepRun;
 use interlock_model::tenant::Tenant;
-use interlock_model::{JobId, RunId, StepKey};
+use interlock_model::{JobId, PermitId, RunId, StepKey};
 
 use super::deliveries::DeferredRow;
 use super::inspection::damage::{RowCheck, key, row, value};
@@ -20,6 +21,7 @@ use super::jobs::ProgressRow;
 use super::locks::{Record, Tally};
 use super::rows::{RunLease, WorkflowHead};
 use super::slots::{QueueEntry, SlotHolder};
+use crate::budgets::{Budget, BudgetEvent};
 use crate::limits::StoredLimit;
 use crate::workers::WorkerRecord;
 use crate::workflows::WorkflowVersion;
@@ -125,6 +127,18 @@ tables! {
     OpenApprovals = "open_approvals": Some(key::<JobId>),
     /// `tenant/job` → the dead letter.
     DeadLetters = "dead_letters": Some(row::<JobId, DeadLetter>),
+    /// `tenant/budget` → its document and its counts.
+    Budgets = "budgets": Some(value::<Budget>),
+    /// `tenant/budget/window/group` → the ledger; `*` stands for all groups of the window.
+    BudgetLedgers = "budget_ledgers": Some(value::<Ledger>),
+    /// `tenant/budget/permit` → the permit.
+    BudgetPermits = "budget_permits": Some(row::<PermitId, Permit>),
+    /// `tenant/time/budget/what` for each open permit, by when it expires, and each ledger, by when it is looked at.
+    BudgetDue = "budget_due": None,
+    /// `tenant/budget/time/permit` for each permit that has ended, by when it is forgotten.
+    BudgetEnded = "budget_ended": Some(key::<PermitId>),
+    /// `tenant/budget/number` → what happened to it.
+    BudgetEvents = "budget_events": Some(row::<u64, BudgetEvent>),
     /// `tenant/worker` → when and how it was last seen.
     Workers = "workers": Some(value::<WorkerRecord>),
     /// `key` → the API key.

@@ -1,6 +1,7 @@
 //! What each command does. One file per noun.
 
 pub(crate) mod approval;
+pub(crate) mod budgets;
 mod completions;
 pub(crate) mod dispatch_policy;
 pub(crate) mod dlq;
@@ -68,6 +69,7 @@ pub(crate) async fn run(arguments: Arguments, environment: &Environment, output:
         Command::Run(run) => run::run(run, &session()?).await,
         Command::Approval(approval) => approval::run(approval, &session()?).await.map(done),
         Command::Worker(worker) => worker::run(worker, session()?).await,
+        Command::Budgets(budgets) => budgets::run(budgets, &session()?).await.map(done),
         Command::Limits(limits) => limits::run(limits, &session()?).await.map(done),
         Command::Locks(locks) => locks::run(locks, output, session).await,
         Command::RetryPolicy(command) => retry_policy::run(command, output, session).await.map(done),

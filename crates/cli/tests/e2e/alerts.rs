@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use interlock_poll::until;
 use interlock_servers::promtool;
+use reqwest::Method;
 use serde_json::json;
 
 use super::expressions::{assert_served, served};
@@ -37,6 +38,8 @@ pub(crate) async fn use_it(caller: &Caller) {
     caller.complete(&job, &json!({})).await.expect(200);
     caller.ended(&run).await;
     caller.post(&format!("/workflow-runs/{run}/rerun"), json!({})).await.expect(200);
+    let budget = json!({"unit": "usd", "amount": "20", "per": "day"});
+    caller.try_send(Method::PUT, "/budgets/llm", None, &budget).await.unwrap().expect(200);
     caller.get("/nowhere").await.expect(404);
 }
 

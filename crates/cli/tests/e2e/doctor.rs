@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::server::{BINARY, Caller, LIMIT, Server};
@@ -31,6 +32,7 @@ struct Patient {
     delayed: String,
     ended: String,
     reported: String,
+    permit: String,
 }
 
 const WORK: &str = "work";
@@ -74,6 +76,10 @@ impl Patient {
         let delayed = start(caller, "delayed", None).await;
         let lock = json!({"resource": "door", "owner": "ann", "mode": "exclusive", "ttl_ms": 3_600_000});
         caller.post("/locks/acquire", lock).await.expect(200);
+        let budget = json!({"unit": "usd", "amount": "20", "per": "total"});
+        caller.try_send(Method::PUT, "/budgets/llm", None, &budget).await.unwrap().expect(200);
+        let reserve = json!({"amount": "5", "ttl_ms": 3_600_000, "request_id": "r1"});
+        let permit = caller.post("/budgets/llm/reserve", reserve).await.expect(200).text("permit");
         let job = |run: String, step: &str| format!("{run}:{step}@1");
         Self {
             queued: job(queued, "build"),
@@ -82,6 +88,7 @@ impl Patient {
             ended: job(ended, "build"),
             delayed,
             reported,
+            permit,
         }
     }
 
@@ -207,6 +214,17 @@ impl Patient {
             fault("lock_tally_drift", "acme", tally),
             fault("lock_not_listed", "door", "DELETE FROM lock_listing WHERE key LIKE 'acme/%'"),
             fault("lock_debt", "door", late),
+            fault(
+                "budget_drift",
+                "llm",
+                "UPDATE budget_ledgers SET value = json_set(value, '$.reserved', 9) WHERE key = 'acme/llm/total/:'",
+            ),
+            fault(
+                "permit_not_due",
+                &format!("llm/{}", self.permit),
+                &format!("DELETE FROM budget_due WHERE key LIKE '%/p.{}'", self.permit),
+            ),
+            fault("permit_without_budget", "llm", "DELETE FROM budgets WHERE key = 'acme/llm'"),
         ]
     }
 }

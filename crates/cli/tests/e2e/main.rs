@@ -5,6 +5,7 @@
 mod alerts;
 mod bombs;
 mod browsers;
+mod budgets;
 mod caps;
 mod commands;
 mod dashboard;

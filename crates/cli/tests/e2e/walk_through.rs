@@ -71,6 +71,7 @@ async fn the_commands_of_the_pages_work() {
         "docs/concepts/dispatch-policy.md",
         "docs/concepts/limits.md",
         "docs/concepts/locks.md",
+        "docs/concepts/budgets.md",
         "docs/operating/dead-letters.md",
         "docs/operating/doctor.md",
         "docs/operating/retry-policies.md",

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use interlock_backend::verbs::{ExpireLeases, FindDue, FireTimers};
+use interlock_backend::verbs::{ExpireLeases, ExpirePermits, FindDue, FireTimers};
 use interlock_backend::{StoreError, Wake};
 use interlock_model::{RunId, TenantId};
 use tokio::time::Instant;
@@ -58,6 +58,8 @@ pub struct DueReport {
     pub runs_fired: usize,
     /// Jobs whose worker was lost.
     pub jobs_lost: usize,
+    /// Permits of budgets that expired unsettled.
+    pub permits_expired: usize,
     /// Results that had found their run busy, and were delivered again.
     pub results_delivered: usize,
     /// Tenants that could not be reconciled this time.
@@ -80,7 +82,7 @@ pub async fn run(reconcilers: Arc<Reconcilers>, shutdown: CancellationToken) {
             warn!(%error, "could not find what is due; retrying");
             DueReport::default()
         });
-        if report.runs_fired + report.jobs_lost + report.results_delivered > 0 {
+        if report.runs_fired + report.jobs_lost + report.results_delivered + report.permits_expired > 0 {
             debug!(?report, "reconciled");
         }
         if shutdown.run_until_cancelled(reconcilers.pause(report.next_in)).await.is_none() {
@@ -130,6 +132,12 @@ impl Reconcilers {
                 Err(error) => report.failed(tenant, &error),
             }
         }
+        for tenant in &due.budgets {
+            match self.expire_permits(tenant).await {
+                Ok(expired) => report.permits_expired += expired,
+                Err(error) => report.failed(tenant, &error),
+            }
+        }
         for tenant in due.held {
             self.process.wakeups.queue_held(tenant);
         }
@@ -150,6 +158,22 @@ impl Reconcilers {
             self.process.wake(Wake::RunReady { tenant: tenant.clone() });
         }
         Ok(fired)
+    }
+
+    /// Ends the tenant's permits whose time has come, and removes windows of budgets that are over. Returns how many
+    /// expired.
+    async fn expire_permits(&self, tenant: &TenantId) -> Result<usize, StoreError> {
+        let wall_lead = self.process.clock.wall_lead();
+        let expire = ExpirePermits { tenant: tenant.clone(), limit: ROWS_MAX, wall_lead };
+        let report = self.process.call(expire).await?;
+        for (budget, warning) in &report.warnings {
+            journal::budget_warned(tenant, budget, warning);
+        }
+        self.process.counts.update(|counted| counted.budget_warnings += report.warnings.len() as u64);
+        if report.expired > 0 {
+            journal::permits_expired(tenant, report.expired);
+        }
+        Ok(report.expired)
     }
 
     /// Ends the tenant's stale jobs, so that their steps go to other workers. Returns how many.

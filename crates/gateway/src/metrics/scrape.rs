@@ -16,6 +16,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
+use super::budgets::{self, BudgetFigures};
 use super::store;
 use super::tenants::by_tenant;
 
@@ -42,6 +43,7 @@ pub(crate) struct TenantFigures {
     pub tenant: TenantId,
     pub usage: Usage,
     pub dead_letters: DeadLetterCount,
+    pub budgets: Vec<BudgetFigures>,
 }
 
 /// The last scrape.
@@ -90,6 +92,7 @@ impl Collector for Scraped {
         encode_counted(&mut families, &scrape.counted)?;
         encode_contention(&mut families, &scrape.contention)?;
         encode_tenants(&mut families, tenants, self.names_max)?;
+        budgets::encode(&mut families.0, tenants.iter().flat_map(|of| &of.budgets), self.names_max)?;
         store::encode(&mut families.0, &scrape.store_calls)?;
         families.one(
             "dead_letters_max",
@@ -131,6 +134,16 @@ fn encode_counted(families: &mut Families<'_>, counted: &Counted) -> Result<(), 
         "interlock_runs_quarantined",
         "Runs that this process quarantined because their turns were abandoned",
         Counter(counted.runs_quarantined),
+    )?;
+    families.one(
+        "interlock_budget_overdraft",
+        "Settlements in this process of more than was reserved",
+        Counter(counted.budget_overdrafts),
+    )?;
+    families.one(
+        "interlock_budget_warnings",
+        "Thresholds of budgets that were reached, as this process has seen",
+        Counter(counted.budget_warnings),
     )?;
     families.one(
         "job_lock_wait",
@@ -254,6 +267,7 @@ mod tests {
 
     use interlock_control::contention::CleanupContext::Cancelled;
     use interlock_control::contention::Tally;
+    use interlock_model::budget::Ledger;
     use interlock_model::contention::Arm::{Candidate, Control};
 
     use super::*;
@@ -283,6 +297,9 @@ mod tests {
                 "slot_drift 0",
                 "interlock_turns_abandoned_total 0",
                 "interlock_runs_quarantined_total 0",
+                "interlock_budget_overdraft_total 0",
+                "interlock_budget_warnings_total 0",
+                "interlock_budget_spent{tenant=\"other\",budget=\"other\"} 0.0",
                 "loop_ticks_total{loop=\"reconciler:default\"} 0",
                 "loop_ticks_total{loop=\"replayer:pending\"} 0",
                 "loop_ticks_total{loop=\"reconciler:retention\"} 0",
@@ -362,7 +379,42 @@ mod tests {
             tenant: tenant.parse().unwrap(),
             usage: Usage { runs_active, runs_max: 10 },
             dead_letters: DeadLetterCount { kept, dropped },
+            budgets: Vec::new(),
         }
+    }
+
+    fn budget(name: &str, spent: &str, limit: Option<&str>) -> BudgetFigures {
+        let amount = |text: &str| text.parse().unwrap();
+        BudgetFigures {
+            tenant: "acme".parse().unwrap(),
+            budget: name.parse().unwrap(),
+            total: Ledger { spent: amount(spent), reserved: amount("0.5"), ..Ledger::default() },
+            limit: limit.map(amount),
+        }
+    }
+
+    #[test]
+    fn the_budgets_that_have_spent_the_most_are_shown_by_name() {
+        let metrics = Metrics::new(2);
+        let budgets = vec![
+            budget("a", "1.25", Some("20")),
+            budget("b", "9", None),
+            budget("c", "3.5", Some("4")),
+            budget("d", "0.25", Some("1")),
+        ];
+        let tenants = vec![TenantFigures { budgets, ..figures("acme", 0, 0, 0) }];
+        metrics.scraped(Scrape::default(), Some(tenants));
+        has(
+            &metrics,
+            &[
+                "interlock_budget_spent{tenant=\"acme\",budget=\"b\"} 9.0",
+                "interlock_budget_spent{tenant=\"acme\",budget=\"c\"} 3.5",
+                "interlock_budget_spent{tenant=\"other\",budget=\"other\"} 1.5",
+                "interlock_budget_reserved{tenant=\"acme\",budget=\"b\"} 0.5",
+                "interlock_budget_limit{tenant=\"acme\",budget=\"c\"} 4.0",
+            ],
+        );
+        assert!(!metrics.render().contains("interlock_budget_limit{tenant=\"acme\",budget=\"b\"}"));
     }
 
     #[test]

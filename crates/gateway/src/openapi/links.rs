@@ -22,6 +22,9 @@ const FIRST_JOB: &[(&str, &str)] = &[("job_id", "$response.body#/items/0/job_id"
 const CLAIMED: &[(&str, &str)] = &[("job_id", "$response.body#/jobs/0/job_id")];
 const FENCE: &[(&str, &str)] = &[("fence", "$response.body#/jobs/0/fence")];
 const NAME: &[(&str, &str)] = &[("name", "$request.path.name")];
+const BUDGET: &[(&str, &str)] = &[("name", "$response.body#/name")];
+const SAME_BUDGET: &[(&str, &str)] = &[("name", "$request.path.name")];
+const PERMIT: &[(&str, &str)] = &[("permit", "$response.body#/permit")];
 const WORKER: &[(&str, &str)] = &[("worker", "$request.path.worker")];
 const LEASE: &[(&str, &str)] =
     &[("resource", "$response.body#/resource"), ("token", "$response.body#/token")];
@@ -77,6 +80,13 @@ pub(super) const LINKS: &[LinkRow] = &[
     ("named_limits_put", "named_limits_queue", NAME, &[]),
     ("named_limits_put", "named_limits_list", &[], &[]),
     ("workflows_create", "named_limits_explain", &[], &[("workflow", "$response.body#/id")]),
+    ("budgets_put", "budgets_get", BUDGET, &[]),
+    ("budgets_put", "budgets_delete", BUDGET, &[]),
+    ("budgets_put", "budgets_reserve", BUDGET, &[]),
+    ("budgets_put", "budgets_adjust", BUDGET, &[]),
+    ("budgets_reserve", "budgets_renew", SAME_BUDGET, PERMIT),
+    ("budgets_reserve", "budgets_settle", SAME_BUDGET, PERMIT),
+    ("budgets_reserve", "budgets_release", SAME_BUDGET, PERMIT),
     ("retry_policies_set", "retry_policies_roll_back", &[("scope", "$request.path.scope")], &[]),
     ("rollouts_start", "rollouts_get", ID, &[]),
     ("rollouts_start", "rollouts_promote", ID, &[]),

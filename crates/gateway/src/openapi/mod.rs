@@ -7,7 +7,7 @@ mod links;
 use http::Method;
 use interlock_api::Problem;
 use interlock_model::contention::Scope;
-use interlock_model::{ApiKeyId, JobId, LimitName, RolloutId, RunId, WorkerId, WorkflowId};
+use interlock_model::{ApiKeyId, BudgetName, JobId, LimitName, RolloutId, RunId, WorkerId, WorkflowId};
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{OpenApi, RefOr, Required, Schema};
@@ -105,6 +105,7 @@ fn schema_of(path: &str, name: &str) -> RefOr<Schema> {
         ("worker", _) => WorkerId::schema(),
         ("scope", _) => Scope::schema(),
         ("name", Some("limits")) => LimitName::schema(),
+        ("name", Some("budgets")) => BudgetName::schema(),
         _ => unreachable!("a test reads the whole document, and every name in a path has a form"),
     }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod claims;
 mod dead_letters;
 mod dispatch_policy;
@@ -63,6 +64,7 @@ static ENDPOINTS: LazyLock<Vec<Endpoints>> = LazyLock::new(|| {
         doctor::endpoints(),
         limits::endpoints(),
         named_limits::endpoints(),
+        budgets::endpoints(),
         locks::endpoints(),
         retry_policies::endpoints(),
         rollouts::endpoints(),

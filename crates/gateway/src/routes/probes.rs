@@ -7,13 +7,13 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use interlock_api::Problem;
 use interlock_api::status::{Health, Readiness};
-use interlock_backend::verbs::{CountDeadLetters, ListTenants, ReadUsage};
+use interlock_backend::verbs::{CountDeadLetters, ListBudgets, ListTenants, ReadUsage};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_control::installation::DATA_LOST;
 use interlock_model::TenantId;
 
 use super::{Answer, App, Json, Refusal, Shared, endpoints};
-use crate::metrics::{Scrape, TenantFigures};
+use crate::metrics::{BudgetFigures, Scrape, TenantFigures};
 use crate::origin::Scraper;
 
 /// Tenants that one scrape reads, and how many at once.
@@ -87,9 +87,25 @@ async fn tenant_figures(app: &Shared) -> Result<Vec<TenantFigures>, StoreError> 
     for tenant in tenants(app).await? {
         let usage = app.store.call(ReadUsage { tenant: tenant.clone() }).await?;
         let dead_letters = app.store.call(CountDeadLetters { tenant: tenant.clone() }).await?;
-        figures.push(TenantFigures { tenant, usage, dead_letters });
+        let budgets = budget_figures(app, &tenant).await?;
+        figures.push(TenantFigures { tenant, usage, dead_letters, budgets });
     }
     Ok(figures)
+}
+
+async fn budget_figures(app: &Shared, tenant: &TenantId) -> Result<Vec<BudgetFigures>, StoreError> {
+    let found = app.store.call(ListBudgets { tenant: tenant.clone() }).await?;
+    let figures = found.iter().filter_map(|view| {
+        let usage = app.stages.budgets.current(view).ok()?;
+        let limit = usage.state.map(|state| state.limit);
+        Some(BudgetFigures {
+            tenant: tenant.clone(),
+            budget: view.budget.name.clone(),
+            total: usage.total,
+            limit,
+        })
+    });
+    Ok(figures.collect())
 }
 
 pub(super) async fn tenants(app: &Shared) -> Result<Vec<TenantId>, StoreError> {

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod browsers;
+mod budgets;
 mod client;
 mod dead_letters;
 mod doctor;

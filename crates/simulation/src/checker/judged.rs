@@ -4,6 +4,7 @@ use interlock_backend::runs::CancelOutcome;
 use interlock_backend::suspects::SuspectOutcome;
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::{StoreError, Verb, verbs};
+use interlock_model::budget::Amount;
 
 use super::Checker;
 use super::runs::Turn;
@@ -96,6 +97,17 @@ judged! {
         checker.lock_withdrawn(&asked.lock, &asked.request, &asked.call);
     };
 
+    SaveBudget => |asked, checker, answer| if answer.is_ok() {
+        checker.budget_saved(asked);
+    };
+    ReserveBudget => |asked, checker, answer| checker.reserved(asked, answer);
+    SettlePermit => |asked, checker, answer| {
+        checker.permit_ended((&asked.tenant, &asked.name), asked.amount, answer);
+    };
+    ReleasePermit => |asked, checker, answer| {
+        checker.permit_ended((&asked.tenant, &asked.name), Amount::ZERO, answer);
+    };
+
     SetLimits => |asked, checker, answer| {
         let tenant = match &asked.scope {
             LimitScope::System => None,
@@ -115,17 +127,19 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireHeldJobs, CreateApiKey, DeleteDeadLetter, DeleteFigures, DeleteLimit, DrainNatsWorker, DrainWorker,
-    FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker, MoveQueuedRun, PauseLimit, RecordBeat,
-    RegisterNatsWorker, Repair, RepairSlots, RequeueJobs, Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey,
-    SaveDocument, SaveFigures, SaveLimit, SaveSnapshot, SettleHeldJob,
+    AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit,
+    DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
+    MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,
+    Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot,
+    SettleHeldJob,
 }
 
 // Reads. The checks of rows cover what they show.
 not_judged! {
     CountDeadLetters, CountJobsBefore, CountRuns, FindDue, Inspect, InspectUnlisted, ListActiveRuns, ListApiKeys,
-    ListApprovals, ListDeadLetters, ListExpiredLeases, ListJobs, ListLimits, ListLockHistory, ListLocks,
-    ListQueuedRuns, ListRuns, ListSlots, ListTenants, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument,
-    ReadEffectiveLimits, ReadFigures, ReadJob, ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry,
-    ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion,
+    ListApprovals, ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters, ListExpiredLeases, ListJobs,
+    ListLimits, ListLockHistory, ListLocks, ListQueuedRuns, ListRuns, ListSlots, ListTenants, ListWorkers,
+    ListWorkflows, ReadBudget, ReadDeadLetter, ReadDocument, ReadEffectiveLimits, ReadFigures, ReadJob,
+    ReadLimitUsage, ReadLimits, ReadLock, ReadQueuedRun, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot,
+    ReadTimeline, ReadUsage, ReadWorker, ReadWorkflow, ReadWorkflowVersion,
 }

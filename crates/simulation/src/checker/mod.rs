@@ -4,6 +4,7 @@
 
 mod admission;
 mod approvals;
+mod budgets;
 mod deliveries;
 mod end;
 mod jobs;
@@ -66,6 +67,7 @@ pub(crate) struct Checker {
     waiting: BTreeMap<JobId, deliveries::Waiting>,
     approvals: BTreeMap<JobId, approvals::Approval>,
     locks: locks::Locks,
+    budgets: budgets::Budgets,
 }
 
 /// A tenant, as the calls and answers say that it must be.
@@ -108,6 +110,7 @@ impl Checker {
             waiting: BTreeMap::new(),
             approvals: BTreeMap::new(),
             locks: locks::Locks::default(),
+            budgets: budgets::Budgets::default(),
         }
     }
 

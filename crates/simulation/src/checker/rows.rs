@@ -105,6 +105,9 @@ impl Checker {
             self.check_slots(tenant);
             self.judge_limits(tenant, writes);
         }
+        if writes.iter().any(|(table, ..)| matches!(table, Table::BudgetPermits | Table::BudgetLedgers)) {
+            self.check_ledgers();
+        }
     }
 
     fn row_written(&mut self, action: &str, (table, key, value): &Write) {
@@ -130,6 +133,9 @@ impl Checker {
             (Table::Timeline, None) => {
                 self.tables.timelines.remove(before_last_part(key));
                 self.tables.progress.remove(key);
+            }
+            (Table::BudgetPermits | Table::BudgetLedgers, value) => {
+                self.budget_row_written(*table, key, value.as_deref());
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
--- needs: order, idempotency, inspection, job_rules, key_rules
+-- needs: order, idempotency, inspection, job_rules, key_rules, budgets, budget_rules
 -- What is written down can be read: here, that it is of its kind, and that what scripts go by is there. Whether a
 -- document can be read is not known to Lua.
 local by_hand = 'what it contained is unknown: it needs a decision by hand'
@@ -14,7 +14,7 @@ local lists = { ['wf:tenant'] = 'hash', ['wf:runs'] = 'zset', ['wf:runs:active']
   ['wf:ready'] = 'zset', ['wf:timers'] = 'zset', ['wf:jobs'] = 'zset', ['wf:leases'] = 'zset', ['wf:put_off'] = 'zset',
   ['wf:held'] = 'zset', ['wf:approvals:open'] = 'zset', ['wf:workers'] = 'zset', ['wf:dead_letters'] = 'hash',
   ['wf:dead_letters:index'] = 'zset', ['wf:locks:sweeps'] = 'zset', ['wf:locks:listed'] = 'zset',
-  ['wf:locks:since'] = 'hash', ['wf:locks:waiting'] = 'hash' }
+  ['wf:locks:since'] = 'hash', ['wf:locks:waiting'] = 'hash', ['wf:budgets'] = 'hash', ['wf:budgets:due'] = 'zset' }
 
 local function over_lists()
   local names = {}
@@ -148,6 +148,19 @@ rules.row_damaged = { {
   end), 'wf:approval'),
   finds = function(name)
     return whole_row(name, { 'approval', 'state', 'verdict' })
+  end,
+}, {
+  over = function(after)
+    local names = over_budgets(after)
+    for index, name in ipairs(names) do
+      names[index] = budgets .. '/' .. name
+    end
+    return names, nil
+  end,
+  finds = function(subject)
+    local name = string.sub(subject, #budgets + 2)
+    return string.sub(subject, 1, #budgets + 1) == budgets .. '/' and look('HEXISTS', budgets, name) == 1
+      and not known_row(budgets, name) and 'the row of the budget cannot be read', by_hand
   end,
 }, {
   front = 'wf:run:idempotency',

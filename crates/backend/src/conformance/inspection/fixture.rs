@@ -4,17 +4,21 @@ use crate::verbs::{AcquireRun, RecordResult, ReleaseLock, RequestCancel, SaveWor
 use std::time::Duration;
 
 use interlock_model::admission::StartOutcome;
+use interlock_model::budget::{Period, Permit};
 use interlock_model::dead_letter::DeadLetter;
 use interlock_model::job::JobOutcome;
 use interlock_model::lock::LockName;
 use interlock_model::workflow::WorkflowDocument;
-use interlock_model::{IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId};
+use interlock_model::{
+    BudgetName, IdempotencyKey, JobId, RunId, StepKey, TenantId, Timestamp, Topic, WorkflowId,
+};
 use serde_json::{Value, json};
 
 use super::super::Subject;
 use super::super::lock_requests::{ask, granted, queued_request, waiting};
 use super::super::scene::{Scene, acme, claim, deploy, globex, holder, letter, name, with_request};
 use super::super::slots::{queued, repo};
+use super::super::spending::{self, Request, Spending};
 use super::completion::turn;
 use crate::deliveries::{DeferOutcome, DeferResult};
 use crate::jobs::{Claim, Claimed, LeaseTerm, Report};
@@ -59,6 +63,9 @@ pub struct Fixture {
     pub alone: RunId,
     /// A run that waits for that of `api`, and one behind it.
     pub waiting: [RunId; 2],
+    /// A budget with an open permit, in one window.
+    pub budget: BudgetName,
+    pub permit: Permit,
     /// A run that never existed.
     pub missing: RunId,
     /// An approval of the run of `ended` that was never requested.
@@ -127,6 +134,9 @@ impl Fixture {
         let (limited, alone, waiting) = limit(&scene).await;
         granted(&scene.store, &asked_by("ann")).await;
         queued_request(&scene.store, &asked_by("bob")).await;
+        let spending = Spending::of(subject, spending::document("20", Period::Total)).await;
+        let reserved_part = Request { ttl: LEASE, ..spending::request("fixture", "5") };
+        let (permit, _) = spending.granted(&reserved_part).await;
         Self {
             tenant: acme(),
             workflow: deploy(),
@@ -145,6 +155,8 @@ impl Fixture {
             limited,
             alone,
             waiting,
+            budget: spending.name(),
+            permit,
             missing: RunId::new(Timestamp::from_millis(1_794_700_000_000), [9; 10]),
             orphan: job_of(ended, "gate"),
         }
@@ -159,7 +171,9 @@ impl Fixture {
         let of_jobs = jobs.iter().flat_map(|job| [job.to_string(), job.run.to_string()]);
         let keys = [&self.key, &self.reserved].map(|key| format!("{}/{key}", self.workflow));
         let (lock, tenant) = (self.lock.resource().to_string(), self.tenant.to_string());
-        let others = [lock, tenant, "one/api".to_owned(), "no such thing".to_owned()];
+        let permit = format!("{}/{}", self.budget, self.permit.id);
+        let others =
+            [lock, self.budget.to_string(), permit, tenant, "one/api".to_owned(), "no such thing".to_owned()];
         let runs = runs.into_iter().chain(limited);
         of_jobs.chain(runs.map(|run| run.to_string())).chain(keys).chain(others).collect()
     }

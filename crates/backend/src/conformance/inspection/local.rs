@@ -137,6 +137,9 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::ReadyWithoutRun
             | Invariant::RunHoldWithoutHolder
             | Invariant::RunQuarantined => of_turns(&soil, fault, fixture).await,
+            Invariant::BudgetDrift | Invariant::PermitNotDue | Invariant::PermitWithoutBudget => {
+                of_budgets(&soil, fault, fixture).await
+            }
             other => of_others(&soil, other, fixture).await,
         };
         Planted::In(subject)
@@ -301,6 +304,25 @@ async fn of_turns(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
             posted
         }
         other => panic!("{other} is not about turns"),
+    }
+}
+
+async fn of_budgets(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
+    let (budget, permit) = (fixture.budget.to_string(), fixture.permit.id.to_string());
+    match fault {
+        Invariant::BudgetDrift => {
+            let group = fixture.permit.group.as_str();
+            soil.edit(Table::BudgetLedgers, group, |ledger| ledger["reserved"] = json!(9)).await;
+            budget
+        }
+        Invariant::PermitNotDue => {
+            soil.remove(Table::BudgetDue, &format!("p.{permit}")).await;
+            format!("{budget}/{permit}")
+        }
+        _ => {
+            soil.remove(Table::Budgets, &budget).await;
+            budget
+        }
     }
 }
 

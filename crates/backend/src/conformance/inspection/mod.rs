@@ -75,6 +75,9 @@ pub trait Plant: Subject {
     /// | `lock_debt` | the lease on `lock` expired an hour ago, and its row still exists; subject: the resource |
     /// | `lock_tally_drift` | the numbers of locks are others than there are; subject: the tenant |
     /// | `lock_not_listed` | `lock` is deleted from the list of locks; subject: the resource |
+    /// | `budget_drift` | the ledger of `budget` has more reserved than its permits; subject: the budget |
+    /// | `permit_not_due` | the permit of `budget` is in no index by its end; subject: `<budget>/<permit>` |
+    /// | `permit_without_budget` | the row of `budget` is deleted; subject: the budget |
     /// | `row_damaged` | what stands for the step of `leased` is no step; subject: the backend's own |
     /// | `dead_letters_growing` | as many dead letters as the check reports; subject: the tenant |
     async fn plant(&mut self, fault: Invariant, fixture: &Fixture) -> Planted;
@@ -218,6 +221,9 @@ faults! {
     a_lock_lease_that_expired_long_ago_is_ended: LockDebt,
     a_wrong_count_of_locks_is_corrected: LockTallyDrift,
     a_held_lock_that_is_not_listed_is_listed_again: LockNotListed,
+    a_budget_that_does_not_add_up_is_counted_anew: BudgetDrift,
+    an_open_permit_that_never_expires_does_so_again: PermitNotDue,
+    permits_without_a_budget_are_removed: PermitWithoutBudget,
 }
 
 pub async fn in_a_healthy_store_nothing_is_found_and_nothing_is_repaired(subject: &mut dyn Plant) {

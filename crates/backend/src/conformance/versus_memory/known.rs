@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use interlock_model::budget::BudgetDocument;
 use interlock_model::doctor::Finding;
 use interlock_model::lock::LockName;
 use interlock_model::{
-    Clock as _, Fence, JobId, LockRequest, LockToken, RunId, TenantId, Timestamp, Topic, WorkerId,
+    BudgetName, Clock as _, Fence, JobId, LockRequest, LockToken, PermitId, RunId, TenantId, Timestamp,
+    Topic, WorkerId,
 };
 use rand::RngExt as _;
 
@@ -33,6 +35,9 @@ pub(super) struct Known {
     pub(super) lock_fences: Vec<(LockName, Fence)>,
     /// Starts that were reserved or tried.
     pub(super) starts: Vec<Admit>,
+    /// With the document and the revision that each was saved with.
+    pub(super) budgets: Vec<(TenantId, BudgetName, BudgetDocument, u64)>,
+    pub(super) permits: Vec<(TenantId, BudgetName, PermitId)>,
     pub(super) findings: Vec<Finding>,
     /// The last version of each tenant's workflow.
     pub(super) versions: BTreeMap<TenantId, u32>,

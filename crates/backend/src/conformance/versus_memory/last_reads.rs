@@ -10,9 +10,9 @@ use crate::runs::RunFilter;
 use crate::tenants::LimitScope;
 use crate::verbs::{
     CountDeadLetters, CountJobsBefore, CountRuns, ListActiveRuns, ListApiKeys, ListApprovals,
-    ListDeadLetters, ListJobs, ListLockHistory, ListLocks, ListRuns, ListWorkers, ListWorkflows,
-    ReadDeadLetter, ReadDocument, ReadFigures, ReadJob, ReadLimits, ReadLock, ReadRegistry, ReadRun,
-    ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage,
+    ListBudgetEvents, ListBudgetGroups, ListBudgets, ListDeadLetters, ListJobs, ListLockHistory, ListLocks,
+    ListRuns, ListWorkers, ListWorkflows, ReadDeadLetter, ReadDocument, ReadFigures, ReadJob, ReadLimits,
+    ReadLock, ReadRegistry, ReadRun, ReadRunOwnership, ReadSnapshot, ReadTimeline, ReadUsage,
 };
 
 /// Asks for page after page.
@@ -34,6 +34,7 @@ impl Walk {
             let _ = self.ask(CountRuns { tenant: tenant.clone() }).await;
             let _ = self.ask(CountDeadLetters { tenant: tenant.clone() }).await;
             let _ = self.ask(ListActiveRuns { tenant: tenant.clone(), limit: 1_000 }).await;
+            let _ = self.ask(ListBudgets { tenant: tenant.clone() }).await;
             let _ = self.ask(ReadLimits { scope: LimitScope::Tenant(tenant.clone()) }).await;
             every_page!(self, ListRuns { tenant: tenant.clone(), filter: RunFilter::default() });
             every_page!(self, ListJobs { tenant: tenant.clone(), state: None });
@@ -44,12 +45,31 @@ impl Walk {
             every_page!(self, ListLocks { tenant: tenant.clone() });
         }
         self.read_each().await;
+        self.read_budgets().await;
         let _ = self.ask(ListApiKeys).await;
         let _ = self.ask(ReadRegistry).await;
         let _ = self.ask(ReadSnapshot).await;
         let _ = self.ask(ReadDocument { name: DocumentName::Contention }).await;
         for rollout in ["ro-0", "ro-1"] {
             let _ = self.ask(ReadFigures { rollout: name(rollout) }).await;
+        }
+    }
+
+    async fn read_budgets(&mut self) {
+        for (tenant, name, document, _) in self.known.budgets.clone() {
+            let Some(window) = document.window_at(self.now()) else { continue };
+            let (window, wall_lead, only) = (window.to_string(), 0, None);
+            every_page!(
+                self,
+                ListBudgetGroups {
+                    tenant: tenant.clone(),
+                    name: name.clone(),
+                    window: window.clone(),
+                    wall_lead: wall_lead,
+                    only: only.clone()
+                }
+            );
+            let _ = self.ask(ListBudgetEvents { tenant, name }).await;
         }
     }
 

@@ -3,6 +3,7 @@
 //! The walk picks verbs from the list of all verbs, so that a verb without a sample does not compile.
 
 mod approvals;
+mod budgets;
 mod coverage;
 mod dead_letters;
 mod deliveries;

@@ -18,7 +18,7 @@ use interlock_model::{JobId, RunId, Timestamp};
 
 use super::store::Decide;
 use super::tables::{Decided, Decision, Row, Table, View};
-use super::{locks, rows};
+use super::{budgets, locks, rows};
 use crate::verbs::Repair;
 pub(super) use look::{Checked, Fault, Inspection, Known, Remedy, RunState};
 
@@ -77,6 +77,9 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::LockDebt => Rule::Text(&[Table::Locks], locks::debt),
         I::LockTallyDrift => Rule::Tenant(locks::drift),
         I::LockNotListed => Rule::Text(&[Table::Locks], locks::not_listed),
+        I::BudgetDrift => Rule::Text(&[Table::Budgets], budgets::drift),
+        I::PermitNotDue => Rule::Text(&[Table::BudgetPermits], budgets::not_due),
+        I::PermitWithoutBudget => Rule::Text(&[Table::BudgetPermits], budgets::without_budget),
         I::RowDamaged => Rule::Text(Table::ALL, damage::check),
         I::DeadLettersGrowing => Rule::Tenant(approvals::dead_letters_growing),
         I::StoreDataLost
@@ -102,8 +105,11 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             rows::after_tenant(&row.key).map(str::to_owned)
         }
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
-        (Invariant::InboxNotDrained, Table::Inbox) => row.key.split('/').nth(1).map(str::to_owned),
+        (Invariant::InboxNotDrained, Table::Inbox) | (Invariant::PermitWithoutBudget, _) => {
+            row.key.split('/').nth(1).map(str::to_owned)
+        }
         (Invariant::LockDebt | Invariant::LockNotListed, _) => locks::resource(look.tenant, &row.key),
+        (Invariant::PermitNotDue, _) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::RowDamaged, _) => Some(damage::subject(table, &row.key)),
         (_, _) => Some(rows::last_part(&row.key).to_owned()),
     }

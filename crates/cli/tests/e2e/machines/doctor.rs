@@ -4,6 +4,7 @@
 use async_nats::jetstream;
 use interlock_cap::streams::{RESULTS_CONSUMER, SYSTEM_STREAM};
 use interlock_poll::until;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{Machines, replica};
@@ -15,7 +16,7 @@ const SELDOM: [&str; 2] = ["--reconcile-ms", "600000"];
 
 /// The invariant that a fault breaks, the commands that plant it, and its subject. `RUN` is a new run, whose job waits at
 /// `PLACE`.
-const FAULTS: [(&str, &[&str], &str); 24] = [
+const FAULTS: [(&str, &[&str], &str); 27] = [
     ("slot_without_run", &["SADD wf:runs:active:{acme} MISSING"], "MISSING"),
     ("run_without_slot", &["SREM wf:runs:active:{acme} RUN"], "RUN"),
     (
@@ -96,6 +97,16 @@ const FAULTS: [(&str, &[&str], &str); 24] = [
         ],
         "db",
     ),
+    (
+        "budget_drift",
+        &[concat!(
+            "EVAL (function(r)r.reserved=9;return(redis.call('HSET',KEYS[1],ARGV[1],cmsgpack.pack(r)))end)",
+            "(cmsgpack.unpack(redis.call('HGET',KEYS[1],ARGV[1]))) 1 wf:budget:ledgers:{acme}:llm total/:"
+        )],
+        "llm",
+    ),
+    ("permit_not_due", &["ZREM wf:budget:due:{acme}:llm p.PERMIT"], "llm/PERMIT"),
+    ("permit_without_budget", &["HDEL wf:budgets:{acme} llm"], "llm"),
 ];
 
 /// A store with rows of every kind, and a gateway alone, so that no other role repairs a fault before it is found.
@@ -124,6 +135,10 @@ impl Patient {
         let (asking, paused) = (start(&caller, "ask").await, start(&caller, "pause").await);
         let lock = json!({"resource": "db", "owner": "ada", "ttl_ms": 3_600_000});
         let token = caller.post("/locks/acquire", lock).await.expect(200).text("token");
+        let budget = json!({"unit": "usd", "amount": "20", "per": "total"});
+        caller.try_send(Method::PUT, "/budgets/llm", None, &budget).await.unwrap().expect(200);
+        let reserve = json!({"amount": "5", "ttl_ms": 3_600_000, "request_id": "r1"});
+        let permit = caller.post("/budgets/llm/reserve", reserve).await.expect(200).text("permit");
         assert_eq!(machines.replicas.remove(0).stop(), Some(0));
         let gateway = replica(&machines.redis.url(), &machines.nats.url(), &["--roles", "gateway"]);
         let caller = gateway.caller("acme");
@@ -138,6 +153,7 @@ impl Patient {
             ("ASKING", asking),
             ("PAUSED", paused),
             ("TOKEN", token),
+            ("PERMIT", permit),
             ("AGO", format!("{}000", now - 3_600)),
             ("HENCE", format!("{}000", now + 3_600)),
         ];

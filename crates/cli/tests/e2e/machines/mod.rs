@@ -1,6 +1,7 @@
 //! Replicas of the binary on a real Redis and a real NATS.
 
 mod admission_lock;
+mod budgets;
 mod caps;
 mod chaos;
 mod data_loss;

@@ -48,6 +48,19 @@ def given(name: str) -> tuple[dict[str, str], Any]:
             return {"worker": f"hook-{number}"}, {"topics": [TOPIC], "max_jobs": 1, "lease_ms": 60_000}
         case "locks_acquire":
             return {}, {"resource": f"hook-{number}", "owner": "hook", "ttl_ms": 60_000}
+        case "budgets_put":
+            # Not more than a tenant may have.
+            return {"name": f"hook-{number % 50}"}, {"unit": "usd", "amount": "1000000", "per": "day"}
+        case "budgets_reserve":
+            return {}, {"amount": "0.01", "ttl_ms": 60_000, "request_id": f"hook-{number}"}
+        case "budgets_renew":
+            return {}, {"ttl_ms": 60_000}
+        case "budgets_settle":
+            return {}, {"amount": "0.02"}
+        case "budgets_release":
+            return {}, {}
+        case "budgets_adjust":
+            return {}, {"delta": "1", "reason": "hook"}
         case "keys_create":
             return {}, {"name": "hook", "role": "viewer", "tenant": "elsewhere"}
         case "named_limits_put":

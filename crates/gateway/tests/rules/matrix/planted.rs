@@ -38,9 +38,10 @@ impl Planted {
     pub(super) async fn new(server: &Server, tenant: &str, mark: &str) -> Self {
         let named = |what: &str| format!("{mark}-{what}");
         let mut values = BTreeMap::from([("tenant", tenant.to_owned())]);
-        for what in
-            ["workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message", "limit"]
-        {
+        for what in [
+            "workflow", "worker", "topic", "resource", "owner", "input", "keyname", "message", "limit",
+            "budget",
+        ] {
             values.insert(what, named(what));
         }
         let mut planted = Self(values);
@@ -51,6 +52,13 @@ impl Planted {
             json!({"resource": planted.get("resource"), "owner": planted.get("owner"), "ttl_ms": 600_000});
         let granted = post(server, tenant, "locks/acquire", &lock).await.ok(200);
         planted.0.insert("token", text(&granted["token"]));
+        let budget = format!("/api/v1/budgets/{}", planted.get("budget"));
+        let document = json!({"unit": planted.get("message"), "amount": "5", "per": "total"});
+        as_root(server.put(&budget), tenant).json(&document).send().await.ok(200);
+        let reservation = json!({"amount": "1", "ttl_ms": 3_600_000, "request_id": "planted"});
+        let reserve = format!("budgets/{}/reserve", planted.get("budget"));
+        let permit = post(server, tenant, &reserve, &reservation).await.ok(200);
+        planted.0.insert("permit", text(&permit["permit"]));
         let key = json!({"name": planted.get("keyname"), "role": "viewer", "tenant": tenant});
         let created = post(server, tenant, "keys", &key).await.ok(201);
         planted.0.insert("key", text(&created["id"]));
@@ -131,7 +139,9 @@ impl Planted {
 /// What the tenant has, each thing with all that an operator sees of it.
 pub(super) async fn snapshot(server: &Server, tenant: &str) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
-    for path in ["workflows", "workflow-runs", "jobs", "approvals", "dlq", "locks", "workers", "limits"] {
+    for path in
+        ["workflows", "workflow-runs", "jobs", "approvals", "dlq", "locks", "workers", "limits", "budgets"]
+    {
         let listed = as_root(server.get(&format!("/api/v1/{path}?limit=500")), tenant).send().await.ok(200);
         assert_eq!(listed["next_cursor"], Value::Null, "all of {path} fit on a page");
         // The tenant's own limit follows the system's; its document is below.

@@ -45,6 +45,7 @@ impl Row {
             "start" => &["starter"],
             "work" => &["worker"],
             "lock" => &["operator", "worker"],
+            "spend" => &["operator", "starter", "worker"],
             "operate" => &["operator"],
             "administer" => &[],
             // An admin of one tenant may not change what holds for all.
@@ -132,6 +133,15 @@ PUT /api/v1/config administer 204 403 403 {"scope":"org","scope_id":"{tenant}","
 PUT /api/v1/config install 204 204 403 {"scope":"system","data":{"limits":{"max_concurrent_runs":500}}}
 GET /api/v1/config?scope=org&scope_id={tenant} read-rest 200 403 403
 GET /api/v1/config/effective?org_id={tenant} read-rest 200 403 403
+GET /api/v1/budgets read-rest 200 200 403
+GET /api/v1/budgets/{budget} read-rest 200 404 403
+PUT /api/v1/budgets/{budget} administer 200 200 403 {"unit":"usd","amount":"7","per":"total"}
+DELETE /api/v1/budgets/{budget} administer 204 404 403
+POST /api/v1/budgets/{budget}/reserve spend 200 404 403 {"amount":"0.01","ttl_ms":600000,"request_id":"{owner}"}
+POST /api/v1/budgets/{budget}/renew spend 200 404 403 {"permit":"{permit}","ttl_ms":600000}
+POST /api/v1/budgets/{budget}/settle spend 200 404 403 {"permit":"{permit}","amount":"0.02"}
+POST /api/v1/budgets/{budget}/release spend 200 404 403 {"permit":"{permit}"}
+POST /api/v1/budgets/{budget}/adjust operate 200 404 403 {"delta":"1","reason":"why"}
 POST /api/v1/locks/acquire lock 200 404 403 {"resource":"{resource}","owner":"{owner}","ttl_ms":600000,"token":"{token}"}
 POST /api/v1/locks/renew lock 200 404 403 {"resource":"{resource}","token":"{token}","ttl_ms":600000}
 POST /api/v1/locks/release lock 204 404 403 {"resource":"{resource}","token":"{token}"}
