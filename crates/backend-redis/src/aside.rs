@@ -26,7 +26,7 @@ mod tests {
     async fn other_tasks_continue_while_much_is_worked_through() {
         let (say, heard) = std::sync::mpsc::channel();
         let work = tokio::spawn(async move { unless_small(usize::MAX, || heard.recv()) });
-        // With one thread, nobody but the thread that took its tasks over could run this.
+        // Only the thread that took the tasks of the first one over can run this.
         tokio::spawn(async move { say.send("go on") }).await.unwrap().unwrap();
         assert_eq!(work.await.unwrap(), Ok("go on"));
     }

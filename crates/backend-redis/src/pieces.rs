@@ -89,7 +89,7 @@ fn limits() -> [(&'static str, u64); 45] {
         ("keys_per_tenant_max", KEYS_PER_TENANT_MAX as u64),
         ("kinds_max", KINDS_MAX as u64),
         ("ledger_checked_every", millis(budget::GROUP_CHECKED_EVERY)),
-        ("limits_max", LIMITS_MAX as u64),
+        ("limits_max", LIMITS_MAX.into()),
         ("line_shown_max", LINE_SHOWN_MAX as u64),
         ("looked_at_max", reconcile::LOOKED_AT_MAX as u64),
         ("members_max", documents::MEMBERS_MAX as u64),

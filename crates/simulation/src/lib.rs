@@ -15,6 +15,7 @@ mod lockers;
 mod log;
 mod operators;
 mod planted;
+mod planted_budgets;
 mod planted_limits;
 mod scenario;
 mod spenders;

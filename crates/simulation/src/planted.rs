@@ -11,13 +11,13 @@ use interlock_backend::verbs::{
 };
 use interlock_backend::{StoreError, Verb as _};
 use interlock_model::Timestamp;
-use interlock_model::budget::{Amount, Ledger, Permit, PermitState};
 use interlock_model::job::{EndCause, Job, JobLease};
 use interlock_model::tenant::Tenant;
 use serde::Serialize;
 
 use crate::Bug;
 use crate::checker::Write;
+use crate::planted_budgets::{forget_unsettled, reopen_permits, without_expiry};
 use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
 
@@ -334,35 +334,6 @@ fn hide_run_leases(view: &dyn View, table: Table, key: &str) -> Found {
     if table == Table::RunLeases { Ok(None) } else { view.get(table, key) }
 }
 
-/// Every permit that was settled is open.
-fn reopen_permits(view: &dyn View, table: Table, key: &str) -> Found {
-    let found = view.get(table, key)?;
-    if table != Table::BudgetPermits {
-        return Ok(found);
-    }
-    let reopen = |permit: &mut Permit| {
-        if permit.state == PermitState::Settled {
-            permit.state = PermitState::Open;
-        }
-    };
-    Ok(found.map(|row| edit(Some(row), reopen)))
-}
-
-fn without_expiry<R>(decided: Decision<R>) -> Decision<R> {
-    let mut writes = decided.changes.into_writes();
-    writes.retain(|(table, _, value)| *table != Table::BudgetDue || value.is_none());
-    Decision { answer: decided.answer, changes: changes(writes) }
-}
-
-fn forget_unsettled<R>(decided: Decision<R>) -> Result<Decision<R>, StoreError> {
-    alter(decided, |write| {
-        if let (Table::BudgetLedgers, _, Some(value)) = write {
-            *value = edit(Some(value.clone()), |ledger: &mut Ledger| ledger.unsettled = Amount::ZERO);
-        }
-        Ok(())
-    })
-}
-
 /// No lock has a queue.
 fn hide_line(view: &dyn View, table: Table, key: &str) -> Found {
     if table == Table::LockQueue { Ok(None) } else { view.get(table, key) }
@@ -378,7 +349,7 @@ fn is_live(lease: &str, now: Timestamp) -> bool {
 }
 
 /// The decision with each of its writes passed through `change`.
-fn alter<R>(
+pub(crate) fn alter<R>(
     decided: Decision<R>,
     mut change: impl FnMut((Table, &String, Option<&mut String>)) -> Result<(), StoreError>,
 ) -> Result<Decision<R>, StoreError> {

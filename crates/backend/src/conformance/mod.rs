@@ -39,6 +39,7 @@ pub mod slot_replacements;
 mod slots;
 mod spending;
 mod suite;
+mod suite_of_limits;
 pub mod suspects;
 pub mod timers;
 pub mod turns;

@@ -4,6 +4,7 @@
 #[macro_export]
 macro_rules! conformance_suite {
     ($subject:expr) => {
+        $crate::rules_of_limits! { $subject }
         $crate::conformance_rules! { $subject;
             admission::{
                 a_start_within_the_cap_is_admitted,
@@ -48,57 +49,6 @@ macro_rules! conformance_suite {
                 the_systems_limit_applies_to_tenants_without_their_own,
                 a_turn_knows_the_bounds_of_its_tenant_as_they_are_now,
                 every_tenant_that_was_used_is_listed,
-            }
-            slot_arrivals::{
-                a_full_group_rejects_and_another_group_starts,
-                a_rejected_start_leaves_its_key_free,
-                nothing_starts_by_limits_that_have_changed,
-                a_run_waits_without_a_slot_where_a_limit_queues,
-                a_tenant_may_queue_at_its_cap,
-                any_full_limit_that_rejects_leaves_nothing_behind,
-                a_key_that_is_queued_is_replayed_and_a_repeat_has_its_place,
-                a_paused_limit_starts_nothing_until_it_is_resumed,
-                limits_have_revisions_and_a_tenant_has_a_bounded_number,
-                a_waiting_run_can_be_moved_in_its_queue,
-            }
-            slot_grants::{
-                the_run_that_ends_gives_its_slot_to_the_one_that_waited_longest,
-                a_higher_priority_goes_first,
-                a_run_takes_all_of_its_slots_or_none,
-                a_run_that_another_limit_blocks_holds_up_no_other,
-                a_run_keeps_its_place_when_it_moves_to_another_queue,
-                a_raised_limit_grants_in_the_step_that_writes_it,
-                a_lowered_limit_ends_nothing_and_drains,
-                a_deleted_limit_lets_its_queue_go,
-                more_grants_than_one_step_gives_are_continued_by_a_timer,
-                a_newcomer_does_not_overtake_those_that_wait,
-                a_run_that_ends_while_it_waits_leaves_its_queue,
-                a_run_that_ends_with_its_grant_passes_its_slots_on,
-                the_holders_of_a_groups_slots_are_listed,
-                queues_and_slots_survive_a_reopening,
-            }
-            slot_rates::{
-                a_rate_rejects_what_comes_too_fast,
-                runs_that_come_too_fast_wait_for_their_time,
-                a_run_that_waits_too_long_is_made_ready_to_end,
-                a_group_that_only_its_rate_remembers_is_forgotten_in_time,
-            }
-            slot_replacements::{
-                a_start_joins_the_run_of_its_group,
-                a_key_that_joined_is_replayed_with_that_run,
-                a_run_answers_a_bounded_number_of_keys,
-                a_newcomer_takes_the_place_of_the_youngest_that_waits,
-                a_newcomer_replaces_the_oldest_live_run,
-                no_run_is_replaced_by_one_that_could_not_start,
-            }
-            quotas::{
-                a_tenant_uses_a_bounded_number_of_workflow_ids,
-                a_workflow_has_a_bounded_number_of_versions,
-                a_tenant_has_a_bounded_number_of_workers,
-                there_is_a_bounded_number_of_tenants,
-                limits_can_be_set_without_changing_the_quotas,
-                a_timeline_has_a_bounded_number_of_rows_of_progress,
-                only_one_request_to_cancel_waits,
             }
             runs::{
                 an_acquired_run_has_one_holder_until_its_lease_ends,
@@ -250,34 +200,6 @@ macro_rules! conformance_suite {
                 a_dead_letter_whose_run_has_ended_or_was_deleted_is_not_retried_and_stays,
                 the_dead_letters_of_the_oldest_runs_make_room_and_are_counted,
                 dead_letters_are_counted_whatever_removes_them,
-            }
-            budgets::{
-                a_budget_is_replaced_only_over_the_revision_that_was_read,
-                budgets_are_listed_by_name_and_survive_a_reopening,
-                a_tenant_has_a_bounded_number_of_budgets,
-                a_deleted_budget_takes_its_ledger_and_permits_with_it,
-                what_was_reserved_in_one_window_is_settled_there,
-                only_the_window_of_this_time_and_document_is_reserved_in,
-                each_run_has_its_own_amount_as_long_as_it_is_live,
-                the_ledger_of_a_window_goes_with_its_last_permit,
-                an_adjustment_changes_what_may_be_spent_and_is_kept,
-                a_temporary_increase_ends_by_itself,
-                adjustments_and_increases_are_bounded,
-            }
-            permits::{
-                reservations_at_once_never_exceed_the_amount,
-                the_first_reservation_of_a_new_key_is_held_to_the_amount,
-                what_is_left_is_granted_if_that_is_enough,
-                the_same_request_gets_the_same_permit,
-                a_permit_is_settled_once,
-                settling_more_than_was_reserved_is_counted_as_overdraft,
-                a_released_permit_gives_its_amount_back_once,
-                a_permit_that_expires_counts_as_spent_until_it_is_settled,
-                a_reservation_ends_permits_that_have_expired,
-                a_renewed_permit_lasts_and_one_that_has_expired_is_not_renewed,
-                a_threshold_warns_once_in_a_window,
-                what_was_reserved_survives_a_reopening,
-                large_amounts_are_not_rounded,
             }
             documents::{
                 a_document_is_saved_only_over_the_version_that_was_read,
