@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_gets_or_loses_its_place_is_told_in_events_of_the_inbox() {
+    fn a_grant_and_a_replacement_are_events_of_the_inbox() {
         let at = Timestamp::from_millis(5);
         // As `lua/shared/grants.lua` and `lua/shared/replacements.lua` write them.
         assert_eq!(json(&InboxEvent::Granted { at }), r#"{"granted":{"at":5}}"#);

@@ -33,31 +33,29 @@ files! { SCRIPTS in "lua/":
     "abandon_worker", "acquire_deferred_results", "acquire_held_jobs", "acquire_lock", "acquire_ready_runs",
     "acquire_run", "acquire_suspect", "add_dead_letter", "admit", "begin_try", "cancel_job", "claim", "commit",
     "count_dead_letters", "count_jobs_before", "count_runs", "create_api_key", "defer_result", "delete_dead_letter",
-    "delete_figures", "delete_limit", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker", "drain_worker",
-    "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker",
-    "forget_worker", "inspect", "inspect_documents", "inspect_locks", "inspect_unlisted",
-    "list_active_runs", "list_api_keys",
-    "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs", "list_limits", "list_lock_history",
-    "list_locks", "list_queued_runs", "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows",
-    "move_queued_run", "pause_limit", "pulse", "read_dead_letter", "read_document",
+    "delete_figures", "delete_limit", "delete_run", "delete_workflow", "deliver_result", "drain_nats_worker",
+    "drain_worker", "expire_leases", "extend_job_lease", "extend_run_lease", "find_due", "fire_timers",
+    "forget_nats_worker", "forget_worker", "inspect", "inspect_documents", "inspect_locks", "inspect_unlisted",
+    "list_active_runs", "list_api_keys", "list_approvals", "list_dead_letters", "list_expired_leases", "list_jobs",
+    "list_limits", "list_lock_history", "list_locks", "list_queued_runs", "list_runs", "list_slots", "list_tenant",
+    "list_workers", "list_workflows", "move_queued_run", "pause_limit", "pulse", "read_dead_letter", "read_document",
     "read_effective_limits", "read_figures", "read_job", "read_limit_usage", "read_limits", "read_lock",
-    "read_queued_run", "read_registry",
-    "read_run", "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker",
-    "read_workflow", "read_workflow_version", "record_beat", "record_progress", "record_result",
-    "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock", "repair",
-    "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
+    "read_queued_run", "read_registry", "read_run", "read_run_ownership", "read_snapshot", "read_timeline",
+    "read_usage", "read_worker", "read_workflow", "read_workflow_version", "record_beat", "record_progress",
+    "record_result", "register_nats_worker", "release_idempotency_key", "release_lock", "release_run", "renew_lock",
+    "repair", "repair_locks", "repair_slots", "request_cancel", "requeue_jobs", "reserve_idempotency_key",
     "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_document",
     "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "call", "claims", "contradiction",
-    "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease", "idempotency", "inbox", "inspection",
-    "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge", "key_rules", "lease_check", "limit_change",
-    "lock_record",
-    "lock_rules", "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas",
-    "registry", "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slot_flow", "slots", "snapshot",
-    "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "call", "claims",
+    "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease",
+    "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge",
+    "key_rules", "lease_check", "limit_change", "lock_record", "lock_rules", "lock_view", "locks", "losses", "order",
+    "page", "places", "quarantine", "queue", "quotas", "registry", "remembered", "repairs", "replacements",
+    "rule_pages", "run_bounds", "run_lock", "run_rules", "slot_flow", "slots", "snapshot", "status", "step_rules",
+    "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.

@@ -70,7 +70,7 @@ local function load_group(claim)
   return group
 end
 
--- Why no run can start in a group with so many live runs, and if it is for the rate, when the next one can.
+-- Why no run can start in a group with this number of live runs, and if it is for the rate, when the next one can.
 local function fullness(group, live)
   local rule = group.rule
   if rule.is_paused then
