@@ -102,7 +102,7 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "shared/dead_letters.lua" { "and not own[job]" => "" }
     "shared/fence.lua" { "math.max(last + 1," => "math.max(last," }
     "shared/grants.lua" {
-        "first_arrival and first_arrival < arrival" => "first_arrival",
+        "      if group.queued > 0 then" => "      if false then",
         "acquire_slots(run, claims)\n  redis.call" => "acquire_slots(run, {})\n  redis.call",
         "grant_steps == limits.grant_steps_max then\n    grant_at" => "false then\n    grant_at",
         "after and '(' .. after .. '/' or '-'" => "'-'",
