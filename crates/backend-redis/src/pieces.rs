@@ -1,5 +1,5 @@
 //! Shared pieces of Lua. Each script, and each piece, names those that it needs in its first line:
-//! `-- needs: fence, queue`.
+//! `-- needs: fence, queue`. A script may also name some within a function that most calls do not reach.
 
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
@@ -123,11 +123,11 @@ fn formats() -> [(&'static str, String); 2] {
 pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
     let mut parts = Vec::new();
     add_piece("call", &mut parts)?;
-    for need in needs(script) {
+    for need in needs_of_line(script.lines().next()) {
         add_piece(need, &mut parts)?;
     }
-    parts.push(script);
-    let text = parts.join("\n");
+    let script = with_inner_pieces(script, &parts)?;
+    let text = parts.join("\n") + "\n" + &script;
     let text = limits()
         .iter()
         .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string()));
@@ -137,11 +137,26 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
         .fold(text, |text, (name, format)| text.replace(&format!("formats.{name}"), &quoted(format))))
 }
 
+/// Also within a function a script may name pieces: they stand there, with those that they need and that do not stand
+/// before the script.
+fn with_inner_pieces(script: &'static str, before: &[&'static str]) -> Result<String, String> {
+    let mut lines = Vec::new();
+    for (number, line) in script.lines().enumerate() {
+        lines.push(line);
+        let mut parts = before.to_vec();
+        for need in needs_of_line(Some(line).filter(|_| number > 0)) {
+            add_piece(need, &mut parts)?;
+        }
+        lines.extend(&parts[before.len()..]);
+    }
+    Ok(lines.join("\n"))
+}
+
 fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {
     let piece = PIECES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
     let piece = piece.ok_or_else(|| format!("needs {name}, which is no shared piece"))?;
     if !parts.contains(&piece) {
-        for need in needs(piece) {
+        for need in needs_of_line(piece.lines().next()) {
             add_piece(need, parts)?;
         }
         parts.push(piece);
@@ -149,9 +164,9 @@ fn add_piece(name: &str, parts: &mut Vec<&'static str>) -> Result<(), String> {
     Ok(())
 }
 
-fn needs(text: &'static str) -> impl Iterator<Item = &'static str> {
-    let line = text.lines().next().and_then(|line| line.strip_prefix("-- needs: "));
-    line.into_iter().flat_map(|line| line.split(", "))
+fn needs_of_line(line: Option<&'static str>) -> impl Iterator<Item = &'static str> {
+    let names = line.and_then(|line| line.trim_start().strip_prefix("-- needs: "));
+    names.into_iter().flat_map(|names| names.split(", "))
 }
 
 #[cfg(test)]
@@ -178,6 +193,11 @@ mod tests {
             (file.file_stem().unwrap().to_str().unwrap().to_owned(), text)
         };
         lua.map(read).collect()
+    }
+
+    /// What it names anywhere.
+    fn needs(text: &'static str) -> impl Iterator<Item = &'static str> {
+        text.lines().flat_map(|line| needs_of_line(Some(line)))
     }
 
     fn is_word(character: char) -> bool {

@@ -32,10 +32,12 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
     "abandon_worker.lua" { "worker == call.worker and" => "" }
     "acquire_ready_runs.lua" { "#acquired == call.limit or" => "" }
     "admit.lua" {
-        "usage.runs_active >= usage.runs_max" => "usage.runs_active > usage.runs_max",
+        "found.usage.runs_active < found.usage.runs_max" => "found.usage.runs_active <= found.usage.runs_max",
         "current ~= start.workflow_version" => "false",
         "record.run == start.run and record.fingerprint" => "record.fingerprint",
-        "usage.runs_active = usage.runs_active + 1" => "",
+        "found.usage.runs_active = found.usage.runs_active + 1" => "",
+        "found.limits_revision ~= start.limits_revision" => "false",
+        "and not found.is_paused" => "",
         "redis.call('ZADD', key('wf:ready'), 0, run)" => "",
         "reservation.run ~= start.run" => "false",
     }
@@ -54,23 +56,37 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "redis.call('ZREM', key('wf:ready'), run)" => "",
         "redis.call('ZREM', key('wf:timers'), run)" => "",
         "release_lock(run, fence)" => "",
+        "return grant_freed_slots({ 'tenant-runs:' })" => "return 0",
     }
+    "delete_limit.lua" { "call.replaces ~= tonumber(before.revision)" => "false" }
     "shared/api_keys.lua" { "count >= limits.keys_per_tenant_max" => "count > limits.keys_per_tenant_max" }
     "deliver_result.lua" { "not is_free(run)" => "false" }
     "expire_leases.lua" { "'LIMIT', 0, call.limit" => "'LIMIT', 0, call.limit + 1" }
     "extend_job_lease.lua" { "found.cause == 'revoked' or" => "" }
-    "fire_timers.lua" { "redis.call('ZREM', key('wf:timers'), run)" => "" }
+    "fire_timers.lua" {
+        "redis.call('ZREM', key('wf:timers'), run)" => "",
+        "timers, '-inf', integer(now), 'LIMIT'" => "timers, '-inf', integer(now + call.ahead), 'LIMIT'",
+        "write_groups()" => "",
+    }
+    "move_queued_run.lua" { "score - 1" => "score", "score + 1" => "score" }
+    "pause_limit.lua" { "redis.call('HDEL', hash, 'paused')" => "" }
     "release_lock.lua" { "local turn = whose_turn(lock)" => "local turn = false" }
     "renew_lock.lua" {
         "local turn = whose_turn(lock)" => "local turn = false",
         "purge(lock)" => "",
     }
+    "repair_slots.lua" { "and status ~= 'queued'" => "" }
     "requeue_jobs.lua" { "and not found[4] then" => "then" }
     "reserve_idempotency_key.lua" { "record.reservation.fence > call.fence" => "false" }
     "resolve_approval.lua" {
         "post(run_of(job), call.event)" => "",
         "is_held and verdict == 'approved'" => "is_held",
     }
+    "save_limit.lua" {
+        "redis.call('HDEL', hash, unpack(rule_names))" => "",
+        "limits_revision() ~= call.book or" => "",
+    }
+    "set_limits.lua" { "grant_slots({ tenant_runs })" => "" }
     "settle_held_job.lua" {
         "so_far < dispatches" => "so_far <= dispatches",
         "reason ~= before.held" => "true",
@@ -79,14 +95,37 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "lock.expires_at <= now or" => "lock.expires_at < now or",
         "gone[lock.owner] then" => "false then",
     }
+    "shared/arrivals.lua" {
+        "joined >= limits.joined_keys_max" => "joined > limits.joined_keys_max",
+        "write_groups()" => "",
+    }
     "shared/dead_letters.lua" { "and not own[job]" => "" }
     "shared/fence.lua" { "math.max(last + 1," => "math.max(last," }
+    "shared/grants.lua" {
+        "      if group.queued > 0 then" => "      if false then",
+        "acquire_slots(run, claims)\n  redis.call" => "acquire_slots(run, {})\n  redis.call",
+        "grant_steps == limits.grant_steps_max then\n    grant_at" => "false then\n    grant_at",
+        "after and '(' .. after .. '/' or '-'" => "'-'",
+        "if next_at then\n      grant_at(next_at, claim)\n    end\n    return false" => "return false",
+    }
+    "shared/groups.lua" {
+        "live >= rule.runs_max" => "live > rule.runs_max",
+        "if not reason and group.queued > 0 then" => "if false then",
+        "math.max(group.paced_until or 0, now * 1000)" => "now * 1000",
+        "redis.call('UNLINK', hash)" => "",
+    }
     "shared/idempotency.lua" { "now >= record.expires_at" => "now > record.expires_at" }
     "shared/inbox.lua" { "redis.call('ZADD', key('wf:ready'), 0, run)" => "" }
     "shared/jobs.lua" {
         "if not created_at or end_cause then" => "if not created_at then",
         "redis.call('ZREM', queue_key(topic, kind), queue_place(job, created_at, moved))" => "",
         "release_job_lock(job, { worker, token, held_fence, expires_at })" => "",
+    }
+    "shared/judge.lua" {
+        "group.queued >= group.rule.queued_max" => "group.queued > group.rule.queued_max",
+        "if one.stays and (policy" => "if (policy",
+        "if one ~= replaces and one.stays then" => "if false then",
+        "policy == 'join' and can_join" => "policy == 'join'",
     }
     "shared/lease_check.lua" {
         "tonumber(current) ~= fence" => "false",
@@ -100,7 +139,21 @@ pub(crate) const LUA: &[LuaMutant] = mutants! {
         "#waiter.calls == 0" => "true",
     }
     "shared/queue.lua" { "tonumber(dispatched_at) + tonumber(moved or 0)" => "tonumber(dispatched_at)" }
-    "shared/slots.lua" { "redis.call('SREM', key('wf:runs:active'), run) == 0" => "false" }
+    "shared/places.lua" {
+        "(9 - place.priority) * 60000" => "place.priority * 60000",
+        "if group.replacing == run then" => "if false then",
+    }
+    "shared/replacements.lua" {
+        "held[group.claim] and 1 or 0" => "1",
+        "if pending then" => "if false then",
+        "if would_replace(group) and fullness_for_newcomer(group, group.live) then" => "if would_replace(group) then",
+    }
+    "shared/slot_flow.lua" { "redis.call('SREM', key('wf:runs:active'), run) == 0" => "false" }
+    "shared/slots.lua" {
+        "release_in(group)" => "",
+        "grant_slots(claims)" => "",
+        "freed[#freed + 1] = claim\n" => "\n",
+    }
     "withdraw_lock.lua" {
         "local turn = whose_turn(lock)" => "local turn = false",
         "and grant.call == token" => "",

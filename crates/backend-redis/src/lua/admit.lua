@@ -1,4 +1,4 @@
--- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock, groups, places, grants, judge, replacements
+-- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock
 -- Admission: the key, the definition, all limits, and the run with all that belongs to it, or nothing.
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
@@ -8,16 +8,21 @@ local function admitted(run, usage)
   return { outcome = 'admitted', run = run, status = 'pending', usage = usage }
 end
 
+-- What limits make of a start. Made only where it is needed: Redis makes the functions of a script anew in each call, and a
+-- tenant without limits and queues pays nothing for these.
+local loaded_arrivals
+local function arrivals()
+  if not loaded_arrivals then
+    -- needs: arrivals
+    loaded_arrivals = { arrive = arrive, show_place = show_place, undo_claims = undo_claims }
+  end
+  return loaded_arrivals
+end
+
 -- The answer to a start that has made its run before: it may still wait.
 local function accepted(run, usage)
-  local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
-  if not place then
-    return admitted(run, usage)
-  end
-  local group = load_group(place.claim)
-  local reason, next_at = fullness(group, group.live)
-  return { outcome = 'queued', run = run, position = position_of(run, place),
-    blocked = blocked_by(group, reason or 'others', next_at), usage = usage }
+  local waiting = redis.call('HGET', key('wf:run', run), 'waiting')
+  return waiting and arrivals().show_place(run, waiting, usage) or admitted(run, usage)
 end
 
 -- What the key says, before the limits are checked: a retry must not fail because it worked.
@@ -70,12 +75,6 @@ local function write_key(start, run, key_retention)
   write_key_record(key_name(start.workflow, start.key), record .. '}', key_retention)
 end
 
-local function write_claims(start)
-  if #start.claims > 0 then
-    redis.call('HSET', key('wf:run', start.run), 'claims', table.concat(start.claims, ' '))
-  end
-end
-
 local function set_timer(run, due_at)
   redis.call('HSET', key('wf:run', run), 'due_at', integer(due_at))
   redis.call('ZADD', key('wf:timers'), integer(due_at), run)
@@ -124,125 +123,56 @@ local function write_queued_run(start, rows, wait_until)
     'workflow', start.workflow)
   set_timer(run, wait_until)
   append_events(run, { string.format(formats.queued_event, now) })
-  write_claims(start)
 end
 
--- Makes room for the rows of a start. False: another start has its id.
+-- Begins to write a start, after its decision.
 local function begin_rows(start)
   if redis.call('ZADD', key('wf:runs'), 0, start.run) == 0 and not start.is_repeat then
-    return false
+    -- Another start has this id. To answer that this one was admitted would be wrong.
+    return { refused = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
   end
   start.begun = cmsgpack.unpack(start.rows)
-  return true
+  return nil
 end
 
--- To answer that this one was admitted would be wrong.
-local function id_taken(start)
-  return { refused = 'conflict', reason = 'there is a run ' .. start.run .. ' already' }
-end
-
-local function create(start, found)
-  if not begin_rows(start) then
-    return id_taken(start)
+-- The run holds the tenant's slot; `take_slots` gives it those of its groups.
+local function create(start, found, take_slots)
+  local refusal = begin_rows(start)
+  if refusal then
+    return refusal
   end
   redis.call('SADD', key('wf:runs:active'), start.run)
   if write_run(start, start.begun) then
     redis.call('SREM', key('wf:runs:active'), start.run)
   else
-    if #start.claims > 0 then
-      acquire_slots(start.run, start.claims)
-      redis.call('HSET', key('wf:run', start.run), 'claims', table.concat(start.claims, ' '), 'slots_since', integer(now))
+    if take_slots then
+      take_slots(start)
     end
     found.usage.runs_active = found.usage.runs_active + 1
   end
   write_key(start, start.run, found.key_retention)
-  write_groups()
   return admitted(start.run, found.usage)
 end
 
--- Lets the run wait, as `how` says. What ends or cancels another run comes last: nothing takes that back.
-local function queue(start, found, how, full, victim)
-  if not begin_rows(start) then
-    return id_taken(start)
-  end
-  local run, group = start.run, full.group
-  local claim, is_first_come = group.claim, group.rule.order == 'fifo'
-  local blocked, position = blocked_by(group, full.reason, full.next_at), is_first_come and group.queued + 1 or nil
-  start.waits_in = claim
-  write_queued_run(start, start.begun, now + group.rule.wait_max)
-  local place = { arrival = redis.call('HINCRBY', key('wf:tenant'), 'arrivals', 1), at = now, priority = start.priority }
-  start.place = place
-  if how == 'replace_running' then
-    position = 1
-    replace_running(run, place, group, victim)
-  elseif how == 'replace_queued' then
-    position = position and position - 1
-    local last = redis.call('ZRANGE', key('wf:limit:queue', claim), -1, -1)[1]
-    wait_for(run, place, group, full.next_at)
-    supersede_last(last, run, claim)
-  else
-    wait_for(run, place, group, full.next_at)
-  end
-  write_key(start, run, found.key_retention)
-  write_groups()
-  return { outcome = 'queued', run = run, position = position, blocked = blocked, usage = found.usage }
+local function at_capacity(found)
+  return { outcome = 'at_capacity', usage = found.usage, slot_flow = found.slot_flow }
 end
 
--- Lets a run that exists answer the start. Its key stands for that run from now on.
-local function join(start, found, group, run)
-  local blocked = blocked_by(group, 'slots')
-  if start.key then
-    local joined = tonumber(redis.call('HGET', key('wf:run', run), 'joined_keys') or '0')
-    if joined >= limits.joined_keys_max then
-      return { outcome = 'queue_full', blocked = blocked, usage = found.usage }
-    end
-    redis.call('HSET', key('wf:run', run), 'joined_keys', integer(joined + 1))
-    write_key(start, run, found.key_retention)
-  end
-  local status = redis.call('HGET', key('wf:run', run), 'status') or 'pending'
-  return { outcome = 'joined', run = run, status = status, blocked = blocked, usage = found.usage }
-end
-
-local function reject(found, full)
-  local group = full.group
-  if group.claim == tenant_runs and full.reason ~= 'paused' then
-    return { outcome = 'at_capacity', usage = found.usage, slot_flow = found.slot_flow }
-  end
-  return { outcome = 'limit_reached', blocked = blocked_by(group, full.reason, full.next_at), usage = found.usage }
-end
-
--- Decides by the groups that the start counts in.
-local function arrive(start, found)
-  local met = {}
-  for index, claim in ipairs(start.claims) do
-    met[index] = load_group(claim)
-  end
-  met[#met + 1] = load_group(tenant_runs)
-  local victim = find_victim(met)
-  local full = full_groups(met)
-  local how, decides = judge(full, true)
-  if how == 'join' then
-    local run = run_to_join(decides.group.claim, start.workflow)
-    if run then
-      return join(start, found, decides.group, run)
-    end
-    how, decides = judge(full, false)
-  end
-  if how == 'start' then
+-- Decides by the limits. Of most tenants only the cap counts.
+local function by_limits(start, found)
+  local is_simple = #start.claims == 0 and not found.has_queues and not found.is_paused
+  if is_simple and found.usage.runs_active < found.usage.runs_max then
     return create(start, found)
-  elseif how == 'reject' then
-    return reject(found, decides)
-  elseif how == 'queue_full' then
-    return { outcome = 'queue_full', blocked = blocked_by(decides.group, 'others'), usage = found.usage }
+  elseif is_simple and found.queue.on_full == 'reject' then
+    return at_capacity(found)
   end
-  return queue(start, found, how, decides, victim)
+  return arrivals().arrive(start, found, { create = create, begin_rows = begin_rows, at_capacity = at_capacity,
+    write_queued_run = write_queued_run, write_key = write_key })
 end
 
 local function admit(start)
-  forget_groups()
   local found = read_usage()
   local usage = found.usage
-  groups[tenant_runs] = tenant_group(found)
   local known = by_key(start, usage)
   if known then
     return known
@@ -267,9 +197,7 @@ local function admit(start)
   if found.limits_revision ~= start.limits_revision then
     return { outcome = 'limits_changed', usage = usage }
   end
-  local decided = arrive(start, found)
-  write_groups()
-  return decided
+  return by_limits(start, found)
 end
 
 -- Takes back what this call has written of a start that could not be finished, as far as that can be reached. It goes by
@@ -280,21 +208,6 @@ local function undo_job(run, new)
   redis.pcall('ZREM', key('wf:jobs'), sortable(now) .. '/' .. new.job)
   redis.pcall('SREM', key('wf:run:jobs', run), new.job)
   redis.pcall('UNLINK', key('wf:job', new.job))
-end
-
--- A group that came into being with the start goes with it.
-local function undo_claim(start, claim)
-  local queue_of_claim, limit = key('wf:limit:queue', claim), limit_of(claim)
-  redis.pcall('ZREM', key('wf:limit:live', claim), start.run)
-  if start.place then
-    redis.pcall('ZREM', queue_of_claim, member_of(start.place, start.run))
-  end
-  if redis.pcall('ZCARD', queue_of_claim) == 0 then
-    redis.pcall('ZREM', key('wf:limit:queues', limit), escaped_group_of(claim) .. '/')
-    if redis.pcall('ZCARD', key('wf:limit:live', claim)) == 0 and redis.pcall('EXISTS', key('wf:limit:group', claim)) == 0 then
-      redis.pcall('ZREM', key('wf:limit:groups', limit), escaped_group_of(claim))
-    end
-  end
 end
 
 local function undo(start)
@@ -320,11 +233,8 @@ local function undo(start)
     redis.pcall('UNLINK', key(name, start.run))
   end
   redis.pcall('SREM', key('wf:runs:active'), start.run)
-  for _, claim in ipairs(start.claims) do
-    undo_claim(start, claim)
-  end
-  if start.waits_in then
-    undo_claim(start, start.waits_in)
+  if loaded_arrivals then
+    loaded_arrivals.undo_claims(start)
   end
 end
 

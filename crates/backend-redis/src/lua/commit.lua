@@ -1,5 +1,24 @@
--- needs: status, run_lock, quarantine, slots, jobs, append, dead_letters
+-- needs: status, run_lock, quarantine, slot_flow, jobs, append, dead_letters
 -- One turn of the engine, written in one step under its fence and version.
+
+-- Made only where they are needed: Redis makes the functions of a script anew in each call.
+local function load_slots()
+  -- needs: slots
+  return release_slots, grant_freed
+end
+
+-- The run has ended: its slots go to those that wait. Returns how many runs got theirs.
+local function pass_slots_on(run, claims, waiting)
+  if claims or waiting then
+    return load_slots()(run, claims, waiting)
+  end
+  if not release_tenant_slot(run) then
+    return 0
+  end
+  local _, grant_freed_slots = load_slots()
+  return grant_freed_slots({ 'tenant-runs:' })
+end
+
 local run, fence, version = call.run, call.fence, call.version
 local hash = key('wf:run', run)
 local version_before, fence_before, status_before, due_before, inbox_base, lease, quarantined_at, claims, waiting =
@@ -50,7 +69,7 @@ elseif due_before then
 end
 local released = 0
 if final[call.status] and not final[status_before] then
-  released = release_slots(run, claims, waiting)
+  released = pass_slots_on(run, claims, waiting)
   if released > 0 then
     -- For a caller whose answer was lost, and who must still wake up the engine.
     redis.call('HSET', hash, 'granted', integer(released))

@@ -189,6 +189,8 @@ pub async fn a_waiting_run_can_be_moved_in_its_queue(subject: &mut dyn Subject) 
     assert!(move_to(runs[2], false).await);
     assert!(move_to(runs[2], false).await, "it is there already");
     assert_eq!(scene.queue("per-repo", "api").await, [runs[0], runs[1], runs[2]]);
+    assert!(move_to(runs[0], false).await);
+    assert_eq!(scene.queue("per-repo", "api").await, [runs[1], runs[2], runs[0]]);
     assert!(!move_to(live, true).await, "it does not wait");
     assert_eq!(scene.usage("per-repo", "api").await, (1, 3));
 }

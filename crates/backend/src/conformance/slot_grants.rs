@@ -7,8 +7,8 @@ use serde_json::json;
 use super::Subject;
 use super::scene::{Scene, acme, ending, idle, name};
 use super::slots::{group, repo};
-use crate::limits::{GRANT_STEPS_MAX, LimitChange};
-use crate::verbs::{DeleteLimit, DeleteRun, FindDue, FireTimers, ListSlots, RequestCancel};
+use crate::limits::{GRANT_STEPS_MAX, LimitChange, LimitUsage};
+use crate::verbs::{DeleteLimit, DeleteRun, FindDue, FireTimers, ListSlots, ReadLimitUsage, RequestCancel};
 
 /// One run per repository, the others wait.
 async fn per_repo(subject: &dyn Subject) -> Scene {
@@ -37,7 +37,8 @@ pub async fn the_run_that_ends_gives_its_slot_to_the_one_that_waited_longest(sub
         live = *next;
     }
     assert_eq!(scene.end_run(live).await, 0);
-    assert_eq!(scene.usage("per-repo", "api").await, (0, 0));
+    let read = ReadLimitUsage { tenant: acme(), name: name("per-repo"), group: Some(group("api")) };
+    assert_eq!(scene.store.call(read).await.unwrap(), LimitUsage::default(), "nothing is kept of it");
     assert_eq!(scene.active(&acme()).await, 0);
 }
 
@@ -180,6 +181,26 @@ pub async fn more_grants_than_one_step_gives_are_continued_by_a_timer(subject: &
     while fire(&scene).await > 0 {}
     assert_eq!(scene.usage("all", "").await, (count, 0));
     assert_eq!(scene.active(&acme()).await, count);
+}
+
+pub async fn groups_that_stay_full_do_not_keep_a_timer_from_those_behind_them(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1_000).await;
+    let limit = |runs: u32| json!({"key": "input.repo", "max_runs": runs, "on_full": "queue"});
+    scene.save_limit("per-repo", limit(0)).await;
+    let groups: Vec<String> = (0..GRANT_STEPS_MAX + 5).map(|number| format!("repo-{number}")).collect();
+    for of in &groups {
+        scene.waiting_run(repo(of)).await;
+        scene.waiting_run(repo(of)).await;
+    }
+    scene.save_limit("per-repo", limit(1)).await;
+    let mut timers = 0;
+    while fire(&scene).await > 0 {
+        timers += 1;
+        assert!(timers <= groups.len(), "the same groups are looked at again and again");
+    }
+    for of in &groups {
+        assert_eq!(scene.usage("per-repo", of).await, (1, 1), "{of}");
+    }
 }
 
 pub async fn a_newcomer_does_not_overtake_those_that_wait(subject: &mut dyn Subject) {

@@ -56,6 +56,19 @@ pub async fn runs_that_come_too_fast_wait_for_their_time(subject: &mut dyn Subje
     assert!(fire(&scene).await > 0);
     assert_eq!(scene.waits(second).await, None);
     assert_eq!(scene.usage("pace", "").await, (3, 0));
+    // A grant counts as a start.
+    scene.waiting_run(json!({})).await;
+}
+
+pub async fn a_limit_that_is_saved_without_a_rate_has_none(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    let rate = json!({"starts": 1, "period_sec": 60});
+    scene.save_limit("pace", json!({"max_runs": 2, "rate": rate, "on_full": "queue"})).await;
+    scene.live(json!({})).await;
+    scene.waiting_run(json!({})).await;
+    assert_eq!(scene.save_limit("pace", json!({"max_runs": 3})).await, 1);
+    scene.live(json!({})).await;
+    assert!(matches!(scene.arrive(json!({})).await, StartOutcome::LimitReached { .. }), "it queues no more");
 }
 
 pub async fn a_run_that_waits_too_long_is_made_ready_to_end(subject: &mut dyn Subject) {

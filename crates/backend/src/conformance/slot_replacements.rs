@@ -1,5 +1,7 @@
 //! Starts that join a run, or take the place of one.
 
+use std::sync::Arc;
+
 use interlock_model::RunId;
 use interlock_model::admission::StartOutcome;
 use interlock_model::limit::place::JOINED_KEYS_MAX;
@@ -7,8 +9,9 @@ use interlock_model::run::InboxEvent;
 use serde_json::json;
 
 use super::Subject;
-use super::scene::{Scene, acme, name};
+use super::scene::{Scene, acme, document, name};
 use super::slots::{queued, repo};
+use crate::verbs::{Admit, SaveWorkflow};
 
 fn joined(outcome: &StartOutcome) -> RunId {
     match outcome {
@@ -118,4 +121,41 @@ pub async fn no_run_is_replaced_by_one_that_could_not_start(subject: &mut dyn Su
     // What it replaces frees the slot of the other limit, too.
     let (newcomer, ..) = queued(&scene.arrive(kind("api", "a")).await);
     assert_eq!(replaced_by(&scene.posted_to(run).await), newcomer);
+}
+
+pub async fn a_newcomer_that_would_wait_for_another_limit_replaces_no_run(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    scene.save_limit("one", json!({"key": "input.repo", "max_runs": 1, "on_full": "replace_running"})).await;
+    scene.save_limit("kind", json!({"key": "input.kind", "max_runs": 1, "on_full": "queue"})).await;
+    let kind = |repo: &str, kind: &str| json!({"repo": repo, "kind": kind});
+    let run = scene.live(kind("api", "a")).await;
+    scene.live(kind("web", "b")).await;
+    let newcomer = scene.waiting_run(kind("api", "b")).await;
+    assert_eq!(scene.queue("kind", "b").await, [newcomer]);
+    assert!(scene.told(run).await.is_empty());
+}
+
+pub async fn the_full_limit_that_replaces_decides_and_not_a_narrower_one(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    scene.save_limit("kind", json!({"key": "input.kind", "max_runs": 5, "on_full": "replace_running"})).await;
+    scene.save_limit("one", json!({"key": "input.repo", "max_runs": 1, "on_full": "replace_running"})).await;
+    let input = json!({"repo": "api", "kind": "a"});
+    let run = scene.live(input.clone()).await;
+    let (newcomer, limit, _) = queued(&scene.arrive(input).await);
+    assert_eq!(limit, name("one"));
+    assert_eq!(replaced_by(&scene.told(run).await), newcomer);
+}
+
+pub async fn a_start_of_another_workflow_joins_no_run(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 100).await;
+    scene.save_limit("one", json!({"max_runs": 1, "on_full": "join"})).await;
+    let run = scene.live(json!({})).await;
+    let save = SaveWorkflow { tenant: acme(), id: name("other"), document: document() };
+    scene.store.call(save).await.unwrap();
+    let admit = scene.counted(None, json!({})).await;
+    let mut request = (*admit.request).clone();
+    request.workflow = name("other");
+    let other = scene.admit(Admit { request: Arc::new(request), ..admit }).await;
+    assert!(matches!(other, StartOutcome::LimitReached { .. }), "{other:?}");
+    assert_eq!(joined(&scene.arrive(json!({})).await), run);
 }

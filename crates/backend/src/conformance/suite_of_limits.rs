@@ -27,6 +27,7 @@ macro_rules! rules_of_limits {
                 a_lowered_limit_ends_nothing_and_drains,
                 a_deleted_limit_lets_its_queue_go,
                 more_grants_than_one_step_gives_are_continued_by_a_timer,
+                groups_that_stay_full_do_not_keep_a_timer_from_those_behind_them,
                 a_newcomer_does_not_overtake_those_that_wait,
                 a_run_that_ends_while_it_waits_leaves_its_queue,
                 a_run_that_ends_with_its_grant_passes_its_slots_on,
@@ -34,6 +35,7 @@ macro_rules! rules_of_limits {
                 queues_and_slots_survive_a_reopening,
             }
             slot_rates::{
+                a_limit_that_is_saved_without_a_rate_has_none,
                 a_rate_rejects_what_comes_too_fast,
                 runs_that_come_too_fast_wait_for_their_time,
                 a_run_that_waits_too_long_is_made_ready_to_end,
@@ -46,6 +48,9 @@ macro_rules! rules_of_limits {
                 a_newcomer_takes_the_place_of_the_youngest_that_waits,
                 a_newcomer_replaces_the_oldest_live_run,
                 no_run_is_replaced_by_one_that_could_not_start,
+                a_newcomer_that_would_wait_for_another_limit_replaces_no_run,
+                the_full_limit_that_replaces_decides_and_not_a_narrower_one,
+                a_start_of_another_workflow_joins_no_run,
             }
             quotas::{
                 a_tenant_uses_a_bounded_number_of_workflow_ids,

@@ -1,4 +1,4 @@
--- needs: claims, usage
+-- needs: claims, usage, slot_flow
 -- Groups of limits: how many runs are live in them and wait for them, and whether one more may start.
 --
 -- The numbers are the sizes of `wf:limit:live` and `wf:limit:queue`, so that they cannot drift. What else is known of a
@@ -114,19 +114,7 @@ local function acquire_in(group)
   end
 end
 
--- The flow of released slots after one more.
-local function flow_after(flow)
-  if not flow.freed_at then
-    return { freed_at = integer(now) }
-  end
-  local interval = math.max(now - tonumber(flow.freed_at), 0)
-  if flow.interval_ms then
-    -- A quarter of the newest: follows a change within a few runs without jumping at each.
-    interval = math.floor((tonumber(flow.interval_ms) * 3 + interval) / 4)
-  end
-  return { freed_at = integer(now), interval_ms = integer(interval) }
-end
-
+-- A run has released its slot of the group.
 local function release_in(group)
   group.live = math.max(group.live - 1, 0)
   group.slot_flow = flow_after(group.slot_flow)

@@ -1,24 +1,15 @@
--- needs: groups, places, grants
+-- needs: claims, slot_flow, groups, places, grants
 -- Releases the slots of a run, or takes it out of its queue, and grants what is free. A second time does nothing.
 
--- The tenant's slot of a run. Whether it had one that others may wait for.
-local function release_tenant_slot(run)
-  if redis.call('SREM', key('wf:runs:active'), run) == 0 then
-    return false
-  end
-  local found = read_fields(key('wf:tenant'), 'freed_at', 'interval_ms', 'arrivals')
-  local flow = flow_after(found)
-  if flow.interval_ms then
-    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at, 'interval_ms', flow.interval_ms)
-  else
-    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at)
-  end
-  -- It is read again, should it be needed.
-  groups[tenant_runs] = nil
-  return found.arrivals ~= nil
+-- What has come free goes to those that wait. Returns how many runs got their slots.
+local function grant_freed(claims)
+  local before = granted
+  grant_slots(claims)
+  write_groups()
+  return granted - before
 end
 
--- `claims` and `waiting` are the fields of the run. Returns how many runs got their slots.
+-- `claims` and `waiting` are the fields of the run.
 local function release_slots(run, claims, waiting)
   local place, freed = read_place(waiting), {}
   if place then
@@ -37,10 +28,9 @@ local function release_slots(run, claims, waiting)
   if release_tenant_slot(run) then
     freed[#freed + 1] = tenant_runs
   end
-  local before = granted
-  grant_slots(freed)
-  write_groups()
-  return granted - before
+  -- It is read again, should it be needed.
+  groups[tenant_runs] = nil
+  return grant_freed(freed)
 end
 
 -- Gives a live run the slots back that it has lost, even if that is one too many.

@@ -1,24 +1,25 @@
 -- A tenant's live runs with the limits that hold for it. The system's come with the call.
 local function read_usage()
-  local own = read_fields(key('wf:tenant'), 'runs_max', 'key_retention_ms', 'freed_at', 'interval_ms', 'on_full',
-    'queued_max', 'queue_wait_ms', 'queue_order', 'paused', 'limits_revision', 'arrivals')
+  local own_max, own_retention, freed_at, interval_ms, on_full, queued_max, queue_wait, queue_order, paused, revision,
+    arrivals = unpack(redis.call('HMGET', key('wf:tenant'), 'runs_max', 'key_retention_ms', 'freed_at', 'interval_ms',
+      'on_full', 'queued_max', 'queue_wait_ms', 'queue_order', 'paused', 'limits_revision', 'arrivals'))
   return {
     usage = {
       runs_active = redis.call('SCARD', key('wf:runs:active')),
-      runs_max = tonumber(own.runs_max or header.runs_max),
+      runs_max = tonumber(own_max or header.runs_max),
     },
     queue = {
-      on_full = own.on_full or header.on_full or 'reject',
-      queued_max = tonumber(own.queued_max or header.queued_max or limits.queued_default),
-      wait_max = tonumber(own.queue_wait_ms or header.queue_wait or limits.queue_wait_default),
-      order = own.queue_order or header.queue_order or 'fifo',
+      on_full = on_full or header.on_full or 'reject',
+      queued_max = tonumber(queued_max or header.queued_max or limits.queued_default),
+      wait_max = tonumber(queue_wait or header.queue_wait or limits.queue_wait_default),
+      order = queue_order or header.queue_order or 'fifo',
     },
-    key_retention = tonumber(own.key_retention_ms or header.key_retention),
-    slot_flow = { freed_at = own.freed_at, interval_ms = own.interval_ms },
-    is_paused = own.paused ~= nil,
-    limits_revision = tonumber(own.limits_revision or '0'),
+    key_retention = tonumber(own_retention or header.key_retention),
+    slot_flow = { freed_at = freed_at, interval_ms = interval_ms },
+    is_paused = paused ~= false,
+    limits_revision = tonumber(revision or '0'),
     -- Whether a run has ever waited: a tenant of which none has pays nothing for queues.
-    has_queues = own.arrivals ~= nil,
+    has_queues = arrivals ~= false,
   }
 end
 

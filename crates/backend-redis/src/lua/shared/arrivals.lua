@@ -1,0 +1,136 @@
+-- needs: groups, places, grants, judge, replacements
+-- What limits make of a start: it begins, is rejected, waits, or another run answers it. `rows` are the functions that write
+-- rows of starts.
+
+-- The answer to a start whose run waits.
+local function show_place(run, waiting, usage)
+  forget_groups()
+  local place = read_place(waiting)
+  local group = load_group(place.claim)
+  local reason, next_at = fullness(group, group.live)
+  return { outcome = 'queued', run = run, position = position_of(run, place),
+    blocked = blocked_by(group, reason or 'others', next_at), usage = usage }
+end
+
+local function write_claims(start, ...)
+  if #start.claims > 0 then
+    redis.call('HSET', key('wf:run', start.run), 'claims', table.concat(start.claims, ' '), ...)
+  end
+end
+
+local function acquire_claims(start)
+  acquire_slots(start.run, start.claims)
+  write_claims(start, 'slots_since', integer(now))
+end
+
+-- Lets the run wait, as `how` says. What ends or cancels another run comes last: nothing takes that back.
+local function queue_start(start, found, rows, how, full, victim)
+  local refusal = rows.begin_rows(start)
+  if refusal then
+    return refusal
+  end
+  local run, group = start.run, full.group
+  local claim = group.claim
+  local blocked, position = blocked_by(group, full.reason, full.next_at), nil
+  if group.rule.order == 'fifo' then
+    position = group.queued + 1
+  end
+  rows.write_queued_run(start, start.begun, now + group.rule.wait_max)
+  write_claims(start)
+  local place = { arrival = redis.call('HINCRBY', key('wf:tenant'), 'arrivals', 1), at = now, priority = start.priority }
+  start.waits_in, start.place = claim, place
+  if how == 'replace_running' then
+    position = 1
+    replace_running(run, place, group, victim)
+  elseif how == 'replace_queued' then
+    position = position and position - 1
+    local last = redis.call('ZRANGE', key('wf:limit:queue', claim), -1, -1)[1]
+    wait_for(run, place, group, full.next_at)
+    supersede_last(last, run, claim)
+  else
+    wait_for(run, place, group, full.next_at)
+  end
+  rows.write_key(start, run, found.key_retention)
+  return { outcome = 'queued', run = run, position = position, blocked = blocked, usage = found.usage }
+end
+
+-- Lets a run that exists answer the start. Its key stands for that run from now on.
+local function join(start, found, rows, group, run)
+  local hash, blocked = key('wf:run', run), blocked_by(group, 'slots')
+  if start.key then
+    local joined = tonumber(redis.call('HGET', hash, 'joined_keys') or '0')
+    if joined >= limits.joined_keys_max then
+      return { outcome = 'queue_full', blocked = blocked, usage = found.usage }
+    end
+    redis.call('HSET', hash, 'joined_keys', integer(joined + 1))
+    rows.write_key(start, run, found.key_retention)
+  end
+  local status = redis.call('HGET', hash, 'status') or 'pending'
+  return { outcome = 'joined', run = run, status = status, blocked = blocked, usage = found.usage }
+end
+
+local function reject(found, rows, full)
+  if full.group.claim == tenant_runs and full.reason ~= 'paused' then
+    return rows.at_capacity(found)
+  end
+  return { outcome = 'limit_reached', blocked = blocked_by(full.group, full.reason, full.next_at), usage = found.usage }
+end
+
+local function judge_start(start, found, rows)
+  local met = {}
+  for index, claim in ipairs(start.claims) do
+    met[index] = load_group(claim)
+  end
+  met[#met + 1] = load_group(tenant_runs)
+  local victim = find_victim(met)
+  local full = full_groups(met)
+  local how, decides = judge(full, true)
+  if how == 'join' then
+    local run = run_to_join(decides.group.claim, start.workflow)
+    if run then
+      return join(start, found, rows, decides.group, run)
+    end
+    how, decides = judge(full, false)
+  end
+  if how == 'start' then
+    return rows.create(start, found, acquire_claims)
+  elseif how == 'reject' then
+    return reject(found, rows, decides)
+  elseif how == 'queue_full' then
+    return { outcome = 'queue_full', blocked = blocked_by(decides.group, 'others'), usage = found.usage }
+  end
+  return queue_start(start, found, rows, how, decides, victim)
+end
+
+-- Decides by the groups that the start counts in.
+local function arrive(start, found, rows)
+  forget_groups()
+  groups[tenant_runs] = tenant_group(found)
+  local decided = judge_start(start, found, rows)
+  write_groups()
+  return decided
+end
+
+-- A group that came into being with the start goes with it.
+local function undo_claim(start, claim)
+  local queue, live, limit = key('wf:limit:queue', claim), key('wf:limit:live', claim), limit_of(claim)
+  redis.pcall('ZREM', live, start.run)
+  if start.place then
+    redis.pcall('ZREM', queue, member_of(start.place, start.run))
+  end
+  if redis.pcall('ZCARD', queue) == 0 then
+    redis.pcall('ZREM', key('wf:limit:queues', limit), escaped_group_of(claim) .. '/')
+    if redis.pcall('ZCARD', live) == 0 and redis.pcall('EXISTS', key('wf:limit:group', claim)) == 0 then
+      redis.pcall('ZREM', key('wf:limit:groups', limit), escaped_group_of(claim))
+    end
+  end
+end
+
+local function undo_claims(start)
+  for _, claim in ipairs(start.claims) do
+    undo_claim(start, claim)
+  end
+  if start.waits_in then
+    undo_claim(start, start.waits_in)
+  end
+end
