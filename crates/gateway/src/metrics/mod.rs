@@ -1,5 +1,6 @@
 //! Metrics for Prometheus: counted here, or counted elsewhere and read by a scrape.
 
+mod limits;
 mod scrape;
 mod store;
 mod tenants;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub(crate) use limits::LimitFigures;
 use scrape::Scraped;
 pub(crate) use scrape::{Scrape, TenantFigures};
 pub(crate) use tenants::{AdmissionEndpoint, AdmissionOutcome};

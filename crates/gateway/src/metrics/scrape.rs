@@ -16,8 +16,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::store;
 use super::tenants::by_tenant;
+use super::{LimitFigures, limits, store};
 
 /// A counter that is documented under this name, without the `_total` of all others.
 pub(super) const RETRIES: &str = "lock_busy_retry_count";
@@ -42,6 +42,7 @@ pub(crate) struct TenantFigures {
     pub tenant: TenantId,
     pub usage: Usage,
     pub dead_letters: DeadLetterCount,
+    pub limits: Vec<LimitFigures>,
 }
 
 /// The last scrape.
@@ -90,6 +91,7 @@ impl Collector for Scraped {
         encode_counted(&mut families, &scrape.counted)?;
         encode_contention(&mut families, &scrape.contention)?;
         encode_tenants(&mut families, tenants, self.names_max)?;
+        limits::encode(&mut families.0, (&scrape.counted, tenants), self.names_max)?;
         store::encode(&mut families.0, &scrape.store_calls)?;
         families.one(
             "dead_letters_max",
@@ -287,6 +289,9 @@ mod tests {
                 "loop_ticks_total{loop=\"replayer:pending\"} 0",
                 "loop_ticks_total{loop=\"reconciler:retention\"} 0",
                 "dead_letters{tenant=\"other\"} 0",
+                "interlock_limit_queued{tenant=\"other\",limit=\"other\"} 0",
+                "interlock_queue_ended_total{how=\"granted\"} 0",
+                "interlock_queue_wait_seconds_count 0",
                 "dead_letters_max 0",
                 "dead_letters_dropped_total 0",
                 "# TYPE lock_busy_retry_count counter",
@@ -362,6 +367,7 @@ mod tests {
             tenant: tenant.parse().unwrap(),
             usage: Usage { runs_active, runs_max: 10 },
             dead_letters: DeadLetterCount { kept, dropped },
+            limits: Vec::new(),
         }
     }
 
