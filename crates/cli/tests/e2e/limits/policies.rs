@@ -151,7 +151,7 @@ pub(super) async fn tenant_cap(server: &Server) {
 }
 
 /// All of them on one server, each in a tenant of its own.
-pub(super) async fn all(server: &Server) {
+pub(crate) async fn all(server: &Server) {
     tokio::join!(
         reject(server),
         queue(server),
