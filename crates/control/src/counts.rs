@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use interlock_model::contention::Histogram;
 use interlock_model::job::StaleState;
 use interlock_model::lock::StageLock;
+use interlock_model::run::QueueExit;
 
 /// Counted since the process began, and found by its last scans.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +35,10 @@ pub struct Counted {
     pub snapshots_refused: u64,
     /// From when a job was queued until its lease began.
     pub job_lock_wait: Histogram,
+    /// Runs that waited for a limit and do so no more, in the order of [`QueueExit::ALL`].
+    pub queue_exits: [u64; QueueExit::ALL.len()],
+    /// From the creation of a run that waited until it began.
+    pub queue_wait: Histogram,
 }
 
 #[derive(Debug, Default)]

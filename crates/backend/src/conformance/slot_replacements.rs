@@ -132,7 +132,7 @@ pub async fn a_newcomer_that_would_wait_for_another_limit_replaces_no_run(subjec
     scene.live(kind("web", "b")).await;
     let newcomer = scene.waiting_run(kind("api", "b")).await;
     assert_eq!(scene.queue("kind", "b").await, [newcomer]);
-    assert!(scene.told(run).await.is_empty());
+    assert!(scene.posted_to(run).await.is_empty());
 }
 
 pub async fn the_full_limit_that_replaces_decides_and_not_a_narrower_one(subject: &mut dyn Subject) {
@@ -143,7 +143,7 @@ pub async fn the_full_limit_that_replaces_decides_and_not_a_narrower_one(subject
     let run = scene.live(input.clone()).await;
     let (newcomer, limit, _) = queued(&scene.arrive(input).await);
     assert_eq!(limit, name("one"));
-    assert_eq!(replaced_by(&scene.told(run).await), newcomer);
+    assert_eq!(replaced_by(&scene.posted_to(run).await), newcomer);
 }
 
 pub async fn a_start_of_another_workflow_joins_no_run(subject: &mut dyn Subject) {

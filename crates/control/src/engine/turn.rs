@@ -1,10 +1,12 @@
 //! One turn of one run: read, decide, write once, wake.
 
+use std::time::Duration;
+
 use interlock_backend::runs::{AcquiredRun, Commit};
 use interlock_backend::verbs::BeginTry;
 use interlock_backend::{StoreError, Wake};
-use interlock_model::run::Run;
 use interlock_model::run::advance::{Advance, Effects, TurnContext};
+use interlock_model::run::{QueueExit, Run};
 use interlock_model::{Fence, RunId, TenantId};
 use tracing::{error, warn};
 
@@ -72,6 +74,17 @@ impl Engine {
         self.process.counts.update(|counted| counted.turns_abandoned += 1);
     }
 
+    /// Counts a run that waits for a limit no more.
+    fn left_queue(&self, exit: Option<QueueExit>, waited: Duration) {
+        let Some(exit) = exit else { return };
+        self.process.counts.update(|counted| {
+            counted.queue_exits[exit as usize] += 1;
+            if exit == QueueExit::Granted {
+                counted.queue_wait.observe(waited.as_secs_f64() * 1_000.0);
+            }
+        });
+    }
+
     async fn try_turn(&self, acquired: AcquiredRun, request: LeaseRequest) -> Result<bool, TurnError> {
         let trace = self.process.traces.turn(&acquired);
         let AcquiredRun { start, head, inbox, inbox_end, fence, now, bounds } = acquired;
@@ -80,6 +93,7 @@ impl Engine {
         let workflow = pinned.ok_or_else(|| StoreError::not_found("workflow", &start.workflow))?;
         let steps = self.steps(&start, &head).await?;
         let waits = self.why.waits_timing_out(&tenant, &steps, now).await;
+        let (status_before, waited) = (head.status, now.since(start.created_at));
         let run = Run { start, head, steps };
         let context = TurnContext { now, wall_lead: self.process.clock.wall_lead(), bounds, waits };
         let input = TurnInput { workflow, run, inbox, context };
@@ -94,12 +108,14 @@ impl Engine {
         commit.dead_letters_max = self.process.settings.dead_letters_max;
         commit.held = self.process.settings.dispatch_policy.hold_back(&tenant, &mut commit.dispatched);
         let log = journal::TurnLog::of(&commit);
+        let queue_exit = QueueExit::of(status_before, &commit.head);
         let due_at = commit.head.due_at;
         let committed = self.process.call(commit).await?;
         if let Some(due_at) = due_at {
             self.process.due_in(due_at.since(now));
         }
         log.committed();
+        self.left_queue(queue_exit, waited);
         trace.committed(&log);
         if !log.status.is_final() {
             self.cache_steps(id, committed.version, steps);

@@ -1,6 +1,7 @@
 //! Metrics for Prometheus: counted here, or counted elsewhere and read by a scrape.
 
 mod budgets;
+mod limits;
 mod scrape;
 mod store;
 mod tenants;
@@ -18,6 +19,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 pub(crate) use budgets::BudgetFigures;
+pub(crate) use limits::LimitFigures;
 use scrape::Scraped;
 pub(crate) use scrape::{Scrape, TenantFigures};
 pub(crate) use tenants::{AdmissionEndpoint, AdmissionOutcome};

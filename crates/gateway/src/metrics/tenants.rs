@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use super::{Seconds, TenantFigures};
 
 /// The label of every tenant that has none of its own.
-const OTHER: &str = "other";
+pub(super) const OTHER: &str = "other";
 
 /// Figures by tenant: those with the largest first figure by name, the others together.
 pub(super) fn by_tenant<const N: usize>(

@@ -7,18 +7,26 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use interlock_api::Problem;
 use interlock_api::status::{Health, Readiness};
-use interlock_backend::verbs::{CountDeadLetters, ListBudgets, ListTenants, ReadUsage};
+use interlock_backend::limits::LimitUsage;
+use interlock_backend::verbs::{
+    CountDeadLetters, ListBudgets, ListLimits, ListTenants, ReadLimitUsage, ReadUsage,
+};
 use interlock_backend::{PageRequest, StoreError};
 use interlock_control::installation::DATA_LOST;
-use interlock_model::TenantId;
+use interlock_model::admission::Usage;
+use interlock_model::limit::rule::SlotClaim;
+use interlock_model::{LimitName, TenantId};
 
 use super::{Answer, App, Json, Refusal, Shared, endpoints};
-use crate::metrics::{BudgetFigures, Scrape, TenantFigures};
+use crate::metrics::{BudgetFigures, LimitFigures, Scrape, TenantFigures};
 use crate::origin::Scraper;
 
 /// Tenants that one scrape reads, and how many at once.
 const TENANTS_MAX: usize = 10_000;
 const TENANTS_AT_ONCE: usize = 1_000;
+
+/// Named limits that one scrape reads, of all tenants together.
+const LIMITS_READ_MAX: usize = 1_000;
 
 /// How long the store may take to answer a readiness check.
 const READY_WITHIN: Duration = Duration::from_secs(2);
@@ -84,11 +92,34 @@ async fn metrics(_: Scraper, State(app): State<App>) -> Response {
 
 async fn tenant_figures(app: &Shared) -> Result<Vec<TenantFigures>, StoreError> {
     let mut figures = Vec::new();
+    let mut limits_left = LIMITS_READ_MAX;
     for tenant in tenants(app).await? {
         let usage = app.store.call(ReadUsage { tenant: tenant.clone() }).await?;
         let dead_letters = app.store.call(CountDeadLetters { tenant: tenant.clone() }).await?;
         let budgets = budget_figures(app, &tenant).await?;
-        figures.push(TenantFigures { tenant, usage, dead_letters, budgets });
+        let limits = limit_figures(app, &tenant, usage, &mut limits_left).await?;
+        figures.push(TenantFigures { tenant, usage, dead_letters, limits, budgets });
+    }
+    Ok(figures)
+}
+
+/// The tenant's own limit, and its named ones as long as `left` lasts.
+async fn limit_figures(
+    app: &Shared,
+    tenant: &TenantId,
+    usage: Usage,
+    left: &mut usize,
+) -> Result<Vec<LimitFigures>, StoreError> {
+    let read = async |limit: LimitName, max: Option<u32>| {
+        let read = ReadLimitUsage { tenant: tenant.clone(), name: limit.clone(), group: None };
+        let LimitUsage { live, queued, .. } = app.store.call(read).await?;
+        Ok::<_, StoreError>(LimitFigures { limit, live, max, queued })
+    };
+    let own = SlotClaim::tenant_runs().limit;
+    let mut figures = vec![read(own, Some(usage.runs_max)).await?];
+    for limit in app.store.call(ListLimits { tenant: tenant.clone() }).await?.limits.into_iter().take(*left) {
+        *left -= 1;
+        figures.push(read(limit.name, limit.document.max_runs).await?);
     }
     Ok(figures)
 }

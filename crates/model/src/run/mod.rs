@@ -4,6 +4,7 @@ pub mod advance;
 mod first_turn;
 pub mod gather;
 mod quarantine;
+mod queue_exit;
 mod transition;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::{
 };
 
 pub use quarantine::{QUARANTINE_REASON, Quarantine, SUSPECT_FROM};
+pub use queue_exit::QueueExit;
 pub use transition::{Ending, IllegalRun, RunEvent, RunStatus};
 
 /// The immutable part of a run, written once.

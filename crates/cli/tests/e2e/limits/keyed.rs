@@ -22,7 +22,7 @@ struct Busy {
     done: usize,
 }
 
-pub(super) async fn never_two_of_a_key_and_all_end(server: &Server) {
+pub(crate) async fn never_two_of_a_key_and_all_end(server: &Server) {
     let caller = tenant(server, "keyed").await;
     put(&caller, "per-key", json!({"key": "input.key", "max_runs": 1, "on_full": "queue"})).await;
     let own = json!({"max_runs": TENANT_RUNS, "on_full": "queue", "queue": {"max": 2_000}});

@@ -3,8 +3,8 @@
 //! The rules are functions over a server, so that they can be checked on every backend.
 
 mod commands;
-mod keyed;
-mod policies;
+pub(super) mod keyed;
+pub(super) mod policies;
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::alerts::scrape;
 use super::{
     Caller, Server, end_one, explain_says_the_same, put, replayed, start, tenant, why_says_the_same,
     without_holder,
@@ -150,7 +151,7 @@ pub(super) async fn tenant_cap(server: &Server) {
 }
 
 /// All of them on one server, each in a tenant of its own.
-pub(super) async fn all(server: &Server) {
+pub(crate) async fn all(server: &Server) {
     tokio::join!(
         reject(server),
         queue(server),
@@ -169,6 +170,20 @@ async fn every_policy_answers_starts_and_their_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     all(&server).await;
+    let metrics = scrape(&server).await;
+    let count = |series: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+        line.and_then(|rest| rest.trim().parse::<f64>().ok())
+            .unwrap_or_else(|| panic!("{series} in {metrics}"))
+    };
+    for how in ["granted", "timed_out", "superseded"] {
+        assert!(count(&format!("interlock_queue_ended_total{{how=\"{how}\"}}")) >= 1.0, "{how}");
+    }
+    let waits = count("interlock_queue_wait_seconds_count");
+    assert!((waits - count("interlock_queue_ended_total{how=\"granted\"}")).abs() < 0.5);
+    assert_eq!(count("interlock_limit_queued{tenant=\"impatient\",limit=\"one\"}"), 1.0);
+    assert_eq!(count("interlock_limit_usage{tenant=\"impatient\",limit=\"one\"}"), 1.0);
+    assert_eq!(count("interlock_limit_max{tenant=\"capped\",limit=\"tenant-runs\"}"), 1.0);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod fairness;
 mod fan_in;
 mod kills;
 mod lab;
+mod limits;
 mod locks;
 mod monitor;
 mod nats_workers;

@@ -247,8 +247,10 @@ struct Asked {
 }
 
 impl Asked {
+    /// Whether the answer may have it: labels of metrics are the names of tenants and of their limits.
     fn names(&self, value: &str) -> bool {
-        self.path.contains(value) || self.body.contains(value)
+        let is_label = self.path == "/metrics" && value.ends_with("-limit");
+        is_label || self.path.contains(value) || self.body.contains(value)
     }
 }
 
