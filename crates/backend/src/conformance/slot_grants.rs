@@ -97,6 +97,21 @@ pub async fn a_run_that_another_limit_blocks_holds_up_no_other(subject: &mut dyn
     assert_eq!(scene.waits(same_repo).await.unwrap().0, name("per-repo"));
 }
 
+pub async fn a_slot_goes_to_the_run_that_arrived_first_in_whichever_queue_it_waits(
+    subject: &mut dyn Subject,
+) {
+    let scene = per_repo(subject).await;
+    scene.save_limit("one", json!({"max_runs": 1, "on_full": "queue"})).await;
+    let live = scene.live(repo("api")).await;
+    let first = scene.waiting_run(repo("web")).await;
+    let second = scene.waiting_run(repo("api")).await;
+    assert_eq!(scene.waits(second).await.unwrap().0, name("per-repo"));
+    // It frees both, and the second run stands first in the queue of the narrower one.
+    assert_eq!(scene.end_run(live).await, 1);
+    assert_eq!(scene.waits(first).await, None);
+    assert_eq!(scene.waits(second).await, Some((name("one"), Some(1))));
+}
+
 pub async fn a_run_keeps_its_place_when_it_moves_to_another_queue(subject: &mut dyn Subject) {
     let scene = per_repo(subject).await;
     scene.queue_at_cap(2, 100).await;

@@ -23,6 +23,7 @@ macro_rules! rules_of_limits {
                 a_run_takes_all_of_its_slots_or_none,
                 a_run_that_another_limit_blocks_holds_up_no_other,
                 a_run_keeps_its_place_when_it_moves_to_another_queue,
+                a_slot_goes_to_the_run_that_arrived_first_in_whichever_queue_it_waits,
                 a_raised_limit_grants_in_the_step_that_writes_it,
                 a_lowered_limit_ends_nothing_and_drains,
                 a_deleted_limit_lets_its_queue_go,
