@@ -1,11 +1,13 @@
 //! Why a run has no slot yet: the limit that it waits for, and the runs that hold its slots.
 
 use interlock_backend::StoreError;
-use interlock_backend::verbs::{ListSlots, ReadLimitUsage, ReadRun};
+use interlock_backend::verbs::{ListLimits, ListSlots, ReadLimitUsage, ReadRun};
+use interlock_model::admission::Usage;
 use interlock_model::limit::TENANT_RUNS;
+use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::{Blocked, QueuedRun, Waiting};
 use interlock_model::tenant::SlotFlow;
-use interlock_model::why::{Cause, CauseCode, Holder, LimitReason, LimitWait, SlotOwner, WaitOutcome};
+use interlock_model::why::{self, Cause, CauseCode, Holder, LimitReason, LimitWait, SlotOwner, WaitOutcome};
 use interlock_model::{RunId, TenantId, Timestamp};
 
 use super::run::waits;
@@ -55,6 +57,23 @@ impl Why {
             busy.next().map(|(key, _)| key)
         });
         Ok(Some(SlotOwner { run, since, step }))
+    }
+
+    /// None: the tenant is not paused.
+    pub(super) async fn why_tenant_paused(
+        &self,
+        tenant: &TenantId,
+        usage: Usage,
+        now: Timestamp,
+    ) -> Result<Option<Cause>, StoreError> {
+        let Some(pause) = self.store.call(ListLimits { tenant: tenant.clone() }).await?.paused else {
+            return Ok(None);
+        };
+        let own = why::of_tenant(usage, SlotFlow::default());
+        let blocked = Blocked { fullness: Fullness::Paused, ..own };
+        let (outcome, pause) = (WaitOutcome::Rejected, Some(&pause));
+        let sentence = LimitWait { blocked: &blocked, outcome, now, oldest: None, pause }.sentence();
+        Ok(Some(Cause { since: pause.map(|pause| pause.at), ..Cause::new(code(&blocked), sentence) }))
     }
 
     /// How fast the tenant's own slots become free.

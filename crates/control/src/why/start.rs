@@ -19,6 +19,9 @@ impl Why {
     /// What a start of the tenant would wait for now.
     pub async fn start(&self, tenant: &TenantId) -> Result<WhyAnswer, StoreError> {
         let (now, usage) = (self.process.now(), self.store.call(ReadUsage { tenant: tenant.clone() }).await?);
+        if let Some(cause) = self.why_tenant_paused(tenant, usage, now).await? {
+            return Ok(WhyAnswer::new("paused", now, vec![cause]));
+        }
         if usage.free() > 0 {
             let Usage { runs_active, runs_max } = usage;
             let sentence = format!("a start would be admitted: {runs_active} of {runs_max} slots are taken");

@@ -58,7 +58,7 @@ pub(super) fn blocked_by(blocked: &Blocked) -> BlockedBy {
         full: because(match blocked.fullness {
             // A full queue says only that others wait.
             Fullness::Others if blocked.runs_max.is_some_and(|most| blocked.live >= most) => Fullness::Slots,
-            fullness => fullness,
+            Fullness::Slots | Fullness::Rate { .. } | Fullness::Paused | Fullness::Others => blocked.fullness,
         }),
         live: blocked.live,
         max_runs: blocked.runs_max,

@@ -150,6 +150,8 @@ async fn a_paused_limit_starts_nothing_until_it_is_resumed() {
         (&refused["limit"], &refused["blocked_by"]["reason"]),
         (&json!("tenant-runs"), &json!("blocked"))
     );
+    let why = server.get("/api/v1/why?workflow_id=wf").send().await.ok(200);
+    assert_eq!((&why["state"], &why["causes"][0]["code"]), (&json!("paused"), &json!("blocked")));
 }
 
 #[tokio::test]
