@@ -98,7 +98,7 @@ async fn tenant_figures(app: &Shared) -> Result<Vec<TenantFigures>, StoreError> 
         let dead_letters = app.store.call(CountDeadLetters { tenant: tenant.clone() }).await?;
         let budgets = budget_figures(app, &tenant).await?;
         let limits = limit_figures(app, &tenant, usage, &mut limits_left).await?;
-        figures.push(TenantFigures { tenant, usage, dead_letters, limits, budgets });
+        figures.push(TenantFigures { tenant, usage, dead_letters, budgets, limits });
     }
     Ok(figures)
 }

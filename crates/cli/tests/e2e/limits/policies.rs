@@ -169,7 +169,7 @@ pub(crate) async fn all(server: &Server) {
 async fn every_policy_answers_starts_and_their_repeats() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
-    all(&server).await;
+    Box::pin(all(&server)).await;
     let metrics = scrape(&server).await;
     let count = |series: &str| {
         let line = metrics.lines().find_map(|line| line.strip_prefix(series));
@@ -190,5 +190,5 @@ async fn every_policy_answers_starts_and_their_repeats() {
 async fn every_policy_is_the_same_with_the_lock_strategy() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_with(folder.path(), &["--admission-strategy", "lock"]);
-    all(&server).await;
+    Box::pin(all(&server)).await;
 }
