@@ -31,6 +31,8 @@ const PAGES_MAX: usize = 10_000;
 enum Theme {
     Rows,
     Locks,
+    /// Runs, their slots, and those that wait for them: a script may have 200 names.
+    Runs,
     /// Texts that scripts keep and never look into.
     Documents,
 }
@@ -39,10 +41,28 @@ impl Theme {
     /// Where an invariant is looked for, in turn.
     fn of(invariant: Invariant) -> &'static [Self] {
         let locks = [Invariant::LockDebt, Invariant::LockTallyDrift, Invariant::LockNotListed];
+        let runs = [
+            Invariant::SlotWithoutRun,
+            Invariant::RunWithoutSlot,
+            Invariant::TimerOverdue,
+            Invariant::TimerMissing,
+            Invariant::TimerWithoutRun,
+            Invariant::InboxNotDrained,
+            Invariant::ReadyWithoutRun,
+            Invariant::RunHoldWithoutHolder,
+            Invariant::RunQuarantined,
+            Invariant::LimitSlotWithoutRun,
+            Invariant::RunWithoutLimitSlot,
+            Invariant::QueuedRunInNoQueue,
+            Invariant::LimitQueueEntryWithoutRun,
+            Invariant::StartableRunWaits,
+        ];
         if invariant == Invariant::RowDamaged {
             &[Self::Rows, Self::Locks, Self::Documents]
         } else if locks.contains(&invariant) {
             &[Self::Locks]
+        } else if runs.contains(&invariant) {
+            &[Self::Runs]
         } else if invariant.realm() == Realm::Installation
             || matches!(invariant, Invariant::SlotCountDrift | Invariant::LimitCountDrift)
             || OF_UNLISTED.contains(&invariant)
@@ -109,6 +129,7 @@ impl RedisStore {
         let script = match theme {
             Theme::Rows => "inspect",
             Theme::Locks => "inspect_locks",
+            Theme::Runs => "inspect_runs",
             Theme::Documents => "inspect_documents",
         };
         let arguments = question.arguments().with("page", page);
@@ -205,6 +226,7 @@ impl Execute for Repair {
         }
         let script = match Theme::of(self.invariant).first() {
             Some(Theme::Locks) => "repair_locks",
+            Some(Theme::Runs) => "repair_runs",
             None if !OF_UNLISTED.contains(&self.invariant) => return Ok(RepairOutcome::NothingToDo),
             Some(Theme::Rows | Theme::Documents) | None => "repair",
         };

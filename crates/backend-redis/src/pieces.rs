@@ -37,7 +37,7 @@ files! { SCRIPTS in "lua/":
     "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
     "deliver_result", "drain_nats_worker", "drain_worker", "expire_leases", "expire_permits", "extend_job_lease",
     "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker", "forget_worker", "inspect",
-    "inspect_documents", "inspect_locks", "inspect_unlisted", "list_active_runs", "list_api_keys", "list_approvals",
+    "inspect_documents", "inspect_locks", "inspect_runs", "inspect_unlisted", "list_active_runs", "list_api_keys", "list_approvals",
     "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters", "list_expired_leases",
     "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs", "list_runs", "list_slots",
     "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit", "pulse", "read_budget",
@@ -45,7 +45,7 @@ files! { SCRIPTS in "lua/":
     "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run", "read_run_ownership", "read_snapshot",
     "read_timeline", "read_usage", "read_worker", "read_workflow", "read_workflow_version", "record_beat",
     "record_progress", "record_result", "register_nats_worker", "release_idempotency_key", "release_lock",
-    "release_permit", "release_run", "renew_lock", "renew_permit", "repair", "repair_locks", "repair_slots",
+    "release_permit", "release_run", "renew_lock", "renew_permit", "repair", "repair_locks", "repair_runs", "repair_slots",
     "request_cancel", "requeue_jobs", "reserve_budget", "reserve_idempotency_key", "resolve_approval", "retire",
     "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_budget", "save_document",
     "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "settle_permit",
@@ -53,13 +53,13 @@ files! { SCRIPTS in "lua/":
 }
 
 files! { PIECES in "lua/shared/":
-    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "budget_rules", "budgets", "call", "claims",
-    "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants", "groups", "held_lease",
-    "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view", "jobs", "judge",
-    "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules", "lock_view",
-    "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry", "remembered",
-    "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slots", "snapshot", "status",
-    "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
+    "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
+    "call", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants",
+    "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
+    "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
+    "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
+    "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slot_flow",
+    "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
@@ -178,8 +178,16 @@ mod tests {
     use super::*;
 
     /// Scripts that belong to no verb.
-    const HELPERS: [&str; 6] =
-        ["inspect_documents", "inspect_locks", "list_tenant", "pulse", "repair_locks", "rhythms"];
+    const HELPERS: [&str; 8] = [
+        "inspect_documents",
+        "inspect_locks",
+        "inspect_runs",
+        "list_tenant",
+        "pulse",
+        "repair_locks",
+        "repair_runs",
+        "rhythms",
+    ];
 
     /// Verbs without a script of their own: they use another verb's, or none.
     const WITHOUT_SCRIPT: [&str; 2] = ["force_release_lock", "list_tenants"];

@@ -1,2 +1,2 @@
--- needs: rule_pages, run_rules, limit_rules, job_rules, step_rules, approval_rules, key_rules, budget_rules, damage_rules
+-- needs: rule_pages, job_rules, step_rules, approval_rules, key_rules, budget_rules, damage_rules
 return inspect_page()

@@ -1,2 +1,2 @@
--- needs: repairs, run_rules, limit_rules, job_rules, step_rules, approval_rules, key_rules, budget_rules, damage_rules
+-- needs: repairs, job_rules, step_rules, approval_rules, key_rules, budget_rules, damage_rules
 return repair_all()

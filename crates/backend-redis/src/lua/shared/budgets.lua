@@ -39,7 +39,7 @@ local function delete_parts(name)
 end
 
 -- The limit of a group, as the model computes it.
-local function limit_of(budget, ledger, group)
+local function amount_limit(budget, ledger, group)
   local limit = budget.amount
   for _, increase in ipairs(budget.increases) do
     if wall < increase['until'] and (not increase.group or increase.group == group) then
@@ -71,7 +71,7 @@ end
 -- A ledger beside what limits it.
 local function ledger_state(budget, place)
   local ledger = read_ledger(budget.name, place) or new_ledger()
-  local limit = limit_of(budget, ledger, group_at(place))
+  local limit = amount_limit(budget, ledger, group_at(place))
   local remaining = minus(minus(minus(limit, ledger.spent), ledger.reserved), ledger.unsettled)
   return { ledger = ledger, limit = limit, remaining = remaining }
 end

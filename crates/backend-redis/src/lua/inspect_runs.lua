@@ -1,0 +1,2 @@
+-- needs: rule_pages, run_rules, limit_rules
+return inspect_page()

@@ -1,0 +1,2 @@
+-- needs: repairs, run_rules, limit_rules
+return repair_all()
