@@ -37,19 +37,19 @@ files! { SCRIPTS in "lua/":
     "delete_budget", "delete_dead_letter", "delete_figures", "delete_limit", "delete_run", "delete_workflow",
     "deliver_result", "drain_nats_worker", "drain_worker", "expire_leases", "expire_permits", "extend_job_lease",
     "extend_run_lease", "find_due", "fire_timers", "forget_nats_worker", "forget_worker", "inspect",
-    "inspect_documents", "inspect_locks", "inspect_runs", "inspect_unlisted", "list_active_runs", "list_api_keys", "list_approvals",
-    "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters", "list_expired_leases",
-    "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs", "list_runs", "list_slots",
-    "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit", "pulse", "read_budget",
-    "read_dead_letter", "read_document", "read_effective_limits", "read_figures", "read_job", "read_limit_usage",
-    "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run", "read_run_ownership", "read_snapshot",
-    "read_timeline", "read_usage", "read_worker", "read_workflow", "read_workflow_version", "record_beat",
-    "record_progress", "record_result", "register_nats_worker", "release_idempotency_key", "release_lock",
-    "release_permit", "release_run", "renew_lock", "renew_permit", "repair", "repair_locks", "repair_runs", "repair_slots",
-    "request_cancel", "requeue_jobs", "reserve_budget", "reserve_idempotency_key", "resolve_approval", "retire",
-    "retry_dead_letter", "revoke_api_key", "rhythms", "rotate_api_key", "save_budget", "save_document",
-    "save_figures", "save_limit", "save_snapshot", "save_workflow", "set_limits", "settle_held_job", "settle_permit",
-    "withdraw_lock"
+    "inspect_documents", "inspect_locks", "inspect_runs", "inspect_unlisted", "list_active_runs", "list_api_keys",
+    "list_approvals", "list_budget_events", "list_budget_groups", "list_budgets", "list_dead_letters",
+    "list_expired_leases", "list_jobs", "list_limits", "list_lock_history", "list_locks", "list_queued_runs",
+    "list_runs", "list_slots", "list_tenant", "list_workers", "list_workflows", "move_queued_run", "pause_limit",
+    "pulse", "read_budget", "read_dead_letter", "read_document", "read_effective_limits", "read_figures", "read_job",
+    "read_limit_usage", "read_limits", "read_lock", "read_queued_run", "read_registry", "read_run",
+    "read_run_ownership", "read_snapshot", "read_timeline", "read_usage", "read_worker", "read_workflow",
+    "read_workflow_version", "record_beat", "record_progress", "record_result", "register_nats_worker",
+    "release_idempotency_key", "release_lock", "release_permit", "release_run", "renew_lock", "renew_permit",
+    "repair", "repair_locks", "repair_runs", "repair_slots", "request_cancel", "requeue_jobs", "reserve_budget",
+    "reserve_idempotency_key", "resolve_approval", "retire", "retry_dead_letter", "revoke_api_key", "rhythms",
+    "rotate_api_key", "save_budget", "save_document", "save_figures", "save_limit", "save_snapshot", "save_workflow",
+    "set_limits", "settle_held_job", "settle_permit", "withdraw_lock"
 }
 
 files! { PIECES in "lua/shared/":
