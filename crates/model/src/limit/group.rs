@@ -96,7 +96,8 @@ impl Group {
     pub fn acquire(&mut self, rule: &GroupRule, now: Timestamp) {
         self.live += 1;
         if let Some(rate) = rule.rate {
-            self.paced_until = Some(self.paced_until.unwrap_or(0).max(micros(now)) + rate.interval);
+            self.paced_until =
+                Some(self.paced_until.unwrap_or(0).max(micros(now)).saturating_add(rate.interval));
         }
     }
 

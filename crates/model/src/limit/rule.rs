@@ -22,6 +22,8 @@ pub const MATCHING_MAX: usize = 8;
 const PATTERNS_MAX: usize = 64;
 const STARTS_MAX: u32 = 1_000_000;
 const QUEUED_MAX: u32 = 1_000_000;
+/// Microseconds that a burst may be ahead of its rate: a hundred years. Every store counts them exactly.
+const AHEAD_MAX: u64 = 3_155_760_000_000_000;
 /// One year.
 const SECONDS_MAX: u32 = 31_536_000;
 
@@ -161,6 +163,9 @@ fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
         within("rate.starts", Some(rate.starts), STARTS_MAX)?;
         within("rate.period_sec", Some(rate.period_sec), SECONDS_MAX)?;
         within("rate.burst", rate.burst, STARTS_MAX)?;
+        let ahead = Rate::new(rate.starts, Duration::from_secs(rate.period_sec.into()), rate.burst).ahead;
+        let problem = "the burst would take more than a hundred years at this rate: use a smaller one";
+        require("rate.burst", ahead <= AHEAD_MAX, problem)?;
     }
     let needs_runs = matches!(on_full, OnFull::Join | OnFull::ReplaceRunning);
     require(
@@ -280,5 +285,102 @@ impl LimitDocument {
             },
             is_paused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(name: &str, document: Json) -> Result<LimitRule, InvalidLimit> {
+        LimitRule::compile(name.parse().unwrap(), &serde_json::from_value(document).unwrap())
+    }
+
+    fn claimed(rules: &[LimitRule], workflow: &str, input: Json) -> Result<Vec<(String, String)>, NoGroup> {
+        let (workflow, labels) =
+            (workflow.parse().unwrap(), Labels::from([("team".to_owned(), "a".to_owned())]));
+        let claims = claims(rules, &StartFacts { workflow: &workflow, input: &input, labels: &labels })?;
+        Ok(claims.into_iter().map(|claim| (claim.limit.to_string(), claim.group.to_string())).collect())
+    }
+
+    #[test]
+    fn a_start_counts_in_every_limit_that_matches_it_the_narrowest_first() {
+        let of = |workflows: &[&str]| json!({"max_runs": 1, "applies_to": {"workflows": workflows}});
+        let rules = [
+            rule("all", json!({"max_runs": 1})).unwrap(),
+            rule("two", of(&["deploy-*", "review"])).unwrap(),
+            rule("one", of(&["deploy-*"])).unwrap(),
+            rule("keyed", json!({"max_runs": 1, "key": "input.repo"})).unwrap(),
+            rule("other", of(&["test"])).unwrap(),
+        ];
+        let claimed = claimed(&rules, "deploy-web", json!({"repo": "a/b"})).unwrap();
+        let expected = [("keyed", "a/b"), ("one", ""), ("two", ""), ("all", "")];
+        assert_eq!(claimed, expected.map(|(limit, group)| (limit.to_owned(), group.to_owned())));
+    }
+
+    #[test]
+    fn a_key_gives_a_text_a_number_or_a_truth_value() {
+        let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
+        let group = |key: &str, input: Json| {
+            claimed(&keyed(key), "deploy", input)
+                .map(|mut claims| claims.remove(0).1)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(group("input.n", json!({"n": 1.5})), Ok("1.5".to_owned()));
+        assert_eq!(group("input.n == 1", json!({"n": 1})), Ok("true".to_owned()));
+        assert_eq!(group("workflow + '/' + labels.team", json!({})), Ok("deploy/a".to_owned()));
+        for (key, input) in [
+            ("input.missing", json!({})),
+            ("input.list", json!({"list": [1]})),
+            ("input.long", json!({"long": "x".repeat(257)})),
+            ("input.n + 1", json!({"n": "text"})),
+        ] {
+            let problem = group(key, input).unwrap_err();
+            assert!(problem.contains("`keyed`"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_document_is_refused_at_its_field() {
+        let rate = |starts: u32, period: u32, burst: u32| json!({"starts": starts, "period_sec": period, "burst": burst});
+        for (document, field) in [
+            (json!({}), "max_runs"),
+            (json!({"max_runs": 1_000_000_001_u32}), "max_runs"),
+            (json!({"rate": rate(0, 1, 1)}), "rate.starts"),
+            (json!({"rate": rate(1, 0, 1)}), "rate.period_sec"),
+            (json!({"rate": rate(1, 1, 0)}), "rate.burst"),
+            (json!({"rate": rate(1, 31_536_000, 1_000_000)}), "rate.burst"),
+            (json!({"max_runs": 1, "key": "input."}), "key"),
+            (json!({"max_runs": 1, "key": "steps.a"}), "key"),
+            (json!({"max_runs": 1, "applies_to": {"workflows": []}}), "applies_to.workflows"),
+            (json!({"max_runs": 1, "applies_to": {"workflows": ["a b"]}}), "applies_to.workflows"),
+            (json!({"max_runs": 1, "queue": {}}), "queue"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"max": 0}}), "queue.max"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"max_wait_sec": 0}}), "queue.max_wait_sec"),
+            (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
+            (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
+        ] {
+            let refused = rule("limit", document.clone()).map(|rule| rule.name);
+            assert_eq!(refused.map_err(|invalid| invalid.field), Err(field), "{document}");
+        }
+        assert_eq!(rule(TENANT_RUNS, json!({"max_runs": 1})).unwrap_err().field, "name");
+    }
+
+    #[test]
+    fn a_bounded_number_of_limits_applies_to_one_workflow() {
+        let prefix = |number: usize| {
+            let pattern = format!("{}*", "a".repeat(number));
+            rule(&format!("l{number}"), json!({"max_runs": 1, "applies_to": {"workflows": [pattern]}}))
+                .unwrap()
+        };
+        let rules: Vec<LimitRule> = (1..=MATCHING_MAX + 1).map(prefix).collect();
+        assert_eq!(check_matching(&rules[..MATCHING_MAX]), Ok(()));
+        assert_eq!(
+            check_matching(&rules).unwrap_err().field,
+            "applies_to",
+            "the longest prefix is one of all"
+        );
     }
 }
