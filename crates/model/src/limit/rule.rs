@@ -298,10 +298,10 @@ mod tests {
         LimitRule::compile(name.parse().unwrap(), &serde_json::from_value(document).unwrap())
     }
 
-    fn claimed(rules: &[LimitRule], workflow: &str, input: Json) -> Result<Vec<(String, String)>, NoGroup> {
+    fn claimed(rules: &[LimitRule], workflow: &str, input: &Json) -> Result<Vec<(String, String)>, NoGroup> {
         let (workflow, labels) =
             (workflow.parse().unwrap(), Labels::from([("team".to_owned(), "a".to_owned())]));
-        let claims = claims(rules, &StartFacts { workflow: &workflow, input: &input, labels: &labels })?;
+        let claims = claims(rules, &StartFacts { workflow: &workflow, input, labels: &labels })?;
         Ok(claims.into_iter().map(|claim| (claim.limit.to_string(), claim.group.to_string())).collect())
     }
 
@@ -315,7 +315,7 @@ mod tests {
             rule("keyed", json!({"max_runs": 1, "key": "input.repo"})).unwrap(),
             rule("other", of(&["test"])).unwrap(),
         ];
-        let claimed = claimed(&rules, "deploy-web", json!({"repo": "a/b"})).unwrap();
+        let claimed = claimed(&rules, "deploy-web", &json!({"repo": "a/b"})).unwrap();
         let expected = [("keyed", "a/b"), ("one", ""), ("two", ""), ("all", "")];
         assert_eq!(claimed, expected.map(|(limit, group)| (limit.to_owned(), group.to_owned())));
     }
@@ -324,7 +324,7 @@ mod tests {
     fn a_key_gives_a_text_a_number_or_a_truth_value() {
         let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
         let group = |key: &str, input: Json| {
-            claimed(&keyed(key), "deploy", input)
+            claimed(&keyed(key), "deploy", &input)
                 .map(|mut claims| claims.remove(0).1)
                 .map_err(|error| error.to_string())
         };
