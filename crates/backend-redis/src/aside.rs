@@ -15,6 +15,8 @@ pub(crate) fn unless_small<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
@@ -25,7 +27,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn other_tasks_continue_while_much_is_worked_through() {
         let (say, heard) = std::sync::mpsc::channel();
-        let work = tokio::spawn(async move { unless_small(usize::MAX, || heard.recv()) });
+        let limit = Duration::from_secs(20);
+        let work = tokio::spawn(async move { unless_small(usize::MAX, || heard.recv_timeout(limit)) });
         // Only the thread that took the tasks of the first one over can run this.
         tokio::spawn(async move { say.send("go on") }).await.unwrap().unwrap();
         assert_eq!(work.await.unwrap(), Ok("go on"));

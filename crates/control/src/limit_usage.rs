@@ -7,6 +7,7 @@ use interlock_backend::verbs::{ListLimits, ReadEffectiveLimits, ReadLimitUsage, 
 use interlock_backend::{StoreError, StoreReader};
 use interlock_model::limit::document::{LimitDocument, Pause, QueueDocument};
 use interlock_model::limit::group::{Fullness, Group, GroupRule};
+use interlock_model::limit::judge::RuledGroup;
 use interlock_model::limit::place::{Blocked, QueuedRun};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::limit::{EffectiveLimits, Limits, TENANT_RUNS};
@@ -86,19 +87,6 @@ pub async fn group(store: &StoreReader, tenant: &TenantId, claim: &SlotClaim) ->
     Ok(store.call(read).await?.groups.first().map(|found| found.state).unwrap_or_default())
 }
 
-/// A group as an obstacle.
-pub fn blocked(claim: &SlotClaim, rule: &GroupRule, group: &Group, fullness: Fullness) -> Blocked {
-    Blocked {
-        limit: claim.limit.clone(),
-        group: claim.group.clone(),
-        fullness,
-        live: group.live,
-        runs_max: rule.runs_max,
-        queued: group.queued,
-        slot_flow: group.slot_flow,
-    }
-}
-
 /// What a run waits for. None: it does not wait for a slot.
 pub async fn run_wait(
     store: &StoreReader,
@@ -113,6 +101,6 @@ pub async fn run_wait(
     let limits = TenantLimits::read(store, tenant).await?;
     let (rule, group) = (limits.rule(&claim.limit), group(store, tenant, &claim).await?);
     let fullness = group.fullness(&rule, now).unwrap_or(Fullness::Others);
-    let blocked = blocked(&claim, &rule, &group, fullness);
+    let blocked = RuledGroup { rule, group, freed: 0 }.blocked(&claim, fullness);
     Ok(Some(RunWait { queued, blocked, pause: limits.pause(&claim.limit).cloned() }))
 }

@@ -27,7 +27,7 @@ local function grant(budget, place, remaining)
     expires_at = now + call.ttl, settled = 0 }
   begin_ledger(budget, call.window, place)
   change_ledger(budget, place, function(ledger)
-    count_permit(ledger, permit)
+    change_by_permit(ledger, permit, plus)
   end)
   budget.open, budget.window = budget.open + 1, window_name(call.window)
   make_due(budget, permit.expires_at, 'p.' .. permit.id)

@@ -77,7 +77,7 @@ pub async fn a_tenant_may_queue_at_its_cap(subject: &mut dyn Subject) {
     let StartOutcome::QueueFull { blocked, .. } = scene.arrive(repo("web")).await else {
         panic!("the queue is full")
     };
-    assert_eq!((blocked.live, blocked.queued), (1, 2));
+    assert_eq!((blocked.live, blocked.queued, blocked.fullness), (1, 2, Fullness::Slots));
     assert_eq!(scene.usage("tenant-runs", "").await, (1, 2));
     assert_eq!(scene.end_run(live).await, 1);
     assert_eq!(scene.waits(waiting).await, None);

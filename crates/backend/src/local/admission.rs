@@ -110,8 +110,8 @@ fn arrive(
         Arrival::ReplaceRunning { at, fullness } => {
             waits(at, fullness, victim.map_or(WaitsHow::Behind, WaitsHow::AfterRunning))
         }
-        Arrival::QueueFull { at } => {
-            let blocked = draft.blocked(&claim_at(at), Fullness::Others)?;
+        Arrival::QueueFull { at, fullness } => {
+            let blocked = draft.blocked(&claim_at(at), fullness)?;
             Ok(Arrived::Answered(StartOutcome::QueueFull { blocked, usage }))
         }
         Arrival::Reject { at, fullness } | Arrival::Join { at, fullness } => {

@@ -164,21 +164,24 @@ async fn keep_starting(load: Arc<Load>) {
 }
 
 async fn keep_working(load: Arc<Load>, number: usize) {
-    let path = format!("/workers/w-{number}/claim");
     while load.is_running() {
-        let caller = load.caller();
-        let claim = json!({"topics": ["work"], "max_jobs": 4, "wait_ms": 100, "lease_ms": 1000});
-        let claimed = caller.try_send(Method::POST, &path, None, &claim).await;
-        let Some(answer) = claimed.filter(|answer| answer.status == 200) else {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            continue;
-        };
-        for job in answer.body["jobs"].as_array().unwrap_or(&Vec::new()) {
-            let id = job["job_id"].as_str().unwrap();
-            let result = json!({"fence": job["fence"], "output": {}});
-            // If the answer is lost, either the result is recorded or the lease expires.
-            load.caller().try_send(Method::POST, &format!("/jobs/{id}/complete"), None, &result).await;
-        }
+        work(|| load.caller(), number, 4).await;
+    }
+}
+
+/// Claims jobs of any caller and completes each by any other. A caller may be unreachable, and answers may be lost.
+pub(crate) async fn work(any: impl Fn() -> Caller, worker: usize, jobs_max: u32) {
+    let path = format!("/workers/w-{worker}/claim");
+    let claim = json!({"topics": ["work"], "max_jobs": jobs_max, "wait_ms": 100, "lease_ms": 1000});
+    let claimed = any().try_send(Method::POST, &path, None, &claim).await;
+    let Some(answer) = claimed.filter(|answer| answer.status == 200) else {
+        return tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    for job in answer.body["jobs"].as_array().unwrap_or(&Vec::new()) {
+        let id = job["job_id"].as_str().unwrap();
+        let result = json!({"fence": job["fence"], "output": {}});
+        // If the answer is lost, either the result is recorded or the lease expires.
+        any().try_send(Method::POST, &format!("/jobs/{id}/complete"), None, &result).await;
     }
 }
 

@@ -1,11 +1,10 @@
 //! What limits would do to a start now. Nothing is started.
 
-use interlock_backend::limits::HeldSlot;
+use interlock_backend::limits::{HeldSlot, JOINED_AMONG_MAX};
 use interlock_backend::verbs::{ListQueuedRuns, ListSlots, ReadRun};
 use interlock_backend::{StoreError, StoreReader};
-use interlock_model::limit::document::OnFull;
 use interlock_model::limit::group::Fullness;
-use interlock_model::limit::judge::{Arrival, RuledGroup, judge};
+use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims};
 use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
@@ -16,9 +15,6 @@ use crate::limit_usage::{self, TenantLimits};
 
 /// Holders of a group that are looked at.
 const HOLDERS_LOOKED_AT: usize = 100;
-
-/// Runs that are read to find one that could be joined.
-const JOINED_AMONG_MAX: usize = 20;
 
 /// What limits would do to a start.
 #[derive(Debug, Clone)]
@@ -41,7 +37,7 @@ pub struct MatchedGroup {
 impl MatchedGroup {
     /// The group as an obstacle.
     pub fn blocked(&self, fullness: Fullness) -> Blocked {
-        limit_usage::blocked(&self.claim, &self.ruled.rule, &self.ruled.group, fullness)
+        self.ruled.blocked(&self.claim, fullness)
     }
 }
 
@@ -66,7 +62,7 @@ impl Limits {
             let fullness = group.fullness_for_newcomer(&rule, now);
             groups.push(MatchedGroup { claim, ruled: RuledGroup { rule, group, freed: 0 }, fullness });
         }
-        free_by_replacement(&store, tenant, &mut groups).await?;
+        free_by_replacement(&store, tenant, &mut groups, now).await?;
         let ruled: Vec<RuledGroup> = groups.iter().map(|matched| matched.ruled).collect();
         let mut arrival = judge(&ruled, true, now);
         if let Arrival::Join { at, .. } = arrival
@@ -83,18 +79,12 @@ async fn free_by_replacement(
     store: &StoreReader,
     tenant: &TenantId,
     groups: &mut [MatchedGroup],
+    now: Timestamp,
 ) -> Result<(), StoreError> {
-    let replaces = |on_full| matches!(on_full, OnFull::ReplaceRunning | OnFull::ReplaceQueued);
-    let first = groups.iter().find(|it| it.fullness.is_some() && replaces(it.ruled.rule.queue.on_full));
-    let Some(MatchedGroup { claim, ruled, fullness: Some(Fullness::Slots | Fullness::Others) }) = first
+    let ruled: Vec<RuledGroup> = groups.iter().map(|matched| matched.ruled).collect();
+    let Some(at) = replaces_in(&ruled, now) else { return Ok(()) };
+    let Some(victim) = holders(store, tenant, &groups[at].claim, 1).await?.first().map(|held| held.run)
     else {
-        return Ok(());
-    };
-    let is_short_of_slots = ruled.rule.runs_max.is_some_and(|most| most > 0 && ruled.group.live >= most);
-    if ruled.rule.queue.on_full != OnFull::ReplaceRunning || !is_short_of_slots {
-        return Ok(());
-    }
-    let Some(victim) = holders(store, tenant, claim, 1).await?.first().map(|held| held.run) else {
         return Ok(());
     };
     for matched in groups {

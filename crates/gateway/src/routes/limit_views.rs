@@ -55,11 +55,7 @@ pub(super) fn blocked_by(blocked: &Blocked) -> BlockedBy {
         reason: blocked.reason(),
         limit: blocked.limit.clone(),
         group: group_name(&blocked.group),
-        full: because(match blocked.fullness {
-            // A full queue says only that others wait.
-            Fullness::Others if blocked.runs_max.is_some_and(|most| blocked.live >= most) => Fullness::Slots,
-            Fullness::Slots | Fullness::Rate { .. } | Fullness::Paused | Fullness::Others => blocked.fullness,
-        }),
+        full: because(blocked.fullness),
         live: blocked.live,
         max_runs: blocked.runs_max,
         queued: blocked.queued,
@@ -134,7 +130,7 @@ fn fate(arrival: Arrival) -> (StartFate, Option<(usize, Fullness)>) {
         Arrival::Join { at, fullness } => (StartFate::Join, Some((at, fullness))),
         Arrival::Reject { at, fullness } => (StartFate::Reject, Some((at, fullness))),
         Arrival::Queue { at, fullness } => (StartFate::Queue, Some((at, fullness))),
-        Arrival::QueueFull { at } => (StartFate::QueueFull, Some((at, Fullness::Slots))),
+        Arrival::QueueFull { at, fullness } => (StartFate::QueueFull, Some((at, fullness))),
         Arrival::ReplaceQueued { at, fullness } => (StartFate::ReplaceQueued, Some((at, fullness))),
         Arrival::ReplaceRunning { at, fullness } => (StartFate::ReplaceRunning, Some((at, fullness))),
     }

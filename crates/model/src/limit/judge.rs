@@ -2,6 +2,8 @@
 
 use super::document::OnFull;
 use super::group::{Fullness, Group, GroupRule};
+use super::place::Blocked;
+use super::rule::SlotClaim;
 use crate::Timestamp;
 
 /// A group that a start counts in, with what its limit demands.
@@ -14,6 +16,13 @@ pub struct RuledGroup {
 }
 
 impl RuledGroup {
+    /// The group as an obstacle for a start.
+    pub fn blocked(&self, claim: &SlotClaim, fullness: Fullness) -> Blocked {
+        let SlotClaim { limit, group } = claim.clone();
+        let Group { live, queued, slot_flow, .. } = self.group;
+        Blocked { limit, group, fullness, live, runs_max: self.rule.runs_max, queued, slot_flow }
+    }
+
     fn fullness(&self, now: Timestamp) -> Option<Fullness> {
         let live = self.group.live.saturating_sub(self.freed);
         Group { live, ..self.group }.fullness_for_newcomer(&self.rule, now)
@@ -39,6 +48,7 @@ pub enum Arrival {
     },
     QueueFull {
         at: usize,
+        fullness: Fullness,
     },
     /// It takes the place of the youngest run that waits in the group.
     ReplaceQueued {
@@ -93,8 +103,24 @@ pub fn judge(groups: &[RuledGroup], can_join: bool, now: Timestamp) -> Arrival {
     }
 }
 
+/// The group whose oldest live run a start would replace: that of the narrowest full limit that replaces, if that one
+/// replaces live runs and has no slot left.
+pub fn replaces_in(groups: &[RuledGroup], now: Timestamp) -> Option<usize> {
+    let replaces = |on_full| matches!(on_full, OnFull::ReplaceQueued | OnFull::ReplaceRunning);
+    let at = groups.iter().position(|RuledGroup { rule, group, .. }| {
+        replaces(rule.queue.on_full) && group.fullness_for_newcomer(rule, now).is_some()
+    })?;
+    let RuledGroup { rule, group, .. } = groups[at];
+    let is_short_of_slots = rule.runs_max.is_some_and(|most| most > 0 && group.live >= most);
+    (rule.queue.on_full == OnFull::ReplaceRunning && !rule.is_paused && is_short_of_slots).then_some(at)
+}
+
 fn wait(groups: &[RuledGroup], at: usize, fullness: Fullness) -> Arrival {
-    if is_queue_full(&groups[at]) { Arrival::QueueFull { at } } else { Arrival::Queue { at, fullness } }
+    if is_queue_full(&groups[at]) {
+        Arrival::QueueFull { at, fullness }
+    } else {
+        Arrival::Queue { at, fullness }
+    }
 }
 
 fn is_queue_full(RuledGroup { rule, group, .. }: &RuledGroup) -> bool {
@@ -123,7 +149,7 @@ mod tests {
             Arrival::Join { at, .. } => ("join", at),
             Arrival::Reject { at, .. } => ("reject", at),
             Arrival::Queue { at, .. } => ("queue", at),
-            Arrival::QueueFull { at } => ("queue_full", at),
+            Arrival::QueueFull { at, .. } => ("queue_full", at),
             Arrival::ReplaceQueued { at, .. } => ("replace_queued", at),
             Arrival::ReplaceRunning { at, .. } => ("replace_running", at),
         }
@@ -173,6 +199,21 @@ mod tests {
         assert_eq!(at(judge(&[one("replace_queued", 1, 2)], true, NOW)), ("replace_queued", 0));
         let groups = [one("queue", 1, 2), one("replace_queued", 1, 0)];
         assert_eq!(at(judge(&groups, true, NOW)), ("queue", 1), "the one with a policy of its own decides");
+    }
+
+    #[test]
+    fn the_narrowest_full_limit_that_replaces_says_whose_run() {
+        let groups = [one("replace_running", 0, 0), one("queue", 1, 0), one("replace_running", 1, 0)];
+        assert_eq!(replaces_in(&groups, NOW), Some(2), "the first has room");
+        assert_eq!(replaces_in(&[one("replace_queued", 1, 0), one("replace_running", 1, 0)], NOW), None);
+        assert_eq!(
+            replaces_in(&[one("replace_running", 0, 1)], NOW),
+            None,
+            "others wait, and a slot is free"
+        );
+        let mut paused = one("replace_running", 1, 0);
+        paused.rule.is_paused = true;
+        assert_eq!(replaces_in(&[paused], NOW), None);
     }
 
     #[test]

@@ -97,7 +97,8 @@ local function judge_start(start, found, rows)
   elseif how == 'reject' then
     return reject(found, rows, decides)
   elseif how == 'queue_full' then
-    return { outcome = 'queue_full', blocked = blocked_by(decides.group, 'others'), usage = found.usage }
+    return { outcome = 'queue_full', blocked = blocked_by(decides.group, decides.reason, decides.next_at),
+      usage = found.usage }
   end
   return queue_start(start, found, rows, how, decides, victim)
 end

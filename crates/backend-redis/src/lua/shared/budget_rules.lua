@@ -56,7 +56,7 @@ local function counted(written, permits)
   for _, permit in pairs(permits) do
     local place = place_of_permit(permit)
     ledgers[place] = ledgers[place] or new_ledger(permit.window['until'])
-    count_permit(ledgers[place], permit)
+    change_by_permit(ledgers[place], permit, plus)
     local field = permit.state == 'open' and 'open' or 'ended'
     counts[field] = counts[field] + 1
   end

@@ -192,8 +192,8 @@ local function end_permit(budget, permit, state)
     permit.settled = call.amount
   end
   change_ledger(budget, place, function(ledger)
-    uncount_permit(ledger, before)
-    count_permit(ledger, permit)
+    change_by_permit(ledger, before, minus)
+    change_by_permit(ledger, permit, plus)
   end)
   if before.state == 'open' then
     redis.call('ZREM', key('wf:budget:due', budget.name), 'p.' .. permit.id)

@@ -23,35 +23,19 @@ local function overdraft_of(permit)
   return minus(permit.settled, permit.granted)
 end
 
--- Adds what a permit that is kept counts for.
-local function count_permit(ledger, permit)
+-- Changes a ledger by what a permit that is kept counts for: `plus` adds it, `minus` takes it away.
+local function change_by_permit(ledger, permit, change)
   if permit.state == 'open' then
-    ledger.open = ledger.open + 1
-    ledger.reserved = plus(ledger.reserved, permit.granted)
+    ledger.open = change(ledger.open, 1)
+    ledger.reserved = change(ledger.reserved, permit.granted)
     return
   end
-  ledger.ended = ledger.ended + 1
+  ledger.ended = change(ledger.ended, 1)
   if permit.state == 'unsettled' then
-    ledger.unsettled = plus(ledger.unsettled, permit.granted)
+    ledger.unsettled = change(ledger.unsettled, permit.granted)
   elseif permit.state == 'settled' then
-    ledger.spent = plus(ledger.spent, permit.settled)
-    ledger.overdraft = plus(ledger.overdraft, overdraft_of(permit))
-  end
-end
-
--- Takes away what it was counted for.
-local function uncount_permit(ledger, permit)
-  if permit.state == 'open' then
-    ledger.open = minus(ledger.open, 1)
-    ledger.reserved = minus(ledger.reserved, permit.granted)
-    return
-  end
-  ledger.ended = minus(ledger.ended, 1)
-  if permit.state == 'unsettled' then
-    ledger.unsettled = minus(ledger.unsettled, permit.granted)
-  elseif permit.state == 'settled' then
-    ledger.spent = minus(ledger.spent, permit.settled)
-    ledger.overdraft = minus(ledger.overdraft, overdraft_of(permit))
+    ledger.spent = change(ledger.spent, permit.settled)
+    ledger.overdraft = change(ledger.overdraft, overdraft_of(permit))
   end
 end
 

@@ -121,16 +121,7 @@ impl Draft<'_> {
         claim: &SlotClaim,
         fullness: Fullness,
     ) -> Result<Blocked, StoreError> {
-        let RuledGroup { rule, group, .. } = self.group(claim)?;
-        Ok(Blocked {
-            limit: claim.limit.clone(),
-            group: claim.group.clone(),
-            fullness,
-            live: group.live,
-            runs_max: rule.runs_max,
-            queued: group.queued,
-            slot_flow: group.slot_flow,
-        })
+        Ok(self.group(claim)?.blocked(claim, fullness))
     }
 
     /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept; one that only its

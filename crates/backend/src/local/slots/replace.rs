@@ -1,7 +1,6 @@
 //! Newcomers that join a run, or take the place of one.
 
-use interlock_model::limit::document::OnFull;
-use interlock_model::limit::judge::RuledGroup;
+use interlock_model::limit::judge::{RuledGroup, replaces_in};
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::InboxEvent;
 use interlock_model::{RunId, WorkflowId};
@@ -22,19 +21,7 @@ impl Draft<'_> {
     ) -> Result<(Vec<RuledGroup>, Option<RunId>), StoreError> {
         let all: Vec<SlotClaim> = claims.iter().cloned().chain([SlotClaim::tenant_runs()]).collect();
         let mut met = all.iter().map(|claim| self.group(claim)).collect::<Result<Vec<_>, _>>()?;
-        let now = self.now;
-        let is_full = |ruled: &RuledGroup| ruled.group.fullness_for_newcomer(&ruled.rule, now).is_some();
-        let replaces = |ruled: &RuledGroup| {
-            matches!(ruled.rule.queue.on_full, OnFull::ReplaceQueued | OnFull::ReplaceRunning)
-        };
-        let Some(at) = met.iter().position(|ruled| replaces(ruled) && is_full(ruled)) else {
-            return Ok((met, None));
-        };
-        let RuledGroup { rule, group, .. } = met[at];
-        let is_short_of_slots = rule.runs_max.is_some_and(|most| most > 0 && group.live >= most);
-        if rule.queue.on_full != OnFull::ReplaceRunning || rule.is_paused || !is_short_of_slots {
-            return Ok((met, None));
-        }
+        let Some(at) = replaces_in(&met, self.now) else { return Ok((met, None)) };
         let Some(victim) = self.oldest_live(&all[at])? else { return Ok((met, None)) };
         let held = self.run_slots(victim)?.map(|slots| slots.claims).unwrap_or_default();
         for (claim, ruled) in all.iter().zip(&mut met) {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::Machines;
+use crate::load;
 use crate::server::Caller;
 
 const STARTS: usize = 1_000;
@@ -23,7 +24,6 @@ struct Crowd {
     callers: Mutex<Vec<Caller>>,
     /// Runs by their number.
     runs: Mutex<BTreeMap<usize, String>>,
-    ended: AtomicUsize,
     live_max: AtomicUsize,
     samples: AtomicUsize,
     is_over: AtomicBool,
@@ -61,19 +61,8 @@ impl Crowd {
     }
 
     async fn work(self: Arc<Self>, number: usize) {
-        let path = format!("/workers/w-{number}/claim");
-        let claim = json!({"topics": ["work"], "max_jobs": 2, "wait_ms": 200, "lease_ms": 1000});
         while !self.is_over() {
-            let claimed = self.caller().try_send(Method::POST, &path, None, &claim).await;
-            let Some(answer) = claimed.filter(|answer| answer.status == 200) else {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                continue;
-            };
-            for job in answer.body["jobs"].as_array().unwrap_or(&Vec::new()) {
-                let id = job["job_id"].as_str().unwrap();
-                let result = json!({"fence": job["fence"], "output": {}});
-                self.caller().try_send(Method::POST, &format!("/jobs/{id}/complete"), None, &result).await;
-            }
+            load::work(|| self.caller(), number, 2).await;
         }
     }
 
@@ -106,11 +95,8 @@ impl Crowd {
 
     /// Waits until this number of runs has ended.
     async fn until_ended(&self, count: usize) {
-        let look = async || {
-            let ended = self.all_runs().await.iter().filter(|run| run["completed_at"].is_string()).count();
-            self.ended.store(ended, Ordering::SeqCst);
-            ended
-        };
+        let look =
+            async || self.all_runs().await.iter().filter(|run| run["completed_at"].is_string()).count();
         until_matches(&format!("{count} runs have ended"), look, |ended| *ended >= count).await;
     }
 }
@@ -126,7 +112,6 @@ async fn a_thousand_queued_starts_all_run_once_though_replicas_and_redis_die() {
     let crowd = Arc::new(Crowd {
         callers: Mutex::new(callers),
         runs: Mutex::default(),
-        ended: AtomicUsize::new(0),
         live_max: AtomicUsize::new(0),
         samples: AtomicUsize::new(0),
         is_over: AtomicBool::new(false),
