@@ -34,6 +34,8 @@ crate::named_enum! {
         StepDelayCompleted = "step_delay_completed",
         StepEventEmitted = "step_event_emitted",
         StepForeachStarted = "step_foreach_started",
+        /// A switch has chosen the step that follows it.
+        StepSwitchEvaluated = "step_switch_evaluated",
         StepTransformCompleted = "step_transform_completed",
         StepOutputInvalid = "step_output_invalid",
         StepProgress = "step_progress",

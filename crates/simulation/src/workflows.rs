@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// What every worker serves.
 pub(crate) const TOPIC: &str = "work";
 
-pub(crate) const NAMES: [&str; 9] =
-    ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide"];
+pub(crate) const NAMES: [&str; 10] =
+    ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide", "route"];
 
 /// Started where results contend for their run.
 pub(crate) const CROWD: &str = "crowd";
@@ -23,6 +23,7 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "handled" => (None, handled()),
         "hasty" => (Some(6), hasty()),
         "wide" => (None, wide()),
+        "route" => (None, route()),
         CROWD => (None, crowd()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
@@ -88,6 +89,19 @@ fn hasty() -> Value {
     json!({
         "quick": {"type": "worker", "topic": TOPIC, "timeout_sec": 0.7, "retry": retry},
         "more": {"type": "worker", "topic": TOPIC, "timeout_sec": 2, "depends_on": ["quick"]},
+    })
+}
+
+/// Of two branches one runs, and both lead to the end.
+fn route() -> Value {
+    let cases = json!([{"when": 0, "next": "none"}, {"when": 1, "next": "one"}]);
+    json!({
+        "choose": {"type": "switch", "condition": "input.number", "input": {"cases": cases, "default": "many"}},
+        "none": {"type": "notify", "input": {"text": "nothing to do"}},
+        "one": {"type": "llm", "topic": TOPIC},
+        "many": {"type": "worker", "topic": TOPIC, "for_each": "input.items"},
+        "check": {"type": "worker", "topic": TOPIC, "depends_on": ["many"]},
+        "end": {"type": "transform", "input": {"taken": "${steps.choose.output}"}, "depends_on": ["none", "one", "check"]},
     })
 }
 

@@ -25,7 +25,10 @@ fn steps() -> Value {
             "input": {"count": "${size(steps.each.output)}", "last": "${steps.each.output[999]}",
                       "repaired": "${steps.repair.output}"},
         },
-        "tell": {"type": "notify", "depends_on": ["sum"], "condition": "steps.sum.output.count == 1000",
+        "route": {"type": "switch", "depends_on": ["sum"], "condition": "steps.sum.output.count",
+                  "input": {"cases": {"1000": "tell", "0": "empty"}}},
+        "empty": {"type": "approval"},
+        "tell": {"type": "notify", "condition": "steps.sum.output.count == 1000",
                  "input": {"message": "${input.who} is done"}},
     })
 }
@@ -109,6 +112,10 @@ async fn a_workflow_with_every_kind_of_step_ends_as_defined() {
     assert_eq!(ended["steps"]["sum"]["output"], sum);
     assert_eq!(ended["steps"]["flaky"]["attempts"], 3);
     assert_eq!(
+        (&ended["steps"]["route"]["output"], &ended["steps"]["empty"]["status"]),
+        (&json!("tell"), &json!("skipped"))
+    );
+    assert_eq!(
         (&ended["steps"]["broken"]["status"], &ended["steps"]["repair"]["status"]),
         (&json!("failed"), &json!("succeeded"))
     );
@@ -149,6 +156,8 @@ async fn check_timeline(caller: &Caller, run: &str) {
         ("step_error_redirect", "broken"),
         ("step_completed", "repair"),
         ("step_transform_completed", "sum"),
+        ("step_switch_evaluated", "route"),
+        ("step_skipped", "empty"),
         ("step_event_emitted", "tell"),
     ];
     let places: Vec<usize> = story.iter().map(|(kind, step)| place(kind, step)).collect();

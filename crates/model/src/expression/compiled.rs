@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::budget::Budget;
+use super::compare::equal;
 use super::error::{CompileError, EvaluateError};
 use super::evaluate::Evaluator;
 use super::limits::RESULT_BYTES_MAX;
@@ -36,6 +37,23 @@ impl Expression {
     /// Whether the expression's value is true: anything but null, false, 0 and "".
     pub fn is_true(&self, scope: &dyn Scope) -> Result<bool, EvaluateError> {
         self.evaluate_within(scope, &mut Budget::new(), |value| Ok(value.is_true()))
+    }
+
+    /// The place of the first of these values that equals the expression's value.
+    pub fn find_equal<'v>(
+        &self,
+        scope: &dyn Scope,
+        values: impl Iterator<Item = &'v Json>,
+    ) -> Result<Option<usize>, EvaluateError> {
+        self.evaluate_within(scope, &mut Budget::new(), |found| {
+            let mut budget = Budget::new();
+            for (at, value) in values.enumerate() {
+                if equal(&found, &Value::given(value), &mut budget)? {
+                    return Ok(Some(at));
+                }
+            }
+            Ok(None)
+        })
     }
 
     /// Passes the value to `take`, because it borrows from this evaluation's reads.

@@ -79,6 +79,8 @@ crate::named_enum! {
         WorkerLost = "worker_lost",
         OutputInvalid = "output_invalid",
         ExpressionFailed = "expression_failed",
+        /// No case of a switch applies, and it has no default.
+        NoCaseMatches = "no_case_matches",
         /// The run would hold, or one turn of it would render, more than it may.
         RunTooLarge = "run_too_large",
         /// A queued run got no slot in time.

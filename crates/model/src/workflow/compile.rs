@@ -9,7 +9,9 @@ use interlock_schema::Schema;
 use serde_json::Value;
 
 use super::document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
-use super::{ROOTS, STEPS_MAX, graph};
+use super::graph::{Graph, Route};
+use super::switch::SwitchRule;
+use super::{ROOTS, STEPS_MAX};
 use crate::expression::{Expression, Template};
 use crate::meta::{JobMeta, TAGS_MAX};
 use crate::retry::Backoff;
@@ -39,6 +41,8 @@ pub struct Workflow {
 pub struct Step {
     pub kind: StepKind,
     pub depends_on: BTreeSet<StepId>,
+    /// The branches of switches through which it is reached.
+    pub routes: Vec<Route>,
     /// If it is false, the step is skipped.
     pub condition: Option<Expression>,
     pub on_error: Option<StepId>,
@@ -59,6 +63,7 @@ pub enum StepKind {
     Delay(Delay),
     Transform { input: Template },
     Notify { input: Template },
+    Switch(SwitchRule),
 }
 
 impl StepKind {
@@ -118,34 +123,36 @@ impl Workflow {
             "steps",
             require((1..=STEPS_MAX).contains(&count), format!("{count} steps: use 1 to {STEPS_MAX}")),
         )?;
-        let order = graph::order(steps)?;
+        let mut graph = Graph::of(steps)?;
         let schemas =
             steps.values().filter_map(|step| step.output_schema.as_ref()).chain(&document.input_schema);
         let patterns = schemas.map(interlock_schema::patterns).sum();
         let compiled = steps.iter().map(|(step, document)| {
             let handles = steps.iter().filter(|(_, other)| other.on_error.as_ref() == Some(step));
             let handles = handles.map(|(other, _)| other.clone()).collect();
-            Ok((step.clone(), WrittenStep { id: step, document, patterns }.compile(&id, handles)?))
+            let written = WrittenStep { id: step, document, patterns };
+            Ok((step.clone(), written.compile(&id, &mut graph, handles)?))
         });
-        let compiled = compiled.collect::<Result<_, _>>()?;
-        let awaited: BTreeSet<&StepId> = steps.values().flat_map(|step| &step.depends_on).collect();
+        let compiled: BTreeMap<StepId, Step> = compiled.collect::<Result<_, _>>()?;
+        let awaited: BTreeSet<&StepId> = compiled.values().flat_map(|step| &step.depends_on).collect();
+        let leaves = compiled.keys().filter(|step| !awaited.contains(step)).cloned().collect();
         Ok(Self {
             timeout: at("timeout_sec", seconds(document.timeout_sec))?,
             input_schema: at("input_schema", schema(document.input_schema.as_ref(), patterns))?,
             id,
             version,
             steps: compiled,
-            leaves: steps.keys().filter(|step| !awaited.contains(step)).cloned().collect(),
-            order,
+            leaves,
+            order: graph.order,
         })
     }
 }
 
 /// A step as its author wrote it.
 #[derive(Clone, Copy)]
-struct WrittenStep<'a> {
-    id: &'a StepId,
-    document: &'a StepDocument,
+pub(super) struct WrittenStep<'a> {
+    pub(super) id: &'a StepId,
+    pub(super) document: &'a StepDocument,
     /// Of all schemas of the workflow.
     patterns: usize,
 }
@@ -156,7 +163,7 @@ impl WrittenStep<'_> {
         at(format!("steps.{}.{field}", self.id), result)
     }
 
-    fn expression(self, field: &str, source: &str) -> Result<Expression, InvalidWorkflow> {
+    pub(super) fn expression(self, field: &str, source: &str) -> Result<Expression, InvalidWorkflow> {
         self.at(field, Expression::compile(source, &ROOTS))
     }
 
@@ -164,15 +171,22 @@ impl WrittenStep<'_> {
         self.at(field, Template::compile(value, &ROOTS))
     }
 
-    fn compile(self, workflow: &WorkflowId, handles: BTreeSet<StepId>) -> Result<Step, InvalidWorkflow> {
+    fn compile(
+        self,
+        workflow: &WorkflowId,
+        graph: &mut Graph,
+        handles: BTreeSet<StepId>,
+    ) -> Result<Step, InvalidWorkflow> {
         self.reject_misplaced_fields()?;
         let document = self.document;
         let (retries_max, backoff) = self.retry()?;
-        // The field of a condition step is its test, not a condition for running it.
-        let condition = document.condition.as_ref().filter(|_| document.kind != StepType::Condition);
+        // The field of a condition step is its test, and that of a switch its subject, not a condition for running it.
+        let is_own = matches!(document.kind, StepType::Condition | StepType::Switch);
+        let condition = document.condition.as_ref().filter(|_| !is_own);
         Ok(Step {
             kind: self.kind(workflow)?,
-            depends_on: document.depends_on.iter().cloned().collect(),
+            depends_on: graph.follows.remove(self.id).unwrap_or_default(),
+            routes: graph.routes.remove(self.id).unwrap_or_default(),
             condition: condition.map(|it| self.expression("condition", it)).transpose()?,
             on_error: document.on_error.clone(),
             handles,
@@ -188,9 +202,9 @@ impl WrittenStep<'_> {
     /// Rejects fields that the step type does not use, so that a misunderstanding shows when the workflow is saved.
     fn reject_misplaced_fields(self) -> Result<(), InvalidWorkflow> {
         let (written, kind) = (self.document, self.document.kind);
-        let is_worker = kind == StepType::Worker;
-        let takes_time = matches!(kind, StepType::Worker | StepType::Approval);
-        let has_output = matches!(kind, StepType::Worker | StepType::Transform);
+        let is_worker = kind.is_worker();
+        let takes_time = is_worker || kind == StepType::Approval;
+        let has_output = is_worker || kind == StepType::Transform;
         let has_input = !matches!(kind, StepType::Condition | StepType::Delay);
         let fields = [
             ("topic", written.topic.is_some(), is_worker),
@@ -212,10 +226,16 @@ impl WrittenStep<'_> {
 
     fn kind(self, workflow: &WorkflowId) -> Result<StepKind, InvalidWorkflow> {
         let document = self.document;
-        let input = document.input.clone().map(|input| self.template("input", &Value::Object(input)));
-        let input = input.transpose()?;
+        // What controls other steps has no template for an input: it compiles its members one by one.
+        let input = document.input.clone().filter(|_| document.kind != StepType::Switch);
+        let input = input.map(|input| self.template("input", &Value::Object(input))).transpose()?;
         Ok(match document.kind {
-            StepType::Worker => StepKind::Worker {
+            StepType::Worker
+            | StepType::Llm
+            | StepType::Http
+            | StepType::Container
+            | StepType::Script
+            | StepType::Input => StepKind::Worker {
                 topic: match &document.topic {
                     Some(topic) => topic.clone(),
                     None => self.at("topic", format!("job.workflow.{workflow}").parse::<Topic>())?,
@@ -237,6 +257,7 @@ impl WrittenStep<'_> {
                 let input = input.ok_or("a notify step requires an input with its message");
                 StepKind::Notify { input: self.at("input", input)? }
             }
+            StepType::Switch => StepKind::Switch(self.switch()?),
         })
     }
 

@@ -39,6 +39,28 @@ crate::named_enum! {
         Delay = "delay",
         Transform = "transform",
         Notify = "notify",
+        Switch = "switch",
+        /// A worker step, as the other names below: what kind of work it is, for people and their tools.
+        Llm = "llm",
+        Http = "http",
+        Container = "container",
+        Script = "script",
+        Input = "input",
+    }
+}
+
+impl StepType {
+    /// Whether its jobs go to workers.
+    pub fn is_worker(self) -> bool {
+        match self {
+            Self::Worker | Self::Llm | Self::Http | Self::Container | Self::Script | Self::Input => true,
+            Self::Approval
+            | Self::Condition
+            | Self::Delay
+            | Self::Transform
+            | Self::Notify
+            | Self::Switch => false,
+        }
     }
 }
 
@@ -56,7 +78,8 @@ pub struct StepDocument {
     #[schema(default = json!([]))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<StepId>,
-    /// A bare expression. If it is false, the step is skipped.
+    /// A bare expression. If it is false, the step is skipped. Of a condition step it is the test, of a switch step the
+    /// value that chooses the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// Worker steps: an expression that gives a list; one job per item.
@@ -65,7 +88,7 @@ pub struct StepDocument {
     /// Items of `for_each` that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// Input of the job. Strings may contain `${…}` templates.
+    /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// JSON Schema of the output.

@@ -1,16 +1,97 @@
-//! Topological order of the steps.
+//! How the steps follow each other: what each waits for, their order, and what each switch leads to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::InvalidWorkflow;
-use super::document::StepDocument;
+use super::document::{StepDocument, StepType};
+use super::switch::SwitchDocument;
 use crate::StepId;
 
-/// Orders the steps so that each comes after its dependencies and, for an error handler, after the steps that it
-/// handles.
-pub(super) fn order(steps: &BTreeMap<StepId, StepDocument>) -> Result<Vec<StepId>, InvalidWorkflow> {
-    let mut waits_for = edges(steps)?;
-    let mut ordered = Vec::with_capacity(steps.len());
+/// The steps of a document, and what their references say.
+pub(super) struct Graph {
+    /// Each step comes after those that it waits for.
+    pub(super) order: Vec<StepId>,
+    /// What must have ended before a step begins: what it names itself, and the switch that leads to it.
+    pub(super) follows: BTreeMap<StepId, BTreeSet<StepId>>,
+    pub(super) routes: BTreeMap<StepId, Vec<Route>>,
+}
+
+/// A step that is only reached through some branches of a switch. It is skipped unless the switch takes one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    pub switch: StepId,
+    pub branches: BTreeSet<StepId>,
+}
+
+impl Graph {
+    pub(super) fn of(steps: &BTreeMap<StepId, StepDocument>) -> Result<Self, InvalidWorkflow> {
+        let mut follows = dependencies(steps)?;
+        let switches = steps.iter().filter(|(_, step)| step.kind == StepType::Switch);
+        let switches =
+            switches.map(|(id, step)| Ok((id.clone(), SwitchDocument::read(id, step.input.as_ref())?)));
+        let switches: BTreeMap<StepId, SwitchDocument> = switches.collect::<Result<_, _>>()?;
+        let leads_to = follow_switches(&mut follows, &switches)?;
+        let mut waits_for = follows.clone();
+        add_handlers(&mut waits_for, steps)?;
+        let order = order(waits_for.clone())?;
+        let routes = routes(&order, &waits_for, &leads_to);
+        Ok(Self { order, follows, routes })
+    }
+}
+
+fn missing(place: String, step: &StepId) -> InvalidWorkflow {
+    InvalidWorkflow::new(place, format!("step {step} does not exist"))
+}
+
+fn dependencies(
+    steps: &BTreeMap<StepId, StepDocument>,
+) -> Result<BTreeMap<StepId, BTreeSet<StepId>>, InvalidWorkflow> {
+    for (id, step) in steps {
+        if let Some(unknown) = step.depends_on.iter().find(|step| !steps.contains_key(step)) {
+            return Err(missing(format!("steps.{id}.depends_on"), unknown));
+        }
+    }
+    Ok(steps.iter().map(|(id, step)| (id.clone(), step.depends_on.iter().cloned().collect())).collect())
+}
+
+/// Lets each target of a switch follow it. Returns the switch of each target.
+fn follow_switches(
+    follows: &mut BTreeMap<StepId, BTreeSet<StepId>>,
+    switches: &BTreeMap<StepId, SwitchDocument>,
+) -> Result<BTreeMap<StepId, StepId>, InvalidWorkflow> {
+    let mut leads_to: BTreeMap<StepId, StepId> = BTreeMap::new();
+    for (id, switch) in switches {
+        for (place, target) in switch.targets(id) {
+            let Some(before) = follows.get_mut(target) else { return Err(missing(place, target)) };
+            before.insert(id.clone());
+            if let Some(other) = leads_to.insert(target.clone(), id.clone()).filter(|other| other != id) {
+                let problem =
+                    format!("switch {other} leads to step {target}, too: give each a step of its own");
+                return Err(InvalidWorkflow::new(place, problem));
+            }
+        }
+    }
+    Ok(leads_to)
+}
+
+/// A handler waits for all steps that it handles.
+fn add_handlers(
+    waits_for: &mut BTreeMap<StepId, BTreeSet<StepId>>,
+    steps: &BTreeMap<StepId, StepDocument>,
+) -> Result<(), InvalidWorkflow> {
+    for (id, step) in steps {
+        let Some(handler) = &step.on_error else { continue };
+        let Some(before) = waits_for.get_mut(handler) else {
+            return Err(missing(format!("steps.{id}.on_error"), handler));
+        };
+        before.insert(id.clone());
+    }
+    Ok(())
+}
+
+/// Orders the steps so that each comes after those that it waits for.
+fn order(mut waits_for: BTreeMap<StepId, BTreeSet<StepId>>) -> Result<Vec<StepId>, InvalidWorkflow> {
+    let mut ordered = Vec::with_capacity(waits_for.len());
     loop {
         let free: Vec<StepId> =
             waits_for.iter().filter(|(_, before)| before.is_empty()).map(|(step, _)| step.clone()).collect();
@@ -35,29 +116,33 @@ pub(super) fn order(steps: &BTreeMap<StepId, StepDocument>) -> Result<Vec<StepId
     ))
 }
 
-fn edges(
-    steps: &BTreeMap<StepId, StepDocument>,
-) -> Result<BTreeMap<StepId, BTreeSet<StepId>>, InvalidWorkflow> {
-    let mut waits_for: BTreeMap<StepId, BTreeSet<StepId>> = BTreeMap::new();
-    for (id, step) in steps {
-        let before = waits_for.entry(id.clone()).or_default();
-        for dependency in &step.depends_on {
-            if !steps.contains_key(dependency) {
-                let place = format!("steps.{id}.depends_on");
-                return Err(InvalidWorkflow::new(place, format!("step {dependency} does not exist")));
-            }
-            before.insert(dependency.clone());
+/// The branches through which each step is reached. As sets of bits, because a document may have very many edges.
+fn routes(
+    order: &[StepId],
+    waits_for: &BTreeMap<StepId, BTreeSet<StepId>>,
+    leads_to: &BTreeMap<StepId, StepId>,
+) -> BTreeMap<StepId, Vec<Route>> {
+    let targets: BTreeMap<&StepId, usize> = leads_to.keys().zip(0..).collect();
+    let mut reached: BTreeMap<&StepId, Vec<u64>> = BTreeMap::new();
+    for step in order.iter().filter(|_| !targets.is_empty()) {
+        let mut bits = vec![0; targets.len().div_ceil(64)];
+        if let Some(at) = targets.get(step) {
+            bits[at / 64] |= 1 << (at % 64);
         }
+        for before in waits_for[step].iter().filter_map(|before| reached.get(before)) {
+            bits.iter_mut().zip(before).for_each(|(bits, more)| *bits |= more);
+        }
+        reached.insert(step, bits);
     }
-    for (id, step) in steps {
-        let Some(handler) = &step.on_error else { continue };
-        let Some(before) = waits_for.get_mut(handler) else {
-            return Err(InvalidWorkflow::new(
-                format!("steps.{id}.on_error"),
-                format!("step {handler} does not exist"),
-            ));
-        };
-        before.insert(id.clone());
-    }
-    Ok(waits_for)
+    let routes = reached.into_iter().map(|(step, bits)| {
+        let mut branches: BTreeMap<&StepId, BTreeSet<StepId>> = BTreeMap::new();
+        let is_set = |at: usize| bits[at / 64] & (1 << (at % 64)) != 0;
+        for (target, _) in targets.iter().filter(|(_, at)| is_set(**at)) {
+            branches.entry(&leads_to[*target]).or_default().insert((*target).clone());
+        }
+        let routes =
+            branches.into_iter().map(|(switch, branches)| Route { switch: switch.clone(), branches });
+        (step.clone(), routes.collect())
+    });
+    routes.collect()
 }

@@ -3,11 +3,14 @@
 mod compile;
 mod document;
 mod graph;
+mod switch;
 #[cfg(test)]
 mod tests;
 
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
 pub use document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
+pub use graph::Route;
+pub use switch::{SwitchCases, SwitchRule};
 
 /// Names that an expression can read.
 pub const ROOTS: [&str; 6] = ["input", "ctx", "steps", "item", "index", "error"];

@@ -77,10 +77,77 @@ fn an_error_names_the_place_and_the_problem() {
         ),
         (steps(&json!({"a": {"type": "worker", "retry": {"multiplier": 0.5}}})), "steps.a.retry.multiplier:"),
     ];
+    expect_problems(&cases);
+}
+
+fn expect_problems(cases: &[(Value, &str)]) {
     for (document, expected) in cases {
-        let found = problem(&document);
+        let found = problem(document);
         assert!(found.contains(expected), "{document}\n  found: {found}\n  expected: {expected}");
     }
+}
+
+#[test]
+fn an_error_in_a_switch_names_the_case() {
+    let switch = |input: Value| {
+        steps(&json!({
+            "s": {"type": "switch", "condition": "input.kind", "input": input},
+            "a": {"type": "worker"}, "b": {"type": "worker"},
+        }))
+    };
+    let cases = [
+        (steps(&json!({"s": {"type": "switch"}})), "steps.s.input: a switch step requires an input"),
+        (switch(json!({"case": []})), "steps.s.input: unknown field `case`"),
+        (switch(json!({"cases": 7})), "steps.s.input.cases: use a list"),
+        (switch(json!({"cases": []})), "steps.s.input.cases: 0 cases: use 1 to 100"),
+        (switch(json!({"cases": [{"when": 1}]})), "steps.s.input.cases[0]: missing field `next`"),
+        (switch(json!({"cases": {"x": 3}})), "steps.s.input.cases.x: invalid type"),
+        (
+            switch(json!({"cases": [{"when": 1, "next": "a"}, {"when": 2, "next": "gone"}]})),
+            "steps.s.input.cases[1]: step gone does not exist",
+        ),
+        (
+            switch(json!({"cases": {"x": "a"}, "default": "gone"})),
+            "steps.s.input.default: step gone does not exist",
+        ),
+        (switch(json!({"cases": {"x": "s"}})), "the steps s depend on each other in a cycle"),
+        (
+            steps(&json!({
+                "s": {"type": "switch", "input": {"cases": [{"when": "nope", "next": "a"}]}},
+                "a": {"type": "worker"},
+            })),
+            "steps.s.input.cases[0]: unknown name `nope`",
+        ),
+        (
+            steps(&json!({
+                "s": {"type": "switch", "input": {"cases": [{"when": 3, "next": "a"}]}},
+                "a": {"type": "worker"},
+            })),
+            "steps.s.input.cases[0]: use an expression, or give the step a condition",
+        ),
+        (
+            steps(&json!({
+                "s": {"type": "switch", "condition": "1", "input": {"cases": {"1": "a"}}},
+                "r": {"type": "switch", "condition": "1", "input": {"cases": {"1": "a"}}},
+                "a": {"type": "worker"},
+            })),
+            "switch r leads to step a, too",
+        ),
+    ];
+    expect_problems(&cases);
+}
+
+#[test]
+fn what_others_dispatch_as_jobs_is_a_worker_step() {
+    for kind in ["llm", "http", "container", "script", "input"] {
+        let document = steps(&json!({"a": {"type": kind, "input": {"prompt": "${input.x}"}}}));
+        let document: WorkflowDocument = serde_json::from_value(document).unwrap();
+        let workflow = Workflow::compile("w".parse().unwrap(), 1, &document).unwrap();
+        let step = workflow.steps.values().next().unwrap();
+        assert_eq!(step.kind.topic().map(ToString::to_string), Some("job.workflow.w".to_owned()), "{kind}");
+    }
+    let delayed = json!({"a": {"type": "llm", "delay_sec": 1}});
+    assert!(problem(&steps(&delayed)).contains("a llm step does not support"));
 }
 
 #[test]

@@ -92,7 +92,9 @@ fn fields() -> Vec<Field> {
 
 /// One step with a few fields. One that its type lacks is rejected at once, which is interesting only now and then.
 fn step() -> impl Strategy<Value = Value> {
-    let kind = select(vec!["worker", "worker", "approval", "condition", "delay", "transform", "notify"]);
+    let kinds =
+        ["worker", "worker", "llm", "approval", "condition", "delay", "transform", "notify", "switch"];
+    let kind = select(kinds.to_vec());
     (kind, fields(), proptest::bool::weighted(0.05)).prop_map(|(kind, fields, has_all)| {
         let given = fields.into_iter().flatten().filter(|(name, _)| has_all || fits(kind, name));
         let mut step: Map<String, Value> = given.map(|(name, value)| (name.to_owned(), value)).collect();
@@ -100,15 +102,19 @@ fn step() -> impl Strategy<Value = Value> {
         if kind == "delay" && !step.contains_key("delay_until") {
             step.entry("delay_sec").or_insert(json!(1));
         }
+        if kind == "switch" {
+            let case = |next| json!({"when": "true", "next": next});
+            step.insert("input".to_owned(), json!({"cases": [case("a"), case("d")], "default": "b"}));
+        }
         Value::Object(step)
     })
 }
 
 fn fits(kind: &str, field: &str) -> bool {
     match field {
-        "topic" | "for_each" | "max_parallel" | "retry" | "meta" => kind == "worker",
-        "output_schema" => matches!(kind, "worker" | "transform"),
-        "timeout_sec" => matches!(kind, "worker" | "approval"),
+        "topic" | "for_each" | "max_parallel" | "retry" | "meta" => matches!(kind, "worker" | "llm"),
+        "output_schema" => matches!(kind, "worker" | "llm" | "transform"),
+        "timeout_sec" => matches!(kind, "worker" | "llm" | "approval"),
         "delay_sec" | "delay_until" => kind == "delay",
         "input" => !matches!(kind, "condition" | "delay"),
         _ => true,

@@ -35,11 +35,12 @@ impl Machine<'_> {
                 let message = self.render_input(&key, input);
                 self.end_computed(&key, message, EventKind::StepEventEmitted)
             }
+            StepKind::Switch(rule) => self.choose_branch(&key, rule),
         }
     }
 
     /// Ends a step whose output the engine computes itself.
-    fn end_computed(
+    pub(super) fn end_computed(
         &mut self,
         key: &StepKey,
         output: Result<Value, String>,
@@ -171,7 +172,8 @@ impl Machine<'_> {
         let step = self.step(key);
         let job = step.job.clone();
         step.error = None;
-        let data = (kind == EventKind::StepEventEmitted).then(|| output.clone());
+        let shows_output = matches!(kind, EventKind::StepEventEmitted | EventKind::StepSwitchEvaluated);
+        let data = shows_output.then(|| output.clone());
         step.output = Some(output);
         let event = self.event(kind, key).with_status("succeeded");
         self.record(Event { job, data, ..event });

@@ -66,6 +66,7 @@ impl Machine<'_> {
             | ErrorCode::WorkerLost
             | ErrorCode::OutputInvalid
             | ErrorCode::RunTooLarge
+            | ErrorCode::NoCaseMatches
             | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
         };
         self.move_step(key, event)?;

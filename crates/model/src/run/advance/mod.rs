@@ -12,6 +12,7 @@ mod ready;
 mod retry;
 pub mod scope;
 pub mod size;
+mod switch;
 mod take;
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,12 @@ use crate::history::EventKind;
 use crate::step::{StepEvent, StepStatus};
 use crate::workflow::Step;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Readiness {
     Now,
     Later,
-    /// No step that it handles failed.
-    Never,
+    /// Why it is skipped.
+    Never(String),
 }
 
 impl Machine<'_> {
@@ -31,16 +31,21 @@ impl Machine<'_> {
                 Readiness::Now if self.is_full() => {}
                 Readiness::Now => self.begin_unless_skipped(id, step)?,
                 Readiness::Later => {}
-                Readiness::Never => self.skip(id, "no step that it handles failed")?,
+                Readiness::Never(why) => self.skip(id, &why)?,
             }
         }
         Ok(())
     }
 
     fn readiness(&self, step: &Step) -> Readiness {
+        if let Some(why) = self.closed_route(step) {
+            return Readiness::Never(why);
+        }
         let handled = || step.handles.iter().map(|source| self.status(source));
         if !step.handles.is_empty() && !handled().any(StepStatus::is_failure) {
-            return if handled().all(StepStatus::is_settled) { Readiness::Never } else { Readiness::Later };
+            let has_none = handled().all(StepStatus::is_settled);
+            let why = || "no step that it handles failed".to_owned();
+            return if has_none { Readiness::Never(why()) } else { Readiness::Later };
         }
         let mut waits_for = step.depends_on.difference(&step.handles);
         if waits_for.all(|dependency| self.is_satisfied(dependency)) {

@@ -11,7 +11,7 @@ use crate::step::{StepError, StepRun};
 use crate::{StepId, StepKey};
 
 /// The run as one step sees it. Steps are converted one by one on access, because a fan-out may be large.
-struct RunScope<'a> {
+pub(super) struct RunScope<'a> {
     run: &'a Run,
     key: &'a StepKey,
     error: Option<Value>,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         template.render(&self.scope(key)).map(|value| self.with_error(key, value))
     }
 
-    fn scope<'s>(&'s self, key: &'s StepKey) -> RunScope<'s> {
+    pub(super) fn scope<'s>(&'s self, key: &'s StepKey) -> RunScope<'s> {
         RunScope { run: &self.run, key, error: self.handled_error(key) }
     }
 

@@ -7,6 +7,7 @@ mod pieces;
 mod policy;
 mod retries;
 mod size;
+mod switches;
 mod tries;
 
 use std::collections::BTreeMap;
