@@ -50,7 +50,7 @@ fn admit(transaction: &rusqlite::Transaction<'_>, number: u64) -> rusqlite::Resu
     let at = 1_794_700_800_000 + number / 16;
     let tenant = format!(
         r#"{{"limits":{{"runs_max":1000000000}},"revision":1,"runs_active":{number},{}"fence":1794700800000000}}"#,
-        r#""slot_flow":{"freed_at":null,"interval_ms":null},"#,
+        r#""slot_flow":{"since":null,"releases":0,"time":0},"#,
     );
     let start = format!(
         r#"{{"run":"{id}","tenant":"default","workflow":"bench","workflow_version":1,{}"created_at":{at}}}"#,

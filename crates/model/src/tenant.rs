@@ -9,30 +9,52 @@ use crate::limit::document::Pause;
 use crate::time::millis;
 use crate::{Fence, Timestamp};
 
-/// How fast a tenant's slots become free, for the `Retry-After` of a rejected start.
+/// How fast the slots of a tenant or of a group come free, for `Retry-After` and for the expected wait of a queued run.
+///
+/// A mean over all releases of about the last minute, or of the last few gaps where these are longer: runs that end
+/// together, as those of a burst do, count as one gap and many releases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotFlow {
-    /// When a slot last became free.
-    pub freed_at: Option<Timestamp>,
-    /// Running mean of the time between two released slots.
-    pub interval_ms: Option<u64>,
+    /// The last release; or the first slot taken since then, if none was taken at the time. Idle time does not count.
+    pub since: Option<Timestamp>,
+    /// Slots released, in parts of `SlotFlow::ONE`. Older ones count less.
+    #[serde(default)]
+    pub releases: u64,
+    /// Milliseconds in which they came free, in the same parts.
+    #[serde(default)]
+    pub time: u64,
 }
 
 impl SlotFlow {
+    const ONE: u64 = 256;
+    /// A gap of this length halves what came before it; shorter ones take their share.
+    const HALVING: u64 = 60_000;
+    /// Keeps all numbers exact in the scripts of Redis, which count in doubles.
+    const GAP_MAX: u64 = 3 * 24 * 3_600_000;
+
+    /// A slot is taken while no other one is.
+    pub fn resumed(self, now: Timestamp) -> Self {
+        Self { since: Some(now), ..self }
+    }
+
     /// The flow after another slot was released at `now`.
     pub fn freed(self, now: Timestamp) -> Self {
-        let interval_ms = match (self.freed_at, self.interval_ms) {
-            (None, _) => None,
-            (Some(last), None) => Some(millis(now.since(last))),
-            // A weight of one quarter follows a change within a few runs without jumping at each.
-            (Some(last), Some(mean)) => Some((mean * 3 + millis(now.since(last))) / 4),
+        let Some(since) = self.since else { return self.resumed(now) };
+        let gap = millis(now.since(since)).min(Self::GAP_MAX);
+        let fade = |sum: u64| match gap {
+            Self::HALVING.. => sum / 2,
+            _ => sum * Self::HALVING / (Self::HALVING + gap),
         };
-        Self { freed_at: Some(now), interval_ms }
+        Self {
+            since: Some(now),
+            releases: fade(self.releases) + Self::ONE,
+            time: fade(self.time) + gap * Self::ONE,
+        }
     }
 
     /// The expected wait for the next slot, if enough is known.
     pub fn expected_wait(self) -> Option<Duration> {
-        self.interval_ms.map(Duration::from_millis)
+        self.time.checked_div(self.releases).map(Duration::from_millis)
     }
 }
 
@@ -85,13 +107,42 @@ impl Tenant {
 mod tests {
     use super::*;
 
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + millis)
+    }
+
     #[test]
     fn the_expected_wait_follows_the_rate_of_released_slots() {
-        let at = |secs: u64| Timestamp::from_millis(secs * 1_000);
-        let flow = SlotFlow::default().freed(at(10));
+        let flow = SlotFlow::default().resumed(at(10_000));
         assert_eq!(flow.expected_wait(), None);
-        let flow = flow.freed(at(14)).freed(at(18));
+        let flow = flow.freed(at(14_000)).freed(at(18_000));
         assert_eq!(flow.expected_wait(), Some(Duration::from_secs(4)));
-        assert!(flow.freed(at(38)).expected_wait() > Some(Duration::from_secs(4)));
+        assert!(flow.freed(at(38_000)).expected_wait() > Some(Duration::from_secs(4)));
+    }
+
+    #[test]
+    fn runs_that_end_together_do_not_make_the_expected_wait_forget_the_gap_before_them() {
+        let mut flow = SlotFlow::default().resumed(at(0));
+        for burst in 1..=20 {
+            for _ in 0..50 {
+                flow = flow.freed(at(burst * 600_000));
+            }
+        }
+        // 50 slots in ten minutes: one every 12 s.
+        let wait = flow.expected_wait().unwrap().as_millis();
+        assert!((11_000..13_000).contains(&wait), "{wait}");
+        let wait = flow.freed(at(21 * 600_000)).expected_wait().unwrap().as_millis();
+        assert!((12_000..24_000).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn fast_releases_and_endless_gaps_stay_exact() {
+        let mut flow = SlotFlow::default().resumed(at(0));
+        for release in 1..=100_000 {
+            flow = flow.freed(at(release * 3));
+        }
+        assert_eq!(flow.expected_wait(), Some(Duration::from_millis(3)), "{flow:?}");
+        let flow = flow.freed(at(u64::MAX / 2)).freed(Timestamp::from_millis(u64::MAX));
+        assert!(flow.time < 1 << 38, "{flow:?}");
     }
 }

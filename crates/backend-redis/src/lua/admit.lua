@@ -145,6 +145,10 @@ local function create(start, found, take_slots)
   if write_run(start, start.begun) then
     redis.call('SREM', key('wf:runs:active'), start.run)
   else
+    if found.usage.runs_active == 0 then
+      -- From here on it is measured how fast slots come free.
+      redis.call('HSET', key('wf:tenant'), 'flow_since', integer(now))
+    end
     if take_slots then
       take_slots(start)
     end

@@ -94,6 +94,9 @@ impl Group {
 
     /// One more run has a slot.
     pub fn acquire(&mut self, rule: &GroupRule, now: Timestamp) {
+        if self.live == 0 {
+            self.slot_flow = self.slot_flow.resumed(now);
+        }
         self.live += 1;
         if let Some(rate) = rule.rate {
             self.paced_until =

@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_sentence_has_the_limit_the_holder_the_place_and_what_helps() {
         let mut full = blocked("per-repo", "acme/api", Fullness::Slots, (1, 1));
-        full.slot_flow.interval_ms = Some(240_000);
+        full.slot_flow = SlotFlow { since: None, releases: 32, time: 240_000 * 32 };
         let run: RunId = "01234567-89ab-7def-8123-456789abcdef".parse().unwrap();
         let since = Timestamp::from_millis(now().as_millis() - 720_000);
         let owner = SlotOwner { run, since, step: Some("test".parse().unwrap()) };
@@ -332,7 +332,7 @@ mod tests {
     fn a_wait_is_only_expected_where_something_is_known() {
         let mut full = blocked("gpu", "", Fullness::Slots, (2, 2));
         assert_eq!(full.expected_wait(3, now()), None);
-        full.slot_flow.interval_ms = Some(2_000);
+        full.slot_flow = SlotFlow { since: None, releases: 64, time: 4_000 * 32 };
         assert_eq!(full.expected_wait(3, now()), Some(Duration::from_secs(6)));
         full.fullness = Fullness::Paused;
         assert_eq!(full.expected_wait(3, now()), None);

@@ -18,6 +18,9 @@ local function acquire_slots(run, claims)
   -- The tenant's group is read before it changes.
   local tenant = load_group(tenant_runs)
   if redis.call('SADD', key('wf:runs:active'), run) == 1 then
+    if tenant.live == 0 then
+      redis.call('HSET', key('wf:tenant'), 'flow_since', integer(now))
+    end
     acquire_in(tenant)
   end
   for _, claim in ipairs(claims) do

@@ -52,7 +52,8 @@ local function load_group(claim)
   if claim == tenant_runs then
     group = tenant_group(read_usage())
   else
-    local found = read_fields(key('wf:limit:group', claim), 'paced_until', 'replacing', 'freed_at', 'interval_ms')
+    local found = read_fields(key('wf:limit:group', claim), 'paced_until', 'replacing', 'flow_since',
+      'flow_releases', 'flow_time')
     group = {
       claim = claim,
       rule = read_limit_rule(limit_of(claim)),
@@ -61,7 +62,7 @@ local function load_group(claim)
       freed = 0,
       paced_until = tonumber(found.paced_until),
       replacing = found.replacing,
-      slot_flow = { freed_at = found.freed_at, interval_ms = found.interval_ms },
+      slot_flow = flow_in(found),
       changes = {},
     }
     group.is_listed = group.live > 0 or group.queued > 0 or next(found) ~= nil
@@ -105,8 +106,17 @@ local function list_group(group)
   end
 end
 
+local function change_flow(group)
+  local flow, changes = group.slot_flow, group.changes
+  changes.flow_since, changes.flow_releases, changes.flow_time = flow.since, flow.releases, flow.time
+end
+
 -- One more run has a slot of the group.
 local function acquire_in(group)
+  if group.live == 0 then
+    group.slot_flow.since = integer(now)
+    change_flow(group)
+  end
   group.live = group.live + 1
   if group.rule.interval then
     group.paced_until = math.max(group.paced_until or 0, now * 1000) + group.rule.interval
@@ -118,7 +128,7 @@ end
 local function release_in(group)
   group.live = math.max(group.live - 1, 0)
   group.slot_flow = flow_after(group.slot_flow)
-  group.changes.freed_at, group.changes.interval_ms = group.slot_flow.freed_at, group.slot_flow.interval_ms
+  change_flow(group)
 end
 
 -- The run that waits in the group for the end of one that it replaces; false: there is none.

@@ -1,14 +1,22 @@
--- How fast slots come free, after one more.
+-- How fast slots come free, after one more: `model::tenant::SlotFlow`.
 local function flow_after(flow)
-  if not flow.freed_at then
-    return { freed_at = integer(now) }
+  local since, releases, time = tonumber(flow.since), tonumber(flow.releases or 0), tonumber(flow.time or 0)
+  if not since then
+    return { since = integer(now), releases = integer(releases), time = integer(time) }
   end
-  local interval = math.max(now - tonumber(flow.freed_at), 0)
-  if flow.interval_ms then
-    -- A quarter of the newest: follows a change within a few runs without jumping at each.
-    interval = math.floor((tonumber(flow.interval_ms) * 3 + interval) / 4)
+  local gap = math.min(math.max(now - since, 0), 259200000)
+  local function fade(sum)
+    return math.floor(gap >= 60000 and sum / 2 or sum * 60000 / (60000 + gap))
   end
-  return { freed_at = integer(now), interval_ms = integer(interval) }
+  return { since = integer(now), releases = integer(fade(releases) + 256), time = integer(fade(time) + gap * 256) }
+end
+
+local function flow_in(fields)
+  return { since = fields.flow_since, releases = fields.flow_releases, time = fields.flow_time }
+end
+
+local function write_flow(hash, flow)
+  redis.call('HSET', hash, 'flow_since', flow.since, 'flow_releases', flow.releases, 'flow_time', flow.time)
 end
 
 -- Releases the tenant's slot of a run. Whether it had one that other runs may wait for.
@@ -16,12 +24,8 @@ local function release_tenant_slot(run)
   if redis.call('SREM', key('wf:runs:active'), run) == 0 then
     return false
   end
-  local found = read_fields(key('wf:tenant'), 'freed_at', 'interval_ms', 'arrivals')
-  local flow = flow_after(found)
-  if flow.interval_ms then
-    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at, 'interval_ms', flow.interval_ms)
-  else
-    redis.call('HSET', key('wf:tenant'), 'freed_at', flow.freed_at)
-  end
+  local hash = key('wf:tenant')
+  local found = read_fields(hash, 'flow_since', 'flow_releases', 'flow_time', 'arrivals')
+  write_flow(hash, flow_after(flow_in(found)))
   return found.arrivals ~= nil
 end

@@ -1,8 +1,9 @@
 -- A tenant's live runs with the limits that hold for it. The system's come with the call.
 local function read_usage()
-  local own_max, own_retention, freed_at, interval_ms, on_full, queued_max, queue_wait, queue_order, paused, revision,
-    arrivals = unpack(redis.call('HMGET', key('wf:tenant'), 'runs_max', 'key_retention_ms', 'freed_at', 'interval_ms',
-      'on_full', 'queued_max', 'queue_wait_ms', 'queue_order', 'paused', 'limits_revision', 'arrivals'))
+  local own_max, own_retention, flow_since, flow_releases, flow_time, on_full, queued_max, queue_wait, queue_order, paused,
+    revision, arrivals = unpack(redis.call('HMGET', key('wf:tenant'), 'runs_max', 'key_retention_ms', 'flow_since',
+      'flow_releases', 'flow_time', 'on_full', 'queued_max', 'queue_wait_ms', 'queue_order', 'paused', 'limits_revision',
+      'arrivals'))
   return {
     usage = {
       runs_active = redis.call('SCARD', key('wf:runs:active')),
@@ -15,7 +16,7 @@ local function read_usage()
       order = queue_order or header.queue_order or 'fifo',
     },
     key_retention = tonumber(own_retention or header.key_retention),
-    slot_flow = { freed_at = freed_at, interval_ms = interval_ms },
+    slot_flow = { since = flow_since or nil, releases = flow_releases or nil, time = flow_time or nil },
     is_paused = paused ~= false,
     limits_revision = tonumber(revision or '0'),
     -- Whether a run has ever waited: a tenant of which none has pays nothing for queues.
