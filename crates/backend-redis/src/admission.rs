@@ -36,7 +36,7 @@ type Answer = Result<StartOutcome, StoreError>;
 /// A start, ready to be sent.
 struct Waiting {
     tenant: TenantId,
-    parts: [Vec<u8>; 2],
+    parts: [Vec<u8>; 3],
     answer: oneshot::Sender<Answer>,
 }
 
@@ -186,9 +186,12 @@ fn answer_all(batch: Vec<Waiting>, error: &StoreError) {
     }
 }
 
-/// What `lua/admit.lua` decides a start by, and what it writes if the start is admitted. It does not unpack the second
-/// part of a start that it refuses.
-fn parts(admit: &Admit) -> [Vec<u8>; 2] {
+/// A larger document goes to the script apart from all others, and from there to its key as it is.
+const LARGE_BYTES: usize = 32 * 1024;
+
+/// What `lua/admit.lua` decides a start by, what it writes if the start is admitted, and the document if that is large. It
+/// does not unpack the second part of a start that it refuses.
+fn parts(admit: &Admit) -> [Vec<u8>; 3] {
     let start = &*admit.request;
     // No version is 0: what cannot begin is answered by its key, or as changed.
     let version = admit.version().unwrap_or(0);
@@ -204,8 +207,14 @@ fn parts(admit: &Admit) -> [Vec<u8>; 2] {
         .with("claims", claims(admit))
         .with("priority", start.priority)
         .with("admission_fence", admit.admission_fence);
-    let rows = Arguments::default().with("document", encode::around_time(|at| start.start(version, at)));
-    [question.packed(), with_beginning(rows, admit).packed()]
+    let document = encode::around_time(|at| start.start(version, at));
+    let (rows, large) = if document.bytes() > LARGE_BYTES {
+        let (document, time_at) = document.with_room_for_time();
+        (Arguments::default().with("time_at", time_at), document.into_bytes())
+    } else {
+        (Arguments::default().with("document", document), Vec::new())
+    };
+    [question.packed(), with_beginning(rows, admit).packed(), large]
 }
 
 /// As `lua/shared/claims.lua` reads them. None: only the tenant's own limit counts.

@@ -94,7 +94,10 @@ impl ScriptClient {
         loop {
             let error = match self.list_tenant(call).await {
                 Ok(None) => match self.send(call, request, is_unknown).await {
-                    Ok(value) => return Ok(value),
+                    Ok(reply) => match self.with_texts(reply).await {
+                        Ok(reply) => return Ok(reply),
+                        Err(error) => error,
+                    },
                     Err(error) => error,
                 },
                 Ok(Some(refusal)) => return Err(refusal),
@@ -163,6 +166,26 @@ impl ScriptClient {
             }
             answered => answered,
         }
+    }
+
+    /// The reply with the large texts that it names by their keys. If one of them was deleted since, the script answers
+    /// otherwise when it is called again.
+    async fn with_texts(&self, reply: Value) -> Result<Value, SendError> {
+        let Value::Array(mut parts) = reply else { return Ok(reply) };
+        let get = |key| {
+            let name: Vec<u8> = redis::from_redis_value(key).ok()?;
+            Some(redis::cmd("GET").arg(name).take())
+        };
+        let reads: Vec<_> = parts.split_off(1).into_iter().filter_map(get).collect();
+        for text in self.connection.send_all(&reads).await {
+            // The script has done its part.
+            let text = text.map_err(|error| SendError { effect: Effect::Unknown, ..error })?;
+            if text == Value::Nil {
+                return Err(SendError::gone());
+            }
+            parts.push(text);
+        }
+        Ok(Value::Array(parts))
     }
 
     async fn evaluate(&self, header: &Header<'_>, call: &Call, in_full: bool) -> Result<Value, SendError> {

@@ -30,6 +30,22 @@ pub(crate) struct AroundTime {
     after: String,
 }
 
+/// As long as the longest time that a script writes.
+const ROOM_FOR_TIME: &str = "               ";
+
+impl AroundTime {
+    pub(crate) fn bytes(&self) -> usize {
+        self.before.len() + self.after.len()
+    }
+
+    /// One text, and where in it a time of up to 15 digits replaces as many spaces.
+    pub(crate) fn with_room_for_time(self) -> (String, usize) {
+        let Self { before, after } = self;
+        let time_at = before.len();
+        (before + ROOM_FOR_TIME + &after, time_at)
+    }
+}
+
 pub(crate) fn around_time<T: Serialize>(document: impl Fn(Timestamp) -> T) -> AroundTime {
     /// The first mark to try: to draw one for each document would cost more than to write it.
     static MARK: LazyLock<u64> = LazyLock::new(random_mark);

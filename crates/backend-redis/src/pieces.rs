@@ -59,7 +59,8 @@ files! { PIECES in "lua/shared/":
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
     "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slot_flow",
-    "slots", "snapshot", "status", "step_rules", "usage", "visible", "workers", "workflows", "written_limits"
+    "slots", "snapshot", "starts", "status", "step_rules", "usage", "visible", "workers", "workflows",
+    "written_limits"
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.

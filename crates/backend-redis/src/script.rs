@@ -109,8 +109,8 @@ pub(crate) struct Call {
     pub(crate) home: Home,
     pub(crate) missing: Missing,
     pub(crate) arguments: Vec<u8>,
-    /// Of each start in a batch of them, what decides and then what is written.
-    pub(crate) starts: Vec<[Vec<u8>; 2]>,
+    /// Of each start in a batch of them, what decides, then what is written, and what of this is large.
+    pub(crate) starts: Vec<[Vec<u8>; 3]>,
 }
 
 impl Call {

@@ -86,15 +86,12 @@ impl<V: Scripted> Execute for V {
                 client.known().doubt_lease(mark);
             }
         })?;
-        let answer =
-            aside::unless_small(bytes_of(&reply), || reply::read(&call, &reply, |reply| self.read(reply)))?;
+        let answer = aside::unless_small(reply::bytes_of(&reply), || {
+            reply::read(&call, &reply, |reply| self.read(reply))
+        })?;
         self.learn(&answer, client.known());
         Ok(answer)
     }
-}
-
-fn bytes_of(reply: &redis::Value) -> usize {
-    if let redis::Value::BulkString(packed) = reply { packed.len() } else { 0 }
 }
 
 /// The contract, fulfilled by Redis.

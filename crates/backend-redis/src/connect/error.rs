@@ -76,6 +76,14 @@ pub struct SendError {
     pub reason: String,
 }
 
+impl SendError {
+    /// What an answer names is not there any more.
+    pub(crate) fn gone() -> Self {
+        let reason = "a document that the answer names was deleted meanwhile".to_owned();
+        Self { effect: Effect::Unknown, kind: SendErrorKind::Lost, reason }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendErrorKind {
     /// The server does not have the script: load it and ask again.

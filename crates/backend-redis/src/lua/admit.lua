@@ -1,4 +1,4 @@
--- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock
+-- needs: failures, status, queue, jobs, append, usage, idempotency, admission_lock, starts
 -- Admission: the key, the definition, all limits, and the run with all that belongs to it, or nothing.
 --
 -- Several starts may come in one call; each is decided after the one before it and gets its own answer.
@@ -91,7 +91,7 @@ local function write_run(start, rows)
     redis.call('ZADD', key('wf:ready'), 0, run)
   end
   write_steps(run, rows.steps)
-  redis.call('HSET', hash, 'start', at_time(rows.document, started_at), 'head', head, 'status', rows.status,
+  redis.call('HSET', hash, 'start', write_start(start, rows, started_at), 'head', head, 'status', rows.status,
     'version', integer(rows.version), 'fence', integer(rows.fence or 0), 'workflow', start.workflow)
   if rows.due_at then
     set_timer(run, rows.due_at)
@@ -118,7 +118,7 @@ local function write_queued_run(start, rows, wait_until)
     copied[index] = rows.steps[index]
   end
   write_steps(run, copied)
-  redis.call('HSET', key('wf:run', run), 'start', at_time(rows.document, now), 'head',
+  redis.call('HSET', key('wf:run', run), 'start', write_start(start, rows, now), 'head',
     string.format(formats.queued_head, now, wait_until, wait_until), 'status', 'queued', 'version', '0', 'fence', '0',
     'workflow', start.workflow)
   set_timer(run, wait_until)
@@ -233,7 +233,7 @@ local function undo(start)
   for _, name in ipairs({ 'wf:runs', 'wf:ready', 'wf:timers' }) do
     redis.pcall('ZREM', key(name), start.run)
   end
-  for _, name in ipairs({ 'wf:run', 'wf:steps', 'wf:timeline' }) do
+  for _, name in ipairs({ 'wf:run', 'wf:start', 'wf:steps', 'wf:timeline' }) do
     redis.pcall('UNLINK', key(name, start.run))
   end
   redis.pcall('SREM', key('wf:runs:active'), start.run)
@@ -243,10 +243,10 @@ local function undo(start)
 end
 
 local answers = {}
-for index = 3, #ARGV, 2 do
+for index = 3, #ARGV, 3 do
   local start = cmsgpack.unpack(ARGV[index])
   -- Still packed: a start that is refused writes none of them.
-  start.rows = ARGV[index + 1]
+  start.rows, start.large = ARGV[index + 1], ARGV[index + 2]
   start.claims = start.claims or {}
   tag = start.tag
   -- One tenant's damaged data must not cost the others in this call their answers.

@@ -27,8 +27,8 @@ end
 for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) do
   remove_approval(approval)
 end
-redis.call('UNLINK', hash, key('wf:steps', run), key('wf:inbox', run), key('wf:timeline', run),
-  key('wf:run:approvals', run))
+redis.call('UNLINK', hash, key('wf:start', run), key('wf:steps', run), key('wf:inbox', run),
+  key('wf:timeline', run), key('wf:run:approvals', run))
 if #jobs > 0 then
   -- For a caller whose answer was lost, and who must still remove what these jobs left elsewhere.
   redis.call('RENAME', key('wf:run:jobs', run), key('wf:run:jobs:deleted', run))

@@ -1,4 +1,4 @@
--- needs: page
+-- needs: page, starts
 -- A page of runs, newest first.
 return answer_page(key('wf:runs'), function(run)
   local wanted, found = call.filter, read_fields(key('wf:run', run), 'status', 'workflow')
@@ -6,5 +6,7 @@ return answer_page(key('wf:runs'), function(run)
     return nil
   end
   local item = read_fields(key('wf:run', run), 'start', 'head')
-  return item, #item.start + #item.head
+  local start, bytes = show_start(run, item.start)
+  item.start = start
+  return item, bytes + #item.head
 end, 5000)

@@ -42,12 +42,24 @@ pub(crate) fn judge<'de, T>(
 
 // What follows knows no type of an answer, so that it is compiled once and not for every verb.
 
-fn unpack<'de>(script: &str, packed: &'de redis::Value) -> Result<Value<'de>, StoreError> {
+fn unpack<'de>(script: &str, reply: &'de redis::Value) -> Result<Value<'de>, StoreError> {
+    let parts = if let redis::Value::Array(parts) = reply { parts } else { std::slice::from_ref(reply) };
+    let (packed, texts) = parts.split_first().unwrap_or((reply, &[]));
     let redis::Value::BulkString(packed) = packed else {
         return Err(damaged(script, format!("{script} replied {packed:?} where names were expected")));
     };
-    rmp_serde::from_slice(packed)
-        .map_err(|error| damaged(script, format!("{script} replied what cannot be unpacked: {error}")))
+    let mut value: Value<'de> = rmp_serde::from_slice(packed)
+        .map_err(|error| damaged(script, format!("{script} replied what cannot be unpacked: {error}")))?;
+    if !texts.is_empty() {
+        value.put_in(texts);
+    }
+    Ok(value)
+}
+
+/// Of a packed reply, and of the texts that it names.
+pub(crate) fn bytes_of(reply: &redis::Value) -> usize {
+    let parts = if let redis::Value::Array(parts) = reply { parts } else { std::slice::from_ref(reply) };
+    parts.iter().map(|part| if let redis::Value::BulkString(text) = part { text.len() } else { 0 }).sum()
 }
 
 /// The reply, unless the script refused.

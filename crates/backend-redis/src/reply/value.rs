@@ -99,6 +99,32 @@ impl<'de> Visitor<'de> for Unpack {
     }
 }
 
+impl<'de> Value<'de> {
+    /// Puts large texts where the script only named them: see `elsewhere` in `lua/shared/call.lua`.
+    pub(super) fn put_in(&mut self, texts: &'de [redis::Value]) {
+        match self {
+            Self::Map(fields) => {
+                if let [("elsewhere", Self::Number(number))] = fields[..] {
+                    let text = usize::try_from(number - 1).ok().and_then(|at| texts.get(at));
+                    if let Some(redis::Value::BulkString(text)) = text {
+                        *self = Self::Text(text);
+                    }
+                } else {
+                    for (_, value) in fields {
+                        value.put_in(texts);
+                    }
+                }
+            }
+            Self::List(items) => {
+                for item in items {
+                    item.put_in(texts);
+                }
+            }
+            Self::Absent | Self::True | Self::Number(_) | Self::Text(_) => {}
+        }
+    }
+}
+
 impl Value<'_> {
     fn is_empty(&self) -> bool {
         match self {

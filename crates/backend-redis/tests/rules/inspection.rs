@@ -236,6 +236,7 @@ async fn rows_that_cannot_be_read_are_each_named() {
         ("HSET wf:run:{acme}:QUEUED head {}", "wf:run:{acme}:QUEUED"),
         ("HSET wf:run:{acme}:QUEUED version seven", "wf:run:{acme}:QUEUED"),
         ("HDEL wf:run:{acme}:QUEUED status", "wf:run:{acme}:QUEUED"),
+        ("HSET wf:run:{acme}:QUEUED start _", "wf:run:{acme}:QUEUED"),
         ("ZADD wf:runs:{acme} 0 ghost", "wf:run:{acme}:ghost"),
         ("HSET wf:job:{acme}:QUEUED:build@1 created_at x", "wf:job:{acme}:QUEUED:build@1"),
         ("HSET wf:job:{acme}:QUEUED:build@1 job []", "wf:job:{acme}:QUEUED:build@1"),

@@ -1,7 +1,8 @@
 //! Who may start.
 
 use crate::verbs::{
-    DeleteRun, DeleteWorkflow, ListActiveRuns, ReadRun, ReadTimeline, RecordResult, SaveWorkflow, SetLimits,
+    DeleteRun, DeleteWorkflow, ListActiveRuns, ListRuns, ReadRun, ReadTimeline, RecordResult, SaveWorkflow,
+    SetLimits,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,13 +10,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use interlock_model::admission::{StartOutcome, Usage};
 use interlock_model::limit::Limits;
+use interlock_model::limit::document::OnFull;
 use interlock_model::run::{Ending, RunStatus};
 use serde_json::json;
 
 use super::Subject;
 use super::scene::{Scene, acme, deploy, document, ending, globex, name, with_request, with_version};
-use crate::StoreError;
+use crate::runs::RunFilter;
 use crate::tenants::LimitScope;
+use crate::{PageRequest, StoreError};
 
 pub async fn a_start_within_the_cap_is_admitted(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 2).await;
@@ -274,6 +277,32 @@ pub async fn a_run_that_ends_with_its_first_turn_leaves_no_slot_taken(subject: &
     scene.limit(&acme(), 0).await;
     let refused = scene.admit(scene.begun(&at_once, json!({})).await).await;
     assert!(matches!(refused, StartOutcome::AtCapacity { .. }), "{refused:?}");
+}
+
+pub async fn a_large_input_is_part_of_its_run(subject: &mut dyn Subject) {
+    let scene = Scene::with_cap(subject, 1).await;
+    let limits = Limits { runs_max: Some(1), on_full: Some(OnFull::Queue), ..Limits::default() };
+    let scope = LimitScope::Tenant(acme());
+    scene.store.call(SetLimits { scope, limits, keeps_quotas: false }).await.unwrap();
+    // One starts, and one waits.
+    for count in 1..=2 {
+        let input = json!({"count": count, "text": "x".repeat(200_000)});
+        let start = scene.request(&acme(), None, input.clone());
+        let run = start.request.run;
+        let _ = scene.admit(start).await;
+        let found =
+            scene.store.call(ReadRun { tenant: acme(), run }).await.unwrap().expect("the run is there");
+        assert_eq!(found.start.input, input);
+        assert!(found.start.created_at <= found.head.updated_at, "{:?}", found.start.created_at);
+        let page = PageRequest { limit: 10, after: None };
+        let list = ListRuns { tenant: acme(), filter: RunFilter::default(), page };
+        let listed = scene.store.call(list).await.unwrap().items;
+        assert_eq!((listed.len(), &listed[0].start), (count, &found.start));
+        if count == 1 {
+            assert_eq!(scene.taken(&acme(), run).await.start, found.start);
+        }
+        subject.elapse(Duration::from_millis(5)).await;
+    }
 }
 
 pub async fn a_refusal_says_how_fast_slots_come_free(subject: &mut dyn Subject) {

@@ -25,6 +25,7 @@ macro_rules! conformance_suite {
                 a_run_that_ends_with_its_first_turn_leaves_no_slot_taken,
                 a_repeat_is_answered_before_the_definition_and_the_cap,
                 a_repeat_does_not_bring_a_deleted_run_back,
+                a_large_input_is_part_of_its_run,
                 a_refusal_says_how_fast_slots_come_free,
             }
             reservations::{

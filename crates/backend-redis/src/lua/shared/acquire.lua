@@ -1,4 +1,4 @@
--- needs: fence, run_lock, run_bounds
+-- needs: fence, run_lock, run_bounds, starts
 -- Acquiring runs: for whom, for how long, and whose leases no longer count.
 local holder, lease, gone, doubtful = call.holder, call.lease, {}, {}
 for _, instance in ipairs(header.gone_instances or {}) do
@@ -71,8 +71,9 @@ local function hand_over(run, found, fence, tries, only)
   if count > 0 then
     inbox_end = tonumber(found.inbox_base or '0') + count
   end
-  bytes = bytes + #found.start + #found.head
-  return { start = found.start, head = found.head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
+  local start, start_bytes = show_start(run, found.start)
+  bytes = bytes + start_bytes + #found.head
+  return { start = start, head = found.head, fence = fence, inbox_end = inbox_end, inbox = waiting, now = now,
     bounds = run_bounds() }
 end
 

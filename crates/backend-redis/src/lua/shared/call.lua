@@ -60,9 +60,19 @@ end
 -- An answer stops growing there: Redis does nothing else while it puts one together, and it must arrive in time.
 local answer_bytes_max = 4 * 1024 * 1024
 
+-- Keys of large texts that the answer names instead of having them. To make a text of Lua of a megabyte takes Redis a
+-- millisecond, each time: the caller reads it by its key.
+local elsewhere = {}
+
+local function text_at(name)
+  elsewhere[#elsewhere + 1] = name
+  return { elsewhere = #elsewhere }
+end
+
 -- The answer of a verb. What is false or nil is absent.
 local function answer(values)
-  return cmsgpack.pack(values or {})
+  local packed = cmsgpack.pack(values or {})
+  return elsewhere[1] and { packed, unpack(elsewhere) } or packed
 end
 
 local function missing()

@@ -26,7 +26,7 @@ local function over_lists()
 end
 
 -- Rows that belong to one run, and the row itself.
-local parts_of_run = { ['wf:steps'] = 'hash', ['wf:inbox'] = 'list', ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set',
+local parts_of_run = { ['wf:start'] = 'string', ['wf:steps'] = 'hash', ['wf:inbox'] = 'list', ['wf:timeline'] = 'list', ['wf:run:jobs'] = 'set',
   ['wf:run:approvals'] = 'set' }
 
 local function over_parts_of_runs(after, limit)
@@ -100,6 +100,10 @@ rules.row_damaged = { {
     local detail = whole_row(name, { 'start', 'head', 'status', 'version', 'fence' })
     if detail then
       return detail, by_hand
+    end
+    local large = key('wf:start', string.sub(name, #key('wf:run', '') + 1))
+    if redis.call('HGET', name, 'start') == '' and redis.call('EXISTS', large) == 0 then
+      return 'its large start is not there', by_hand
     end
     for _, field in ipairs({ 'version', 'fence', 'due_at', 'lease' }) do
       if not is_number(name, field) then
