@@ -1,9 +1,8 @@
 //! Queues over three replicas that die, on a Redis that restarts: every run starts once, in order, and never too many.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use interlock_poll::{until, until_matches};
 use rand::seq::IndexedRandom as _;
@@ -15,18 +14,26 @@ use super::Machines;
 use crate::load;
 use crate::server::Caller;
 
-const STARTS: usize = 1_000;
+/// At once, and one after another.
+const STARTS_AT_ONCE: usize = 940;
+const STARTS_IN_TURN: usize = 60;
+const STARTS: usize = STARTS_AT_ONCE + STARTS_IN_TURN;
 const CAP: usize = 5;
 const WORKERS: usize = 6;
 
 /// What clients and workers share while replicas come and go.
 struct Crowd {
     callers: Mutex<Vec<Caller>>,
-    /// Runs by their number.
-    runs: Mutex<BTreeMap<usize, String>>,
+    runs: Mutex<Vec<Started>>,
     live_max: AtomicUsize,
     samples: AtomicUsize,
     is_over: AtomicBool,
+}
+
+struct Started {
+    run: String,
+    sent: Instant,
+    acknowledged: Instant,
 }
 
 impl Crowd {
@@ -53,11 +60,17 @@ impl Crowd {
     }
 
     async fn start(self: Arc<Self>, number: usize) {
+        let sent = Instant::now();
         let (key, input) = (format!("key-{number}"), json!({"number": number}));
         let body = self.until_done(Method::POST, "/workflows/job/runs", Some(&key), &input).await;
         let run = body["run_id"].as_str().unwrap().to_owned();
-        let before = self.runs.lock().unwrap().insert(number, run);
-        assert!(before.is_none());
+        self.runs.lock().unwrap().push(Started { run, sent, acknowledged: Instant::now() });
+    }
+
+    async fn start_in_turn(self: Arc<Self>) {
+        for number in STARTS_AT_ONCE..STARTS {
+            self.clone().start(number).await;
+        }
     }
 
     async fn work(self: Arc<Self>, number: usize) {
@@ -117,9 +130,10 @@ async fn a_thousand_queued_starts_all_run_once_though_replicas_and_redis_die() {
         is_over: AtomicBool::new(false),
     });
     let mut starts = JoinSet::new();
-    for number in 0..STARTS {
+    for number in 0..STARTS_AT_ONCE {
         starts.spawn(crowd.clone().start(number));
     }
+    starts.spawn(crowd.clone().start_in_turn());
     let mut others = JoinSet::new();
     for number in 0..WORKERS {
         others.spawn(crowd.clone().work(number));
@@ -141,7 +155,8 @@ async fn a_thousand_queued_starts_all_run_once_though_replicas_and_redis_die() {
         started.unwrap();
     }
     crowd.until_ended(STARTS).await;
-    check(&crowd).await;
+    check_runs(&crowd).await;
+    check_order(&crowd).await;
     let clean = async || {
         let report = crowd.caller().try_send(Method::GET, "/doctor", None, &Value::Null).await?;
         Some(report.body["findings"].as_array()?.clone()).filter(Vec::is_empty)
@@ -157,9 +172,9 @@ async fn a_thousand_queued_starts_all_run_once_though_replicas_and_redis_die() {
 }
 
 /// Each start has one run, each run has succeeded, and no more than the limit lets live were live at any moment.
-async fn check(crowd: &Crowd) {
+async fn check_runs(crowd: &Crowd) {
     let runs = crowd.all_runs().await;
-    let mut known: Vec<String> = crowd.runs.lock().unwrap().values().cloned().collect();
+    let mut known: Vec<String> = crowd.runs.lock().unwrap().iter().map(|it| it.run.clone()).collect();
     let mut listed: Vec<String> = runs.iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
     known.sort();
     listed.sort();
@@ -179,4 +194,31 @@ async fn check(crowd: &Crowd) {
     });
     let live_max = live.max().unwrap();
     assert!(live_max <= i32::try_from(CAP).unwrap(), "{live_max} runs were live at once by their history");
+}
+
+/// A run that was acknowledged before another one was sent had its slot no later than that one.
+async fn check_order(crowd: &Crowd) {
+    let mut started = std::mem::take(&mut *crowd.runs.lock().unwrap());
+    started.sort_by_key(|it| it.acknowledged);
+    let mut granted = Vec::new();
+    for Started { run, .. } in &started {
+        let path = format!("/workflow-runs/{run}/timeline?limit=500");
+        let story = crowd.until_done(Method::GET, &path, None, &Value::Null).await;
+        let mut events = story["items"].as_array().unwrap().iter();
+        let grant = events.find(|event| event["status"] == "pending").expect("it had a slot");
+        granted.push(grant["time"].as_str().unwrap().to_owned());
+    }
+    // The latest grant of those that were acknowledged before each start was sent.
+    let (mut before, mut latest, mut pairs) = (0, "", 0);
+    let mut by_sent: Vec<usize> = (0..started.len()).collect();
+    by_sent.sort_by_key(|&at| started[at].sent);
+    for at in by_sent {
+        while started[before].acknowledged < started[at].sent {
+            latest = latest.max(&granted[before]);
+            before += 1;
+        }
+        assert!(*latest <= *granted[at], "run {} overtook one that waited before it", started[at].run);
+        pairs += usize::from(before > 0);
+    }
+    assert!(pairs >= STARTS_IN_TURN - 1, "{pairs} starts came after others");
 }

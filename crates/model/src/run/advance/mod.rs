@@ -229,9 +229,13 @@ impl<'a> Machine<'a> {
     }
 
     fn move_run(&mut self, event: RunEvent) -> Result<(), Illegal> {
+        self.move_run_at(event, self.now)
+    }
+
+    fn move_run_at(&mut self, event: RunEvent, at: Timestamp) -> Result<(), Illegal> {
         self.run.head.status = self.run.head.status.apply(event)?;
         let message = self.run.head.error.as_ref().map(|error| error.message.clone());
-        let event = Event::new(self.now, EventKind::RunStatus).with_status(self.run.head.status.name());
+        let event = Event::new(at, EventKind::RunStatus).with_status(self.run.head.status.name());
         self.record(Event { message, ..event });
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::history::{Event, EventKind};
 use crate::job::JobOutcome;
 use crate::step::{ErrorCode, StepError, StepEvent, StepStatus};
 use crate::workflow::StepKind;
-use crate::{JobId, LimitName, RunId, StepKey};
+use crate::{JobId, LimitName, RunId, StepKey, Timestamp};
 
 const LEASE_EXPIRED: &str = "the worker's lease expired";
 
@@ -31,7 +31,7 @@ impl Machine<'_> {
             InboxEvent::Job { job, outcome, .. } => self.take_outcome(job, outcome),
             InboxEvent::Approval { job, decision } => self.take_decision(job, decision),
             InboxEvent::ApprovalAsked { job, reason } => self.take_question(job, reason),
-            InboxEvent::Granted { .. } => self.take_grant(),
+            InboxEvent::Granted { at } => self.take_grant(*at),
             InboxEvent::Replaced { by, limit } => self.take_replacement(*by, limit),
             InboxEvent::Cancel { by } => {
                 let message = format!("cancelled by {by}");
@@ -41,12 +41,13 @@ impl Machine<'_> {
         }
     }
 
-    fn take_grant(&mut self) -> Result<(), Illegal> {
+    /// The run has had its slots since then.
+    fn take_grant(&mut self, at: Timestamp) -> Result<(), Illegal> {
         if self.run.head.status != RunStatus::Queued {
             return Ok(());
         }
         self.run.head.queued_until = None;
-        self.move_run(RunEvent::Grant)?;
+        self.move_run_at(RunEvent::Grant, at)?;
         self.start()
     }
 
