@@ -179,7 +179,7 @@ rules.startable_run_waits = { {
   over = over_entries,
   finds = function(run)
     local place = read_place(look('HGET', key('wf:run', run), 'waiting'))
-    if not place or first_in_queue(place.claim) ~= run or has_limit_timer(place.claim) then
+    if not place or run_at(redis.call('ZRANGE', key('wf:limit:queue', place.claim), 0, 0)[1] or '') ~= run or has_limit_timer(place.claim) then
       return nil
     end
     forget_groups()
