@@ -1,4 +1,4 @@
--- needs: places
+-- needs: claims, groups, fair, places
 -- The runs that wait in a group, in order.
 local claim, waiting = claim_of(call.name, call.group), {}
 local queue, group = key('wf:limit:queue', claim), load_group(claim)

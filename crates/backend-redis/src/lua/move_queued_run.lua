@@ -1,4 +1,4 @@
--- needs: remembered, groups, places
+-- needs: remembered, claims, groups, fair, places
 -- Moves a waiting run to the front of its queue, or behind all others.
 local before = answered_before()
 if before then

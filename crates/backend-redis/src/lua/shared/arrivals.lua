@@ -1,4 +1,4 @@
--- needs: groups, places, grants, judge, replacements
+-- needs: claims, groups, fair, places, grants, judge, replacements
 -- What limits make of a start: it begins, is rejected, waits, or another run answers it. `rows` are the functions that write
 -- rows of starts.
 

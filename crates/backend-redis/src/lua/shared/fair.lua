@@ -1,4 +1,4 @@
--- needs: groups
+-- needs: claims, groups
 -- Groups of fair queues: what they are charged, and which of them goes next. The same as `model::limit::fair`.
 --
 -- `wf:limit:fair:groups` has the charge of each group, and its number among equals. Those with runs that wait stand in

@@ -1,4 +1,4 @@
--- needs: status, inbox, groups, places
+-- needs: status, inbox, groups, fair, places
 -- Grants: free slots go to the runs that wait for them, in the step that frees them. A grant takes all slots of a run.
 --
 -- `wf:limit:timers` has what is granted at a time: `<time>/<limit>/<group>`, or all groups of a limit,

@@ -1,4 +1,4 @@
--- needs: claims, slot_flow, groups, places, grants
+-- needs: claims, slot_flow, groups, fair, places, grants
 -- Releases the slots of a run, or takes it out of its queue, and grants what is free. A second time does nothing.
 
 -- What has come free goes to those that wait. Returns how many runs got their slots.
