@@ -54,9 +54,8 @@ impl View for Misled<'_> {
             (Bug::IdleGroupKeepsItsCredit, Table::LimitGroups) => {
                 found.map(|row| edit(Some(row), |group: &mut Group| group.fair.virtual_time = 0))
             }
-            (Bug::ChargeNotCorrected, Table::LimitSlots) => found.map(|row| {
-                edit(Some(row), |holder: &mut Map<String, Value>| drop(holder.remove("charge")))
-            }),
+            (Bug::ChargeNotCorrected, Table::LimitSlots) => found
+                .map(|row| edit(Some(row), |holder: &mut Map<String, Value>| drop(holder.remove("charge")))),
             (_, _) => found,
         })
     }

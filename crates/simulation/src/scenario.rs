@@ -194,14 +194,25 @@ fn queue_document(dice: &mut Dice) -> QueueDocument {
     let order = dice.weighted(QueueOrder::Fifo, &[(30, QueueOrder::Priority), (30, QueueOrder::Fair)], 100);
     let max_wait_sec = Some(dice.between(1, 15));
     if order != QueueOrder::Fair {
-        return QueueDocument { max: Some(dice.between(1, 5)), max_wait_sec, order, ..QueueDocument::default() };
+        return QueueDocument {
+            max: Some(dice.between(1, 5)),
+            max_wait_sec,
+            order,
+            ..QueueDocument::default()
+        };
     }
     let fair_by = if dice.percent(70) { "input.number" } else { "workflow" };
     let mut weights = BTreeMap::new();
     if dice.percent(40) {
         weights.insert(dice.below(4).to_string(), dice.between(2, 4));
     }
-    QueueDocument { max: Some(dice.between(2, 9)), max_wait_sec, order, fair_by: Some(fair_by.to_owned()), weights }
+    QueueDocument {
+        max: Some(dice.between(2, 9)),
+        max_wait_sec,
+        order,
+        fair_by: Some(fair_by.to_owned()),
+        weights,
+    }
 }
 
 fn name(workflow: &str) -> WorkflowId {

@@ -137,7 +137,8 @@ impl Soil {
                 fixture.alone.to_string()
             }
             Invariant::FairQueueDrift => {
-                let (groups, turns) = (self.row("wf:limit:fair:groups", "one:api"), self.row("wf:limit:fair:turns", "one:api"));
+                let (groups, turns) =
+                    (self.row("wf:limit:fair:groups", "one:api"), self.row("wf:limit:fair:turns", "one:api"));
                 self.run(&format!("HSET {groups} ghost"), "5 1").await;
                 self.run(&format!("ZADD {turns} 5 000000000000001/ghost"), "").await;
                 "one/api".to_owned()

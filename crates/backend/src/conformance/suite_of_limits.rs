@@ -56,7 +56,7 @@ macro_rules! rules_of_limits {
             slot_shares::{
                 short_and_long_runs_get_the_same_slot_time,
                 slot_time_is_shared_by_weight,
-                a_newcomer_does_not_wait_behind_a_thousand_runs_of_another,
+                a_newcomer_does_not_wait_behind_ten_thousand_runs_of_another,
                 an_idle_group_brings_one_turn_with_it,
                 the_end_of_a_run_corrects_what_it_was_charged,
                 the_time_of_approvals_is_not_charged,

@@ -35,7 +35,8 @@ decide!(Commit, |verb, draft| {
     }
     draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
     move_timer(draft, &before, &verb.head, run);
-    let (was_waiting, is_waiting) = (before.status == RunStatus::Waiting, verb.head.status == RunStatus::Waiting);
+    let (was_waiting, is_waiting) =
+        (before.status == RunStatus::Waiting, verb.head.status == RunStatus::Waiting);
     if was_waiting != is_waiting {
         draft.note_approvals(run, is_waiting, draft.now)?;
     }

@@ -24,7 +24,11 @@ pub struct InvalidLimit {
     pub problem: String,
 }
 
-pub(super) fn require(field: &'static str, is_met: bool, problem: impl Into<String>) -> Result<(), InvalidLimit> {
+pub(super) fn require(
+    field: &'static str,
+    is_met: bool,
+    problem: impl Into<String>,
+) -> Result<(), InvalidLimit> {
     if is_met { Ok(()) } else { Err(InvalidLimit { field, problem: problem.into() }) }
 }
 
@@ -69,7 +73,11 @@ fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
 fn check_fair(queue: &QueueDocument) -> Result<(), InvalidLimit> {
     let QueueDocument { order, fair_by, weights, .. } = queue;
     let is_fair = *order == QueueOrder::Fair;
-    require("queue.fair_by", !is_fair || fair_by.is_some(), "order fair needs it: say whose share a run is of")?;
+    require(
+        "queue.fair_by",
+        !is_fair || fair_by.is_some(),
+        "order fair needs it: say whose share a run is of",
+    )?;
     require("queue.fair_by", is_fair || fair_by.is_none(), "only order fair has it")?;
     require("queue.weights", is_fair || weights.is_empty(), "only order fair has them")?;
     let count = weights.len();
@@ -91,7 +99,8 @@ pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
     let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
     require("on_full", is_simple, "tenant-runs rejects or queues")?;
     let is_fair = document.queue.as_ref().is_some_and(|queue| queue.order == QueueOrder::Fair);
-    let problem = "tenant-runs has no fair queue: make a limit without a key, and give it max_runs and the queue";
+    let problem =
+        "tenant-runs has no fair queue: make a limit without a key, and give it max_runs and the queue";
     require("queue.order", !is_fair, problem)?;
     check_queue(document)
 }

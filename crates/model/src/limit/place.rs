@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::GroupKey;
 use super::document::QueueOrder;
 use super::fair::{self, ApprovalTime, FairClaim};
 use super::group::Fullness;
 use super::rule::SlotClaim;
-use super::GroupKey;
 use crate::tenant::SlotFlow;
 use crate::{LimitName, RunId, Timestamp};
 

@@ -283,6 +283,24 @@ mod tests {
     }
 
     #[test]
+    fn a_start_has_a_share_in_each_fair_queue() {
+        let fair =
+            json!({"max_runs": 1, "on_full": "queue", "queue": {"order": "fair", "fair_by": "input.user"}});
+        let rules = [rule("fair", fair).unwrap(), rule("other", json!({"max_runs": 1})).unwrap()];
+        let (workflow, labels) = ("deploy".parse().unwrap(), Labels::new());
+        let shares = |input: &Json| {
+            let facts = StartFacts { workflow: &workflow, input, labels: &labels };
+            fair_claims(&rules, &facts).map_err(|error| error.to_string())
+        };
+        let (limit, group) = ("fair".parse().unwrap(), "ann".parse().unwrap());
+        assert_eq!(shares(&json!({"user": "ann"})), Ok(vec![FairClaim { limit, group }]));
+        assert_eq!(
+            shares(&json!({"user": null})),
+            Err("queue.fair_by of limit `fair` is null for this start".to_owned())
+        );
+    }
+
+    #[test]
     fn a_key_gives_a_text_a_number_or_a_truth_value() {
         let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
         let group = |key: &str, input: Json| {
@@ -321,6 +339,9 @@ mod tests {
             (json!({"max_runs": 1, "queue": {}}), "queue"),
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max": 0}}), "queue.max"),
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max_wait_sec": 0}}), "queue.max_wait_sec"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"order": "fair"}}), "queue.fair_by"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"fair_by": "input.user"}}), "queue.fair_by"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"weights": {"a": 1}}}), "queue.weights"),
             (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
             (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
         ] {

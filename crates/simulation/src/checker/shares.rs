@@ -139,7 +139,8 @@ impl Shares {
                     (Some(before), None) => {
                         if let Some(FairCharge { group: fair, amount }) = charged(&before) {
                             let name = (group, fair.escaped());
-                            let approvals = self.runs.get(&part).map(|slots| slots.approvals).unwrap_or_default();
+                            let approvals =
+                                self.runs.get(&part).map(|slots| slots.approvals).unwrap_or_default();
                             let held = millis(now.since(before.since)).saturating_sub(approvals.until(now));
                             let used = cost(held, weight(limits, &name));
                             changed.freed.entry(name).or_default().push((amount, used));
@@ -165,10 +166,12 @@ impl Shares {
     fn judge_charges(&self, changed: &Changed) -> Verdict {
         for (name, before, after) in self.waited(changed) {
             let freed = changed.freed.get(name).into_iter().flatten();
-            let corrected = freed.fold(before, |charge, (charged, used)| charge.saturating_sub(*charged) + used);
+            let corrected =
+                freed.fold(before, |charge, (charged, used)| charge.saturating_sub(*charged) + used);
             let expected = corrected + changed.given.get(name).copied().unwrap_or_default();
             if after != expected {
-                let what = format!("fair group {name:?} is charged {after}, and its runs have used {expected}");
+                let what =
+                    format!("fair group {name:?} is charged {after}, and its runs have used {expected}");
                 return Some((Invariant::SharesAreFair, what));
             }
         }
@@ -179,11 +182,15 @@ impl Shares {
     fn judge_turns(&self, changed: &Changed, started: &BTreeSet<String>) -> Verdict {
         for (run, name) in changed.left.iter().filter(|(run, _)| started.contains(*run)) {
             let given = changed.given.get(name).copied().unwrap_or_default();
-            let Some(own) = self.groups.get(name).filter(|_| !changed.entered.contains_key(name)) else { continue };
+            let Some(own) = self.groups.get(name).filter(|_| !changed.entered.contains_key(name)) else {
+                continue;
+            };
             let at = own.charge.saturating_sub(given);
             let mut others = self.waited(changed).filter(|(other, ..)| other.0 == name.0 && *other != name);
             if let Some((other, _, charge)) = others.find(|(.., charge)| *charge < at) {
-                let what = format!("run {run} of {name:?}, charged {at}, got a slot before {other:?}, charged {charge}");
+                let what = format!(
+                    "run {run} of {name:?}, charged {at}, got a slot before {other:?}, charged {charge}"
+                );
                 return Some((Invariant::SharesAreFair, what));
             }
         }
@@ -204,7 +211,8 @@ impl Shares {
         let run_ms = self.means.get(workflow).copied().unwrap_or(RUN_MS_DEFAULT);
         let turn = cost(run_ms, weight(limits, name));
         (after.charge.saturating_add(turn) < least).then(|| {
-            let what = format!("fair group {name:?} comes back with {}, and the others have {least}", after.charge);
+            let what =
+                format!("fair group {name:?} comes back with {}, and the others have {least}", after.charge);
             (Invariant::SharesAreFair, what)
         })
     }

@@ -147,7 +147,8 @@ impl Walk {
             document["rate"] = json!({"starts": starts, "period_sec": 2, "burst": 1});
         }
         if !matches!(*on_full, "reject" | "join") {
-            let order = ["fifo", "priority", "fair", "fair"].choose(&mut self.random).expect("there are some");
+            let order =
+                ["fifo", "priority", "fair", "fair"].choose(&mut self.random).expect("there are some");
             let (max, seconds) = (self.random.random_range(1..9), self.random.random_range(1..20));
             document["queue"] = json!({"max": max, "max_wait_sec": seconds, "order": order});
             if *order == "fair" {

@@ -120,7 +120,8 @@ impl Draft<'_> {
         }
         let turns = rows::fair_turns(self.id, claim, FairState::Waits);
         let rows = self.scan_seen(Table::FairTurns, (&turns, &end_of(&turns)), limit)?;
-        let mut groups: BinaryHeap<_> = rows.iter().filter_map(|row| rows::turn_of(&row.key)).map(Reverse).collect();
+        let mut groups: BinaryHeap<_> =
+            rows.iter().filter_map(|row| rows::turn_of(&row.key)).map(Reverse).collect();
         // The last row of each group that has gone is where the next begins.
         let mut gone: BTreeMap<GroupKey, String> = BTreeMap::new();
         while runs.len() < limit
@@ -128,7 +129,9 @@ impl Draft<'_> {
         {
             let of_group = rows::fair_queue(self.id, claim, &group);
             let from = gone.get(&group).map_or_else(|| of_group.clone(), |last| format!("{last}\0"));
-            let Some(row) = self.scan_seen(Table::FairQueue, (&from, &end_of(&of_group)), 1)?.pop() else { continue };
+            let Some(row) = self.scan_seen(Table::FairQueue, (&from, &end_of(&of_group)), 1)?.pop() else {
+                continue;
+            };
             let score = rows::fair_score_of(&row.key).unwrap_or_default();
             let (entry, run) = queued(claim, &row, (score, Some(group.clone())))?;
             let cost = fair::cost(self.run_ms(&entry.workflow)?, self.weight(claim, &group)?);

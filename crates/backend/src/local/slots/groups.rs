@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use interlock_model::LimitName;
-use interlock_model::limit::{GroupKey, TENANT_RUNS};
 use interlock_model::limit::document::LimitDocument;
 use interlock_model::limit::group::{Fullness, Group, GroupRule};
 use interlock_model::limit::judge::RuledGroup;
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::SlotClaim;
+use interlock_model::limit::{GroupKey, TENANT_RUNS};
 
 use super::super::draft::Draft;
 use super::super::rows;

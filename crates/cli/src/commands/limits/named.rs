@@ -331,7 +331,8 @@ mod tests {
         assert_eq!(queue.map(|queue| (queue.max, queue.max_wait_sec)), Some((Some(9), Some(60))));
         let (order, fair_by) = (Some(QueueOrder::Fair), Some("input.user".to_owned()));
         let weight = vec![("vip".to_owned(), 3)];
-        let fair = NamedChange { order, fair_by, weight, ..NamedChange::default() }.over(before.clone()).unwrap();
+        let fair =
+            NamedChange { order, fair_by, weight, ..NamedChange::default() }.over(before.clone()).unwrap();
         let queue = json!({"max": 5, "max_wait_sec": 60, "order": "fair", "fair_by": "input.user", "weights": {"vip": 3}});
         assert_eq!(serde_json::to_value(fair.queue.clone()).unwrap(), queue);
         let order = Some(QueueOrder::Fifo);
