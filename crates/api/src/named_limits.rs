@@ -96,6 +96,10 @@ pub struct QueuedRunView {
     /// Since when it waits.
     pub since: Time,
     pub priority: u8,
+    /// In a fair queue, the value of `fair_by`: the group that is charged for it. Null: it is not in such a group, or goes
+    /// before all of them.
+    #[schema(required)]
+    pub fair_group: Option<String>,
 }
 
 /// What keeps a start from its slots.

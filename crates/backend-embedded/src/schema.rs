@@ -98,6 +98,7 @@ const MIGRATIONS: &[Migration] = &[
         ],
         update: "",
     },
+    Migration { tables: &["fair_queue", "fair_groups", "fair_turns", "run_means"], update: "" },
 ];
 
 impl Migration {

@@ -205,6 +205,7 @@ fn parts(admit: &Admit) -> [Vec<u8>; 3] {
         .with("fingerprint", start.intent.as_ref().map(|intent| &intent.fingerprint))
         .with("limits_revision", admit.plan.as_ref().map(|plan| plan.limits_revision))
         .with("claims", claims(admit))
+        .with("fair", fair_claims(admit))
         .with("priority", start.priority)
         .with("admission_fence", admit.admission_fence);
     let document = encode::around_time(|at| start.start(version, at));
@@ -220,6 +221,12 @@ fn parts(admit: &Admit) -> [Vec<u8>; 3] {
 /// As `lua/shared/claims.lua` reads them. None: only the tenant's own limit counts.
 fn claims(admit: &Admit) -> Option<Vec<String>> {
     let claims = admit.plan.as_ref().map(|plan| &plan.claims).filter(|claims| !claims.is_empty())?;
+    Some(claims.iter().map(|claim| format!("{}:{}", claim.limit, claim.group.escaped())).collect())
+}
+
+/// The same for the groups of fair queues that are charged for the run.
+fn fair_claims(admit: &Admit) -> Option<Vec<String>> {
+    let claims = admit.plan.as_ref().map(|plan| &plan.fair).filter(|claims| !claims.is_empty())?;
     Some(claims.iter().map(|claim| format!("{}:{}", claim.limit, claim.group.escaped())).collect())
 }
 

@@ -53,6 +53,7 @@ impl Theme {
             Invariant::RunQuarantined,
             Invariant::LimitSlotWithoutRun,
             Invariant::RunWithoutLimitSlot,
+            Invariant::FairQueueDrift,
             Invariant::QueuedRunInNoQueue,
             Invariant::LimitQueueEntryWithoutRun,
             Invariant::StartableRunWaits,

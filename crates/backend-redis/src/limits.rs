@@ -2,7 +2,8 @@
 
 use interlock_backend::limits::HeldSlot;
 use interlock_backend::verbs::{ListSlots, PauseLimit, SaveLimit};
-use interlock_model::limit::document::{OnFull, QueueOrder};
+use interlock_model::limit::GroupKey;
+use interlock_model::limit::document::{LimitDocument, OnFull, QueueOrder};
 use interlock_model::time::millis;
 use interlock_model::{RunId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ struct LimitRow {
     queued_max: u32,
     wait_max: u64,
     order: QueueOrder,
+    /// Of groups of a fair queue, escaped: `vip=3 a%2Fb=2`.
+    weights: Option<String>,
 }
 
 impl Scripted for SaveLimit {
@@ -35,6 +38,7 @@ impl Scripted for SaveLimit {
             queued_max: rule.queue.queued_max,
             wait_max: millis(rule.queue.wait_max),
             order: rule.queue.order,
+            weights: weights(&self.document),
         };
         Arguments::default()
             .with("name", &self.name)
@@ -44,6 +48,15 @@ impl Scripted for SaveLimit {
             .with("replaces", self.replaces)
             .packed()
     }
+}
+
+fn weights(document: &LimitDocument) -> Option<String> {
+    let weights = &document.queue.as_ref()?.weights;
+    let listed = weights.iter().filter_map(|(group, weight)| {
+        let group: GroupKey = group.parse().ok()?;
+        Some(format!("{}={weight}", group.escaped()))
+    });
+    Some(listed.collect::<Vec<_>>().join(" ")).filter(|listed| !listed.is_empty())
 }
 
 impl Scripted for PauseLimit {

@@ -9,6 +9,7 @@ use interlock_backend::locks::{LINE_SHOWN_MAX, SWEEP_MAX};
 use interlock_backend::runs::READY_BYTES_MAX;
 use interlock_backend::{deliveries, documents, jobs, reconcile, registry};
 use interlock_model::budget::{self, Amount};
+use interlock_model::limit::fair;
 use interlock_model::limit::place::{JOINED_KEYS_MAX, POSITIONS_COUNTED};
 use interlock_model::limit::rule::LIMITS_MAX;
 use interlock_model::limit::{
@@ -54,7 +55,7 @@ files! { SCRIPTS in "lua/":
 
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
-    "call", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants",
+    "call", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fair", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
@@ -64,7 +65,7 @@ files! { PIECES in "lua/shared/":
 }
 
 /// Bounds of the contract, which scripts name as `limits.<name>`. Times are in milliseconds.
-fn limits() -> [(&'static str, u64); 45] {
+fn limits() -> [(&'static str, u64); 50] {
     [
         ("amount_max", Amount::MAX.micros()),
         ("budget_events_max", budget::EVENTS_MAX as u64),
@@ -74,6 +75,11 @@ fn limits() -> [(&'static str, u64); 45] {
         ("dropped_max", DROPPED_AT_ONCE_MAX.into()),
         ("ended_permits_max", budget::ENDED_PERMITS_MAX.into()),
         ("expired_at_once_max", budget::EXPIRED_AT_ONCE_MAX as u64),
+        ("fair_counted", fair::GROUPS_COUNTED as u64),
+        ("fair_lane", fair::LANE),
+        ("fair_remembered_max", fair::REMEMBERED_MAX.into()),
+        ("fair_reordered", fair::REORDERED_AT_ONCE as u64),
+        ("fair_run_ms", fair::RUN_MS_DEFAULT),
         ("gone_after", millis(GONE_AFTER)),
         ("grant_steps_max", GRANT_STEPS_MAX.into()),
         ("groups_looked_at", GROUPS_LOOKED_AT as u64),

@@ -65,8 +65,9 @@ impl TenantLimits {
     pub fn built_in(&self) -> LimitDocument {
         let Limits { runs_max, on_full, queued_max, queue_wait, queue_order, .. } = self.written.limits;
         let wait_sec = queue_wait.map(|wait| u32::try_from(wait.as_secs()).unwrap_or(u32::MAX));
+        let order = queue_order.unwrap_or_default();
         let queue =
-            QueueDocument { max: queued_max, max_wait_sec: wait_sec, order: queue_order.unwrap_or_default() };
+            QueueDocument { max: queued_max, max_wait_sec: wait_sec, order, ..QueueDocument::default() };
         LimitDocument {
             max_runs: runs_max,
             on_full: on_full.unwrap_or_default(),

@@ -9,6 +9,7 @@ use crate::fingerprint::Fingerprint;
 use crate::history::Event;
 use crate::job::NewJob;
 use crate::limit::document::Labels;
+use crate::limit::fair::FairClaim;
 use crate::limit::place::{Blocked, StartPriority};
 use crate::limit::rule::SlotClaim;
 use crate::run::{Head, RunStatus, Start, StartedFrom};
@@ -67,6 +68,8 @@ pub struct StartPlan {
     pub limits_revision: u64,
     /// The groups of named limits that the run counts in, the narrowest first.
     pub claims: Vec<SlotClaim>,
+    /// The groups of fair queues that are charged for it.
+    pub fair: Vec<FairClaim>,
     /// Finished steps that a rerun copies from its source.
     pub copied_steps: Vec<(StepKey, StepRun)>,
     /// The engine's first turn, written together with the run. If absent, the engine advances the run later.
@@ -76,8 +79,14 @@ pub struct StartPlan {
 impl StartPlan {
     /// A run that counts in no named limit, of a tenant that never had one.
     pub fn unlimited(workflow_version: u32) -> Self {
-        let (copied_steps, claims) = (Vec::new(), Vec::new());
-        Self { workflow_version, limits_revision: 0, claims, copied_steps, first_turn: None }
+        Self {
+            workflow_version,
+            limits_revision: 0,
+            claims: Vec::new(),
+            fair: Vec::new(),
+            copied_steps: Vec::new(),
+            first_turn: None,
+        }
     }
 
     /// The status of a run that begins by this plan.

@@ -63,6 +63,8 @@ invariants! {
     RunWithoutLimitSlot = "run_without_limit_slot", Tenant, "give the run a slot, even above the limit";
     /// The stored counts of a group equal the numbers of its slots and of its waiting runs.
     LimitCountDrift = "limit_count_drift", Tenant, "store the counted numbers";
+    /// The groups of a fair queue are those of the runs that wait in it.
+    FairQueueDrift = "fair_queue_drift", Tenant, "list the groups and their runs again";
     /// Every queued run waits in exactly one queue.
     QueuedRunInNoQueue = "queued_run_in_no_queue", Tenant, "put the run into the queue of its tenant's slots, in its place";
     /// Every entry of a limit's queue belongs to a run that waits there.

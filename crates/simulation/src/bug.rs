@@ -47,6 +47,12 @@ pub enum Bug {
     LimitTimerForgotten,
     /// The last of a queue gets the slot.
     LastComesFirst,
+    /// The heaviest group of a fair queue gets the slot.
+    HeaviestGroupFirst,
+    /// The end of a run does not correct what it was charged.
+    ChargeNotCorrected,
+    /// An idle group of a fair queue comes back with all that it has not used meanwhile.
+    IdleGroupKeepsItsCredit,
     /// A reservation looks at the ledger in one step and writes the permit in another.
     LedgerBeforePermit,
     /// A settlement does not look whether the permit was settled before.
@@ -58,7 +64,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -81,6 +87,9 @@ impl Bug {
         Self::RateForgotten,
         Self::LimitTimerForgotten,
         Self::LastComesFirst,
+        Self::HeaviestGroupFirst,
+        Self::ChargeNotCorrected,
+        Self::IdleGroupKeepsItsCredit,
         Self::LedgerBeforePermit,
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
@@ -111,6 +120,9 @@ impl Bug {
             Self::RateForgotten => "rate-forgotten",
             Self::LimitTimerForgotten => "limit-timer-forgotten",
             Self::LastComesFirst => "last-comes-first",
+            Self::HeaviestGroupFirst => "heaviest-group-first",
+            Self::ChargeNotCorrected => "charge-not-corrected",
+            Self::IdleGroupKeepsItsCredit => "idle-group-keeps-its-credit",
             Self::LedgerBeforePermit => "ledger-before-permit",
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",

@@ -55,6 +55,8 @@ pub enum Invariant {
     QueuedInOneQueue,
     /// No queued run waits that could start.
     NoStartableWaits,
+    /// A slot of a fair queue goes to the group that has used the least, and each is charged what its runs have used.
+    SharesAreFair,
     /// A lock, and a slot, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.

@@ -5,6 +5,7 @@ use interlock_backend::local::{Decision, Pick, Row, Table, View};
 use interlock_backend::verbs::{Admit, Commit, SaveLimit};
 use interlock_backend::{StoreError, Verb as _};
 use interlock_model::limit::group::Group;
+use serde_json::{Map, Value};
 
 use crate::Bug;
 use crate::checker::Write;
@@ -29,7 +30,9 @@ impl<'a> Misled<'a> {
             Bug::ReleaseForgetsToGrant | Bug::PausedLimitGrants => action == COMMIT,
             Bug::RaisedLimitForgetsItsQueue => action == SAVE_LIMIT,
             Bug::LimitIgnored | Bug::PausedLimitStarts | Bug::RateForgotten => action == ADMIT,
-            Bug::LastComesFirst => true,
+            Bug::ChargeNotCorrected => action == COMMIT,
+            Bug::IdleGroupKeepsItsCredit => action == ADMIT,
+            Bug::LastComesFirst | Bug::HeaviestGroupFirst => true,
             _ => false,
         };
         is_of_verb.then_some(Self { view, bug })
@@ -48,20 +51,27 @@ impl View for Misled<'_> {
             (Bug::RateForgotten, Table::LimitGroups) => {
                 found.map(|row| edit(Some(row), |group: &mut Group| group.paced_until = None))
             }
+            (Bug::IdleGroupKeepsItsCredit, Table::LimitGroups) => {
+                found.map(|row| edit(Some(row), |group: &mut Group| group.fair.virtual_time = 0))
+            }
+            (Bug::ChargeNotCorrected, Table::LimitSlots) => found
+                .map(|row| edit(Some(row), |holder: &mut Map<String, Value>| drop(holder.remove("charge")))),
             (_, _) => found,
         })
     }
 
     fn scan(&self, table: Table, from: &str, until: &str, pick: Pick) -> Result<Vec<Row>, StoreError> {
-        if table != Table::RunQueue {
-            return self.view.scan(table, from, until, pick);
-        }
-        match (self.bug, pick) {
-            (Bug::ReleaseForgetsToGrant | Bug::RaisedLimitForgetsItsQueue, _) => Ok(Vec::new()),
-            (Bug::LastComesFirst, Pick::First(count)) => {
+        match (self.bug, table, pick) {
+            (Bug::ReleaseForgetsToGrant | Bug::RaisedLimitForgetsItsQueue, Table::RunQueue, _)
+            | (Bug::IdleGroupKeepsItsCredit, Table::FairTurns, _) => Ok(Vec::new()),
+            (Bug::LastComesFirst, Table::RunQueue, Pick::First(count)) => {
                 self.view.scan(table, from, until, Pick::Last(count))
             }
-            (_, _) => self.view.scan(table, from, until, pick),
+            // What is found stands in the order of its keys again: it must be the only one.
+            (Bug::HeaviestGroupFirst, Table::FairTurns, Pick::First(_)) => {
+                self.view.scan(table, from, until, Pick::Last(1))
+            }
+            (_, _, _) => self.view.scan(table, from, until, pick),
         }
     }
 }

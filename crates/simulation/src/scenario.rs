@@ -1,5 +1,6 @@
 //! What a seed stands for: who takes part, under which limits, and how bad the lines are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use interlock_backend::faulty::Faults;
@@ -175,17 +176,42 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
         period_sec: dice.between(1, 4),
         burst: dice.percent(50).then_some(1),
     });
-    let order = if dice.percent(30) { QueueOrder::Priority } else { QueueOrder::Fifo };
     let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
-    let queue =
-        QueueDocument { max: Some(dice.between(1, 5)), max_wait_sec: Some(dice.between(1, 15)), order };
+    let queue = queue_document(dice);
+    // The groups of a fair queue share one group of the limit.
+    let keyed = if queue.fair_by.is_some() { 20 } else { 60 };
     LimitDocument {
         applies_to: None,
-        key: dice.percent(60).then(|| "input.number".to_owned()),
+        key: dice.percent(keyed).then(|| "input.number".to_owned()),
         max_runs: Some(dice.between(1, 2)),
         rate,
         on_full,
         queue: waits.then_some(queue),
+    }
+}
+
+fn queue_document(dice: &mut Dice) -> QueueDocument {
+    let order = dice.weighted(QueueOrder::Fifo, &[(30, QueueOrder::Priority), (30, QueueOrder::Fair)], 100);
+    let max_wait_sec = Some(dice.between(1, 15));
+    if order != QueueOrder::Fair {
+        return QueueDocument {
+            max: Some(dice.between(1, 5)),
+            max_wait_sec,
+            order,
+            ..QueueDocument::default()
+        };
+    }
+    let fair_by = if dice.percent(70) { "input.number" } else { "workflow" };
+    let mut weights = BTreeMap::new();
+    if dice.percent(40) {
+        weights.insert(dice.below(4).to_string(), dice.between(2, 4));
+    }
+    QueueDocument {
+        max: Some(dice.between(2, 9)),
+        max_wait_sec,
+        order,
+        fair_by: Some(fair_by.to_owned()),
+        weights,
     }
 }
 

@@ -122,6 +122,21 @@ fn a_queue_whose_last_comes_first_is_caught() {
 }
 
 #[test]
+fn a_fair_queue_whose_heaviest_group_goes_first_is_caught() {
+    assert_eq!(first_failure(Bug::HeaviestGroupFirst).invariant, Invariant::SharesAreFair);
+}
+
+#[test]
+fn a_charge_that_is_not_corrected_is_caught() {
+    assert_eq!(first_failure(Bug::ChargeNotCorrected).invariant, Invariant::SharesAreFair);
+}
+
+#[test]
+fn an_idle_group_that_keeps_its_credit_is_caught() {
+    assert_eq!(first_failure(Bug::IdleGroupKeepsItsCredit).invariant, Invariant::SharesAreFair);
+}
+
+#[test]
 fn a_ledger_that_is_read_before_the_permit_is_written_is_caught() {
     let invariant = first_failure(Bug::LedgerBeforePermit).invariant;
     assert!(matches!(invariant, Invariant::Budget | Invariant::LedgerAddsUp), "{invariant:?}");

@@ -67,6 +67,17 @@ elseif due_before then
   redis.call('ZREM', key('wf:timers'), run)
   redis.call('HDEL', hash, 'due_at')
 end
+if claims and (status_before == 'waiting') ~= (call.status == 'waiting') then
+  -- Time with an open approval is not charged by fair queues.
+  local found = read_fields(hash, 'fair', 'approvals_since', 'approvals_ms')
+  if found.fair and call.status == 'waiting' then
+    redis.call('HSET', hash, 'approvals_since', integer(now))
+  elseif found.approvals_since then
+    local waited = math.max(now - tonumber(found.approvals_since), 0)
+    redis.call('HSET', hash, 'approvals_ms', integer(tonumber(found.approvals_ms or '0') + waited))
+    redis.call('HDEL', hash, 'approvals_since')
+  end
+end
 local released = 0
 if final[call.status] and not final[status_before] then
   released = pass_slots_on(run, claims, waiting)

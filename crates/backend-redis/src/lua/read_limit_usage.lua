@@ -3,6 +3,10 @@
 local function view(group)
   local state = { live = group.live, queued = group.queued, paced_until = group.paced_until, replacing = group.replacing,
     slot_flow = group.slot_flow }
+  if group.virtual_time then
+    state.fair = { virtual_time = group.virtual_time, waiting = redis.call('ZCARD', key('wf:limit:fair:turns', group.claim)),
+      remembered = redis.call('ZCARD', key('wf:limit:fair:idle', group.claim)) }
+  end
   return { group = group_name_of(group.claim), state = state }
 end
 

@@ -61,6 +61,7 @@ impl Soil {
             Invariant::SlotCountDrift | Invariant::LimitCountDrift => return Planted::CannotBe,
             Invariant::LimitSlotWithoutRun
             | Invariant::RunWithoutLimitSlot
+            | Invariant::FairQueueDrift
             | Invariant::QueuedRunInNoQueue
             | Invariant::LimitQueueEntryWithoutRun
             | Invariant::StartableRunWaits => self.of_limits(fault, fixture).await,
@@ -134,6 +135,13 @@ impl Soil {
             Invariant::RunWithoutLimitSlot => {
                 self.run(&format!("ZREM {live}:web {}", fixture.alone), "").await;
                 fixture.alone.to_string()
+            }
+            Invariant::FairQueueDrift => {
+                let (groups, turns) =
+                    (self.row("wf:limit:fair:groups", "one:api"), self.row("wf:limit:fair:turns", "one:api"));
+                self.run(&format!("HSET {groups} ghost"), "5 1").await;
+                self.run(&format!("ZADD {turns} 5 000000000000001/ghost"), "").await;
+                "one/api".to_owned()
             }
             Invariant::QueuedRunInNoQueue => {
                 let member = self.last_of(&queue).await;

@@ -36,6 +36,7 @@ pub mod slot_arrivals;
 pub mod slot_grants;
 pub mod slot_rates;
 pub mod slot_replacements;
+pub mod slot_shares;
 mod slots;
 mod spending;
 mod suite;

@@ -7,7 +7,7 @@ use interlock_model::limit::GroupKey;
 use interlock_model::limit::Limits;
 use interlock_model::limit::document::{LimitDocument, OnFull};
 use interlock_model::limit::place::{QueuedRun, StartPriority};
-use interlock_model::limit::rule::{LimitRule, StartFacts, claims};
+use interlock_model::limit::rule::{LimitRule, StartFacts, claims, fair_claims};
 use interlock_model::run::{Ending, InboxEvent, RunEvent};
 use interlock_model::{LimitName, RunId};
 use serde_json::{Value, json};
@@ -68,7 +68,8 @@ impl Scene {
             StartFacts { workflow: &request.workflow, input: &request.input, labels: &request.labels };
         let claims = claims(&rules, &facts).expect("the start has its groups");
         let plan = admit.plan.as_deref().expect("it has one").clone();
-        let plan = Arc::new(StartPlan { limits_revision: book.revision, claims, ..plan });
+        let fair = fair_claims(&rules, &facts).expect("the start has its share");
+        let plan = Arc::new(StartPlan { limits_revision: book.revision, claims, fair, ..plan });
         Admit { plan: Some(plan), ..admit }
     }
 

@@ -219,6 +219,7 @@ macro_rules! conformance_suite {
                 a_slot_of_a_limit_without_a_run_is_released,
                 a_run_without_a_slot_of_its_limit_is_given_one,
                 a_wrong_count_of_a_group_is_corrected,
+                a_fair_queue_that_lists_other_groups_is_listed_again,
                 a_queued_run_in_no_queue_is_queued_again,
                 an_entry_of_a_run_that_does_not_wait_is_removed,
                 a_run_that_could_start_is_started,

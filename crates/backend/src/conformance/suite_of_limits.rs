@@ -53,6 +53,17 @@ macro_rules! rules_of_limits {
                 the_full_limit_that_replaces_decides_and_not_a_narrower_one,
                 a_start_of_another_workflow_joins_no_run,
             }
+            slot_shares::{
+                short_and_long_runs_get_the_same_slot_time,
+                slot_time_is_shared_by_weight,
+                a_newcomer_does_not_wait_behind_ten_thousand_runs_of_another,
+                an_idle_group_brings_one_turn_with_it,
+                the_end_of_a_run_corrects_what_it_was_charged,
+                the_time_of_approvals_is_not_charged,
+                runs_leave_a_fair_queue_and_move_in_it,
+                nothing_is_lost_when_a_queue_becomes_fair_and_back,
+                fair_queues_survive_a_reopening,
+            }
             quotas::{
                 a_tenant_uses_a_bounded_number_of_workflow_ids,
                 a_workflow_has_a_bounded_number_of_versions,

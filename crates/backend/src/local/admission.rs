@@ -211,10 +211,9 @@ fn create(
         tenants::register(draft.view, &mut draft.changes, tenant)?;
         draft.put(Table::Tenants, tenant.as_str(), &limited.tenant);
     } else {
-        draft.acquire_slots(run, &start.workflow, &plan.claims)?;
-        if !plan.claims.is_empty() {
-            draft.put_run_slots(run, RunSlots { claims: plan.claims.clone(), ..RunSlots::default() });
-        }
+        draft.put_run_slots(run, slots_of(plan));
+        draft.acquire_slots(run, &start.workflow, &plan.claims, None)?;
+        draft.note_approvals(run, plan.status() == RunStatus::Waiting, now)?;
     }
     let usage = Usage { runs_active: draft.tenant()?.runs_active, ..limited.usage() };
     draft.answer(admit.admitted(usage))
@@ -236,23 +235,47 @@ fn queue(
     draft.mark(Table::Timers, rows::timed(&start.tenant, until, &run));
     let place = draft.next_place(start.priority)?;
     let entry = QueueEntry { run, workflow: start.workflow.clone(), place };
-    let claims = plan.claims.clone();
-    let is_first_come = draft.group(&claim)?.rule.queue.order == QueueOrder::Fifo;
-    let mut position = is_first_come.then_some(u64::from(blocked.queued) + 1);
-    match how {
-        WaitsHow::Behind => draft.enter_queue(entry, claims, (&claim, fullness))?,
+    draft.put_run_slots(run, slots_of(plan));
+    let before = u64::from(blocked.queued);
+    let position = match how {
+        WaitsHow::Behind => {
+            draft.enter_queue(entry, (&claim, fullness))?;
+            position_behind(&mut draft, (&claim, run), before)?
+        }
         WaitsHow::InPlaceOfLast => {
+            draft.enter_queue(entry, (&claim, fullness))?;
             draft.supersede_last(&claim, run)?;
-            position = position.map(|position| position - 1);
-            draft.enter_queue(entry, claims, (&claim, fullness))?;
+            position_behind(&mut draft, (&claim, run), before.saturating_sub(1))?
         }
         WaitsHow::AfterRunning(victim) => {
-            draft.replace_running(entry, claims, (&claim, victim))?;
-            position = Some(1);
+            draft.replace_running(entry, (&claim, victim))?;
+            Some(1)
         }
-    }
+    };
     let usage = limited.usage();
     draft.answer(StartOutcome::Queued { run, position, blocked, usage })
+}
+
+/// The groups that the run counts in.
+fn slots_of(plan: &StartPlan) -> RunSlots {
+    RunSlots { claims: plan.claims.clone(), fair: plan.fair.clone(), ..RunSlots::default() }
+}
+
+/// The position of a run that has just entered a queue behind this number of runs.
+fn position_behind(
+    draft: &mut Draft<'_>,
+    (claim, run): (&SlotClaim, RunId),
+    before: u64,
+) -> Result<Option<u64>, StoreError> {
+    match draft.group(claim)?.rule.queue.order {
+        QueueOrder::Fifo => Ok(Some(before + 1)),
+        // It would have to be counted.
+        QueueOrder::Priority => Ok(None),
+        QueueOrder::Fair => {
+            let waiting = draft.run_slots(run)?.and_then(|slots| slots.waiting);
+            waiting.map_or(Ok(None), |waiting| draft.position(&waiting, run))
+        }
+    }
 }
 
 /// Writes what was asked, the steps that a rerun copies, the first event and the key.

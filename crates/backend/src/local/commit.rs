@@ -2,7 +2,7 @@
 
 use interlock_model::RunId;
 use interlock_model::job::EndCause;
-use interlock_model::run::Head;
+use interlock_model::run::{Head, RunStatus};
 
 use super::draft::{Draft, decide};
 use super::rows::{self, RunLease};
@@ -35,6 +35,11 @@ decide!(Commit, |verb, draft| {
     }
     draft.add_dead_letters(&verb.buried, verb.dead_letters_max)?;
     move_timer(draft, &before, &verb.head, run);
+    let (was_waiting, is_waiting) =
+        (before.status == RunStatus::Waiting, verb.head.status == RunStatus::Waiting);
+    if was_waiting != is_waiting {
+        draft.note_approvals(run, is_waiting, draft.now)?;
+    }
     let has_ended = verb.head.status.is_final() && !before.status.is_final();
     let granted = if has_ended { draft.release_slots(run)? } else { 0 };
     let has_more = draft.drain(run, verb.inbox_end, verb.continues)?;

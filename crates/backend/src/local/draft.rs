@@ -43,11 +43,13 @@ pub(super) struct Draft<'a> {
     pub(super) id: &'a TenantId,
     pub(super) changes: Changes,
     pub(super) groups: slots::LoadedGroups,
-    pub(super) queues: slots::QueueOverlay,
+    pub(super) overlay: slots::Overlay,
     /// Runs that got their slots so far.
     pub(super) granted: u32,
     /// Queued runs that were looked at for it.
     pub(super) grant_steps: u32,
+    /// Queued runs that it has moved, because the order of their queue has changed.
+    pub(super) reordered: usize,
     tenant: Option<Loaded>,
 }
 
@@ -64,9 +66,10 @@ impl<'a> Draft<'a> {
             id,
             changes: Changes::default(),
             groups: slots::LoadedGroups::default(),
-            queues: slots::QueueOverlay::default(),
+            overlay: slots::Overlay::default(),
             granted: 0,
             grant_steps: 0,
+            reordered: 0,
             tenant: None,
         }
     }
@@ -129,7 +132,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
-        self.write_groups();
+        self.write_groups()?;
         if let Some(Loaded { row, before }) = self.tenant
             && row != before
         {

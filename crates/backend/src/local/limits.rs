@@ -1,5 +1,6 @@
 //! Named limits: saved, paused, deleted and read.
 
+use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
 use interlock_model::limit::rule::{LIMITS_MAX, SlotClaim};
@@ -162,20 +163,22 @@ fn tenant_slots(view: &dyn View, tenant: &TenantId, limit: usize) -> Result<Vec<
 look!(ReadQueuedRun, |verb, view| slots::queued_run(view, &verb.tenant, verb.run));
 
 decide!(MoveQueuedRun, |verb, draft| {
-    let Some(RunSlots { claims, waiting: Some(waiting), .. }) = draft.run_slots(verb.run)? else {
+    let Some(RunSlots { waiting: Some(waiting), .. }) = draft.run_slots(verb.run)? else {
         return Ok(false);
     };
-    let claim = SlotClaim { limit: waiting.limit.clone(), group: waiting.group.clone() };
+    let claim = waiting.claim();
     let end = slots::queue_end(draft.view, draft.id, &claim, verb.to_front)?;
     let key = rows::queued_run(draft.id, &waiting, verb.run);
     let Some((entry, (at_end, score))) = draft.read::<QueueEntry>(Table::RunQueue, &key)?.zip(end) else {
         return Ok(false);
     };
-    if at_end.run != verb.run {
+    if draft.group(&claim)?.rule.queue.order == QueueOrder::Fair {
+        draft.move_fair(entry, &claim, verb.to_front)?;
+    } else if at_end.run != verb.run {
         // Its arrival stays: what it was promised in other queues does not change.
         let score = if verb.to_front { score.saturating_sub(1) } else { score + 1 };
         draft.leave_queue(verb.run)?;
-        draft.enter_queue_at(entry, claims, (&claim, score))?;
+        draft.enter_queue_at(entry, &claim, (score, None))?;
     }
     Ok(true)
 });

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use interlock_model::job::NewJob;
 use interlock_model::limit::GroupKey;
+use interlock_model::limit::fair::FairGroup;
 use interlock_model::limit::place::Waiting;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::queue::Kind;
@@ -100,8 +101,75 @@ pub(super) fn run_queue(tenant: &TenantId, claim: &SlotClaim) -> String {
 
 /// The place of a run that waits.
 pub(super) fn queued_run(tenant: &TenantId, waiting: &Waiting, run: RunId) -> String {
-    let Waiting { limit, group, score, place } = waiting;
-    format!("{tenant}/{limit}/{}/{score:015}/{:015}/{run}", group.escaped(), place.arrival)
+    let (all, score) = (run_queue(tenant, &waiting.claim()), waiting.score_of_all());
+    format!("{all}{score:015}/{:015}/{run}", waiting.place.arrival)
+}
+
+/// Where the runs of a queue begin that have this score.
+pub(super) fn queue_from(tenant: &TenantId, claim: &SlotClaim, score: u64) -> String {
+    format!("{}{score:015}", run_queue(tenant, claim))
+}
+
+pub(super) fn fair_group(tenant: &TenantId, claim: &SlotClaim, fair: &GroupKey) -> String {
+    format!("{}/{}", group(tenant, claim), fair.escaped())
+}
+
+/// The queue of a fair group.
+pub(super) fn fair_queue(tenant: &TenantId, claim: &SlotClaim, fair: &GroupKey) -> String {
+    format!("{}/", fair_group(tenant, claim, fair))
+}
+
+/// The place of a run that waits in a fair group.
+pub(super) fn fair_entry(tenant: &TenantId, waiting: &Waiting, fair: &GroupKey, run: RunId) -> String {
+    let (queue, Waiting { score, place, .. }) = (fair_queue(tenant, &waiting.claim(), fair), waiting);
+    format!("{queue}{score:015}/{:015}/{run}", place.arrival)
+}
+
+/// The score in the key of such a place.
+pub(super) fn fair_score_of(key: &str) -> Option<u64> {
+    key.split('/').nth(4)?.parse().ok()
+}
+
+/// Whether runs of a fair group wait, or only its charge is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FairState {
+    Waits,
+    Remembered,
+}
+
+impl FairState {
+    pub(super) fn of(group: &FairGroup) -> Self {
+        if group.queued > 0 { Self::Waits } else { Self::Remembered }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Waits => "waits",
+            Self::Remembered => "remembered",
+        }
+    }
+}
+
+/// The turns of the fair groups in this state.
+pub(super) fn fair_turns(tenant: &TenantId, claim: &SlotClaim, state: FairState) -> String {
+    format!("{}/{}/", group(tenant, claim), state.name())
+}
+
+pub(super) fn fair_turn(
+    tenant: &TenantId,
+    claim: &SlotClaim,
+    (state, known): (FairState, &FairGroup),
+    fair: &GroupKey,
+) -> String {
+    let FairGroup { charge, turn, .. } = known;
+    format!("{}{charge:020}/{turn:015}/{}", fair_turns(tenant, claim, state), fair.escaped())
+}
+
+/// The charge in the key of a turn, its number among equals, and the group.
+pub(super) fn turn_of(key: &str) -> Option<(u64, u64, GroupKey)> {
+    let mut parts = key.split('/').skip(4);
+    let (charge, turn) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((charge, turn, GroupKey::unescape(parts.next()?)?))
 }
 
 /// The group in a key of its row, its queue or its slots.

@@ -7,6 +7,7 @@ use interlock_model::dead_letter::DeadLetter;
 use interlock_model::dispatch_policy::Hold;
 use interlock_model::history::Event;
 use interlock_model::job::{Job, JobLease};
+use interlock_model::limit::fair::FairGroup;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
 use interlock_model::lock::{LockEvent, Waiter};
@@ -87,6 +88,14 @@ tables! {
     RunSlots = "run_slots": Some(row::<RunId, RunSlots>),
     /// `tenant/limit/group/score/arrival/run` for each run that waits for slots.
     RunQueue = "run_queue": Some(row::<RunId, QueueEntry>),
+    /// `tenant/limit/group/fair/score/arrival/run` for each run that waits in a group of a fair queue.
+    FairQueue = "fair_queue": Some(row::<RunId, QueueEntry>),
+    /// `tenant/limit/group/fair` → what a group of a fair queue is charged, and how many of its runs wait.
+    FairGroups = "fair_groups": Some(value::<FairGroup>),
+    /// `tenant/limit/group/state/charge/turn/fair` for each of them, by whose turn comes next.
+    FairTurns = "fair_turns": None,
+    /// `tenant/workflow` → how many milliseconds runs of fair queues hold their slots.
+    RunMeans = "run_means": Some(value::<u64>),
     /// `tenant/time/limit/group` for each group whose slots are granted then.
     LimitTimers = "limit_timers": None,
     /// `tenant/run` for each run that has something to take into account.

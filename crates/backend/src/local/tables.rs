@@ -56,8 +56,7 @@ impl Changes {
         self.writes.push((table, key.into(), None));
     }
 
-    /// Writes whatever text, or deletes the row: for tests that spoil rows.
-    #[cfg(feature = "testing")]
+    /// Writes a row as text, or deletes it.
     pub(crate) fn overwrite(&mut self, table: Table, key: String, value: Option<String>) {
         self.writes.push((table, key, value));
     }

@@ -13,7 +13,7 @@ use interlock_model::fingerprint::Fingerprint;
 use interlock_model::limit::document::Labels;
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::StartPriority;
-use interlock_model::limit::rule::{NoGroup, StartFacts, claims};
+use interlock_model::limit::rule::{NoGroup, StartFacts, claims, fair_claims};
 use interlock_model::run::{Run, StartedFrom};
 use interlock_model::trace::TraceParent;
 use interlock_model::workflow::Workflow;
@@ -377,6 +377,7 @@ fn plan(
         workflow_version: workflow.version,
         limits_revision: book.revision,
         claims: claims(&book.rules, &facts).map_err(StartError::NoGroup)?,
+        fair: fair_claims(&book.rules, &facts).map_err(StartError::NoGroup)?,
         copied_steps,
         first_turn: None,
     })

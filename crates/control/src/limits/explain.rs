@@ -6,7 +6,7 @@ use interlock_backend::{StoreError, StoreReader};
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::judge::{Arrival, RuledGroup, judge, replaces_in};
 use interlock_model::limit::place::Blocked;
-use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims};
+use interlock_model::limit::rule::{NoGroup, SlotClaim, StartFacts, claims, fair_claims};
 use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
 
 use super::Limits;
@@ -51,7 +51,7 @@ impl Limits {
         let (store, now) = (self.process.reader(), self.process.now());
         let limits = TenantLimits::read(&store, tenant).await?;
         let book = limit_books::compile(tenant, limits.book.clone())?;
-        let claims = match claims(&book.rules, facts) {
+        let claims = match fair_claims(&book.rules, facts).and_then(|_| claims(&book.rules, facts)) {
             Ok(claims) => claims,
             Err(no_group) => return Ok(Err(no_group)),
         };

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use interlock_backend::limits::{LimitBook, LimitChange};
 use interlock_backend::verbs::{DeleteLimit, ListLimits, MoveQueuedRun, PauseLimit, SaveLimit};
 use interlock_backend::{StoreError, Wake};
+use interlock_model::limit::checks::InvalidLimit;
 use interlock_model::limit::document::{LimitDocument, Pause};
-use interlock_model::limit::rule::{InvalidLimit, LimitRule, check_matching};
+use interlock_model::limit::rule::{LimitRule, check_matching};
 use interlock_model::{LimitName, RunId, TenantId};
 
 use crate::limit_books;

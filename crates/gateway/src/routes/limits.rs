@@ -9,8 +9,8 @@ use interlock_api::limits::{
 use interlock_backend::tenants::LimitScope;
 use interlock_backend::verbs::{ReadEffectiveLimits, ReadLimits, SetLimits};
 use interlock_model::TenantId;
+use interlock_model::limit::checks::check_tenant_runs;
 use interlock_model::limit::document::LimitDocument;
-use interlock_model::limit::rule::check_tenant_runs;
 use interlock_model::limit::{BYTES_BOUNDS, EffectiveLimits, Limits, QUOTA_BOUNDS, RUNS_MAX_BOUND};
 
 use super::{

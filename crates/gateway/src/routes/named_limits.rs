@@ -157,6 +157,7 @@ async fn queue(
         position,
         since: waiting.place.at.into(),
         priority: waiting.place.priority.into(),
+        fair_group: waiting.fair.map(String::from),
     });
     Ok(Json(Page::new(items.collect(), None)))
 }

@@ -34,6 +34,8 @@ crate::named_enum! {
         Fifo = "fifo",
         /// The highest priority first. A run gains one level for each minute that it waits.
         Priority = "priority",
+        /// The group of `fair_by` with the least charged slot time per weight first, by priority within it.
+        Fair = "fair",
     }
 }
 
@@ -103,6 +105,13 @@ pub struct QueueDocument {
     #[serde(default)]
     #[schema(inline)]
     pub order: QueueOrder,
+    /// With `fair`, and needed for it: an expression over `input`, `workflow` and `labels`. Runs with the same value share
+    /// a group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_by: Option<String>,
+    /// With `fair`: shares of groups, from 1 to 1,000; at most 100 of them. A group that is not listed has 1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, u32>,
 }
 
 /// Who paused a limit, when and why.

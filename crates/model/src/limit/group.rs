@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::QueueRule;
+use super::fair::FairQueue;
 use crate::tenant::SlotFlow;
 use crate::{RunId, Timestamp};
 
@@ -43,6 +44,9 @@ pub struct Group {
     pub replacing: Option<RunId>,
     #[serde(default)]
     pub slot_flow: SlotFlow,
+    /// If its queue is fair.
+    #[serde(default, skip_serializing_if = "FairQueue::is_unused")]
+    pub fair: FairQueue,
 }
 
 /// Why a run cannot start in a group now.

@@ -1,6 +1,8 @@
 //! Limits: of a tenant and how they are inherited, and named ones with their groups and queues.
 
+pub mod checks;
 pub mod document;
+pub mod fair;
 pub mod group;
 mod group_key;
 pub mod judge;

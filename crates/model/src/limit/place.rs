@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GroupKey;
 use super::document::QueueOrder;
+use super::fair::{self, ApprovalTime, FairClaim};
 use super::group::Fullness;
 use super::rule::SlotClaim;
 use crate::tenant::SlotFlow;
@@ -66,7 +67,7 @@ impl QueuePlace {
     pub fn score(&self, order: QueueOrder) -> u64 {
         match order {
             QueueOrder::Fifo => self.arrival,
-            QueueOrder::Priority => {
+            QueueOrder::Priority | QueueOrder::Fair => {
                 self.at.as_millis() + u64::from(StartPriority::HIGHEST - self.priority.0) * LEVEL_MS
             }
         }
@@ -78,9 +79,23 @@ impl QueuePlace {
 pub struct Waiting {
     pub limit: LimitName,
     pub group: GroupKey,
-    /// In the order of the queue when it entered.
+    /// In the order of the queue, or of its fair group, when it entered.
     pub score: u64,
     pub place: QueuePlace,
+    /// The group of a fair queue in which it waits. None: it waits in no such group, or before all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair: Option<GroupKey>,
+}
+
+impl Waiting {
+    pub fn claim(&self) -> SlotClaim {
+        SlotClaim { limit: self.limit.clone(), group: self.group.clone() }
+    }
+
+    /// Its place among all runs of the queue.
+    pub fn score_of_all(&self) -> u64 {
+        if self.fair.is_some() { fair::LANE + self.place.arrival } else { self.score }
+    }
 }
 
 /// The groups of named limits that a run counts in, and where it waits for their slots.
@@ -93,6 +108,20 @@ pub struct RunSlots {
     /// Idempotency keys of other starts that this run answers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub joined_keys: u32,
+    /// The groups of fair queues that are charged for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fair: Vec<FairClaim>,
+    #[serde(default, skip_serializing_if = "ApprovalTime::is_none")]
+    pub approvals: ApprovalTime,
+}
+
+impl RunSlots {
+    /// The group that is charged for it in a queue of this limit. A run that was accepted before the queue was fair belongs
+    /// to the group without a name.
+    pub fn fair_group(&self, limit: &LimitName) -> GroupKey {
+        let of_limit = self.fair.iter().find(|claim| claim.limit == *limit);
+        of_limit.map(|claim| claim.group.clone()).unwrap_or_default()
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

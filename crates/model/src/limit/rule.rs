@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use super::checks::{InvalidLimit, check_numbers, require};
 use super::document::{LimitDocument, OnFull};
+use super::fair::FairClaim;
 use super::group::{GroupRule, Rate};
-use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, RUNS_MAX_BOUND, TENANT_RUNS};
+use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, TENANT_RUNS};
 use crate::expression::{Expression, Member, Scope};
 use crate::limit::document::Labels;
 use crate::{LimitName, WorkflowId};
@@ -20,14 +22,8 @@ pub const LIMITS_MAX: u32 = 64;
 pub const MATCHING_MAX: usize = 8;
 
 const PATTERNS_MAX: usize = 64;
-const STARTS_MAX: u32 = 1_000_000;
-const QUEUED_MAX: u32 = 1_000_000;
-/// Microseconds that a burst may be ahead of its rate: a hundred years. Every store counts them exactly.
-const AHEAD_MAX: u64 = 3_155_760_000_000_000;
-/// One year.
-const SECONDS_MAX: u32 = 31_536_000;
 
-/// The names that the key of a limit may read.
+/// The names that the expressions of a limit may read.
 const ROOTS: [&str; 3] = ["input", "workflow", "labels"];
 
 /// A named limit that can be matched with starts.
@@ -36,6 +32,7 @@ pub struct LimitRule {
     pub name: LimitName,
     workflows: Option<Vec<WorkflowPattern>>,
     key: Option<Expression>,
+    fair_by: Option<Expression>,
 }
 
 /// A workflow id, or a prefix of ids.
@@ -68,32 +65,13 @@ pub struct StartFacts<'a> {
     pub labels: &'a Labels,
 }
 
-/// A document that is not a limit: where, and why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
-pub struct InvalidLimit {
-    pub field: &'static str,
-    pub problem: String,
-}
-
 /// A start that belongs to no group of a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the key of limit `{limit}` {problem}")]
+#[error("{expression} of limit `{limit}` {problem}")]
 pub struct NoGroup {
     pub limit: LimitName,
+    pub expression: &'static str,
     pub problem: String,
-}
-
-fn require(field: &'static str, is_met: bool, problem: impl Into<String>) -> Result<(), InvalidLimit> {
-    if is_met { Ok(()) } else { Err(InvalidLimit { field, problem: problem.into() }) }
-}
-
-fn within(field: &'static str, number: Option<u32>, most: u32) -> Result<(), InvalidLimit> {
-    require(
-        field,
-        number.is_none_or(|number| (1..=most).contains(&number)),
-        format!("use a number from 1 to {most}"),
-    )
 }
 
 impl LimitRule {
@@ -103,9 +81,14 @@ impl LimitRule {
         check_numbers(document)?;
         let workflows =
             document.applies_to.as_ref().map(|applies| patterns(&applies.workflows)).transpose()?;
-        let key = document.key.as_deref().map(|source| Expression::compile(source, &ROOTS)).transpose();
-        let key = key.map_err(|error| InvalidLimit { field: "key", problem: error.to_string() })?;
-        Ok(Self { name, workflows, key })
+        let compile = |field, source: Option<&str>| {
+            let compiled = source.map(|source| Expression::compile(source, &ROOTS)).transpose();
+            compiled.map_err(|error| InvalidLimit { field, problem: error.to_string() })
+        };
+        let key = compile("key", document.key.as_deref())?;
+        let fair_by = document.queue.as_ref().and_then(|queue| queue.fair_by.as_deref());
+        let fair_by = compile("queue.fair_by", fair_by)?;
+        Ok(Self { name, workflows, key, fair_by })
     }
 
     pub fn matches(&self, workflow: &WorkflowId) -> bool {
@@ -115,15 +98,29 @@ impl LimitRule {
 
     /// The group in which this start counts.
     fn claim(&self, facts: &StartFacts<'_>) -> Result<SlotClaim, NoGroup> {
-        let no_group = |problem: String| NoGroup { limit: self.name.clone(), problem };
         let group = match &self.key {
             None => GroupKey::default(),
-            Some(key) => {
-                let value = key.evaluate(facts).map_err(|error| no_group(format!("failed: {error}")))?;
-                group_of(&value).map_err(|problem| no_group(problem.to_owned()))?
-            }
+            Some(key) => self.evaluate(key, facts, "the key")?,
         };
         Ok(SlotClaim { limit: self.name.clone(), group })
+    }
+
+    /// The group of its queue that is charged for this start. None: its queue is not fair.
+    fn fair_claim(&self, facts: &StartFacts<'_>) -> Result<Option<FairClaim>, NoGroup> {
+        let Some(fair_by) = &self.fair_by else { return Ok(None) };
+        let group = self.evaluate(fair_by, facts, "queue.fair_by")?;
+        Ok(Some(FairClaim { limit: self.name.clone(), group }))
+    }
+
+    fn evaluate(
+        &self,
+        expression: &Expression,
+        facts: &StartFacts<'_>,
+        name: &'static str,
+    ) -> Result<GroupKey, NoGroup> {
+        let no_group = |problem| NoGroup { limit: self.name.clone(), expression: name, problem };
+        let value = expression.evaluate(facts).map_err(|error| no_group(format!("failed: {error}")))?;
+        group_of(&value).map_err(|problem| no_group(problem.to_owned()))
     }
 
     /// Keyed before unkeyed, fewer workflows before more, then by name.
@@ -140,6 +137,12 @@ pub fn claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<SlotCla
     matching.into_iter().map(|rule| rule.claim(facts)).collect()
 }
 
+/// The groups of fair queues that are charged for a start.
+pub fn fair_claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<FairClaim>, NoGroup> {
+    let matching = rules.iter().filter(|rule| rule.matches(facts.workflow));
+    matching.filter_map(|rule| rule.fair_claim(facts).transpose()).collect()
+}
+
 /// Refuses more limits for one workflow than [`MATCHING_MAX`]. The most apply to a workflow that a limit names, or whose id
 /// is one of their prefixes.
 pub fn check_matching(rules: &[LimitRule]) -> Result<(), InvalidLimit> {
@@ -153,47 +156,6 @@ pub fn check_matching(rules: &[LimitRule]) -> Result<(), InvalidLimit> {
         require("applies_to", count <= MATCHING_MAX, problem)?;
     }
     Ok(())
-}
-
-fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { max_runs, rate, on_full, queue, .. } = document;
-    require("max_runs", max_runs.is_some() || rate.is_some(), "a limit needs max_runs or rate")?;
-    require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
-    if let Some(rate) = rate {
-        within("rate.starts", Some(rate.starts), STARTS_MAX)?;
-        within("rate.period_sec", Some(rate.period_sec), SECONDS_MAX)?;
-        within("rate.burst", rate.burst, STARTS_MAX)?;
-        let ahead = Rate::new(rate.starts, Duration::from_secs(rate.period_sec.into()), rate.burst).ahead;
-        let problem = "the burst would take more than a hundred years at this rate: use a smaller one";
-        require("rate.burst", ahead <= AHEAD_MAX, problem)?;
-    }
-    let needs_runs = matches!(on_full, OnFull::Join | OnFull::ReplaceRunning);
-    require(
-        "on_full",
-        !needs_runs || max_runs.is_some_and(|runs| runs > 0),
-        format!("{} needs max_runs of at least 1", on_full.name()),
-    )?;
-    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
-    require("queue", waits || queue.is_none(), format!("{} does not queue: leave it out", on_full.name()))?;
-    check_queue(document)
-}
-
-fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let Some(queue) = &document.queue else { return Ok(()) };
-    within("queue.max", queue.max, QUEUED_MAX)?;
-    within("queue.max_wait_sec", queue.max_wait_sec, SECONDS_MAX)
-}
-
-/// The document of the built-in limit: the tenant's live runs.
-pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _ } = document;
-    require("applies_to", applies_to.is_none(), "tenant-runs applies to every workflow")?;
-    require("key", key.is_none(), "tenant-runs has one group")?;
-    require("rate", rate.is_none(), "tenant-runs has no rate: make a limit of another name")?;
-    require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
-    let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
-    require("on_full", is_simple, "tenant-runs rejects or queues")?;
-    check_queue(document)
 }
 
 fn patterns(written: &[String]) -> Result<Vec<WorkflowPattern>, InvalidLimit> {
@@ -321,6 +283,24 @@ mod tests {
     }
 
     #[test]
+    fn a_start_has_a_share_in_each_fair_queue() {
+        let fair =
+            json!({"max_runs": 1, "on_full": "queue", "queue": {"order": "fair", "fair_by": "input.user"}});
+        let rules = [rule("fair", fair).unwrap(), rule("other", json!({"max_runs": 1})).unwrap()];
+        let (workflow, labels) = ("deploy".parse().unwrap(), Labels::new());
+        let shares = |input: &Json| {
+            let facts = StartFacts { workflow: &workflow, input, labels: &labels };
+            fair_claims(&rules, &facts).map_err(|error| error.to_string())
+        };
+        let (limit, group) = ("fair".parse().unwrap(), "ann".parse().unwrap());
+        assert_eq!(shares(&json!({"user": "ann"})), Ok(vec![FairClaim { limit, group }]));
+        assert_eq!(
+            shares(&json!({"user": null})),
+            Err("queue.fair_by of limit `fair` is null for this start".to_owned())
+        );
+    }
+
+    #[test]
     fn a_key_gives_a_text_a_number_or_a_truth_value() {
         let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
         let group = |key: &str, input: Json| {
@@ -359,6 +339,9 @@ mod tests {
             (json!({"max_runs": 1, "queue": {}}), "queue"),
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max": 0}}), "queue.max"),
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max_wait_sec": 0}}), "queue.max_wait_sec"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"order": "fair"}}), "queue.fair_by"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"fair_by": "input.user"}}), "queue.fair_by"),
+            (json!({"max_runs": 1, "on_full": "queue", "queue": {"weights": {"a": 1}}}), "queue.weights"),
             (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
             (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
         ] {

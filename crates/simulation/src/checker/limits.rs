@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use interlock_backend::limits::StoredLimit;
 use interlock_backend::local::Table;
 use interlock_model::limit::document::{LimitDocument, RateDocument};
+use interlock_model::limit::fair::LANE;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::place::RunSlots;
 use interlock_model::tenant::Tenant;
@@ -13,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::Checker;
 use super::rows::Write;
+use super::shares::Shares;
 use crate::Invariant;
 
 /// The name of the tenant's own slots among the groups.
@@ -40,6 +42,7 @@ pub(super) struct LimitRows {
     awaited: BTreeSet<(Table, String)>,
     /// When runs of a group got their slots, under the present rate.
     starts: BTreeMap<String, Vec<Timestamp>>,
+    shares: Shares,
 }
 
 /// What one write changed, as far as it must be judged together.
@@ -190,7 +193,9 @@ impl Checker {
         let mut batch = Batch::default();
         let mut rows = std::mem::take(self.tables.limits(tenant));
         let of_tenant = |key: &str| key.split('/').next() == Some(tenant);
-        writes.iter().filter(|(_, key, _)| of_tenant(key)).for_each(|write| rows.take(&mut batch, write));
+        let writes: Vec<&Write> = writes.iter().filter(|(_, key, _)| of_tenant(key)).collect();
+        writes.iter().for_each(|write| rows.take(&mut batch, write));
+        let unfair = rows.shares.judge(&writes, &rows.limits, (&batch.started, self.clock.now()));
         let system = self.system;
         let cap = rows.tenant.limits.under(system).runs_max as usize;
         let verdict = rows
@@ -199,7 +204,8 @@ impl Checker {
             .or_else(|| rows.judge_counts())
             .or_else(|| rows.judge_runs())
             .or_else(|| rows.judge_order(&batch))
-            .or_else(|| rows.judge_waits(cap));
+            .or_else(|| rows.judge_waits(cap))
+            .or(unfair);
         self.counts.runs_granted +=
             batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)).count() as u64;
         *self.tables.limits(tenant) = rows;
@@ -207,6 +213,11 @@ impl Checker {
             self.violate(invariant, format!("tenant {tenant}: {what}"));
         }
     }
+}
+
+/// Whether a place is in a group of a fair queue.
+fn is_in_lane(place: &str) -> bool {
+    place.split('/').next().and_then(|score| score.parse().ok()).is_some_and(|score: u64| score >= LANE)
 }
 
 type Verdict = Option<(Invariant, String)>;
@@ -317,7 +328,8 @@ impl LimitRows {
     fn judge_order(&self, batch: &Batch) -> Verdict {
         for (group, place, run) in batch.left.iter().filter(|(_, _, run)| batch.started.contains(run)) {
             let queue = self.queues.get(group).into_iter().flatten();
-            let before = queue.take_while(|(other, _)| *other < place);
+            // In which order fair groups go is judged by what they are charged.
+            let before = queue.take_while(|(other, _)| *other < place && !is_in_lane(other));
             let mut overtaken =
                 before.filter(|(other, _)| !batch.entered.contains(&(group.clone(), (*other).clone())));
             if let Some((_, other)) = overtaken.next() {

@@ -1,4 +1,4 @@
--- needs: groups, places, grants, judge, replacements
+-- needs: claims, groups, fair, places, grants, judge, replacements
 -- What limits make of a start: it begins, is rejected, waits, or another run answers it. `rows` are the functions that write
 -- rows of starts.
 
@@ -16,11 +16,18 @@ local function write_claims(start, ...)
   if #start.claims > 0 then
     redis.call('HSET', key('wf:run', start.run), 'claims', table.concat(start.claims, ' '), ...)
   end
+  if start.fair then
+    redis.call('HSET', key('wf:run', start.run), 'fair', table.concat(start.fair, ' '))
+  end
 end
 
 local function acquire_claims(start)
-  acquire_slots(start.run, start.claims)
   write_claims(start, 'slots_since', integer(now))
+  charge_run(start.run, start.claims)
+  acquire_slots(start.run, start.claims)
+  if start.fair and start.begun.status == 'waiting' then
+    redis.call('HSET', key('wf:run', start.run), 'approvals_since', integer(now))
+  end
 end
 
 -- Lets the run wait, as `how` says. What ends or cancels another run comes last: nothing takes that back.
@@ -49,6 +56,9 @@ local function queue_start(start, found, rows, how, full, victim)
     supersede_last(last, run, claim)
   else
     wait_for(run, place, group, full.next_at)
+  end
+  if place.lane then
+    position = position_of(run, place)
   end
   rows.write_key(start, run, found.key_retention)
   return { outcome = 'queued', run = run, position = position, blocked = blocked, usage = found.usage }
@@ -118,6 +128,10 @@ local function undo_claim(start, claim)
   redis.pcall('ZREM', live, start.run)
   if start.place then
     redis.pcall('ZREM', queue, member_of(start.place, start.run))
+    if start.place.lane and start.place.claim == claim then
+      local place = start.place
+      pcall(fair.leave, load_group(claim), place.lane, fair.entry(place.lane, place.score, place.arrival, start.run))
+    end
   end
   if redis.pcall('ZCARD', queue) == 0 then
     redis.pcall('ZREM', key('wf:limit:queues', limit), escaped_group_of(claim) .. '/')

@@ -1,4 +1,4 @@
--- needs: status, inbox, groups, places
+-- needs: status, inbox, groups, fair, places
 -- Grants: free slots go to the runs that wait for them, in the step that frees them. A grant takes all slots of a run.
 --
 -- `wf:limit:timers` has what is granted at a time: `<time>/<limit>/<group>`, or all groups of a limit,
@@ -7,9 +7,51 @@ local grant_steps, granted = 0, 0
 
 -- Puts a run into the queue of the group that keeps it from starting.
 local function wait_for(run, place, group, next_at)
-  enter_queue(run, place, group.claim, score_of(place, group.rule.order))
+  local order, lane = group.rule.order, nil
+  if order == 'fair' then
+    lane = fair.name_of(redis.call('HGET', key('wf:run', run), 'fair'), limit_of(group.claim))
+  end
+  enter_queue(run, place, group.claim, score_of(place, order), lane)
   if next_at then
     grant_at(next_at, group.claim)
+  end
+end
+
+-- Moves runs that wait since before the order of their queue has changed to where they belong now.
+local function reorder(group)
+  local from, to = '1', '(' .. integer(limits.fair_lane)
+  if group.rule.order ~= 'fair' then
+    if not group.virtual_time or redis.call('ZCARD', fair.key('turns', group.claim)) == 0 then
+      return
+    end
+    from, to = integer(limits.fair_lane), '+inf'
+  end
+  local count = limits.fair_reordered - fair.reordered
+  local members = count > 0 and redis.call('ZRANGEBYSCORE', key('wf:limit:queue', group.claim), from, to, 'LIMIT', 0, count)
+  for _, member in ipairs(members or {}) do
+    local run = run_at(member)
+    local place = read_place(redis.call('HGET', key('wf:run', run), 'waiting'))
+    fair.reordered = fair.reordered + 1
+    if place and place.claim == group.claim and member_of(place, run) == member then
+      leave_queue(run, place)
+      wait_for(run, place, group)
+    end
+  end
+end
+
+-- Charges the groups of fair queues for a run that gets these slots.
+local function charge_run(run, claims, waited_in)
+  local charged, found = {}, nil
+  for _, claim in ipairs(claims) do
+    local group = load_group(claim)
+    if group.rule.order == 'fair' then
+      found = found or read_fields(key('wf:run', run), 'workflow', 'fair')
+      local amount = fair.charge(group, fair.name_of(found.fair, limit_of(claim)), found.workflow, claim == waited_in)
+      charged[#charged + 1] = claim .. ' ' .. integer(amount)
+    end
+  end
+  if found then
+    redis.call('HSET', key('wf:run', run), 'charged', table.concat(charged, ' '))
   end
 end
 
@@ -43,8 +85,8 @@ local function blocker_of(claims, own, arrival)
       end
       if group.queued > 0 then
         -- Its slot is promised to one that arrived earlier.
-        local _, first_arrival = first_in_queue(claim)
-        if first_arrival and first_arrival < arrival then
+        local member = next_in_queue(group)
+        if member and arrival_at(member) < arrival then
           return group
         end
       end
@@ -53,7 +95,8 @@ local function blocker_of(claims, own, arrival)
   return nil
 end
 
-local function grant(run, claims)
+local function grant(run, claims, own)
+  charge_run(run, claims, own)
   acquire_slots(run, claims)
   redis.call('HSET', key('wf:run', run), 'slots_since', integer(now))
   post(run, '{"granted":{"at":' .. integer(now) .. '}}')
@@ -61,12 +104,16 @@ local function grant(run, claims)
 end
 
 -- Takes the first run out of its queue. Nothing if it does not wait there: such an entry is removed.
-local function take_first(claim)
-  local run, _, member = first_in_queue(claim)
+local function take_first(group)
+  local claim, member, lane, entry = group.claim, next_in_queue(group)
+  local run = run_at(member)
   local found = read_fields(key('wf:run', run), 'waiting', 'claims', 'status')
   local place = read_place(found.waiting)
   if not found.status or final[found.status] or not place or place.claim ~= claim or member_of(place, run) ~= member then
-    remove_from_queue(load_group(claim), member)
+    remove_from_queue(group, member)
+    if lane then
+      fair.leave(group, lane, entry)
+    end
     return nil
   end
   leave_queue(run, place)
@@ -80,6 +127,7 @@ local function grant_next(claim)
   if group.queued == 0 then
     return false
   end
+  reorder(group)
   local reason, next_at = fullness(group, group.live)
   if reason then
     if next_at then
@@ -92,13 +140,13 @@ local function grant_next(claim)
     return false
   end
   grant_steps = grant_steps + 1
-  local run, place, claims = take_first(claim)
+  local run, place, claims = take_first(group)
   if run then
     local other, other_next_at = blocker_of(claims, claim, place.arrival)
     if other then
       wait_for(run, place, other, other_next_at)
     else
-      grant(run, claims)
+      grant(run, claims, claim)
     end
   end
   return true

@@ -14,7 +14,7 @@ end
 local function read_limit_rule(limit)
   if not limit_rules[limit] then
     local found = read_fields(key('wf:limit', limit), 'runs_max', 'interval', 'ahead', 'on_full', 'queued_max', 'wait_max',
-      'order', 'paused')
+      'order', 'paused', 'weights')
     limit_rules[limit] = {
       runs_max = tonumber(found.runs_max),
       interval = tonumber(found.interval),
@@ -24,6 +24,7 @@ local function read_limit_rule(limit)
       wait_max = tonumber(found.wait_max or limits.queue_wait_default),
       order = found.order or 'fifo',
       is_paused = found.paused ~= nil,
+      weights = found.weights,
     }
   end
   return limit_rules[limit]
@@ -53,7 +54,7 @@ local function load_group(claim)
     group = tenant_group(read_usage())
   else
     local found = read_fields(key('wf:limit:group', claim), 'paced_until', 'replacing', 'flow_since',
-      'flow_releases', 'flow_time')
+      'flow_releases', 'flow_time', 'virtual_time')
     group = {
       claim = claim,
       rule = read_limit_rule(limit_of(claim)),
@@ -62,6 +63,8 @@ local function load_group(claim)
       freed = 0,
       paced_until = tonumber(found.paced_until),
       replacing = found.replacing,
+      -- It has, or had, a fair queue.
+      virtual_time = tonumber(found.virtual_time),
       slot_flow = flow_in(found),
       changes = {},
     }
@@ -154,6 +157,10 @@ local function write_group(group)
     if group.is_listed then
       redis.call('ZREM', key('wf:limit:groups', limit_of(group.claim)), escaped_group_of(group.claim))
       redis.call('UNLINK', hash)
+    end
+    if group.virtual_time then
+      redis.call('UNLINK', key('wf:limit:fair:groups', group.claim), key('wf:limit:fair:turns', group.claim),
+        key('wf:limit:fair:idle', group.claim), key('wf:limit:fair:queue', group.claim))
     end
     return
   end

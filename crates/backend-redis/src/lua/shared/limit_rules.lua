@@ -1,4 +1,4 @@
--- needs: groups, places, grants, slots, inspection
+-- needs: claims, groups, fair, places, grants, slots, inspection
 -- What must be true of named limits: their slots, and their queues. What a group counts is the size of its lists.
 
 -- The group behind one: first that of the tenant, then those of the limits, by name.
@@ -179,7 +179,7 @@ rules.startable_run_waits = { {
   over = over_entries,
   finds = function(run)
     local place = read_place(look('HGET', key('wf:run', run), 'waiting'))
-    if not place or first_in_queue(place.claim) ~= run or has_limit_timer(place.claim) then
+    if not place or run_at(redis.call('ZRANGE', key('wf:limit:queue', place.claim), 0, 0)[1] or '') ~= run or has_limit_timer(place.claim) then
       return nil
     end
     forget_groups()
@@ -190,5 +190,88 @@ rules.startable_run_waits = { {
   end,
   repairs = function(run)
     grant_at(now, read_place(redis.call('HGET', key('wf:run', run), 'waiting')).claim)
+  end,
+} }
+
+-- What the lists of a fair queue must be, by the runs that wait in it: the entries, and how many runs each group has.
+local function fair_entries(claim)
+  local entries, counts = {}, {}
+  for _, member in ipairs(look('ZRANGEBYSCORE', key('wf:limit:queue', claim), integer(limits.fair_lane), '+inf') or {}) do
+    local run = run_at(member)
+    local place = read_place(look('HGET', key('wf:run', run), 'waiting'))
+    if place and place.claim == claim and place.lane then
+      entries[fair.entry(place.lane, place.score, place.arrival, run)] = place
+      counts[place.lane] = (counts[place.lane] or 0) + 1
+    end
+  end
+  return entries, counts
+end
+
+local function has_fair_drift(claim)
+  local entries, counts = fair_entries(claim)
+  local queue, size = look('ZRANGE', fair.key('queue', claim), 0, -1) or {}, 0
+  for _, entry in ipairs(queue) do
+    if not entries[entry] then
+      return true
+    end
+  end
+  for _ in pairs(entries) do
+    size = size + 1
+  end
+  local known, listed = look('HGETALL', fair.key('groups', claim)) or {}, {}
+  for index = 1, #known, 2 do
+    local name, charge, turn = known[index], string.match(known[index + 1], '^(%d+) (%d+)$')
+    local list = fair.key(counts[name] and 'turns' or 'idle', claim)
+    listed[name] = true
+    if not charge or look('ZSCORE', list, sortable(turn) .. '/' .. name) == false then
+      return true
+    end
+  end
+  for name in pairs(counts) do
+    if not listed[name] then
+      return true
+    end
+  end
+  local turns = (look('ZCARD', fair.key('turns', claim)) or 0) + (look('ZCARD', fair.key('idle', claim)) or 0)
+  return size ~= #queue or turns ~= #known / 2
+end
+
+local function over_claims(after, limit)
+  local subjects, claim = {}, next_group(after)
+  while claim and #subjects < limit do
+    subjects[#subjects + 1] = limit_of(claim) .. '/' .. escaped_group_of(claim)
+    after, claim = claim, next_group(claim)
+  end
+  return subjects, claim and after
+end
+
+local function claim_at(subject)
+  return (string.gsub(subject, '/', ':', 1))
+end
+
+rules.fair_queue_drift = { {
+  over = over_claims,
+  finds = function(subject)
+    return string.find(subject, '/', 1, true) and has_fair_drift(claim_at(subject))
+      and 'the groups of the fair queue are not those of the runs that wait in it'
+  end,
+  repairs = function(subject)
+    local group = load_group(claim_at(subject))
+    local claim, entries, counts = group.claim, fair_entries(group.claim)
+    local known = redis.call('HGETALL', fair.key('groups', claim))
+    redis.call('UNLINK', fair.key('queue', claim), fair.key('turns', claim), fair.key('idle', claim))
+    local charges = {}
+    for index = 1, #known, 2 do
+      charges[known[index]] = known[index + 1]
+    end
+    for entry, place in pairs(entries) do
+      redis.call('ZADD', fair.key('queue', claim), 0, entry)
+      charges[place.lane] = charges[place.lane] or integer(group.virtual_time or 0) .. ' ' .. integer(place.arrival)
+    end
+    for name, text in pairs(charges) do
+      local charge, turn = string.match(text, '^(%d+) (%d+)$')
+      fair.write(group, name, nil, { charge = tonumber(charge or 0), turn = tonumber(turn or 0), queued = counts[name] or 0 })
+    end
+    write_groups()
   end,
 } }

@@ -1,4 +1,4 @@
--- needs: claims, slot_flow, groups, places, grants
+-- needs: claims, slot_flow, groups, fair, places, grants
 -- Releases the slots of a run, or takes it out of its queue, and grants what is free. A second time does nothing.
 
 -- What has come free goes to those that wait. Returns how many runs got their slots.
@@ -9,11 +9,27 @@ local function grant_freed(claims)
   return granted - before
 end
 
+-- Corrects what the fair queues of these groups have charged for a run.
+local function settle_run(run)
+  local found = read_fields(key('wf:run', run), 'charged', 'fair', 'workflow', 'slots_since', 'approvals_since',
+    'approvals_ms')
+  local run_ms
+  for claim, amount in string.gmatch(found.charged or '', '(%S+) (%d+)') do
+    if redis.call('ZSCORE', key('wf:limit:live', claim), run) then
+      run_ms = run_ms or fair.measure(found)
+      fair.settle(load_group(claim), fair.name_of(found.fair, limit_of(claim)), tonumber(amount), run_ms)
+    end
+  end
+end
+
 -- `claims` and `waiting` are the fields of the run.
 local function release_slots(run, claims, waiting)
   local place, freed = read_place(waiting), {}
   if place then
     leave_queue(run, place)
+  end
+  if claims then
+    settle_run(run)
   end
   for _, claim in ipairs(claims_in(claims)) do
     local group = load_group(claim)
@@ -23,7 +39,8 @@ local function release_slots(run, claims, waiting)
     end
   end
   if claims or waiting then
-    redis.call('HDEL', key('wf:run', run), 'claims', 'waiting', 'slots_since', 'joined_keys')
+    redis.call('HDEL', key('wf:run', run), 'claims', 'waiting', 'slots_since', 'joined_keys', 'fair', 'charged',
+      'approvals_since', 'approvals_ms')
   end
   if release_tenant_slot(run) then
     freed[#freed + 1] = tenant_runs

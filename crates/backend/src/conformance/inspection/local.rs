@@ -119,6 +119,7 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             Invariant::LimitSlotWithoutRun
             | Invariant::RunWithoutLimitSlot
             | Invariant::LimitCountDrift
+            | Invariant::FairQueueDrift
             | Invariant::QueuedRunInNoQueue
             | Invariant::LimitQueueEntryWithoutRun
             | Invariant::StartableRunWaits => of_limits(&soil, fault, fixture).await,
@@ -194,6 +195,11 @@ async fn of_limits(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String {
         }
         Invariant::LimitCountDrift => {
             soil.count_group("live", 3).await;
+            "one/api".to_owned()
+        }
+        Invariant::FairQueueDrift => {
+            let group = json!({"charge": 5, "turn": 1, "queued": 2});
+            soil.put(Table::FairGroups, "acme/one/api/ghost", group.to_string()).await;
             "one/api".to_owned()
         }
         Invariant::QueuedRunInNoQueue => {

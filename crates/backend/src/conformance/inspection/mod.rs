@@ -50,6 +50,7 @@ pub trait Plant: Subject {
     /// | `limit_slot_without_run` | a slot of the limit for `missing`, which the count of the group includes |
     /// | `run_without_limit_slot` | the slot of `alone` is deleted, and its group counts none |
     /// | `limit_count_drift` | the group counts more live runs than there are; subject: `one/api` |
+    /// | `fair_queue_drift` | a fair group `ghost` of the group `api` says that it has waiting runs; subject: `one/api` |
     /// | `queued_run_in_no_queue` | the entry of the last of `waiting` is deleted, and not counted |
     /// | `limit_queue_entry_without_run` | an entry for `missing` behind the others, which the count includes |
     /// | `startable_run_waits` | the limit of `one` is raised, and nothing granted; subject: the first of `waiting` |
@@ -196,6 +197,7 @@ faults! {
     a_slot_of_a_limit_without_a_run_is_released: LimitSlotWithoutRun,
     a_run_without_a_slot_of_its_limit_is_given_one: RunWithoutLimitSlot,
     a_wrong_count_of_a_group_is_corrected: LimitCountDrift,
+    a_fair_queue_that_lists_other_groups_is_listed_again: FairQueueDrift,
     a_queued_run_in_no_queue_is_queued_again: QueuedRunInNoQueue,
     an_entry_of_a_run_that_does_not_wait_is_removed: LimitQueueEntryWithoutRun,
     a_run_that_could_start_is_started: StartableRunWaits,

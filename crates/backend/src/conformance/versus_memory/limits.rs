@@ -2,6 +2,7 @@
 
 use interlock_model::limit::GroupKey;
 use interlock_model::limit::document::{LimitDocument, Pause};
+use interlock_model::limit::fair::FairClaim;
 use interlock_model::limit::place::StartPriority;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::{LimitName, TenantId};
@@ -126,6 +127,12 @@ impl Walk {
         claims
     }
 
+    /// The groups of fair queues that are charged for a start: none if it was accepted before they were fair.
+    pub(super) fn fair_claims(&mut self) -> Vec<FairClaim> {
+        let limits = LIMITS[..2].iter().filter(|_| self.random.random_bool(0.8)).collect::<Vec<_>>();
+        limits.into_iter().map(|limit| FairClaim { limit: name(limit), group: self.group() }).collect()
+    }
+
     pub(super) fn priority(&mut self) -> StartPriority {
         let level = if self.flip(0.5) { 4 } else { self.random.random_range(0..=9) };
         StartPriority::try_from(level).expect("it is a priority")
@@ -140,9 +147,14 @@ impl Walk {
             document["rate"] = json!({"starts": starts, "period_sec": 2, "burst": 1});
         }
         if !matches!(*on_full, "reject" | "join") {
-            let order = if self.flip(0.5) { "priority" } else { "fifo" };
-            let (max, seconds) = (self.random.random_range(1..5), self.random.random_range(1..20));
+            let order =
+                ["fifo", "priority", "fair", "fair"].choose(&mut self.random).expect("there are some");
+            let (max, seconds) = (self.random.random_range(1..9), self.random.random_range(1..20));
             document["queue"] = json!({"max": max, "max_wait_sec": seconds, "order": order});
+            if *order == "fair" {
+                document["queue"]["fair_by"] = json!("input.user");
+                document["queue"]["weights"] = json!({"a/b": 3, "é": self.random.random_range(1..9)});
+            }
         }
         serde_json::from_value(document).expect("the document is valid")
     }

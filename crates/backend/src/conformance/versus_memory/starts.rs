@@ -59,6 +59,7 @@ impl Walk {
             workflow_version: if self.flip(0.9) { current } else { 1 },
             limits_revision: if self.flip(0.95) { self.limits_revision(&request.tenant) } else { 0 },
             claims: self.claims(),
+            fair: self.fair_claims(),
             copied_steps: if self.flip(0.2) { vec![self.step_run()] } else { Vec::new() },
             first_turn: None,
         };

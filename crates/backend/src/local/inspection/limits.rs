@@ -96,14 +96,14 @@ pub(super) fn queued_in_no_queue(look: &Inspection<'_>, run: RunId) -> Checked {
     };
     look.try_fault("the run is queued and waits in no queue", |draft| {
         let (now, tenant_runs) = (draft.now, SlotClaim::tenant_runs());
-        let place = match slots.waiting {
-            Some(Waiting { place, .. }) => place,
+        let place = match &slots.waiting {
+            Some(Waiting { place, .. }) => *place,
             None => draft.next_place(priority)?,
         };
         let entry = QueueEntry { run, workflow, place };
-        draft.put_run_slots(run, RunSlots { waiting: None, ..slots.clone() });
+        draft.put_run_slots(run, RunSlots { waiting: None, ..slots });
         // From here it is moved to the queue that blocks it, or starts.
-        draft.enter_queue(entry, slots.claims, (&tenant_runs, Fullness::Others))?;
+        draft.enter_queue(entry, (&tenant_runs, Fullness::Others))?;
         draft.grant_at(now, &tenant_runs);
         Ok(())
     })

@@ -5,6 +5,7 @@
 
 mod approvals;
 pub(super) mod damage;
+mod fair;
 mod jobs;
 mod keys;
 mod limits;
@@ -52,6 +53,7 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::LimitSlotWithoutRun => Rule::Run(&[Table::LimitSlots], limits::slot_without_run),
         I::RunWithoutLimitSlot => Rule::Run(&[Table::RunSlots], limits::run_without_slot),
         I::LimitCountDrift => Rule::Text(&[Table::LimitGroups], limits::count_drift),
+        I::FairQueueDrift => Rule::Text(&[Table::LimitGroups], fair::drift),
         I::QueuedRunInNoQueue => Rule::Run(&[Table::Heads], limits::queued_in_no_queue),
         I::LimitQueueEntryWithoutRun => Rule::Run(&[Table::RunQueue], limits::entry_without_run),
         I::StartableRunWaits => Rule::Run(&[Table::RunQueue], limits::startable_waits),
@@ -101,9 +103,13 @@ fn rule(invariant: Invariant) -> Option<Rule> {
 /// What a finding at this row would be about. None: there is nothing to check.
 fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row) -> Option<String> {
     match (invariant, table) {
-        (Invariant::KeyWithoutRun | Invariant::ReservationLeftBehind | Invariant::LimitCountDrift, _) => {
-            rows::after_tenant(&row.key).map(str::to_owned)
-        }
+        (
+            Invariant::KeyWithoutRun
+            | Invariant::ReservationLeftBehind
+            | Invariant::LimitCountDrift
+            | Invariant::FairQueueDrift,
+            _,
+        ) => rows::after_tenant(&row.key).map(str::to_owned),
         (Invariant::StepWithoutJob, _) => steps::awaited(row),
         (Invariant::InboxNotDrained, Table::Inbox) | (Invariant::PermitWithoutBudget, _) => {
             row.key.split('/').nth(1).map(str::to_owned)

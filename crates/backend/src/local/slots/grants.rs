@@ -34,6 +34,7 @@ impl Draft<'_> {
         if group.queued == 0 {
             return Ok(false);
         }
+        self.reorder(claim)?;
         match group.fullness(&rule, self.now) {
             None => {}
             Some(Fullness::Rate { next_at }) => {
@@ -51,8 +52,8 @@ impl Draft<'_> {
         let claims = self.run_slots(entry.run)?.map(|slots| slots.claims).unwrap_or_default();
         self.leave_queue(entry.run)?;
         match self.blocker(&entry, &claims, claim)? {
-            None => self.grant(&entry, &claims)?,
-            Some((other, fullness)) => self.enter_queue(entry, claims, (&other, fullness))?,
+            None => self.grant(&entry, &claims, claim)?,
+            Some((other, fullness)) => self.enter_queue(entry, (&other, fullness))?,
         }
         Ok(true)
     }
@@ -80,8 +81,8 @@ impl Draft<'_> {
         Ok(None)
     }
 
-    fn grant(&mut self, entry: &QueueEntry, claims: &[SlotClaim]) -> Result<(), StoreError> {
-        self.acquire_slots(entry.run, &entry.workflow, claims)?;
+    fn grant(&mut self, entry: &QueueEntry, claims: &[SlotClaim], own: &SlotClaim) -> Result<(), StoreError> {
+        self.acquire_slots(entry.run, &entry.workflow, claims, Some(own))?;
         self.post(entry.run, &[InboxEvent::Granted { at: self.now }])?;
         self.granted += 1;
         Ok(())

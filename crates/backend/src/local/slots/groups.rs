@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use interlock_model::LimitName;
-use interlock_model::limit::TENANT_RUNS;
 use interlock_model::limit::document::LimitDocument;
 use interlock_model::limit::group::{Fullness, Group, GroupRule};
 use interlock_model::limit::judge::RuledGroup;
 use interlock_model::limit::place::Blocked;
 use interlock_model::limit::rule::SlotClaim;
+use interlock_model::limit::{GroupKey, TENANT_RUNS};
 
 use super::super::draft::Draft;
 use super::super::rows;
@@ -28,6 +28,8 @@ pub(in super::super) struct LoadedGroups {
 #[derive(Debug)]
 struct LoadedGroup {
     rule: GroupRule,
+    /// Of the groups of a fair queue.
+    weights: BTreeMap<String, u32>,
     group: Group,
     before: Option<Group>,
     /// A timer of the group has fired.
@@ -43,10 +45,11 @@ impl Draft<'_> {
         if let Some(loaded) = self.groups.groups.get(claim) {
             return Ok(RuledGroup { rule: loaded.rule, group: loaded.group, freed: 0 });
         }
-        let rule = self.group_rule(claim)?;
+        let (rule, weights) = self.group_rule(claim)?;
         let before: Option<Group> = self.read(Table::LimitGroups, &rows::group(self.id, claim))?;
         let group = before.unwrap_or_default();
-        self.groups.groups.insert(claim.clone(), LoadedGroup { rule, group, before, is_due: false });
+        let loaded = LoadedGroup { rule, weights, group, before, is_due: false };
+        self.groups.groups.insert(claim.clone(), loaded);
         Ok(RuledGroup { rule, group, freed: 0 })
     }
 
@@ -67,12 +70,20 @@ impl Draft<'_> {
         self.groups.limits.insert(name.clone(), limit);
     }
 
-    fn group_rule(&self, claim: &SlotClaim) -> Result<GroupRule, StoreError> {
+    fn group_rule(&self, claim: &SlotClaim) -> Result<(GroupRule, BTreeMap<String, u32>), StoreError> {
         let limit = self.stored_limit(&claim.limit)?;
-        Ok(limit.map_or_else(
-            || LimitDocument::default().group_rule(false),
-            |limit| limit.document.group_rule(limit.paused.is_some()),
-        ))
+        let Some(StoredLimit { document, paused, .. }) = limit else {
+            return Ok((LimitDocument::default().group_rule(false), BTreeMap::new()));
+        };
+        let rule = document.group_rule(paused.is_some());
+        Ok((rule, document.queue.map(|queue| queue.weights).unwrap_or_default()))
+    }
+
+    /// The weight of a group of a fair queue.
+    pub(super) fn weight(&mut self, claim: &SlotClaim, fair: &GroupKey) -> Result<u32, StoreError> {
+        self.group(claim)?;
+        let loaded = self.groups.groups.get(claim);
+        Ok(loaded.and_then(|loaded| loaded.weights.get(fair.as_str())).copied().unwrap_or(1))
     }
 
     /// The group of the tenant's own slots, which its row counts.
@@ -126,7 +137,7 @@ impl Draft<'_> {
 
     /// Writes the groups that have changed. Of one in which nothing happens any more, nothing is kept; one that only its
     /// rate remembers is forgotten by a timer.
-    pub(in super::super) fn write_groups(&mut self) {
+    pub(in super::super) fn write_groups(&mut self) -> Result<(), StoreError> {
         for (claim, LoadedGroup { group, before, is_due, .. }) in std::mem::take(&mut self.groups.groups) {
             if before == Some(group) && !is_due || before.is_none() && group == Group::default() {
                 continue;
@@ -135,6 +146,9 @@ impl Draft<'_> {
             if group.is_idle(self.now) {
                 if before.is_some() {
                     self.delete(Table::LimitGroups, key);
+                }
+                if !group.fair.is_unused() {
+                    self.forget_fair_groups(&claim)?;
                 }
                 continue;
             }
@@ -145,5 +159,6 @@ impl Draft<'_> {
                 self.grant_at(at, &claim);
             }
         }
+        Ok(())
     }
 }

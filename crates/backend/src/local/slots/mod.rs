@@ -1,12 +1,17 @@
 //! Slots: acquired by an admission, released by the commit that ends the run, which grants them to runs that wait.
 
+mod fair;
+mod fair_queue;
 mod grants;
 mod groups;
+mod overlay;
 mod queue;
 mod replace;
 
 use interlock_model::admission::Usage;
 use interlock_model::limit::EffectiveLimits;
+use interlock_model::limit::document::QueueOrder;
+use interlock_model::limit::fair::FairCharge;
 use interlock_model::limit::group::Group;
 use interlock_model::limit::rule::SlotClaim;
 use interlock_model::run::Start;
@@ -21,7 +26,8 @@ use crate::StoreError;
 use crate::tenants::LimitScope;
 
 pub(super) use groups::LoadedGroups;
-pub(super) use queue::{QueueEntry, QueueOverlay, queue_end, queued_run, queued_runs};
+pub(super) use overlay::Overlay;
+pub(super) use queue::{QueueEntry, queue_end, queued_run, queued_runs};
 
 /// A tenant with the limits that apply to it, read in the same step that uses them.
 pub(super) struct LimitedTenant {
@@ -34,6 +40,9 @@ pub(super) struct LimitedTenant {
 pub(super) struct SlotHolder {
     pub since: Timestamp,
     pub workflow: WorkflowId,
+    /// What the fair queue of the limit has charged for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<FairCharge>,
 }
 
 impl LimitedTenant {
@@ -53,18 +62,24 @@ pub(super) fn tenant(view: &dyn View, id: &TenantId) -> Result<Tenant, StoreErro
 }
 
 impl Draft<'_> {
-    /// Gives a run a slot of its tenant, and of each group that it counts in.
+    /// Gives a run a slot of its tenant, and of each group that it counts in. `waited_in`: the queue from which it comes.
     pub(super) fn acquire_slots(
         &mut self,
         run: RunId,
         workflow: &WorkflowId,
         claims: &[SlotClaim],
+        waited_in: Option<&SlotClaim>,
     ) -> Result<(), StoreError> {
         let now = self.now;
         self.mark(Table::Active, rows::run(self.id, run));
         self.change_group(&SlotClaim::tenant_runs(), |group, rule| group.acquire(rule, now))?;
-        let holder = SlotHolder { since: now, workflow: workflow.clone() };
         for claim in claims {
+            let mut charge = None;
+            if self.group(claim)?.rule.queue.order == QueueOrder::Fair {
+                let group = self.run_slots(run)?.unwrap_or_default().fair_group(&claim.limit);
+                charge = Some(self.charge_run((claim, group), workflow, waited_in == Some(claim))?);
+            }
+            let holder = SlotHolder { since: now, workflow: workflow.clone(), charge };
             self.put(Table::LimitSlots, rows::limit_slot(self.id, claim, run), &holder);
             self.change_group(claim, |group, rule| group.acquire(rule, now))?;
         }
@@ -76,7 +91,7 @@ impl Draft<'_> {
     pub(super) fn restore_slots(&mut self, run: RunId) -> Result<(), StoreError> {
         let key = rows::run(self.id, run);
         let Start { workflow, created_at, .. } = self.require(Table::Starts, &key, ("run", &run))?;
-        let holder = SlotHolder { since: created_at, workflow };
+        let holder = SlotHolder { since: created_at, workflow, charge: None };
         for claim in self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default() {
             let slot = rows::limit_slot(self.id, &claim, run);
             if !self.has(Table::LimitSlots, &slot)? {
@@ -106,14 +121,18 @@ impl Draft<'_> {
         };
         self.leave_queue(run)?;
         self.forget_run_slots(run);
-        let mut freed = Vec::new();
-        for claim in slots.claims {
-            let slot = rows::limit_slot(self.id, &claim, run);
-            if self.has(Table::LimitSlots, &slot)? {
-                self.delete(Table::LimitSlots, slot);
-                self.change_group(&claim, |group, _| group.release(now))?;
-                freed.push(claim);
+        let (mut freed, mut run_ms) = (Vec::new(), None);
+        for claim in &slots.claims {
+            let slot = rows::limit_slot(self.id, claim, run);
+            let Some(holder) = self.read::<SlotHolder>(Table::LimitSlots, &slot)? else { continue };
+            if let Some(charge) = &holder.charge {
+                let measured = run_ms.map_or_else(|| self.measure_run(&slots, &holder), Ok)?;
+                run_ms = Some(measured);
+                self.settle_run(claim, charge, measured)?;
             }
+            self.delete(Table::LimitSlots, slot);
+            self.change_group(claim, |group, _| group.release(now))?;
+            freed.push(claim.clone());
         }
         if self.has(Table::Active, &key)? {
             self.delete(Table::Active, key);

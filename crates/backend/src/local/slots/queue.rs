@@ -1,18 +1,18 @@
 //! Queues: in which order runs wait for the slots of a group.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use interlock_model::limit::GroupKey;
+use interlock_model::limit::document::QueueOrder;
 use interlock_model::limit::group::Fullness;
 use interlock_model::limit::place::{
     JOINED_KEYS_MAX, POSITIONS_COUNTED, QueuePlace, QueuedRun, RunSlots, StartPriority, Waiting,
 };
 use interlock_model::limit::rule::SlotClaim;
-use interlock_model::{RunId, TenantId, WorkflowId};
+use interlock_model::{RunId, TenantId, Timestamp, WorkflowId};
 use serde::{Deserialize, Serialize};
 
 use super::super::draft::Draft;
 use super::super::rows;
-use super::super::tables::{Pick, Table, View, end_of, parse, read, scan_prefix};
+use super::super::tables::{Pick, Table, View, parse, scan_prefix};
 use crate::StoreError;
 
 /// What is known of a run in the row of its place.
@@ -23,34 +23,21 @@ pub(in super::super) struct QueueEntry {
     pub place: QueuePlace,
 }
 
-/// What a decision has changed in queues: later steps of it see them as they will be.
-#[derive(Debug, Default)]
-pub(in super::super) struct QueueOverlay {
-    left: BTreeSet<String>,
-    entered: BTreeMap<String, QueueEntry>,
-    slots: BTreeMap<RunId, Option<RunSlots>>,
-}
-
 impl Draft<'_> {
     /// The groups that the run counts in, and where it waits. None: it counts in no named limit, and does not wait.
     pub(in super::super) fn run_slots(&self, run: RunId) -> Result<Option<RunSlots>, StoreError> {
-        match self.queues.slots.get(&run) {
-            Some(slots) => Ok(slots.clone()),
-            None => self.read(Table::RunSlots, &rows::run(self.id, run)),
-        }
+        self.get_seen(Table::RunSlots, &rows::run(self.id, run))
     }
 
     pub(in super::super) fn put_run_slots(&mut self, run: RunId, slots: RunSlots) {
         if slots == RunSlots::default() {
             return self.forget_run_slots(run);
         }
-        self.put(Table::RunSlots, rows::run(self.id, run), &slots);
-        self.queues.slots.insert(run, Some(slots));
+        self.put_seen(Table::RunSlots, rows::run(self.id, run), &slots);
     }
 
     pub(in super::super) fn forget_run_slots(&mut self, run: RunId) {
-        self.delete(Table::RunSlots, rows::run(self.id, run));
-        self.queues.slots.insert(run, None);
+        self.delete_seen(Table::RunSlots, rows::run(self.id, run));
     }
 
     /// A place behind all runs of the tenant that have ever waited.
@@ -65,32 +52,38 @@ impl Draft<'_> {
     pub(in super::super) fn enter_queue(
         &mut self,
         entry: QueueEntry,
-        claims: Vec<SlotClaim>,
         (claim, fullness): (&SlotClaim, Fullness),
     ) -> Result<(), StoreError> {
-        let score = entry.place.score(self.group(claim)?.rule.queue.order);
-        self.enter_queue_at(entry, claims, (claim, score))?;
+        let order = self.group(claim)?.rule.queue.order;
+        let mut fair = None;
+        if order == QueueOrder::Fair {
+            fair = Some(self.run_slots(entry.run)?.unwrap_or_default().fair_group(&claim.limit));
+        }
+        let score = entry.place.score(order);
+        self.enter_queue_at(entry, claim, (score, fair))?;
         if let Fullness::Rate { next_at } = fullness {
             self.grant_at(next_at, claim);
         }
         Ok(())
     }
 
+    /// Puts a run at this score into a queue, or into a group of a fair one.
     pub(in super::super) fn enter_queue_at(
         &mut self,
         entry: QueueEntry,
-        claims: Vec<SlotClaim>,
-        (claim, score): (&SlotClaim, u64),
+        claim: &SlotClaim,
+        (score, fair): (u64, Option<GroupKey>),
     ) -> Result<(), StoreError> {
         let (run, place) = (entry.run, entry.place);
-        let waiting = Waiting { limit: claim.limit.clone(), group: claim.group.clone(), score, place };
-        let key = rows::queued_run(self.id, &waiting, run);
-        self.put(Table::RunQueue, key.clone(), &entry);
-        self.queues.left.remove(&key);
-        self.queues.entered.insert(key, entry);
+        let SlotClaim { limit, group } = claim.clone();
+        let waiting = Waiting { limit, group, score, place, fair };
+        self.put_seen(Table::RunQueue, rows::queued_run(self.id, &waiting, run), &entry);
+        if let Some(fair) = &waiting.fair {
+            self.enter_fair_group(&waiting, fair, &entry)?;
+        }
         self.change_group(claim, |group, _| group.queued += 1)?;
         let before = self.run_slots(run)?.unwrap_or_default();
-        self.put_run_slots(run, RunSlots { claims, waiting: Some(waiting), ..before });
+        self.put_run_slots(run, RunSlots { waiting: Some(waiting), ..before });
         Ok(())
     }
 
@@ -98,12 +91,11 @@ impl Draft<'_> {
     pub(in super::super) fn leave_queue(&mut self, run: RunId) -> Result<(), StoreError> {
         let Some(mut slots) = self.run_slots(run)? else { return Ok(()) };
         let Some(waiting) = slots.waiting.take() else { return Ok(()) };
-        let key = rows::queued_run(self.id, &waiting, run);
-        self.delete(Table::RunQueue, key.clone());
-        self.queues.entered.remove(&key);
-        self.queues.left.insert(key);
-        let claim = SlotClaim { limit: waiting.limit, group: waiting.group };
-        self.change_group(&claim, |group, _| {
+        self.delete_seen(Table::RunQueue, rows::queued_run(self.id, &waiting, run));
+        if let Some(fair) = &waiting.fair {
+            self.leave_fair_group(&waiting, fair, run)?;
+        }
+        self.change_group(&waiting.claim(), |group, _| {
             group.queued = group.queued.saturating_sub(1);
             group.replacing = group.replacing.filter(|newcomer| *newcomer != run);
         })?;
@@ -123,20 +115,31 @@ impl Draft<'_> {
 
     /// The run that goes next in a queue.
     pub(in super::super) fn first_waiting(
-        &self,
+        &mut self,
         claim: &SlotClaim,
     ) -> Result<Option<QueueEntry>, StoreError> {
-        let from = rows::run_queue(self.id, claim);
-        let until = end_of(&from);
-        let left = self.queues.left.range(from.clone()..until.clone()).count();
-        let rows = self.view.scan(Table::RunQueue, &from, &until, Pick::First(left + 1))?;
-        let stored = rows.into_iter().find(|row| !self.queues.left.contains(&row.key));
-        let entered = self.queues.entered.range(from..until).next();
-        match (stored, entered) {
-            (Some(stored), Some((key, entry))) if *key < stored.key => Ok(Some(entry.clone())),
-            (Some(stored), _) => parse(Table::RunQueue, &stored.key, &stored.value).map(Some),
-            (None, entered) => Ok(entered.map(|(_, entry)| entry.clone())),
+        if self.group(claim)?.rule.queue.order == QueueOrder::Fair {
+            return self.first_fair(claim);
         }
+        let first = self.first_seen(Table::RunQueue, &rows::run_queue(self.id, claim))?;
+        first.map(|row| parse(Table::RunQueue, &row.key, &row.value)).transpose()
+    }
+
+    /// How many runs go before one that waits here, and it. None: further back than is counted.
+    pub(in super::super) fn position(
+        &mut self,
+        waiting: &Waiting,
+        run: RunId,
+    ) -> Result<Option<u64>, StoreError> {
+        let (claim, key) = (waiting.claim(), rows::queued_run(self.id, waiting, run));
+        let is_fair = self.group(&claim)?.rule.queue.order == QueueOrder::Fair;
+        if is_fair && let Some(group) = &waiting.fair {
+            let entry = self.get_seen(Table::RunQueue, &key)?;
+            return entry.map_or(Ok(None), |entry| self.fair_position(waiting, group, &entry));
+        }
+        let all = rows::run_queue(self.id, &claim);
+        let before = self.scan_seen(Table::RunQueue, (&all, &key), POSITIONS_COUNTED)?.len();
+        Ok((before < POSITIONS_COUNTED).then_some(before as u64 + 1))
     }
 }
 
@@ -146,12 +149,10 @@ pub(in super::super) fn queued_run(
     tenant: &TenantId,
     run: RunId,
 ) -> Result<Option<QueuedRun>, StoreError> {
-    let slots: Option<RunSlots> = read(view, Table::RunSlots, &rows::run(tenant, run))?;
-    let Some(waiting) = slots.and_then(|slots| slots.waiting) else { return Ok(None) };
-    let claim = SlotClaim { limit: waiting.limit.clone(), group: waiting.group.clone() };
-    let (from, until) = (rows::run_queue(tenant, &claim), rows::queued_run(tenant, &waiting, run));
-    let before = view.scan(Table::RunQueue, &from, &until, Pick::First(POSITIONS_COUNTED))?.len();
-    let position = (before < POSITIONS_COUNTED).then_some(before as u64 + 1);
+    // No time is needed to look.
+    let mut draft = Draft::new(view, Timestamp::ZERO, tenant);
+    let Some(waiting) = draft.run_slots(run)?.and_then(|slots| slots.waiting) else { return Ok(None) };
+    let position = draft.position(&waiting, run)?;
     Ok(Some(QueuedRun { run, waiting, position }))
 }
 
@@ -173,12 +174,16 @@ pub(in super::super) fn queued_runs(
     claim: &SlotClaim,
     limit: usize,
 ) -> Result<Vec<QueuedRun>, StoreError> {
+    let mut draft = Draft::new(view, Timestamp::ZERO, tenant);
+    if draft.group(claim)?.rule.queue.order == QueueOrder::Fair {
+        return draft.fair_runs(claim, limit);
+    }
     let rows = scan_prefix(view, Table::RunQueue, &rows::run_queue(tenant, claim), Pick::First(limit))?;
     let runs = (1..).zip(&rows).map(|(position, row)| {
         let entry: QueueEntry = parse(Table::RunQueue, &row.key, &row.value)?;
         let score = rows::score_of(&row.key).unwrap_or_default();
         let SlotClaim { limit, group } = claim.clone();
-        let waiting = Waiting { limit, group, score, place: entry.place };
+        let waiting = Waiting { limit, group, score, place: entry.place, fair: None };
         Ok(QueuedRun { run: entry.run, waiting, position: Some(position) })
     });
     runs.collect()

@@ -80,7 +80,6 @@ impl Draft<'_> {
     pub(in super::super) fn replace_running(
         &mut self,
         entry: QueueEntry,
-        claims: Vec<SlotClaim>,
         (claim, victim): (&SlotClaim, RunId),
     ) -> Result<(), StoreError> {
         let newcomer = entry.run;
@@ -90,7 +89,7 @@ impl Draft<'_> {
                 self.post(victim, &[InboxEvent::Replaced { by: newcomer, limit: claim.limit.clone() }])?;
             }
         }
-        self.enter_queue_at(entry, claims, (claim, 0))?;
+        self.enter_queue_at(entry, claim, (0, None))?;
         self.change_group(claim, |group, _| group.replacing = Some(newcomer))
     }
 }

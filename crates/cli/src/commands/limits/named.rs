@@ -1,11 +1,15 @@
 //! Named limits: what may run at once, how fast, and who waits.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use interlock_api::named_limits::{
     ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, QueueQuery, QueuedRunView,
 };
 use interlock_api::{Code, Page};
-use interlock_model::limit::document::{AppliesTo, LimitDocument, OnFull, QueueOrder, RateDocument};
+use interlock_model::limit::document::{
+    AppliesTo, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
+};
 
 use super::super::durations;
 use super::super::{Session, run};
@@ -47,6 +51,12 @@ pub(crate) struct NamedChange {
     /// Who goes first among the runs that wait
     #[arg(long, value_parser = one_of(QueueOrder::ALL, QueueOrder::name), help_heading = "Named limit")]
     order: Option<QueueOrder>,
+    /// With `--order fair`: expression over input, workflow and labels, whose values share the slots
+    #[arg(long, value_name = "EXPRESSION", help_heading = "Named limit")]
+    fair_by: Option<String>,
+    /// With `--order fair`: share of a value, from 1 to 1000; repeatable
+    #[arg(long, value_name = "VALUE=N", value_parser = weight, help_heading = "Named limit")]
+    weight: Vec<(String, u32)>,
 }
 
 #[derive(Debug, Args)]
@@ -94,23 +104,30 @@ fn rate(text: &str) -> std::result::Result<(u32, u32), String> {
     Ok((starts.parse().map_err(|_| wrong())?, seconds(period)?))
 }
 
+fn weight(text: &str) -> std::result::Result<(String, u32), String> {
+    let wrong = || "expected VALUE=N, such as vip=3".to_owned();
+    let (group, weight) = text.rsplit_once('=').ok_or_else(wrong)?;
+    Ok((group.to_owned(), weight.parse().map_err(|_| wrong())?))
+}
+
 impl NamedChange {
     pub(super) fn is_given(&self) -> bool {
-        let Self { file, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } = self;
+        let Self { file, max_runs, rate, burst, key, workflow, on_full, .. } = self;
         let has_text = file.is_some() || key.is_some() || !workflow.is_empty();
         let has_number = max_runs.is_some() || rate.is_some() || burst.is_some();
-        has_text
-            || has_number
-            || on_full.is_some()
-            || queue_max.is_some()
-            || max_wait.is_some()
-            || order.is_some()
+        has_text || has_number || on_full.is_some() || self.changes_queue()
+    }
+
+    fn changes_queue(&self) -> bool {
+        let Self { queue_max, max_wait, order, fair_by, weight, .. } = self;
+        let has_order = order.is_some() || fair_by.is_some() || !weight.is_empty();
+        queue_max.is_some() || max_wait.is_some() || has_order
     }
 
     /// The document with what the flags say.
     fn over(self, mut document: LimitDocument) -> Result<LimitDocument> {
-        let Self { file: _, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } =
-            self;
+        let changes_queue = self.changes_queue();
+        let Self { max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, .. } = self;
         document.max_runs = max_runs.or(document.max_runs);
         document.key = key.or(document.key);
         if !workflow.is_empty() {
@@ -125,11 +142,16 @@ impl NamedChange {
                 burst;
         }
         document.on_full = on_full.unwrap_or(document.on_full);
-        if queue_max.is_some() || max_wait.is_some() || order.is_some() {
+        if changes_queue {
             let queue = document.queue.get_or_insert_default();
             queue.max = queue_max.or(queue.max);
             queue.max_wait_sec = max_wait.or(queue.max_wait_sec);
-            queue.order = order.unwrap_or(queue.order);
+            if let Some(order) = self.order.filter(|order| *order != queue.order) {
+                // The shares belong to the order.
+                *queue = QueueDocument { order, fair_by: None, weights: BTreeMap::new(), ..queue.clone() };
+            }
+            queue.fair_by = self.fair_by.or(queue.fair_by.take());
+            queue.weights.extend(self.weight);
         } else if matches!(on_full, Some(OnFull::Reject | OnFull::Join)) {
             document.queue = None;
         }
@@ -207,11 +229,12 @@ const COLUMNS: [Column<LimitView>; 5] = [
     ("PAUSED BY", |limit| or_dash(limit.paused.as_ref().map(|pause| &pause.by))),
 ];
 
-const QUEUE: [Column<QueuedRunView>; 4] = [
+const QUEUE: [Column<QueuedRunView>; 5] = [
     ("POSITION", |run| run.position.to_string()),
     ("RUN", |run| run.run_id.to_string()),
     ("SINCE", |run| run.since.to_string()),
     ("PRIORITY", |run| run.priority.to_string()),
+    ("FAIR GROUP", |run| run.fair_group.clone().unwrap_or_else(|| "-".to_owned())),
 ];
 
 /// `3/5 (+12 queued)`. With a key the maximum is that of each group.
@@ -306,6 +329,15 @@ mod tests {
         let queue =
             NamedChange { queue_max: Some(9), ..NamedChange::default() }.over(before.clone()).unwrap().queue;
         assert_eq!(queue.map(|queue| (queue.max, queue.max_wait_sec)), Some((Some(9), Some(60))));
+        let (order, fair_by) = (Some(QueueOrder::Fair), Some("input.user".to_owned()));
+        let weight = vec![("vip".to_owned(), 3)];
+        let fair =
+            NamedChange { order, fair_by, weight, ..NamedChange::default() }.over(before.clone()).unwrap();
+        let queue = json!({"max": 5, "max_wait_sec": 60, "order": "fair", "fair_by": "input.user", "weights": {"vip": 3}});
+        assert_eq!(serde_json::to_value(fair.queue.clone()).unwrap(), queue);
+        let order = Some(QueueOrder::Fifo);
+        let fifo = NamedChange { order, ..NamedChange::default() }.over(fair).unwrap().queue;
+        assert_eq!(fifo.map(|queue| (queue.fair_by, queue.weights.len())), Some((None, 0)));
         let rejects = NamedChange { on_full: Some(OnFull::Reject), ..NamedChange::default() };
         assert_eq!(rejects.over(before.clone()).unwrap().queue, None, "one that rejects has no queue");
         assert!(NamedChange { burst: Some(2), ..NamedChange::default() }.over(before).is_err());

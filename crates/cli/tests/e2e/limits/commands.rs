@@ -61,6 +61,30 @@ async fn limits_are_set_shown_explained_paused_and_deleted() {
 }
 
 #[tokio::test]
+async fn users_share_the_slots_of_a_fair_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(&folder.path().join("data"));
+    let caller = tenant(&server, "acme").await;
+    let shell = Shell { server: &server, tenant: "acme" };
+    let set = ["limits", "set", "shared", "--max-runs", "1", "--on-full", "queue", "--order", "fair"];
+    shell.print(&[&set[..], &["--fair-by", "input.user", "--weight", "vip=3", "--weight", "a=b=2"]].concat());
+    let queue = shell.json(&["limits", "show", "shared"])["document"]["queue"].clone();
+    assert_eq!(queue, json!({"order": "fair", "fair_by": "input.user", "weights": {"vip": 3, "a=b": 2}}));
+    let start =
+        |user: &str| shell.print(&["run", "start", "job", "--input", &format!(r#"{{"user": "{user}"}}"#)]);
+    let first = start("heavy");
+    let heavy = [start("heavy"), start("heavy")];
+    let light = start("light");
+    let listed = shell.print(&["limits", "queue", "shared"]);
+    let rows: Vec<_> = listed.lines().skip(1).collect();
+    assert!(rows[0].contains(light.trim()) && rows[0].contains("light"), "{listed}");
+    assert!(rows[1].contains(heavy[0].trim()) && rows[2].contains(heavy[1].trim()), "{listed}");
+    assert_eq!(end_one(&caller).await, first.trim());
+    assert_eq!(end_one(&caller).await, light.trim());
+    assert_eq!(shell.exit(&["limits", "set", "shared", "--weight", "vip"]), Some(2), "it has no number");
+}
+
+#[tokio::test]
 async fn what_a_tenant_may_use_is_set_as_before_and_mixtures_are_wrong_usage() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(&folder.path().join("data"));

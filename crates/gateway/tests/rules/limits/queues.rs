@@ -182,3 +182,69 @@ async fn a_waiting_run_is_moved_and_any_other_is_409() {
     shift(&waiting[1], "sideways").await.problem(400, "invalid_request");
     shift("0192f0c1-0000-7000-8000-000000000001", "front").await.problem(404, "not_found");
 }
+
+#[tokio::test]
+async fn users_share_a_fair_queue() {
+    let server = server().await;
+    let queue = json!({"max": 50, "order": "fair", "fair_by": "input.user", "weights": {"vip": 3}});
+    let document = json!({"max_runs": 1, "on_full": "queue", "queue": queue});
+    put(&server, "shared", document.clone()).await.ok(200);
+    assert_eq!(get(&server, "shared").await["document"], document);
+    let of = |user: &str| json!({"user": user, "n": 1});
+    let first = text(&start(&server, &of("heavy")).send().await.ok(200)["run_id"]);
+    let mut heavy = Vec::new();
+    for expected in 1..=4 {
+        let queued = start(&server, &of("heavy")).send().await.ok(202);
+        assert_eq!(queued["position"], json!(expected));
+        heavy.push(text(&queued["run_id"]));
+    }
+    let light = start(&server, &of("light")).send().await.ok(202);
+    assert_eq!(light["position"], json!(1), "{light}");
+    let run = text(&light["run_id"]);
+    let why = server.get(&format!("/api/v1/why?run_id={run}")).send().await.ok(200);
+    let cause = &why["causes"][0];
+    assert_eq!(cause["position"], json!(1));
+    assert!(text(&cause["detail"]).contains("1st in the queue"), "{cause}");
+    let waiting = server.get("/api/v1/limits/shared/queue").send().await.ok(200);
+    let items = waiting["items"].as_array().unwrap();
+    assert_eq!((items.len(), &items[0]["run_id"]), (5, &json!(run)));
+    assert_eq!((&items[0]["fair_group"], &items[1]["fair_group"]), (&json!("light"), &json!("heavy")));
+    end_one(&server).await;
+    server.ended(&first).await;
+    until_status(&server, &run, "running").await;
+    assert_eq!(server.view(&heavy[0]).await["status"], json!("queued"));
+
+    // A start that belongs to no group is not started.
+    for input in [json!({"n": 1}), json!({"user": null, "n": 1}), json!({"user": ["a"], "n": 1})] {
+        let refused = start(&server, &input).header("idempotency-key", "fair").send().await;
+        let problem = refused.problem(400, "invalid_request");
+        assert!(text(&problem["detail"]).contains("queue.fair_by of limit `shared`"), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn a_fair_queue_that_says_too_little_or_too_much_is_refused() {
+    let server = server().await;
+    let with = |queue: Value| json!({"max_runs": 1, "on_full": "queue", "queue": queue});
+    let weights: Vec<(String, Value)> = (0..101).map(|number| (format!("u{number}"), json!(2))).collect();
+    let many = Value::Object(weights.into_iter().collect());
+    for (queue, field) in [
+        (json!({"order": "fair"}), "queue.fair_by"),
+        (json!({"order": "fifo", "fair_by": "input.user"}), "queue.fair_by"),
+        (json!({"weights": {"vip": 3}}), "queue.weights"),
+        (json!({"order": "fair", "fair_by": "input."}), "queue.fair_by"),
+        (json!({"order": "fair", "fair_by": "input.user", "weights": {"vip": 0}}), "queue.weights"),
+        (json!({"order": "fair", "fair_by": "input.user", "weights": {"vip": 1_001}}), "queue.weights"),
+        (json!({"order": "fair", "fair_by": "input.user", "weights": {"a\nb": 1}}), "queue.weights"),
+        (json!({"order": "fair", "fair_by": "input.user", "weights": many}), "queue.weights"),
+    ] {
+        let refused = put(&server, "shared", with(queue.clone())).await;
+        let problem = refused.problem(400, "invalid_request");
+        assert!(text(&problem["detail"]).contains(field), "{queue}: {problem}");
+    }
+    server.get("/api/v1/limits/shared").send().await.problem(404, "not_found");
+    let fair = json!({"order": "fair", "fair_by": "input.user"});
+    let refused =
+        put(&server, "tenant-runs", json!({"max_runs": 2, "on_full": "queue", "queue": fair})).await;
+    assert!(text(&refused.problem(400, "invalid_request")["detail"]).contains("queue.order"));
+}
