@@ -88,7 +88,7 @@ impl Worker {
     async fn work_on(&mut self, claimed: &Claimed) {
         let (job, fence) = (&claimed.job.id, claimed.lease.fence);
         let lease = claimed.lease.ttl;
-        let completed = JobOutcome::Completed { output: json!({"by": self.name}) };
+        let completed = JobOutcome::completed(json!({"by": self.name}));
         match self.manner() {
             Manner::Prompt => {
                 let longest = if self.world.scenario.is_crowded { 30 } else { 600 };
@@ -106,7 +106,7 @@ impl Worker {
             }
             Manner::Failing { retryable } => {
                 tokio::time::sleep(self.dice.millis(0, 300)).await;
-                let failed = JobOutcome::Failed { error: "it broke".to_owned(), retryable };
+                let failed = JobOutcome::failed("it broke".to_owned(), retryable);
                 self.report((job, fence), failed).await;
             }
             Manner::Vanishing => tokio::time::sleep(self.dice.millis(0, 2_000)).await,
@@ -119,7 +119,7 @@ impl Worker {
             }
             Manner::Contradicting => {
                 self.report((job, fence), completed).await;
-                let failed = JobOutcome::Failed { error: "no, it broke".to_owned(), retryable: true };
+                let failed = JobOutcome::failed("no, it broke".to_owned(), true);
                 self.report((job, fence), failed).await;
             }
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, read, scan_prefix};
+use super::budgets::EndedPermit;
 use super::{rows, slots, tenants};
 use crate::StoreError;
 
@@ -48,6 +49,8 @@ pub(super) struct Draft<'a> {
     pub(super) granted: u32,
     /// Queued runs that were looked at for it.
     pub(super) grant_steps: u32,
+    /// Permits whose jobs end.
+    pub(super) ended_permits: Vec<EndedPermit>,
     tenant: Option<Loaded>,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Draft<'a> {
             queues: slots::QueueOverlay::default(),
             granted: 0,
             grant_steps: 0,
+            ended_permits: Vec::new(),
             tenant: None,
         }
     }
@@ -129,6 +133,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
+        self.end_permits()?;
         self.write_groups();
         if let Some(Loaded { row, before }) = self.tenant
             && row != before

@@ -112,9 +112,9 @@ impl Walk {
 
     pub(super) fn outcome(&mut self) -> JobOutcome {
         match self.random.random_range(0..4) {
-            0 => JobOutcome::Failed { error: "no".to_owned(), retryable: self.flip(0.5) },
-            1 => JobOutcome::Completed { output: json!({"n": 1}) },
-            _ => JobOutcome::Completed { output: json!([1, 2.5, {"deep": []}]) },
+            0 => JobOutcome::failed("no".to_owned(), self.flip(0.5)),
+            1 => JobOutcome::completed(json!({"n": 1})),
+            _ => JobOutcome::completed(json!([1, 2.5, {"deep": []}])),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Jobs: their list, their queues, their leases and their deferred results.
 
 use interlock_model::JobId;
-use interlock_model::dispatch_policy::Hold;
+use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::{EndCause, JobLease};
 
 use super::super::deliveries::DeferredRow;
@@ -34,6 +34,10 @@ pub(super) fn in_no_index(look: &Inspection<'_>, job: &JobId) -> Checked {
         Known::Is(Hold { look_at: Some(at), .. }) => {
             let detail = "the policy holds the job, and no time is set to look at it again";
             look.missing(Table::HeldDue, rows::timed(look.tenant, at, job), detail.to_owned())
+        }
+        Known::Absent if open.must_reserve() => {
+            let detail = "the job is open, no worker has it, and its budget is not to be asked";
+            look.fault(detail, |draft| draft.release(&open, HoldReason::BudgetPending))
         }
         Known::Absent => {
             let queued = rows::queued(look.tenant, &open.new, open.created_at);
