@@ -38,6 +38,8 @@ pub mod slot_rates;
 pub mod slot_replacements;
 mod slots;
 mod spending;
+pub mod step_budgets;
+pub mod step_permits;
 mod suite;
 mod suite_of_limits;
 pub mod suspects;
