@@ -285,7 +285,8 @@ mod tests {
                     // Functions only: other names of a piece are plain words that a file may use for itself.
                     let function =
                         |defined: &&&str| piece_text.contains(&format!("local function {defined}("));
-                    let is_included = |defined: &str| assembled.contains(&format!("local function {defined}("));
+                    let is_included =
+                        |defined: &str| assembled.contains(&format!("local function {defined}("));
                     let missing = defined.iter().filter(function).find(|defined| {
                         calls(text, defined) && !own.contains(**defined) && !is_included(defined)
                     });

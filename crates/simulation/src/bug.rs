@@ -55,10 +55,18 @@ pub enum Bug {
     PermitNeverDue,
     /// What a permit had reserved is free again when it expires.
     ExpiredPermitForgotten,
+    /// A result is recorded, and what its worker has spent is not.
+    ResultNotSettled,
+    /// A job that ends before a worker has it keeps what it has reserved.
+    UnclaimedPermitLeaked,
+    /// A repeated reservation of a job is counted again.
+    JobReservedTwice,
+    /// What a lost worker may have spent is free again.
+    LostWorkerReleased,
 }
 
 impl Bug {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -85,6 +93,10 @@ impl Bug {
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
         Self::ExpiredPermitForgotten,
+        Self::ResultNotSettled,
+        Self::UnclaimedPermitLeaked,
+        Self::JobReservedTwice,
+        Self::LostWorkerReleased,
     ];
 
     pub fn name(self) -> &'static str {
@@ -115,6 +127,10 @@ impl Bug {
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",
             Self::ExpiredPermitForgotten => "expired-permit-forgotten",
+            Self::ResultNotSettled => "result-not-settled",
+            Self::UnclaimedPermitLeaked => "unclaimed-permit-leaked",
+            Self::JobReservedTwice => "job-reserved-twice",
+            Self::LostWorkerReleased => "lost-worker-released",
         }
     }
 

@@ -60,7 +60,11 @@ pub async fn a_result_settles_what_its_job_had_reserved_once(subject: &mut dyn S
     let settled = ["0.031", "0", "0", "0", "0.969"];
     assert_eq!(funded.numbers().await, settled);
     assert_eq!(funded.record(&claimed, spent("0.031")).await, Report::AlreadyRecorded);
-    assert_eq!(funded.record(&claimed, spent("0.5")).await, Report::AlreadyRecorded, "the first report counts");
+    assert_eq!(
+        funded.record(&claimed, spent("0.5")).await,
+        Report::AlreadyRecorded,
+        "the first report counts"
+    );
     assert!(is_fenced(&funded.scene.store.call(late).await));
     assert_eq!(funded.numbers().await, settled);
     let budget = funded.spending.read().await;
@@ -152,8 +156,7 @@ pub async fn a_lost_worker_leaves_the_reservation_unsettled(subject: &mut dyn Su
 
 pub async fn a_job_that_ends_under_its_worker_leaves_the_reservation_unsettled(subject: &mut dyn Subject) {
     let funded = Funded::of(subject, "1").await;
-    let (first, second, third) =
-        (funded.working().await, funded.working().await, funded.working().await);
+    let (first, second, third) = (funded.working().await, funded.working().await, funded.working().await);
     let cancel = CancelJob { tenant: acme(), job: first.job.id.clone(), by: "ops".to_owned() };
     assert_eq!(funded.scene.store.call(cancel).await, Ok(JobState::Cancelled));
     assert_eq!(funded.numbers().await, ["0", "0.1", "0.05", "0", "0.85"]);

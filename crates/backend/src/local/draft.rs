@@ -7,8 +7,8 @@ use interlock_model::{Fence, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, read, scan_prefix};
 use super::budgets::EndedPermit;
+use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, read, scan_prefix};
 use super::{rows, slots, tenants};
 use crate::StoreError;
 

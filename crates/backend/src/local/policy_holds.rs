@@ -118,7 +118,8 @@ decide!(SettleHeldJob, |verb, draft| {
         Settlement::Ask { approval, detail } => {
             draft.open_approval(&approval);
             let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };
-            let asks = if hold.reason.is_of_budget() { HoldReason::BudgetApproval } else { HoldReason::Approval };
+            let asks =
+                if hold.reason.is_of_budget() { HoldReason::BudgetApproval } else { HoldReason::Approval };
             draft.write_hold(job, &hold.again(asks, detail, (draft.now, None)));
             draft.post(job.run, &[event])?;
             Settled::Asked

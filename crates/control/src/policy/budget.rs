@@ -81,7 +81,9 @@ impl Policy {
                     "budget {} has as many open permits or ledgers as it may: {most}",
                     asked.name
                 )),
-                Reserved::RunOver { .. } => Shortage::passing("the run whose amount it is has ended".to_owned()),
+                Reserved::RunOver { .. } => {
+                    Shortage::passing("the run whose amount it is has ended".to_owned())
+                }
                 // Its reservation is its release.
                 Reserved::Granted { .. } => return Ok(Settled::NotHeld),
             };
@@ -134,17 +136,13 @@ impl Policy {
     }
 }
 
-fn reserve(
-    tenant: &TenantId,
-    due: &HeldDue,
-    budget: &Budget,
-    place: &Place,
-    policy: &Policy,
-) -> Settlement {
+fn reserve(tenant: &TenantId, due: &HeldDue, budget: &Budget, place: &Place, policy: &Policy) -> Settlement {
     // The timeline shows jobs that had to wait.
     let message = match due.hold.reason {
         HoldReason::BudgetExhausted => Some(format!("budget {} has enough left", budget.name)),
-        HoldReason::BudgetApproved => Some(format!("approved; budget {} has reserved what is left", budget.name)),
+        HoldReason::BudgetApproved => {
+            Some(format!("approved; budget {} has reserved what is left", budget.name))
+        }
         _ => None,
     };
     let reservation = JobReservation {
@@ -189,8 +187,7 @@ impl Shortage {
                 let wait = resets_in.map_or(wait, |reset| wait.min(reset.max(EXHAUSTED_FIRST)));
                 // A person's approval is not lost by waiting.
                 let is_approved = due.hold.reason == HoldReason::BudgetApproved;
-                let held =
-                    if is_approved { HoldReason::BudgetApproved } else { HoldReason::BudgetExhausted };
+                let held = if is_approved { HoldReason::BudgetApproved } else { HoldReason::BudgetExhausted };
                 Settlement::Wait { reason: held, detail: reason, wait }
             }
         }

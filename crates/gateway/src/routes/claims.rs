@@ -179,7 +179,8 @@ fn usage_of(written: BTreeMap<String, String>) -> Result<JobUsage, Refusal> {
     let read = |(name, amount): (String, String)| {
         let field = format!("usage.{}", name.chars().take(FIELD_CHARS_MAX).collect::<String>());
         let invalid = |error: String| Refusal::invalid(format!("{field}: {error}"));
-        let name: BudgetName = name.parse().map_err(|_| invalid("it is not the name of a budget".to_owned()))?;
+        let name: BudgetName =
+            name.parse().map_err(|_| invalid("it is not the name of a budget".to_owned()))?;
         let amount: Amount = amount.parse().map_err(|error: InvalidAmount| invalid(error.to_string()))?;
         Ok((name, amount))
     };

@@ -64,7 +64,10 @@ fn result_view(result: JobOutcome) -> Option<Value> {
     match result {
         JobOutcome::Completed { output, .. } => Some(json!({"output": output})),
         JobOutcome::Failed { error, retryable, .. } => Some(json!({"error": error, "retryable": retryable})),
-        JobOutcome::Lost | JobOutcome::Cancelled { .. } | JobOutcome::Denied { .. } | JobOutcome::Exhausted { .. } => None,
+        JobOutcome::Lost
+        | JobOutcome::Cancelled { .. }
+        | JobOutcome::Denied { .. }
+        | JobOutcome::Exhausted { .. } => None,
     }
 }
 

@@ -66,11 +66,7 @@ fn view(app: &App, view: jobs::JobView) -> JobView {
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
         input,
-        budget: budget.map(|budget| JobBudget {
-            name: budget.name,
-            reserve: budget.reserve.into(),
-            permit,
-        }),
+        budget: budget.map(|budget| JobBudget { name: budget.name, reserve: budget.reserve.into(), permit }),
         waiting_for: hold.map(held_for).or(unconfirmed),
     }
 }

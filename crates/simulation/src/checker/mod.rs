@@ -14,6 +14,7 @@ mod locks;
 mod reservations;
 mod rows;
 mod runs;
+mod step_permits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

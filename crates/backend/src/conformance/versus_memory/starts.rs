@@ -95,6 +95,8 @@ impl Walk {
     /// The dispatched jobs, held for a policy instead.
     pub(super) fn held(&mut self, dispatched: &mut Vec<NewJob>) -> Vec<HeldJob> {
         let detail = format!("to be decided by {}", self.person());
-        dispatched.drain(..).map(|job| HeldJob { job, reason: HoldReason::PolicyPending, detail: detail.clone() }).collect()
+        let reason =
+            self.one_of(&[HoldReason::PolicyPending, HoldReason::BudgetPending, HoldReason::BudgetPending]);
+        dispatched.drain(..).map(|job| HeldJob { job, reason, detail: detail.clone() }).collect()
     }
 }

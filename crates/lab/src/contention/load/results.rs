@@ -43,7 +43,8 @@ impl LoadGenerator {
             let (client, recorder) = (client.clone(), recorder.clone());
             let job = jobs[contender as usize].clone();
             async move {
-                let result = CompleteRequest { fence: job.fence, output: json!(contender), usage: BTreeMap::new() };
+                let result =
+                    CompleteRequest { fence: job.fence, output: json!(contender), usage: BTreeMap::new() };
                 let _recorded = recorder.attempt(1, client.complete(&job.job_id, &result)).await;
             }
         };

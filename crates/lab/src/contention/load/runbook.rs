@@ -87,7 +87,12 @@ fn status(result: &Result<StartedRun>) -> String {
 async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
     let Some(run) = run else { return Ok("no run to complete".to_owned()) };
     for job in claim(client, 0, 1, CLAIM_WAIT_MS, None).await? {
-        client.complete(&job.job_id, &CompleteRequest { fence: job.fence, output: json!({}), usage: BTreeMap::new() }).await?;
+        client
+            .complete(
+                &job.job_id,
+                &CompleteRequest { fence: job.fence, output: json!({}), usage: BTreeMap::new() },
+            )
+            .await?;
     }
     let until = Instant::now() + END_LIMIT;
     loop {

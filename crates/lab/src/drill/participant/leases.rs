@@ -124,7 +124,12 @@ impl<'a> ParticipantLeases<'a> {
                 CallResult::of(&with_retry(|| client.progress(&job.job_id, &request)).await)
             }
             DrillOperation::JobFail => {
-                let request = FailRequest { fence, error: format!("the {role} gives up"), retryable: true, usage: BTreeMap::new() };
+                let request = FailRequest {
+                    fence,
+                    error: format!("the {role} gives up"),
+                    retryable: true,
+                    usage: BTreeMap::new(),
+                };
                 CallResult::of(&with_retry(|| client.fail(&job.job_id, &request)).await)
             }
             DrillOperation::JobComplete => {
