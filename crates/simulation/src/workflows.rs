@@ -116,8 +116,9 @@ fn funded() -> Value {
         "check": {"type": "worker", "topic": TOPIC, "budget": {"name": "denied", "reserve": "0.000015"}, "on_error": "stop",
             "for_each": "input.items", "retry": retry},
         "buy": {"type": "worker", "topic": TOPIC, "budget": {"name": "asked", "reserve": "0.00003"}, "timeout_sec": 6,
-            "depends_on": ["think"], "on_error": "stop"},
-        "stop": {"type": "notify", "input": {"text": "out of money"}},
+            "depends_on": ["think"], "on_error": "regret"},
+        "stop": {"type": "worker", "topic": TOPIC},
+        "regret": {"type": "notify", "input": {"text": "out of money"}},
     })
 }
 
