@@ -144,7 +144,7 @@ async fn an_exhausted_budget_lets_the_step_wait_and_says_why() {
     assert!(detail.contains("0.05 is reserved by 1 open permit."), "{detail}");
     let why = server.get(&format!("/api/v1/why?job_id={second}:build@1")).send().await.ok(200);
     assert_eq!(why["causes"][0]["code"], "budget_exhausted", "{why}");
-    assert!(why["causes"][0]["hint"].as_str().unwrap().contains("interlock budgets adjust"), "{why}");
+    assert!(why["causes"][0]["what_to_do"].as_str().unwrap().contains("interlock budgets adjust"), "{why}");
 
     server.report(&claimed, "complete", json!({"usage": {"llm": "0.01"}})).await.ok(200);
     assert_eq!(server.ended(&first).await["status"], "succeeded");

@@ -2,13 +2,13 @@
 -- What must be true of jobs: in the list of all, in a queue or with a worker, or ended.
 local function read_job(job)
   local found = look('HMGET', key('wf:job', job), 'created_at', 'topic', 'end_cause', 'fence', 'expires_at', 'put_off',
-    'held', 'held_until', 'kind', 'moved', 'budget', 'permit')
+    'held', 'held_until', 'kind', 'moved')
   if not found then
     return nil
   end
   return { is_there = found[1], created_at = found[1], topic = found[2], is_ended = found[3], fence = found[4],
     expires_at = found[5], put_off = found[6], held = found[7], held_until = found[8], kind = found[9] or nil,
-    moved = found[10] or nil, must_reserve = found[11] and not found[12], is_open = found[1] and not found[3], id = job }
+    moved = found[10] or nil, is_open = found[1] and not found[3], id = job }
 end
 
 local function listed_at(job)
@@ -91,9 +91,6 @@ rules.job_in_no_index = { {
     if job.held then
       return job.held_until ~= '' and is_scored('wf:held', id) == false
         and 'the job is held, and is due for no policy'
-    end
-    if job.must_reserve then
-      return 'the job is open, no worker has it, and its budget is not to be asked'
     end
     local queue, place = queued_at(job)
     return look('ZSCORE', queue, place) == false and 'the job is open, in no queue and with no worker'

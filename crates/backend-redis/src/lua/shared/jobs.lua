@@ -55,8 +55,10 @@ end
 
 -- Puts a job that was held into its queue. One that has to reserve first is held for that.
 local function release_job(job, next_reason)
-  local budget, permit = unpack(redis.call('HMGET', key('wf:job', job), 'budget', 'permit'))
-  if budget and not permit then
+  local budget, permit, topic, kind, created_at, moved = unpack(redis.call('HMGET', key('wf:job', job), 'budget', 'permit',
+    'topic', 'kind', 'created_at', 'moved'))
+  local is_queued = redis.call('ZSCORE', queue_key(topic, kind), queue_place(job, created_at, moved))
+  if budget and not permit and not is_queued then
     write_hold(job, next_reason or 'budget_pending', 'budget ' .. budget .. ' is to be asked', now)
     return false
   end

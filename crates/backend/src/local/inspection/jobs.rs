@@ -35,15 +35,14 @@ pub(super) fn in_no_index(look: &Inspection<'_>, job: &JobId) -> Checked {
             let detail = "the policy holds the job, and no time is set to look at it again";
             look.missing(Table::HeldDue, rows::timed(look.tenant, at, job), detail.to_owned())
         }
-        Known::Absent if open.must_reserve() => {
-            let detail = "the job is open, no worker has it, and its budget is not to be asked";
-            look.fault(detail, |draft| draft.release(&open, HoldReason::BudgetPending))
-        }
         Known::Absent => {
             let queued = rows::queued(look.tenant, &open.new, open.created_at);
-            let topic = open.new.topic;
+            if look.has(Table::Queue, &queued)? {
+                return Ok(None);
+            }
+            let topic = &open.new.topic;
             let detail = format!("the job is open, no worker has it, and it is not in the queue {topic}");
-            look.missing(Table::Queue, queued, detail)
+            look.fault(detail, |draft| draft.release(&open, HoldReason::BudgetPending))
         }
         // It waits for an approval.
         Known::Is(Hold { look_at: None, .. }) | Known::Unreadable => Ok(None),

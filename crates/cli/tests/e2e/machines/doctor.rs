@@ -106,6 +106,18 @@ const FAULTS: [(&str, &[&str], &str); 27] = [
         "llm",
     ),
     ("permit_not_due", &["ZREM wf:budget:due:{acme}:llm p.PERMIT"], "llm/PERMIT"),
+    (
+        "permit_without_job",
+        &[
+            "ZREM wf:budget:due:{acme}:llm p.PERMIT",
+            concat!(
+                "EVAL (function(r)r.expires_at=nil;r.job='DONE:work@1';",
+                "return(redis.call('HSET',KEYS[1],ARGV[1],cmsgpack.pack(r)))end)",
+                "(cmsgpack.unpack(redis.call('HGET',KEYS[1],ARGV[1]))) 1 wf:budget:permits:{acme}:llm PERMIT"
+            ),
+        ],
+        "llm/PERMIT",
+    ),
     ("permit_without_budget", &["HDEL wf:budgets:{acme} llm"], "llm"),
 ];
 
