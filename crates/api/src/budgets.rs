@@ -273,7 +273,8 @@ pub struct PermitView {
     pub granted: Decimal,
     /// What is left beside it.
     pub remaining: Decimal,
-    pub expires_at: Time,
+    #[schema(required)]
+    pub expires_at: Option<Time>,
     /// When the next window begins. The permit is settled in its own.
     #[schema(required)]
     pub resets_at: Option<Time>,

@@ -1,12 +1,15 @@
 //! Jobs: claimed by workers under a lease and a fence, kept by heartbeats, reported once; and as people see them.
 
+use std::collections::BTreeMap;
+
 use interlock_model::job::JobState;
 use interlock_model::trace::TraceParent;
-use interlock_model::{JobId, RunId, StepKey, Topic, WorkerId, WorkflowId};
+use interlock_model::{BudgetName, JobId, PermitId, RunId, StepKey, Topic, WorkerId, WorkflowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::budgets::Decimal;
 use crate::{PageQuery, Time};
 
 /// A worker claims jobs.
@@ -84,6 +87,11 @@ pub struct CompleteRequest {
     pub fence: u64,
     #[serde(default)]
     pub output: Value,
+    /// What the worker has spent, by the name of the budget. What the step has reserved is settled with it; without it, all
+    /// of that counts as spent, unsettled. Budgets that the step does not reserve from are ignored.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Decimal>, example = json!({"llm": "0.031"}))]
+    pub usage: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -96,6 +104,10 @@ pub struct FailRequest {
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub retryable: bool,
+    /// What the worker has spent, as when it completes a job.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Decimal>, example = json!({"llm": "0.031"}))]
+    pub usage: BTreeMap<String, String>,
 }
 
 fn yes() -> bool {
@@ -144,16 +156,30 @@ pub struct JobView {
     #[schema(required)]
     pub deadline_ms: Option<u64>,
     pub input: Value,
+    /// What its step reserves for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<JobBudget>,
     /// Why no worker has it yet. Lists leave it out for queued jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
+}
+
+/// What a job reserves from a budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobBudget {
+    pub name: BudgetName,
+    pub reserve: Decimal,
+    /// Null until it is reserved. The end of the job ends it; if it is unsettled then, settle it with this permit.
+    #[schema(required)]
+    pub permit: Option<PermitId>,
 }
 
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingFor {
     /// For programs. For a queued job: `no_worker`, `capability`, `draining`, `saturated` or `turn`; for a held one:
-    /// `policy_pending`, `policy_unavailable`, `policy_throttled` or `approval`; for one that was pushed to a worker whose
+    /// `policy_pending`, `policy_unavailable`, `policy_throttled`, `approval`, `budget_pending`, `budget_exhausted`,
+    /// `budget_approval` or `budget_approved`; for one that was pushed to a worker whose
     /// heartbeats have not confirmed it yet: `dispatched`.
     pub reason: String,
     /// For people.

@@ -3,13 +3,14 @@
 use std::sync::LazyLock;
 
 use interlock_model::approval::Approval;
+use interlock_model::budget::Amount;
 use interlock_model::dead_letter::DeadLetter;
-use interlock_model::dispatch_policy::HeldJob;
+use interlock_model::dispatch_policy::{HeldJob, HoldReason};
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::NewJob;
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::step::StepRun;
-use interlock_model::{JobId, StepKey, Timestamp, Topic, queue};
+use interlock_model::{BudgetName, JobId, StepKey, Timestamp, Topic, queue};
 use rand::RngExt;
 use serde::Serialize;
 
@@ -135,8 +136,12 @@ pub(crate) struct JobRow<'a> {
     deadline_at: Option<Timestamp>,
     kind: Option<String>,
     moved: i64,
+    /// What it reserves from.
+    budget: Option<&'a BudgetName>,
+    reserve: Option<Amount>,
     document: String,
-    /// Why a policy holds it.
+    /// Why it is held.
+    reason: Option<HoldReason>,
     detail: Option<&'a str>,
 }
 
@@ -145,7 +150,9 @@ pub(crate) fn jobs(jobs: &[NewJob]) -> Vec<JobRow<'_>> {
 }
 
 pub(crate) fn held(held: &[HeldJob]) -> Vec<JobRow<'_>> {
-    held.iter().map(|held| JobRow { detail: Some(&held.detail), ..job(&held.job) }).collect()
+    held.iter()
+        .map(|held| JobRow { reason: Some(held.reason), detail: Some(&held.detail), ..job(&held.job) })
+        .collect()
 }
 
 fn job(job: &NewJob) -> JobRow<'_> {
@@ -155,7 +162,10 @@ fn job(job: &NewJob) -> JobRow<'_> {
         deadline_at: job.deadline_at,
         kind: Some(job.kind().as_str().to_owned()).filter(|kind| !kind.is_empty()),
         moved: queue::moved(job.meta.priority),
+        budget: job.budget.as_ref().map(|budget| &budget.name),
+        reserve: job.budget.as_ref().map(|budget| budget.reserve),
         document: json(job),
+        reason: None,
         detail: None,
     }
 }

@@ -61,6 +61,20 @@ impl Scripted for SettleHeldJob {
                 let outcome = JobOutcome::Denied { reason: reason.clone() };
                 arguments.with("decision", "deny").with("outcome", encode::json(&outcome))
             }
+            Settlement::Exhaust { reason } => {
+                let outcome = JobOutcome::Exhausted { reason: reason.clone() };
+                arguments.with("decision", "deny").with("outcome", encode::json(&outcome))
+            }
+            Settlement::Reserve { reservation, message } => arguments
+                .with("decision", "reserve")
+                .with("released", released(job, message.as_deref()))
+                .with("name", &reservation.name)
+                .with("revision", reservation.revision)
+                .with("window", reservation.window)
+                .with("group", &reservation.group)
+                .with("run", reservation.run)
+                .with("permit", &reservation.permit)
+                .with("wall_lead", reservation.wall_lead),
             Settlement::Wait { reason, detail, wait } => arguments
                 .with("decision", "wait")
                 .with("reason", reason)

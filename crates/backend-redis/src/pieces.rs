@@ -1,5 +1,5 @@
 //! Shared pieces of Lua. Each script, and each piece, names those that it needs in its first line:
-//! `-- needs: fence, queue`. A script may also name some within a function that most calls do not reach.
+//! `-- needs: fence, queue`. It may also name some within a function that most calls do not reach.
 
 use interlock_backend::dead_letters::DROPPED_AT_ONCE_MAX;
 use interlock_backend::inspection::{DEAD_LETTERS_REPORTED_FROM, KEYS_JUDGED_FOR};
@@ -59,7 +59,8 @@ files! { PIECES in "lua/shared/":
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",
-    "remembered", "repairs", "replacements", "rule_pages", "run_bounds", "run_lock", "run_rules", "slot_flow",
+    "remembered", "repairs", "replacements", "reserving", "rule_pages", "run_bounds", "run_lock", "run_rules",
+    "slot_flow",
     "slots", "snapshot", "starts", "status", "step_rules", "usage", "visible", "workers", "workflows",
     "written_limits"
 }
@@ -133,8 +134,12 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
     for need in needs_of_line(script.lines().next()) {
         add_piece(need, &mut parts)?;
     }
-    let script = with_inner_pieces(script, &parts)?;
-    let text = parts.join("\n") + "\n" + &script;
+    let mut texts = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        texts.push(with_inner_pieces(part, &parts[..=index])?);
+    }
+    texts.push(with_inner_pieces(script, &parts)?);
+    let text = texts.join("\n");
     let text = limits()
         .iter()
         .fold(text, |text, (name, value)| text.replace(&format!("limits.{name}"), &value.to_string()));
@@ -144,17 +149,19 @@ pub(crate) fn assemble(script: &'static str) -> Result<String, String> {
         .fold(text, |text, (name, format)| text.replace(&format!("formats.{name}"), &quoted(format))))
 }
 
-/// Also within a function a script may name pieces: they stand there, with those that they need and that do not stand
-/// before the script.
-fn with_inner_pieces(script: &'static str, before: &[&'static str]) -> Result<String, String> {
+/// Also within a function a script or a piece may name pieces: they stand there, with those that they need and that do not
+/// stand before it.
+fn with_inner_pieces(text: &'static str, before: &[&'static str]) -> Result<String, String> {
     let mut lines = Vec::new();
-    for (number, line) in script.lines().enumerate() {
-        lines.push(line);
+    for (number, line) in text.lines().enumerate() {
+        lines.push(line.to_owned());
         let mut parts = before.to_vec();
         for need in needs_of_line(Some(line).filter(|_| number > 0)) {
             add_piece(need, &mut parts)?;
         }
-        lines.extend(&parts[before.len()..]);
+        for index in before.len()..parts.len() {
+            lines.push(with_inner_pieces(parts[index], &parts[..=index])?);
+        }
     }
     Ok(lines.join("\n"))
 }
@@ -286,8 +293,10 @@ mod tests {
                     // Functions only: other names of a piece are plain words that a file may use for itself.
                     let function =
                         |defined: &&&str| piece_text.contains(&format!("local function {defined}("));
+                    let is_included =
+                        |defined: &str| assembled.contains(&format!("local function {defined}("));
                     let missing = defined.iter().filter(function).find(|defined| {
-                        calls(text, defined) && !own.contains(**defined) && !assembled.contains(piece_text)
+                        calls(text, defined) && !own.contains(**defined) && !is_included(defined)
                     });
                     assert_eq!(missing, None, "{name}.lua uses this of {piece} and does not need it");
                 }

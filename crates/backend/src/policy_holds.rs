@@ -1,13 +1,15 @@
-//! Held jobs: open, in no queue, and not to be claimed until a policy or a person has decided.
+//! Held jobs: open, in no queue, and not to be claimed until a policy or a person has decided and their budget is reserved.
 
 use std::time::Duration;
 
 use interlock_model::approval::Approval;
+use interlock_model::budget::{BudgetGroup, Window};
 use interlock_model::dispatch_policy::{Hold, HoldReason, Throttle};
 use interlock_model::job::NewJob;
-use interlock_model::{JobId, Tag, TenantId, Timestamp};
+use interlock_model::{BudgetName, JobId, PermitId, RunId, Tag, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::budgets::Reserved;
 use crate::verb::verb;
 use crate::wire;
 
@@ -50,14 +52,40 @@ pub enum Settlement {
     Wait { reason: HoldReason, detail: String, wait: Duration },
     /// It waits for an approval. Approved, it goes to its queue; rejected, it ends.
     Ask { approval: Approval, detail: String },
+    /// It reserves from its budget and goes to its queue, or nothing changes. Only a job whose budget is next does.
+    Reserve {
+        reservation: JobReservation,
+        /// For the timeline.
+        message: Option<String>,
+    },
+    /// It ends: its budget has too little left.
+    Exhaust { reason: String },
+}
+
+/// What a job reserves, as computed from the document of its budget.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JobReservation {
+    pub name: BudgetName,
+    /// Of the document.
+    pub revision: u64,
+    pub window: Window,
+    pub group: BudgetGroup,
+    /// The run whose amount it is.
+    pub run: Option<RunId>,
+    /// The same job has the same.
+    pub permit: PermitId,
+    pub wall_lead: i64,
 }
 
 /// The answer to a settlement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[must_use]
 pub enum Settled {
+    /// It went to its queue; or, if it has to reserve first, its budget is next.
     Released,
+    /// Nothing was reserved. The job waits as before.
+    NotReserved(Reserved),
     Denied,
     /// It is due again at this time.
     Waiting(Timestamp),

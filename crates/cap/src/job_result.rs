@@ -93,8 +93,8 @@ async fn outcome(
     ending: Ending,
 ) -> Result<JobOutcome, Rejection> {
     Ok(match ending {
-        Ending::Succeeded => JobOutcome::Completed { output: output(shared, job, &result.result_ptr).await? },
-        Ending::Failed { retryable } => JobOutcome::Failed { error: error_of(result), retryable },
+        Ending::Succeeded => JobOutcome::completed(output(shared, job, &result.result_ptr).await?),
+        Ending::Failed { retryable } => JobOutcome::failed(error_of(result), retryable),
     })
 }
 
@@ -125,7 +125,7 @@ pub(crate) async fn bury(
     // If the job has ended meanwhile, the dead letter is all that is left to do.
     let Ok(fence) = job.fence_of(&result.worker_id, result.dispatch.as_ref()) else { return Ok(()) };
     let error = format!("the result could not be handled in {deliveries} deliveries: {reason}");
-    let failed = JobOutcome::Failed { error, retryable: true };
+    let failed = JobOutcome::failed(error, true);
     match shared
         .control
         .results

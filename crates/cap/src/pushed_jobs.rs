@@ -156,6 +156,7 @@ mod tests {
             input: Value::Null,
             deadline_at: None,
             meta: interlock_model::meta::JobMeta::default(),
+            budget: None,
             trace: None,
         };
         let lease = JobLease {

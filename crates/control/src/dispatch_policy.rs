@@ -1,5 +1,5 @@
-//! Which jobs need a policy decision before they may go to a worker. A turn checks only the rules; held jobs are settled
-//! later.
+//! Which jobs need a decision of the policy, or a reservation, before they may go to a worker. A turn checks only the rules;
+//! held jobs are settled later.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use interlock_model::TenantId;
-use interlock_model::dispatch_policy::{Action, Answer, Facts, HeldJob, Question, Rules, ServiceTerms};
+use interlock_model::dispatch_policy::{
+    Action, Answer, Facts, HeldJob, HoldReason, Question, Rules, ServiceTerms,
+};
 use interlock_model::job::NewJob;
 
 /// An external service that judges what no rule does. One call, no retries: the caller decides what no answer means.
@@ -50,26 +52,30 @@ impl fmt::Debug for ServiceConfig {
 }
 
 impl DispatchPolicy {
-    /// Moves jobs out of `dispatched` that a rule or the service must decide about first.
+    /// Moves jobs out of `dispatched` that have to wait: a rule or the service must decide about them first, or they reserve
+    /// from a budget.
     pub(crate) fn hold_back(&self, tenant: &TenantId, dispatched: &mut Vec<NewJob>) -> Vec<HeldJob> {
-        if self.rules.iter().next().is_none() && self.service.is_none() {
+        let lets_all_go = self.rules.iter().next().is_none() && self.service.is_none();
+        if lets_all_go && dispatched.iter().all(|job| job.budget.is_none()) {
             return Vec::new();
         }
         let mut held = Vec::new();
         for job in std::mem::take(dispatched) {
             match self.reason_to_hold(tenant, &job) {
                 None => dispatched.push(job),
-                Some(detail) => held.push(HeldJob { job, detail }),
+                Some((reason, detail)) => held.push(HeldJob { job, reason, detail }),
             }
         }
         held
     }
 
-    fn reason_to_hold(&self, tenant: &TenantId, job: &NewJob) -> Option<String> {
-        match self.rules.decide(Facts { tenant, topic: &job.topic, meta: &job.meta }) {
+    fn reason_to_hold(&self, tenant: &TenantId, job: &NewJob) -> Option<(HoldReason, String)> {
+        let of_policy = match self.rules.decide(Facts { tenant, topic: &job.topic, meta: &job.meta }) {
             Some(rule) if rule.action == Action::Allow => None,
             Some(rule) => Some(rule.words()),
             None => self.service.is_some().then(|| "the policy service is to be asked".to_owned()),
-        }
+        };
+        let of_policy = of_policy.map(|detail| (HoldReason::PolicyPending, detail));
+        of_policy.or_else(|| Some((HoldReason::BudgetPending, job.budget.as_ref()?.pending())))
     }
 }

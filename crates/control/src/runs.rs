@@ -40,8 +40,11 @@ impl Runs {
     async fn announce_released(&self, tenant: &TenantId, job: &JobId) {
         let read = ReadJob { tenant: tenant.clone(), job: job.clone() };
         let Ok(Some(found)) = self.process.call(read).await else { return };
-        if found.state == JobState::Queued {
-            self.process.announce_jobs(tenant, [found.job.new.topic]);
+        match found.state {
+            JobState::Queued => self.process.announce_jobs(tenant, [found.job.new.topic]),
+            // Its budget is next.
+            JobState::Held => self.process.wake(Wake::JobsHeld { tenant: tenant.clone() }),
+            _ => {}
         }
     }
 

@@ -119,6 +119,8 @@ invariants! {
     BudgetDrift = "budget_drift", Tenant, "store the counted numbers";
     /// An open permit is in the expiry index.
     PermitNotDue = "permit_not_due", Tenant, "add the permit to the index again";
+    /// The open permit of a step belongs to an open job.
+    PermitWithoutJob = "permit_without_job", Tenant, "count the permit as unsettled";
     /// A permit belongs to a budget that exists.
     PermitWithoutBudget = "permit_without_budget", Tenant, "remove the permits of the budget";
     /// Every stored row can be parsed.

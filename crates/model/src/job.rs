@@ -5,12 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::budget::{Amount, JobUsage, StepBudget};
 use crate::dispatch_policy::Hold;
 use crate::fingerprint::Fingerprint;
 use crate::meta::JobMeta;
 use crate::scheduling::Edge;
 use crate::trace::TraceParent;
-use crate::{Fence, JobId, Timestamp, Topic, WorkerId, WorkflowId};
+use crate::{BudgetName, Fence, JobId, PermitId, Timestamp, Topic, WorkerId, WorkflowId};
 
 /// A job as the engine creates it. It waits in its topic's queue until a worker claims it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct NewJob {
     pub deadline_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "JobMeta::is_empty")]
     pub meta: JobMeta,
+    /// What has to be reserved before it may go to its queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<StepBudget>,
     /// The span of the client that started the run, if it sent a `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceParent>,
@@ -33,9 +37,19 @@ pub struct NewJob {
 pub struct Job {
     pub new: NewJob,
     pub created_at: Timestamp,
+    /// What was reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permit: Option<PermitId>,
     /// Absent while the job is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<JobEnd>,
+}
+
+impl Job {
+    /// Whether it reserves from a budget, and has not yet.
+    pub fn must_reserve(&self) -> bool {
+        self.new.budget.is_some() && self.permit.is_none()
+    }
 }
 
 /// A worker's lease on a job. Stored beside the job, so that a heartbeat does not rewrite the job's input.
@@ -129,7 +143,7 @@ crate::named_enum! {
         Revoked = "revoked",
         /// An operator cancelled this job.
         Cancelled = "cancelled",
-        /// A policy, or the person that the policy asked, denied it before it reached a worker.
+        /// A policy, a budget, or the person that was asked, denied it before it reached a worker.
         Denied = "denied",
     }
 }
@@ -140,10 +154,14 @@ crate::named_enum! {
 pub enum JobOutcome {
     Completed {
         output: Value,
+        #[serde(default, skip_serializing_if = "JobUsage::is_empty")]
+        usage: JobUsage,
     },
     Failed {
         error: String,
         retryable: bool,
+        #[serde(default, skip_serializing_if = "JobUsage::is_empty")]
+        usage: JobUsage,
     },
     Lost,
     Cancelled {
@@ -153,25 +171,61 @@ pub enum JobOutcome {
     Denied {
         reason: String,
     },
+    /// It never reached a worker: its budget has too little left.
+    Exhausted {
+        reason: String,
+    },
 }
 
 impl JobOutcome {
+    /// Done, without a report of what was spent.
+    pub fn completed(output: Value) -> Self {
+        Self::Completed { output, usage: JobUsage::new() }
+    }
+
+    /// Failed, without a report of what was spent.
+    pub fn failed(error: String, retryable: bool) -> Self {
+        Self::Failed { error, retryable, usage: JobUsage::new() }
+    }
+
+    /// The same with what its worker has spent.
+    #[must_use]
+    pub fn with_usage(mut self, spent: JobUsage) -> Self {
+        if let Self::Completed { usage, .. } | Self::Failed { usage, .. } = &mut self {
+            *usage = spent;
+        }
+        self
+    }
+
+    pub fn usage(&self) -> Option<&JobUsage> {
+        match self {
+            Self::Completed { usage, .. } | Self::Failed { usage, .. } => Some(usage),
+            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } | Self::Exhausted { .. } => None,
+        }
+    }
+
+    /// What its worker has spent of a budget, if it says so.
+    pub fn spent(&self, budget: &BudgetName) -> Option<Amount> {
+        self.usage()?.get(budget).copied()
+    }
+
     pub fn cause(&self) -> EndCause {
         match self {
             Self::Completed { .. } => EndCause::Completed,
             Self::Failed { .. } => EndCause::Failed,
             Self::Lost => EndCause::Lost,
             Self::Cancelled { .. } => EndCause::Cancelled,
-            Self::Denied { .. } => EndCause::Denied,
+            Self::Denied { .. } | Self::Exhausted { .. } => EndCause::Denied,
         }
     }
 
-    /// Of what a worker reports, so that it can be known again without keeping it.
+    /// Of what a worker reports, so that it can be known again without keeping it. What it has spent is no part of it: the
+    /// first report counts.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         match self {
-            Self::Completed { output } => Some(Fingerprint::of_output(output)),
-            Self::Failed { error, retryable } => Some(Fingerprint::of_failure(error, *retryable)),
-            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } => None,
+            Self::Completed { output, .. } => Some(Fingerprint::of_output(output)),
+            Self::Failed { error, retryable, .. } => Some(Fingerprint::of_failure(error, *retryable)),
+            Self::Lost | Self::Cancelled { .. } | Self::Denied { .. } | Self::Exhausted { .. } => None,
         }
     }
 }
@@ -179,7 +233,7 @@ impl JobOutcome {
 crate::named_enum! {
     /// The state of a job, as the API shows and filters it.
     pub enum JobState {
-        /// A policy holds it back from its queue.
+        /// A policy or a budget holds it back from its queue.
         Held = "held",
         Queued = "queued",
         Running = "running",

@@ -61,10 +61,18 @@ pub enum Bug {
     PermitNeverDue,
     /// What a permit had reserved is free again when it expires.
     ExpiredPermitForgotten,
+    /// A result is recorded, and what its worker has spent is not.
+    ResultNotSettled,
+    /// A job that ends before a worker has it keeps what it has reserved.
+    UnclaimedPermitLeaked,
+    /// A repeated reservation of a job is counted again.
+    JobReservedTwice,
+    /// What a lost worker may have spent is free again.
+    LostWorkerReleased,
 }
 
 impl Bug {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 33] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -94,6 +102,10 @@ impl Bug {
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
         Self::ExpiredPermitForgotten,
+        Self::ResultNotSettled,
+        Self::UnclaimedPermitLeaked,
+        Self::JobReservedTwice,
+        Self::LostWorkerReleased,
     ];
 
     pub fn name(self) -> &'static str {
@@ -127,6 +139,10 @@ impl Bug {
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",
             Self::ExpiredPermitForgotten => "expired-permit-forgotten",
+            Self::ResultNotSettled => "result-not-settled",
+            Self::UnclaimedPermitLeaked => "unclaimed-permit-leaked",
+            Self::JobReservedTwice => "job-reserved-twice",
+            Self::LostWorkerReleased => "lost-worker-released",
         }
     }
 

@@ -44,6 +44,8 @@ pub enum Invariant {
     Budget,
     /// A permit is settled at most once.
     SettledOnce,
+    /// A job ends what it has reserved in the step that ends the job, by what its worker says.
+    PermitEndsWithJob,
     /// The ledger of a budget is the sum of its permits.
     LedgerAddsUp,
     /// A group of a limit never has more runs, or more starts over time, than the limit lets it have; a paused one gets

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::Bug;
 use crate::checker::Write;
-use crate::planted_budgets::{forget_unsettled, reopen_permits, without_expiry};
+use crate::planted_budgets::{forget_unsettled, reopen_permits, spoil as spoil_budgets, without_expiry};
 use crate::planted_limits::{Misled, spoil};
 use crate::tables::{WatchedTables, changes};
 
@@ -271,7 +271,7 @@ impl Executor for PlantedTables {
                         Some(misled) => decide(&misled, now)?,
                         None => decide(view, now)?,
                     };
-                    Ok(spoil(bug, action, decided))
+                    spoil_budgets(bug, action, spoil(bug, action, decided))
                 };
                 self.tables.write(action, decide).await
             }

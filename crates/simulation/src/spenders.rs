@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use interlock_backend::StoreError;
 use interlock_control::Control;
 use interlock_control::budgets::{BudgetError, PermitGrant, PermitRequest};
-use interlock_model::budget::{Amount, BudgetDocument, OnExhausted, Period, Permit};
+use interlock_model::budget::{Amount, BudgetDocument, JobUsage, OnExhausted, Period, Permit};
 use interlock_model::{BudgetName, PermitId, TenantId};
 
 use crate::dice::{Actor, Dice};
@@ -26,8 +26,16 @@ const BUDGETS: [(&str, Period, u64); 2] = [("hourly", Period::Hour, 60), ("total
 /// How often a call that got no answer is made again at most.
 const TRIES_MAX: u32 = 3;
 
+/// Those that only steps reserve from, with what they do when they are exhausted.
+const OF_STEPS: [(&str, Period, u64, OnExhausted); 3] = [
+    ("queued", Period::Total, 130, OnExhausted::Queue),
+    ("denied", Period::Run, 45, OnExhausted::Deny),
+    ("asked", Period::Hour, 70, OnExhausted::Ask),
+];
+
 pub(crate) fn documents() -> impl Iterator<Item = (BudgetName, BudgetDocument)> {
-    BUDGETS.into_iter().map(|(name, per, amount)| {
+    let of_clients = BUDGETS.into_iter().map(|(name, per, amount)| (name, per, amount, OnExhausted::Deny));
+    of_clients.chain(OF_STEPS).map(|(name, per, amount, on_exhausted)| {
         let document = BudgetDocument {
             unit: "calls".to_owned(),
             amount: Amount::from_micros(amount),
@@ -35,10 +43,21 @@ pub(crate) fn documents() -> impl Iterator<Item = (BudgetName, BudgetDocument)> 
             timezone: None,
             key: None,
             warn_at: vec![50, 100],
-            on_exhausted: OnExhausted::Deny,
+            on_exhausted,
         };
         (budget(name), document)
     })
+}
+
+/// What a worker says that it has spent: often, and not always within what was reserved.
+pub(crate) fn usage(dice: &mut Dice) -> JobUsage {
+    if dice.percent(25) {
+        return JobUsage::new();
+    }
+    OF_STEPS
+        .iter()
+        .map(|(name, ..)| (budget(name), Amount::from_micros(dice.between(0, 35).into())))
+        .collect()
 }
 
 fn budget(name: &str) -> BudgetName {

@@ -114,4 +114,14 @@ counted! {
     permits_ended,
     /// Settlements and releases of permits that had ended.
     permits_ended_again,
+    /// Jobs that have reserved, and that found too little left.
+    jobs_funded,
+    jobs_without_budget,
+    /// Jobs that their budget ended, and that it asked a person about.
+    jobs_exhausted,
+    budgets_asked_about,
+    /// Ends of jobs that had reserved.
+    jobs_settled,
+    jobs_unsettled,
+    jobs_released,
 }

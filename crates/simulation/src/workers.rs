@@ -11,6 +11,7 @@ use interlock_model::{Fence, JobId, TenantId};
 use serde_json::json;
 
 use crate::dice::{Actor, Dice};
+use crate::spenders;
 use crate::workflows::TOPIC;
 use crate::world::World;
 
@@ -88,7 +89,8 @@ impl Worker {
     async fn work_on(&mut self, claimed: &Claimed) {
         let (job, fence) = (&claimed.job.id, claimed.lease.fence);
         let lease = claimed.lease.ttl;
-        let completed = JobOutcome::Completed { output: json!({"by": self.name}) };
+        let spent = spenders::usage(&mut self.dice);
+        let completed = JobOutcome::completed(json!({"by": self.name})).with_usage(spent.clone());
         match self.manner() {
             Manner::Prompt => {
                 let longest = if self.world.scenario.is_crowded { 30 } else { 600 };
@@ -106,7 +108,7 @@ impl Worker {
             }
             Manner::Failing { retryable } => {
                 tokio::time::sleep(self.dice.millis(0, 300)).await;
-                let failed = JobOutcome::Failed { error: "it broke".to_owned(), retryable };
+                let failed = JobOutcome::failed("it broke".to_owned(), retryable).with_usage(spent);
                 self.report((job, fence), failed).await;
             }
             Manner::Vanishing => tokio::time::sleep(self.dice.millis(0, 2_000)).await,
@@ -119,7 +121,7 @@ impl Worker {
             }
             Manner::Contradicting => {
                 self.report((job, fence), completed).await;
-                let failed = JobOutcome::Failed { error: "no, it broke".to_owned(), retryable: true };
+                let failed = JobOutcome::failed("no, it broke".to_owned(), true);
                 self.report((job, fence), failed).await;
             }
         }

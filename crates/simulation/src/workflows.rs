@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// What every worker serves.
 pub(crate) const TOPIC: &str = "work";
 
-pub(crate) const NAMES: [&str; 10] =
-    ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide", "route"];
+pub(crate) const NAMES: [&str; 11] =
+    ["single", "chain", "fan", "gate", "branch", "pause", "handled", "hasty", "wide", "route", "funded"];
 
 /// Started where results contend for their run.
 pub(crate) const CROWD: &str = "crowd";
@@ -24,6 +24,7 @@ pub(crate) fn document(name: &str) -> WorkflowDocument {
         "hasty" => (Some(6), hasty()),
         "wide" => (None, wide()),
         "route" => (None, route()),
+        "funded" => (None, funded()),
         CROWD => (None, crowd()),
         _ => (None, json!({"only": {"type": "worker", "topic": TOPIC}})),
     };
@@ -102,6 +103,22 @@ fn route() -> Value {
         "many": {"type": "worker", "topic": TOPIC, "for_each": "input.items"},
         "check": {"type": "worker", "topic": TOPIC, "depends_on": ["many"]},
         "end": {"type": "transform", "input": {"taken": "${steps.choose.output}"}, "depends_on": ["none", "one", "check"]},
+    })
+}
+
+/// Steps that spend: one waits for its budget, one fails without it, one asks. All of them have a timeout, because nothing may
+/// ever be free again.
+fn funded() -> Value {
+    let retry = json!({"max_retries": 2, "initial_backoff_sec": 0.1, "multiplier": 1, "max_backoff_sec": 1});
+    json!({
+        "think": {"type": "llm", "topic": TOPIC, "budget": {"name": "queued", "reserve": "0.00002"}, "timeout_sec": 4,
+            "retry": retry, "on_error": "stop"},
+        "check": {"type": "worker", "topic": TOPIC, "budget": {"name": "denied", "reserve": "0.000015"}, "on_error": "stop",
+            "for_each": "input.items", "retry": retry},
+        "buy": {"type": "worker", "topic": TOPIC, "budget": {"name": "asked", "reserve": "0.00003"}, "timeout_sec": 6,
+            "depends_on": ["think"], "on_error": "regret"},
+        "stop": {"type": "worker", "topic": TOPIC},
+        "regret": {"type": "notify", "input": {"text": "out of money"}},
     })
 }
 

@@ -159,6 +159,27 @@ fn an_expired_permit_whose_amount_is_free_again_is_caught() {
 }
 
 #[test]
+fn a_result_that_is_recorded_without_what_was_spent_is_caught() {
+    assert_eq!(first_failure(Bug::ResultNotSettled).invariant, Invariant::PermitEndsWithJob);
+}
+
+#[test]
+fn a_job_that_ends_unclaimed_and_keeps_its_permit_is_caught() {
+    assert_eq!(first_failure(Bug::UnclaimedPermitLeaked).invariant, Invariant::PermitEndsWithJob);
+}
+
+#[test]
+fn a_job_that_is_counted_twice_when_it_reserves_is_caught() {
+    assert_eq!(first_failure(Bug::JobReservedTwice).invariant, Invariant::LedgerAddsUp);
+}
+
+#[test]
+fn a_lost_worker_whose_reservation_is_released_is_caught() {
+    let invariant = first_failure(Bug::LostWorkerReleased).invariant;
+    assert!(matches!(invariant, Invariant::PermitEndsWithJob | Invariant::LedgerAddsUp), "{invariant:?}");
+}
+
+#[test]
 fn a_failure_is_one_line_that_replays_it() {
     let failure = first_failure(Bug::SlotFreedTwice);
     let line = failure.to_string();

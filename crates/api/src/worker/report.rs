@@ -1,5 +1,6 @@
 //! Reporting a result, repeated while the gateway is unreachable: the same report twice counts once.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use interlock_model::JobId;
@@ -36,7 +37,7 @@ pub(super) async fn report(
 async fn once(client: &Client, job: &JobId, fence: u64, outcome: &HandlerOutcome) -> Result<()> {
     match outcome {
         HandlerOutcome::Completed { output } => {
-            let request = CompleteRequest { fence, output: output.clone() };
+            let request = CompleteRequest { fence, output: output.clone(), usage: BTreeMap::new() };
             match client.complete(job, &request).await {
                 // A retry would be rejected as well, so the step fails now instead of at the lease's end.
                 Err(error) if is_rejected(&error) => {
@@ -57,5 +58,6 @@ fn is_rejected(error: &Error) -> bool {
 }
 
 fn failure(fence: u64, error: &str, retryable: bool) -> FailRequest {
-    FailRequest { fence, error: error.chars().take(ERROR_CHARS_MAX).collect(), retryable }
+    let error = error.chars().take(ERROR_CHARS_MAX).collect();
+    FailRequest { fence, error, retryable, usage: BTreeMap::new() }
 }

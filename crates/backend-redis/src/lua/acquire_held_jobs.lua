@@ -12,8 +12,8 @@ for _, job in ipairs(jobs) do
     break
   end
   local hash = key('wf:job', job)
-  local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks')
-  if found.job and found.held and found.held ~= 'approval' then
+  local found = read_fields(hash, 'job', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
+  if found.job and found.held and found.held_until ~= '' then
     bytes = bytes + #found.job
     found.held_until = integer(now + call.in_progress)
     redis.call('ZADD', key('wf:held'), found.held_until, job)

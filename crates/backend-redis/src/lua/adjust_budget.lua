@@ -31,7 +31,7 @@ return decide_budget(function(budget)
   if is_done(budget) then
     return answer({ outcome = 'done', state = ledger_state(budget, place) })
   end
-  local refused = why_outdated(budget)
+  local refused = why_outdated(budget, call)
   if not refused and not call.ends_at then
     refused = why_no_ledger(budget, place)
   end

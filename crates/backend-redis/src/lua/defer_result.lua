@@ -19,6 +19,9 @@ redis.call('HSET', hash, 'put_off', event_without_time(job, call.outcome.documen
 if call.outcome.fingerprint then
   redis.call('HSET', hash, 'put_off_result', call.outcome.fingerprint)
 end
+if call.outcome.usage then
+  redis.call('HSET', hash, 'put_off_usage', cmsgpack.pack(call.outcome.usage))
+end
 redis.call('HSETNX', hash, 'put_off_since', integer(now - call.waited))
 redis.call('ZADD', key('wf:put_off'), integer(now + call.delay), job)
 -- The worker has nothing more to send, and sends no heartbeats meanwhile.

@@ -1,4 +1,4 @@
--- needs: run_lock, quarantine, slots, job_rows
+-- needs: run_lock, quarantine, slots, jobs, job_rows
 -- Removes a run with everything of it but its idempotency key. A live one ends in the same step.
 local run = call.run
 local hash = key('wf:run', run)
@@ -22,6 +22,11 @@ end
 remove_quarantine_letter(run)
 local jobs = redis.call('SMEMBERS', key('wf:run:jobs', run))
 for _, job in ipairs(jobs) do
+  local ended, fence, permit, budget = unpack(redis.call('HMGET', key('wf:job', job), 'end_cause', 'fence', 'permit',
+    'budget'))
+  if permit and not ended then
+    end_reservation(permit, budget, fence, nil)
+  end
   remove_job(job)
 end
 for _, approval in ipairs(redis.call('SMEMBERS', key('wf:run:approvals', run))) do

@@ -27,7 +27,7 @@ local before = read_fields(key('wf:run', run), 'version', 'lease', 'tries', 'qua
 if not before.version then
   return missing()
 end
-end_job(job, call.outcome.cause, call.outcome.fingerprint)
+end_job(job, call.outcome.cause, call.outcome.fingerprint, call.outcome.usage)
 post_outcome(job, call.outcome.document)
 if before.quarantined_at or abandoned(before) >= limits.suspect_from then
   return answer({ outcome = 'posted' })

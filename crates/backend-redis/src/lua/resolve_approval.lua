@@ -13,11 +13,11 @@ if found.verdict ~= 'open' then
   return answer({ outcome = 'already_otherwise', value = found.state })
 end
 -- A dispatch that waits for this verdict goes to its queue, or ends, with it.
-local is_held = redis.call('HEXISTS', key('wf:job', job), 'held') == 1
-if is_held and verdict == 'approved' then
+local held = redis.call('HGET', key('wf:job', job), 'held')
+if held and verdict == 'approved' then
   unhold(job)
-  enqueue(job)
-elseif is_held then
+  release_job(job, held == 'budget_approval' and 'budget_approved')
+elseif held then
   end_job(job, 'denied')
 end
 redis.call('HSET', hash, 'state', call.state, 'verdict', verdict)

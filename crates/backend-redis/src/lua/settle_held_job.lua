@@ -1,4 +1,4 @@
--- needs: inbox, jobs
+-- needs: failures, inbox, jobs
 -- Does with a held job what was decided. The first decision that ends the hold counts.
 local job, run = call.job, run_of(call.job)
 local hash = key('wf:job', job)
@@ -7,9 +7,11 @@ if is_repeat and before.settled_request == request then
   -- It was done, and only its answer was lost.
   return answer({ outcome = before.settled_as, value = before.settled_until })
 end
-if not before.held or before.held == 'approval' then
+if not before.held or before.held == 'approval' or before.held == 'budget_approval' then
   return answer({ outcome = 'not_held' })
 end
+
+local is_of_budget = string.sub(before.held, 1, 7) == 'budget_'
 
 local function append_event(event)
   redis.call('RPUSH', key('wf:timeline', run), at_time(event, now))
@@ -17,7 +19,7 @@ end
 
 local function release()
   unhold(job)
-  enqueue(job)
+  release_job(job)
   if call.released then
     append_event(call.released)
   end
@@ -76,11 +78,38 @@ end
 
 function decisions.ask()
   open_approval(run, call.approval)
-  write_hold(job, 'approval', call.detail, nil)
+  write_hold(job, is_of_budget and 'budget_approval' or 'approval', call.detail, nil)
   post(run, call.event)
   return 'asked', ''
 end
 
-local outcome, until_time = decisions[call.decision]()
-redis.call('HSET', hash, 'settled_request', request, 'settled_as', outcome, 'settled_until', until_time)
-return answer({ outcome = outcome, value = until_time })
+-- Reserves for the job, and only then lets it go. An approval lets it go with what is left.
+function decisions.reserve()
+  -- needs: budgets, reserving
+  local budget, amount = unpack(redis.call('HMGET', hash, 'budget', 'reserve'))
+  if not is_of_budget or budget ~= call.name then
+    return 'not_held', ''
+  end
+  if not read_budget(call.name) then
+    return 'no_budget', ''
+  end
+  call.amount = tonumber(amount)
+  call.least = before.held == 'budget_approved' and 0 or call.amount
+  local reserved = reserve_now(call.name, call)
+  if reserved.outcome ~= 'granted' then
+    return 'not_reserved', reserved
+  end
+  redis.call('HSET', hash, 'permit', call.permit)
+  return release()
+end
+
+return guarded(function()
+  local outcome, until_time = decisions[call.decision]()
+  if outcome == 'no_budget' then
+    return answer({ refused = 'no_budget', name = call.name })
+  elseif outcome == 'not_reserved' or outcome == 'not_held' then
+    return answer({ outcome = outcome, value = until_time })
+  end
+  redis.call('HSET', hash, 'settled_request', request, 'settled_as', outcome, 'settled_until', until_time)
+  return answer({ outcome = outcome, value = until_time })
+end)

@@ -3,7 +3,7 @@
 return decide_permit(function(budget, permit)
   if permit.state ~= 'settled' then
     forget_ended(budget, 8)
-    return nil, end_permit(budget, permit, 'settled')
+    return nil, end_permit(budget, permit, 'settled', call.amount)
   end
   if permit.settled ~= call.amount then
     return 'the permit was settled with ' .. amount_text(permit.settled) .. '; an operator can adjust the budget'

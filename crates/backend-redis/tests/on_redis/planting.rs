@@ -80,9 +80,10 @@ impl Soil {
             Invariant::LockDebt | Invariant::LockTallyDrift | Invariant::LockNotListed => {
                 self.of_locks(fault, fixture).await
             }
-            Invariant::BudgetDrift | Invariant::PermitNotDue | Invariant::PermitWithoutBudget => {
-                self.of_budgets(fault, fixture).await
-            }
+            Invariant::BudgetDrift
+            | Invariant::PermitNotDue
+            | Invariant::PermitWithoutJob
+            | Invariant::PermitWithoutBudget => self.of_budgets(fault, fixture).await,
             Invariant::ApprovalOfEndedRun
             | Invariant::ApprovalNotListed
             | Invariant::RowDamaged
@@ -297,21 +298,30 @@ impl Soil {
         }
     }
 
+    /// Rows of budgets are packed.
+    async fn edit_packed(&self, table: &str, (budget, field): (&str, &str), edit: &str) {
+        let script = format!(
+            "local row = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) {edit} \
+             redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(row))"
+        );
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(1).arg(self.row(table, budget)).arg(field);
+        self.connection.send(&command, true).await.expect("the server is up");
+    }
+
     async fn of_budgets(&self, fault: Invariant, fixture: &Fixture) -> String {
         let (budget, permit) = (fixture.budget.to_string(), fixture.permit.id.to_string());
         match fault {
             Invariant::BudgetDrift => {
-                // Rows of budgets are packed.
-                let more = "local row = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) row.reserved = 9 \
-                    redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(row))";
-                let mut command = redis::cmd("EVAL");
-                command
-                    .arg(more)
-                    .arg(1)
-                    .arg(self.row("wf:budget:ledgers", &budget))
-                    .arg(fixture.permit.place());
-                self.connection.send(&command, true).await.expect("the server is up");
+                let place = fixture.permit.place();
+                self.edit_packed("wf:budget:ledgers", (&budget, &place), "row.reserved = 9").await;
                 budget
+            }
+            Invariant::PermitWithoutJob => {
+                self.run(&format!("ZREM {} p.{permit}", self.row("wf:budget:due", &budget)), "").await;
+                let edit = format!("row.expires_at = nil row.job = '{}'", fixture.ended);
+                self.edit_packed("wf:budget:permits", (&budget, &permit), &edit).await;
+                format!("{budget}/{permit}")
             }
             Invariant::PermitNotDue => {
                 self.run(&format!("ZREM {} p.{permit}", self.row("wf:budget:due", &budget)), "").await;

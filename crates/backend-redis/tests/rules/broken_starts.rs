@@ -7,7 +7,7 @@ use interlock_backend::StoreError;
 use interlock_backend::verbs::{Admit, SaveLimit, SaveWorkflow};
 use interlock_model::admission::StartOutcome;
 use interlock_model::approval::{Approval, ApprovalState};
-use interlock_model::dispatch_policy::HeldJob;
+use interlock_model::dispatch_policy::{HeldJob, HoldReason};
 use interlock_model::job::NewJob;
 use interlock_model::{JobId, StepKey, Timestamp};
 use interlock_servers::Redis;
@@ -31,7 +31,7 @@ fn start() -> Admit {
     let plan = Arc::make_mut(start.plan.as_mut().unwrap());
     let turn = plan.first_turn.as_mut().unwrap();
     let job = NewJob { id: held, ..turn.dispatched[0].clone() };
-    turn.held.push(HeldJob { job, detail: "to be decided".to_owned() });
+    turn.held.push(HeldJob { job, reason: HoldReason::PolicyPending, detail: "to be decided".to_owned() });
     turn.approvals_opened.push(approval);
     start
 }

@@ -76,7 +76,7 @@ async fn a_repeat_that_cannot_be_decided_takes_nothing_back() {
 async fn ended(server: &Redis, store: &Store) -> (RunId, JobId, String) {
     let run = started(store, 1, true).await;
     let held = claim(store, "worker-1").await.pop().unwrap();
-    let outcome = JobOutcome::Completed { output: json!(null) };
+    let outcome = JobOutcome::completed(json!(null));
     let _ = store
         .call(RecordResult {
             tenant: acme(),

@@ -26,7 +26,7 @@ fn report(claimed: &Claimed, holder: &str) -> DeliverResult {
         tenant: acme(),
         job: claimed.job.id.clone(),
         fence: claimed.lease.fence,
-        outcome: JobOutcome::Completed { output: json!(WELL) },
+        outcome: JobOutcome::completed(json!(WELL)),
         holder: name(holder),
         lease: LEASE,
     }

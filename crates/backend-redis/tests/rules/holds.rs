@@ -34,8 +34,10 @@ async fn holding(store: &Store) -> (RunId, [JobId; 2]) {
             input: json!({}),
             deadline_at: None,
             meta: JobMeta::default(),
+            budget: None,
             trace: None,
         },
+        reason: HoldReason::PolicyPending,
         detail: "to be asked".to_owned(),
     };
     let turn = Commit { held: jobs.iter().map(held).collect(), ..idle(&taken) };

@@ -29,7 +29,7 @@ async fn claimed(store: &Store, number: u64) -> (RunId, Claimed) {
 }
 
 fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!(null) }
+    JobOutcome::completed(json!(null))
 }
 
 #[tokio::test]

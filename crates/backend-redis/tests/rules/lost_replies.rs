@@ -167,7 +167,7 @@ async fn a_result_whose_reply_was_lost_reaches_its_run_once() {
     let run = scene.waiting(1).await;
     let held = claim(&scene.store, "worker-1").await.pop().unwrap();
     scene.lose_reply_to("all is well");
-    let outcome = JobOutcome::Completed { output: json!("all is well") };
+    let outcome = JobOutcome::completed(json!("all is well"));
     let report = scene
         .store
         .call(RecordResult {

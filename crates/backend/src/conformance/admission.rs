@@ -246,7 +246,7 @@ pub async fn a_start_with_its_first_turn_is_one_write(subject: &mut dyn Subject)
         .unwrap();
     assert_eq!(timeline.iter().map(|it| it.sequence).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(timeline.iter().map(|it| it.event.at).is_sorted(), "time does not go back in a story");
-    let outcome = interlock_model::job::JobOutcome::Completed { output: json!(1) };
+    let outcome = interlock_model::job::JobOutcome::completed(json!(1));
     let fence = claimed.lease.fence;
     let _ = scene
         .store

@@ -25,11 +25,11 @@ pub(super) const ALMOST: Duration = Duration::from_millis(199);
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
 pub(super) fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!({"ok": [1, 2.5, {}]}) }
+    JobOutcome::completed(json!({"ok": [1, 2.5, {}]}))
 }
 
 pub(super) fn failed() -> JobOutcome {
-    JobOutcome::Failed { error: "no".to_owned(), retryable: true }
+    JobOutcome::failed("no".to_owned(), true)
 }
 
 pub(super) fn report(claimed: &Claimed, outcome: JobOutcome) -> DeliverResult {

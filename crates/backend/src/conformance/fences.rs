@@ -13,7 +13,7 @@ use crate::jobs::Claimed;
 const JOBS: u32 = 40;
 
 fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!(null) }
+    JobOutcome::completed(json!(null))
 }
 
 fn are_consecutive(fences: &[Fence]) -> bool {

@@ -101,7 +101,7 @@ pub async fn the_late_worker_is_refused_on_every_call(subject: &mut dyn Subject)
             .call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome: completed(), edge: None })
             .await
     ));
-    let failed = JobOutcome::Failed { error: "late".to_owned(), retryable: true };
+    let failed = JobOutcome::failed("late".to_owned(), true);
     assert!(is_fenced(
         &scene
             .store

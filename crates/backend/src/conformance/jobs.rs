@@ -19,7 +19,7 @@ use crate::jobs::{Claimed, Heartbeat, Progress, Report};
 use crate::{PageRequest, StoreError};
 
 pub(super) fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!({"ok": true}) }
+    JobOutcome::completed(json!({"ok": true}))
 }
 
 pub(super) fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, StoreError>) -> bool {
@@ -127,7 +127,7 @@ pub async fn a_result_is_recorded_once(subject: &mut dyn Subject) {
             .await,
         Ok(Report::AlreadyRecorded)
     );
-    let failed = JobOutcome::Failed { error: "no".to_owned(), retryable: false };
+    let failed = JobOutcome::failed("no".to_owned(), false);
     assert!(is_fenced(
         &scene
             .store

@@ -39,6 +39,8 @@ pub mod slot_replacements;
 pub mod slot_shares;
 mod slots;
 mod spending;
+pub mod step_budgets;
+pub mod step_permits;
 mod suite;
 mod suite_of_limits;
 pub mod suspects;

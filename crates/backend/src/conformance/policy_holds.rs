@@ -67,7 +67,11 @@ impl Scene {
         let mut turn = running(&self.taken(tenant, run).await);
         turn.dispatched.clear();
         turn.held = (1..=jobs)
-            .map(|attempt| HeldJob { job: new_job(run, attempt), detail: "to be asked".to_owned() })
+            .map(|attempt| HeldJob {
+                job: new_job(run, attempt),
+                reason: HoldReason::PolicyPending,
+                detail: "to be asked".to_owned(),
+            })
             .collect();
         let held = turn.held.iter().map(|held| held.job.id.clone()).collect();
         let _ = self.commit(turn).await.expect("the turn is in time");
@@ -136,7 +140,7 @@ pub async fn a_held_job_is_open_in_no_queue_and_shown_with_its_reason(subject: &
     assert_eq!((view.state, &view.job.end), (JobState::Held, &None));
     let hold = view.hold.clone().expect("it is held");
     let now = view.job.created_at;
-    assert_eq!(hold, Hold::new(now, "to be asked".to_owned()));
+    assert_eq!(hold, Hold::new(HoldReason::PolicyPending, now, "to be asked".to_owned()));
     let listed = async |state| {
         let page = PageRequest { limit: 10, after: None };
         scene
@@ -156,7 +160,11 @@ pub async fn a_held_job_of_a_first_turn_is_one_write_with_the_start(subject: &mu
     let plan = std::sync::Arc::make_mut(start.plan.as_mut().expect("it can begin"));
     let turn = plan.first_turn.as_mut().expect("it is small");
     let job = turn.dispatched.remove(0);
-    turn.held = vec![HeldJob { job: job.clone(), detail: "to be asked".to_owned() }];
+    turn.held = vec![HeldJob {
+        job: job.clone(),
+        reason: HoldReason::PolicyPending,
+        detail: "to be asked".to_owned(),
+    }];
     let _ = scene.admit(start).await;
     assert_eq!(scene.claim(&acme(), 10).await, []);
     let due = scene.take_held(&acme(), Duration::ZERO, 10).await;

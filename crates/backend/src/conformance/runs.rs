@@ -190,7 +190,7 @@ pub async fn a_run_that_ends_raises_the_fence_of_its_open_jobs(subject: &mut dyn
     let _ = scene.store.call(RequestCancel { tenant: acme(), run, by: "a test".to_owned() }).await.unwrap();
     let turn = ending(&scene.taken(&acme(), run).await, Ending::Cancelled);
     let _ = scene.commit(turn).await.unwrap();
-    let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
+    let outcome = interlock_model::job::JobOutcome::completed(serde_json::json!(1));
     let refused =
         scene.store.call(RecordResult { tenant: acme(), job: job.clone(), fence, outcome, edge: None }).await;
     assert!(matches!(refused, Err(StoreError::Fenced { current, .. }) if current > fence), "{refused:?}");
@@ -236,7 +236,7 @@ pub async fn deleting_a_run_names_its_jobs(subject: &mut dyn Subject) {
     let _ = scene.commit(turn).await.unwrap();
     // One that has ended, one that is held, one that waits.
     let claimed = scene.claim(&acme(), 2).await;
-    let outcome = interlock_model::job::JobOutcome::Completed { output: serde_json::json!(1) };
+    let outcome = interlock_model::job::JobOutcome::completed(serde_json::json!(1));
     let (job, fence) = (&claimed[0].job.id, claimed[0].lease.fence);
     let _ = scene
         .store

@@ -313,6 +313,7 @@ pub(super) fn new_job(run: RunId, attempt: u32) -> NewJob {
         input: json!({"n": 1}),
         deadline_at: None,
         meta: JobMeta::default(),
+        budget: None,
         trace: None,
     }
 }
@@ -336,7 +337,7 @@ pub(super) fn letter(job: &JobId) -> DeadLetter {
         attempts: 10,
         last_error: Some("the lease expired".to_owned()),
         buried_at: Timestamp::from_millis(1_794_700_800_123),
-        result: Some(JobOutcome::Completed { output: json!({"kept": [1.50, {}]}) }),
+        result: Some(JobOutcome::completed(json!({"kept": [1.50, {}]}))),
     }
 }
 

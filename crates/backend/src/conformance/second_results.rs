@@ -18,7 +18,7 @@ fn result(claimed: &Claimed, edge: Edge, outcome: JobOutcome) -> RecordResult {
 }
 
 fn other_output() -> JobOutcome {
-    JobOutcome::Completed { output: json!({"forged": true}) }
+    JobOutcome::completed(json!({"forged": true}))
 }
 
 pub async fn a_result_counts_only_over_the_edge_of_its_lease(subject: &mut dyn Subject) {

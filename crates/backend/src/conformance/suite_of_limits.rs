@@ -101,6 +101,29 @@ macro_rules! rules_of_limits {
                 what_was_reserved_survives_a_reopening,
                 large_amounts_are_not_rounded,
             }
+            step_budgets::{
+                a_job_is_queued_in_the_step_that_reserves_for_it,
+                jobs_and_clients_together_never_reserve_more_than_the_amount,
+                a_job_that_reserved_nothing_waits_until_there_is_enough,
+                a_job_that_the_policy_releases_reserves_first,
+                an_approved_job_reserves_what_is_left,
+                an_approval_of_the_policy_is_none_of_the_budget,
+                a_job_ends_when_its_budget_says_so,
+                a_job_reserves_from_the_budget_of_its_step_as_it_is_now,
+                the_permit_of_a_job_ends_only_with_the_job,
+            }
+            step_permits::{
+                a_result_settles_what_its_job_had_reserved_once,
+                a_failure_settles_too_and_more_than_was_reserved_is_overdraft,
+                a_result_without_its_usage_leaves_the_reservation_unsettled,
+                a_result_that_brings_its_run_settles,
+                a_deferred_result_settles_when_it_counts,
+                a_job_that_no_worker_had_releases_its_reservation,
+                a_lost_worker_leaves_the_reservation_unsettled,
+                a_job_that_ends_under_its_worker_leaves_the_reservation_unsettled,
+                what_a_job_reserved_in_one_window_settles_there,
+                what_jobs_reserved_survives_a_reopening,
+            }
         }
     };
 }

@@ -150,7 +150,7 @@ pub async fn the_result_of_a_suspect_waits_for_its_try(subject: &mut dyn Subject
     let _ = scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term }).await.unwrap();
     scene.cancel(run).await;
     make_suspect(&scene, subject, run).await;
-    let outcome = JobOutcome::Completed { output: json!("late") };
+    let outcome = JobOutcome::completed(json!("late"));
     let report =
         DeliverResult { tenant: acme(), job, fence, outcome, edge: None, holder: holder(), lease: LEASE };
     assert_eq!(scene.store.call(report.clone()).await, Ok(DeliveryOutcome::Posted));
@@ -220,7 +220,7 @@ pub async fn a_retried_quarantined_run_is_tried_again_alone(subject: &mut dyn Su
 pub async fn a_quarantined_run_is_acquired_to_be_cancelled_and_for_nothing_else(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let (run, claimed) = scene.working(&acme()).await;
-    let outcome = JobOutcome::Completed { output: json!("poison") };
+    let outcome = JobOutcome::completed(json!("poison"));
     let (job, fence) = (claimed.job.id.clone(), claimed.lease.fence);
     let report = RecordResult { tenant: acme(), job, fence, outcome, edge: None };
     let _ = scene.store.call(report).await.unwrap();

@@ -115,7 +115,7 @@ pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     assert_eq!(claimed.len(), given.len());
     for (it, input) in claimed.iter().zip(&given) {
         assert_same(&it.job.input, input, "a claimed job's input");
-        let outcome = JobOutcome::Completed { output: input.clone() };
+        let outcome = JobOutcome::completed(input.clone());
         let _ = scene
             .store
             .call(RecordResult {
@@ -138,7 +138,7 @@ pub async fn a_jobs_values_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let inbox = scene.taken(&acme(), run).await.inbox;
     assert_eq!(inbox.len(), given.len());
     for (event, output) in inbox.iter().zip(&given) {
-        let InboxEvent::Job { outcome: JobOutcome::Completed { output: posted }, .. } = event else {
+        let InboxEvent::Job { outcome: JobOutcome::Completed { output: posted, .. }, .. } = event else {
             panic!("a job's result is in the inbox, not {event:?}")
         };
         assert_same(posted, output, "a job's output");
@@ -182,7 +182,7 @@ pub async fn odd_texts_come_back_byte_for_byte(subject: &mut dyn Subject) {
     let scene = Scene::with_cap(subject, 1).await;
     let odd = format!("\u{0}\"\\\n🦀 {{}} [] %s \u{2028}{}", "long ".repeat(20_000));
     let (run, claimed) = scene.working(&acme()).await;
-    let failed = JobOutcome::Failed { error: odd.clone(), retryable: false };
+    let failed = JobOutcome::failed(odd.clone(), false);
     let job = claimed.job.id;
     let _ = scene
         .store

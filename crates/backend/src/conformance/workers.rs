@@ -32,7 +32,7 @@ pub async fn a_draining_worker_is_given_nothing_and_keeps_what_it_has(subject: &
         scene.store.call(ExtendJobLease { tenant: acme(), job: job.clone(), fence, term: None }).await,
         Ok(Heartbeat::Extended { .. })
     ));
-    let done = JobOutcome::Completed { output: json!(1) };
+    let done = JobOutcome::completed(json!(1));
     assert_eq!(
         scene
             .store

@@ -36,13 +36,11 @@ impl Draft<'_> {
     /// A dispatch that waits for this verdict goes to its queue, or ends, with it.
     fn settle_dispatch(&mut self, job: &JobId, verdict: Verdict) -> Result<(), StoreError> {
         let Some(open) = self.read::<Job>(Table::Jobs, &rows::job(self.id, job))? else { return Ok(()) };
-        if self.hold(job)?.is_none() {
-            return Ok(());
-        }
+        let Some(hold) = self.hold(job)? else { return Ok(()) };
         match verdict {
             Verdict::Approved => {
                 self.forget_hold(job)?;
-                self.enqueue(&open);
+                self.release(&open, hold.reason.after_approval());
             }
             Verdict::Rejected => self.end_job(job, EndCause::Denied)?,
         }

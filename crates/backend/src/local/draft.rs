@@ -7,6 +7,7 @@ use interlock_model::{Fence, TenantId, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::budgets::EndedPermit;
 use super::tables::{Changes, Decided, Decision, Pick, Row, Table, View, read, scan_prefix};
 use super::{rows, slots, tenants};
 use crate::StoreError;
@@ -50,6 +51,8 @@ pub(super) struct Draft<'a> {
     pub(super) grant_steps: u32,
     /// Queued runs that it has moved, because the order of their queue has changed.
     pub(super) reordered: usize,
+    /// Permits whose jobs end.
+    pub(super) ended_permits: Vec<EndedPermit>,
     tenant: Option<Loaded>,
 }
 
@@ -70,6 +73,7 @@ impl<'a> Draft<'a> {
             granted: 0,
             grant_steps: 0,
             reordered: 0,
+            ended_permits: Vec::new(),
             tenant: None,
         }
     }
@@ -132,6 +136,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn into_changes(mut self) -> Result<Changes, StoreError> {
+        self.end_permits()?;
         self.write_groups()?;
         if let Some(Loaded { row, before }) = self.tenant
             && row != before

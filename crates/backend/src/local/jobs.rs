@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use interlock_model::dispatch_policy::{Hold, HoldReason};
+use interlock_model::budget::{JobUsage, PermitEnd};
+use interlock_model::dispatch_policy::Hold;
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::history::{Event, EventKind};
 use interlock_model::job::{EndCause, Job, JobEnd, JobLease, JobOutcome, JobState, NewJob};
@@ -12,6 +13,7 @@ use interlock_model::{Fence, JobId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::budgets::EndedPermit;
 use super::draft::{Draft, decide};
 use super::rows;
 use super::store::look;
@@ -117,7 +119,7 @@ impl Draft<'_> {
 
     /// Writes a new job, in no queue yet.
     pub(super) fn write_job(&mut self, new: &NewJob) -> Job {
-        let job = Job { new: new.clone(), created_at: self.now, end: None };
+        let job = Job { new: new.clone(), created_at: self.now, permit: None, end: None };
         self.mark(Table::JobListing, rows::timed(self.id, self.now, &new.id));
         self.put(Table::Jobs, rows::job(self.id, &new.id), &job);
         job
@@ -190,28 +192,29 @@ impl Draft<'_> {
 
     /// Ends a job, if it is open: its fence is raised, so that its worker can write no more.
     pub(super) fn end_job(&mut self, job: &JobId, cause: EndCause) -> Result<(), StoreError> {
-        self.end_open_job(job, cause, None)
+        self.end_open_job(job, cause, (None, None))
     }
 
     /// The same, and keeps what is needed to know the outcome again.
     pub(super) fn end_job_by(&mut self, job: &JobId, outcome: &JobOutcome) -> Result<(), StoreError> {
-        self.end_open_job(job, outcome.cause(), outcome.fingerprint())
+        self.end_open_job(job, outcome.cause(), (outcome.fingerprint(), outcome.usage()))
     }
 
     fn end_open_job(
         &mut self,
         job: &JobId,
         cause: EndCause,
-        result: Option<Fingerprint>,
+        (result, usage): (Option<Fingerprint>, Option<&JobUsage>),
     ) -> Result<(), StoreError> {
         let (key, at) = (rows::job(self.id, job), self.now);
         let found: Option<Job> = self.read(Table::Jobs, &key)?;
         let Some(open) = found.filter(|job| job.end.is_none()) else { return Ok(()) };
         self.forget_deferred(job)?;
-        if self.forget_hold(job)?.is_some_and(|hold| hold.reason == HoldReason::Approval) {
+        if self.forget_hold(job)?.is_some_and(|hold| hold.reason.is_approval()) {
             self.withdraw_approval(job)?;
         }
         let lease: Option<JobLease> = self.read(Table::JobLeases, &key)?;
+        self.end_permit_of(&open, lease.is_some(), usage);
         let fence = self.mint_fence()?;
         let end = if let Some(lease) = lease {
             self.delete(Table::JobLeases, key.clone());
@@ -224,6 +227,16 @@ impl Draft<'_> {
         };
         self.put(Table::Jobs, key, &Job { end: Some(end), ..open });
         Ok(())
+    }
+}
+
+impl Draft<'_> {
+    /// Counts what the job had reserved, with the rest of this decision.
+    pub(super) fn end_permit_of(&mut self, job: &Job, was_claimed: bool, usage: Option<&JobUsage>) {
+        let Some((budget, permit)) = job.new.budget.as_ref().zip(job.permit.clone()) else { return };
+        let spent = usage.and_then(|usage| usage.get(&budget.name)).copied();
+        let end = PermitEnd::of(was_claimed, spent);
+        self.ended_permits.push(EndedPermit { budget: budget.name.clone(), permit, end });
     }
 }
 

@@ -11,7 +11,8 @@ use super::draft::{Draft, decide};
 use super::rows;
 use super::tables::Table;
 use crate::StoreError;
-use crate::policy_holds::{HeldDue, Settled, Settlement};
+use crate::budgets::Reserved;
+use crate::policy_holds::{HeldDue, JobReservation, Settled, Settlement};
 use crate::verbs::{AcquireHeldJobs, SettleHeldJob};
 
 /// How many jobs a rule has released in its current period.
@@ -28,7 +29,15 @@ impl Draft<'_> {
     /// Writes a new job, in no queue, due to be looked at.
     pub(super) fn hold_job(&mut self, held: &HeldJob) {
         let job = self.write_job(&held.job);
-        self.write_hold(&job.new.id, &Hold::new(self.now, held.detail.clone()));
+        self.write_hold(&job.new.id, &Hold::new(held.reason, self.now, held.detail.clone()));
+    }
+
+    /// Puts a job that was held into its queue. One that has to reserve first is held for that.
+    pub(super) fn release(&mut self, open: &Job, next: HoldReason) {
+        match open.new.budget.as_ref().filter(|_| open.must_reserve()) {
+            None => self.enqueue(open),
+            Some(budget) => self.write_hold(&open.new.id, &Hold::new(next, self.now, budget.pending())),
+        }
     }
 
     pub(super) fn hold(&self, job: &JobId) -> Result<Option<Hold>, StoreError> {
@@ -74,9 +83,12 @@ decide!(AcquireHeldJobs, |verb, draft| {
 
 decide!(SettleHeldJob, |verb, draft| {
     let job = &verb.job;
-    let hold = draft.hold(job)?.filter(|hold| hold.reason != HoldReason::Approval);
+    let hold = draft.hold(job)?.filter(|hold| !hold.reason.is_approval());
     let open: Option<Job> = draft.read(Table::Jobs, &rows::job(&verb.tenant, job))?;
     let Some((hold, open)) = hold.zip(open) else { return Ok(Settled::NotHeld) };
+    if let Settlement::Reserve { reservation, message } = &verb.settlement {
+        return reserve(draft, (&open, &hold), reservation, message.clone());
+    }
     draft.forget_hold(job)?;
     let settled = match verb.settlement.clone() {
         Settlement::Release { message } => release(draft, &open, message)?,
@@ -94,6 +106,11 @@ decide!(SettleHeldJob, |verb, draft| {
             draft.end_and_post(job, JobOutcome::Denied { reason })?;
             Settled::Denied
         }
+        Settlement::Exhaust { reason } => {
+            draft.end_and_post(job, JobOutcome::Exhausted { reason })?;
+            Settled::Denied
+        }
+        Settlement::Reserve { .. } => Settled::NotHeld,
         Settlement::Wait { reason, detail, wait } => {
             let again = hold.clone().again(reason, detail, (draft.now, Some(wait)));
             hold_again(draft, job, &hold, &again)?
@@ -101,7 +118,9 @@ decide!(SettleHeldJob, |verb, draft| {
         Settlement::Ask { approval, detail } => {
             draft.open_approval(&approval);
             let event = InboxEvent::ApprovalAsked { job: job.clone(), reason: detail.clone() };
-            draft.write_hold(job, &hold.again(HoldReason::Approval, detail, (draft.now, None)));
+            let asks =
+                if hold.reason.is_of_budget() { HoldReason::BudgetApproval } else { HoldReason::Approval };
+            draft.write_hold(job, &hold.again(asks, detail, (draft.now, None)));
             draft.post(job.run, &[event])?;
             Settled::Asked
         }
@@ -109,8 +128,28 @@ decide!(SettleHeldJob, |verb, draft| {
     Ok(settled)
 });
 
+/// Reserves for the job, and only then lets it go.
+fn reserve(
+    draft: &mut Draft<'_>,
+    (open, hold): (&Job, &Hold),
+    reservation: &JobReservation,
+    message: Option<String>,
+) -> Result<Settled, StoreError> {
+    if !hold.reason.is_of_budget() {
+        return Ok(Settled::NotHeld);
+    }
+    match draft.reserve_for_job(open, hold.reason, reservation)? {
+        None => Ok(Settled::NotHeld),
+        Some((reserved, Reserved::Granted { .. })) => {
+            draft.forget_hold(&open.new.id)?;
+            release(draft, &reserved, message)
+        }
+        Some((_, refused)) => Ok(Settled::NotReserved(refused)),
+    }
+}
+
 fn release(draft: &mut Draft<'_>, open: &Job, message: Option<String>) -> Result<Settled, StoreError> {
-    draft.enqueue(open);
+    draft.release(open, HoldReason::BudgetPending);
     if let Some(message) = message {
         let event = Event::new(draft.now, EventKind::StepReleased).of_job(&open.new.id).saying(message);
         draft.append_events(open.new.id.run, &[event])?;

@@ -1,6 +1,7 @@
 //! What the slow loops do to one tenant at a time.
 
 use interlock_model::admission::KeyRecord;
+use interlock_model::dispatch_policy::HoldReason;
 use interlock_model::job::{Job, JobLease, OpenJob};
 use interlock_model::run::{Head, RunStatus};
 use interlock_model::{JobId, RunId, Timestamp};
@@ -46,8 +47,10 @@ decide!(RequeueJobs, |verb, draft| {
             is_held: draft.has(Table::Held, &key)?,
         };
         if open.is_orphaned() {
-            draft.enqueue(&found);
-            requeued.put_back.push(job);
+            draft.release(&found, HoldReason::BudgetPending);
+            if !found.must_reserve() {
+                requeued.put_back.push(job);
+            }
         }
         if open.is_queued() || open.is_orphaned() {
             requeued.waiting.push(found.new.topic);

@@ -68,10 +68,15 @@ fn delete_jobs(draft: &mut Draft<'_>, run: RunId) -> Result<Vec<JobId>, StoreErr
     let mut jobs = Vec::new();
     let (from, until) = rows::jobs_of_run(id, run);
     for row in draft.view.scan(Table::Jobs, &from, &until, Pick::First(usize::MAX))? {
-        let Job { new, created_at, .. } = parse(Table::Jobs, &row.key, &row.value)?;
+        let job: Job = parse(Table::Jobs, &row.key, &row.value)?;
+        let lease: Option<JobLease> = draft.read(Table::JobLeases, &row.key)?;
+        if job.end.is_none() {
+            draft.end_permit_of(&job, lease.is_some(), None);
+        }
+        let Job { new, created_at, .. } = job;
         draft.delete(Table::Queue, rows::queued(id, &new, created_at));
         draft.delete(Table::JobListing, rows::timed(id, created_at, &new.id));
-        if let Some(lease) = draft.read::<JobLease>(Table::JobLeases, &row.key)? {
+        if let Some(lease) = lease {
             draft.delete(Table::JobExpiries, rows::timed(id, lease.expires_at, &new.id));
             draft.delete(Table::JobLeases, row.key.clone());
             draft.delete(Table::JobProgress, row.key.clone());

@@ -232,7 +232,7 @@ async fn a_result_of_a_job_that_an_http_worker_holds_is_refused(release: NatsRel
     forger.succeed(&fixture, &job, &json!("forged")).await;
     until("the forged result is refused", async || fixture.counts.results_refused.get() == 1).await;
 
-    let outcome = JobOutcome::Completed { output: json!("mine") };
+    let outcome = JobOutcome::completed(json!("mine"));
     results.submit(&acme(), &held.job.id, held.lease.fence, outcome).await.unwrap();
     let run = fixture.ended(&acme(), run).await;
     assert_eq!(output(&run), json!("mine"));

@@ -264,8 +264,9 @@ fn ttl() -> clap::builder::RangedU64ValueParser {
 fn show_permit(output: Output, name: &BudgetName, permit: &PermitView) -> Result<()> {
     if !output.is_json() {
         let PermitView { granted, remaining, expires_at, fence, .. } = permit;
+        let until = expires_at.map_or_else(|| "its job ends".to_owned(), |at| at.to_string());
         say(&format!(
-            "{granted} of {name} is reserved until {expires_at} with fence {fence}; {remaining} is left"
+            "{granted} of {name} is reserved until {until} with fence {fence}; {remaining} is left"
         ));
     }
     output.result(permit, |permit| permit.permit.to_string())

@@ -224,6 +224,17 @@ impl Patient {
                 &format!("llm/{}", self.permit),
                 &format!("DELETE FROM budget_due WHERE key LIKE '%/p.{}'", self.permit),
             ),
+            fault(
+                "permit_without_job",
+                &format!("llm/{}", self.permit),
+                &format!(
+                    "DELETE FROM budget_due WHERE key LIKE '%/p.{permit}'; \
+                     UPDATE budget_permits SET value = json_set(json_remove(value, '$.expires_at'), '$.job', '{job}') \
+                     WHERE key = 'acme/llm/{permit}'",
+                    permit = self.permit,
+                    job = self.ended,
+                ),
+            ),
             fault("permit_without_budget", "llm", "DELETE FROM budgets WHERE key = 'acme/llm'"),
         ]
     }

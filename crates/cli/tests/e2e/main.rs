@@ -33,6 +33,7 @@ mod retry_policies;
 mod run_lock;
 mod secrets;
 mod server;
+mod step_budgets;
 mod story;
 mod tls;
 mod traces;

@@ -111,9 +111,7 @@ impl Budgets {
 
     /// The wall clock. The store decides which window it is; this says which one to ask for first.
     fn wall(&self) -> Timestamp {
-        let (now, lead) = (self.process.now(), self.lead());
-        let size = Duration::from_millis(lead.unsigned_abs());
-        if lead >= 0 { now + size } else { now - size }
+        wall_of(&self.process)
     }
 
     async fn read(&self, tenant: &TenantId, name: &BudgetName) -> Result<Budget, BudgetError> {
@@ -299,6 +297,13 @@ impl Budgets {
         }
         Err(storm(&name))
     }
+}
+
+/// The wall clock, as far as this process knows.
+pub(crate) fn wall_of(process: &Process) -> Timestamp {
+    let (now, lead) = (process.now(), process.clock.wall_lead());
+    let size = Duration::from_millis(lead.unsigned_abs());
+    if lead >= 0 { now + size } else { now - size }
 }
 
 fn window_of(document: &BudgetDocument, now: Timestamp) -> Result<Window, BudgetError> {

@@ -145,7 +145,7 @@ impl ResultsUnderLock {
         self.dead_letters.add(tenant, &letter).await?;
         journal::buried(tenant, &letter);
         let error = format!("the result could not be handled in {attempt} deliveries: {RUN_BUSY}");
-        let failed = JobOutcome::Failed { error, retryable: true };
+        let failed = JobOutcome::failed(error, true);
         match self.inbox.report(tenant, job, (*fence, None), failed).await {
             // If it ended meanwhile, the dead letter says what came of its result.
             Ok(_) | Err(StoreError::Fenced { .. } | StoreError::NotFound { .. }) => Ok(()),

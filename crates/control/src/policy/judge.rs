@@ -121,7 +121,7 @@ fn away_wait(due: &HeldDue) -> Duration {
     AWAY_FIRST.saturating_mul(2_u32.saturating_pow(looks)).min(AWAY_LONGEST)
 }
 
-fn ask(due: &HeldDue, detail: String) -> Settlement {
+pub(super) fn ask(due: &HeldDue, detail: String) -> Settlement {
     let approval = Approval {
         job: due.job.id.clone(),
         workflow: due.job.workflow.clone(),

@@ -1,5 +1,6 @@
-//! Decides about held jobs: by rules at once, by asking a service otherwise.
+//! Decides about held jobs: by rules at once, by asking a service otherwise; then by their budgets.
 
+mod budget;
 mod explain;
 mod judge;
 mod service;
@@ -16,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::dispatch_policy::DispatchPolicy;
 use crate::process::Process;
+use budget::RunGroups;
 pub use explain::{ExplainTarget, PolicyExplanation, RuleCheck, ServiceHealth};
 pub use judge::Judgement;
 pub use settling::SettlingReport;
@@ -33,6 +35,7 @@ pub struct Policy {
     waiting: Mutex<BTreeSet<TenantId>>,
     /// The service answers again, and the tenants that wait for it have not been settled since.
     is_back: AtomicBool,
+    run_groups: RunGroups,
 }
 
 impl Policy {
@@ -49,6 +52,7 @@ impl Policy {
             fail_opens: AtomicU64::new(0),
             waiting: Mutex::default(),
             is_back: AtomicBool::new(false),
+            run_groups: RunGroups::default(),
         }
     }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use interlock_backend::policy_holds::{AcquireHeldJobs, HeldDue, Settled};
-use interlock_backend::verbs::SettleHeldJob;
 use interlock_backend::{StoreError, Wake};
 use interlock_model::TenantId;
 use interlock_model::dispatch_policy::{BreakerState, Facts, Question};
@@ -46,7 +45,7 @@ impl SettlingReport {
             Ok(Settled::Denied) => &mut self.denied,
             Ok(Settled::Asked) => &mut self.asked,
             Ok(Settled::Waiting(_)) => &mut self.waiting,
-            Ok(Settled::NotHeld) => &mut self.not_held,
+            Ok(Settled::NotHeld | Settled::NotReserved(_)) => &mut self.not_held,
             Err(_) => &mut self.failed,
         };
         *counter += 1;
@@ -151,25 +150,18 @@ impl Policy {
     }
 
     async fn settle_one(&self, tenant: &TenantId, due: HeldDue) -> Result<Settled, StoreError> {
+        let budget = due.job.budget.as_ref();
+        let settled = match budget.filter(|_| due.hold.reason.is_of_budget()) {
+            Some(budget) => self.settle_budget(tenant, (&due, budget)).await,
+            None => self.settle_by_policy(tenant, &due).await,
+        };
         let job = &due.job;
-        let facts = Facts { tenant, topic: &job.topic, meta: &job.meta };
-        let judgement = self.judge(facts, &Question::of_job(tenant, job)).await;
-        if judgement.is_fail_closed() {
-            self.waiting().insert(tenant.clone());
-        }
-        let settled = self
-            .process
-            .call(SettleHeldJob {
-                tenant: tenant.clone(),
-                job: job.id.clone(),
-                settlement: judgement.settlement(&due),
-            })
-            .await;
         match &settled {
+            // The policy has let it go, and its budget is next.
+            Ok(Settled::Released) if budget.is_some() && !due.hold.reason.is_of_budget() => {
+                self.process.wake(Wake::JobsHeld { tenant: tenant.clone() });
+            }
             Ok(Settled::Released) => {
-                if judgement.is_fail_open() {
-                    self.fail_opens.fetch_add(1, Ordering::Relaxed);
-                }
                 self.process.announce_jobs(tenant, [job.topic.clone()]);
                 self.process.wake(Wake::RunChanged { run: job.id.run });
             }
@@ -177,8 +169,22 @@ impl Policy {
                 self.process.wake(Wake::RunReady { tenant: tenant.clone() });
             }
             Ok(Settled::Waiting(_)) => self.process.wake(Wake::RunChanged { run: job.id.run }),
-            Ok(Settled::NotHeld) => {}
+            Ok(Settled::NotHeld | Settled::NotReserved(_)) => {}
             Err(error) => warn!(job = %job.id, %error, "held job not settled; it is due again"),
+        }
+        settled
+    }
+
+    async fn settle_by_policy(&self, tenant: &TenantId, due: &HeldDue) -> Result<Settled, StoreError> {
+        let job = &due.job;
+        let facts = Facts { tenant, topic: &job.topic, meta: &job.meta };
+        let judgement = self.judge(facts, &Question::of_job(tenant, job)).await;
+        if judgement.is_fail_closed() {
+            self.waiting().insert(tenant.clone());
+        }
+        let settled = self.settle_as(tenant, due, judgement.settlement(due)).await;
+        if matches!(settled, Ok(Settled::Released)) && judgement.is_fail_open() {
+            self.fail_opens.fetch_add(1, Ordering::Relaxed);
         }
         settled
     }

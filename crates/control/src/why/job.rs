@@ -91,13 +91,15 @@ fn jobs(count: usize) -> String {
     if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }
 
-/// A policy has not released it yet.
+/// A policy or a budget has not released it yet.
 fn held(hold: &Hold, now: Timestamp) -> Cause {
     let code = match hold.reason {
         HoldReason::PolicyPending => CauseCode::PolicyPending,
         HoldReason::PolicyUnavailable => CauseCode::PolicyUnavailable,
         HoldReason::PolicyThrottled => CauseCode::PolicyThrottled,
-        HoldReason::Approval => CauseCode::ApprovalOpen,
+        HoldReason::Approval | HoldReason::BudgetApproval => CauseCode::ApprovalOpen,
+        HoldReason::BudgetPending | HoldReason::BudgetApproved => CauseCode::BudgetPending,
+        HoldReason::BudgetExhausted => CauseCode::BudgetExhausted,
     };
     let cause = Cause { since: Some(hold.since), ..Cause::new(code, hold.detail.clone()) };
     match hold.look_at.filter(|_| code == CauseCode::PolicyThrottled) {

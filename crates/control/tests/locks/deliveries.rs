@@ -36,7 +36,7 @@ pub(crate) fn acme() -> TenantId {
 }
 
 pub(crate) fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!("done") }
+    JobOutcome::completed(json!("done"))
 }
 
 /// Where results reach their runs under the lock.

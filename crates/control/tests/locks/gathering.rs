@@ -59,7 +59,7 @@ async fn claim(scene: &Scene) -> Vec<Claimed> {
 
 /// As any replica does it: into the store, with a wake-up for all.
 async fn complete(scene: &Scene, claimed: &Claimed) {
-    let outcome = JobOutcome::Completed { output: json!({}) };
+    let outcome = JobOutcome::completed(json!({}));
     let report = scene
         .store
         .call(RecordResult {

@@ -143,7 +143,7 @@ pub(crate) fn work() -> Topic {
 }
 
 pub(crate) fn completed() -> JobOutcome {
-    JobOutcome::Completed { output: json!({}) }
+    JobOutcome::completed(json!({}))
 }
 
 pub(crate) fn run_ready() -> Wake {

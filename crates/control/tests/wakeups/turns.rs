@@ -126,7 +126,7 @@ async fn a_result_under_the_lock_whose_turn_fails_wakes_the_engine() {
     let run = scene.run(json!({"a": {"type": "worker", "topic": "work"}})).await;
     let job = scene.claim_one().await;
     scene.refuse_commits();
-    scene.submit(&job, JobOutcome::Completed { output: json!({}) }).await;
+    scene.submit(&job, JobOutcome::completed(json!({}))).await;
     assert_eq!(scene.status(run).await, RunStatus::Running);
     assert_eq!(scene.woken(), [run_ready()]);
     let acquire = AcquireRun { tenant: acme(), run, holder: "other".parse().unwrap(), lease: AN_HOUR };

@@ -276,7 +276,7 @@ fn permit_view(permit: Permit, state: &LedgerState, replayed: bool) -> PermitVie
         state: permit.state,
         granted: permit.granted.into(),
         remaining: state.remaining.into(),
-        expires_at: permit.expires_at.into(),
+        expires_at: permit.expires_at.map(Into::into),
         resets_at: permit.window.until.map(Into::into),
         replayed,
     }

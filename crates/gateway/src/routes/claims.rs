@@ -1,5 +1,6 @@
 //! Workers claim jobs and report on them, each report under the fence of its lease.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use interlock_api::jobs::{
@@ -7,12 +8,13 @@ use interlock_api::jobs::{
     HeartbeatRequest, ProgressRequest,
 };
 use interlock_backend::jobs::{Claim, Claimed, Heartbeat, LeaseTerm, Progress};
+use interlock_model::budget::{Amount, InvalidAmount, JobUsage, USAGE_MAX};
 use interlock_model::job::{JobOutcome, NewJob};
 use interlock_model::lease::FENCE_MAX;
 use interlock_model::scheduling::Edge;
 use interlock_model::time::millis;
 use interlock_model::trace::TraceParent;
-use interlock_model::{Fence, JobId, WorkerId};
+use interlock_model::{BudgetName, Fence, JobId, WorkerId};
 
 use super::{Answer, Caller, Json, Named, Payload, Permission, Refusal, bounded, bounded_text, endpoints};
 use crate::metrics::FencedWrite;
@@ -25,6 +27,9 @@ const LEASE_MS_MAX: u64 = 3_600_000;
 const CAPABILITIES_MAX: usize = 64;
 const CAPABILITY_CHARS_MAX: usize = 128;
 const MESSAGE_CHARS_MAX: usize = 4_096;
+
+/// Of the name of a field in an error.
+const FIELD_CHARS_MAX: usize = 80;
 
 endpoints!("workers": claim, heartbeat, progress, complete, fail);
 
@@ -83,7 +88,7 @@ fn within_bounds(
 
 fn claimed_job(claimed: Claimed, traceparent: Option<TraceParent>) -> ClaimedJob {
     let Claimed {
-        job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _, trace: _ },
+        job: NewJob { id, workflow: _, topic, input, deadline_at, meta: _, budget: _, trace: _ },
         lease,
         queued_at: _,
     } = claimed;
@@ -149,7 +154,7 @@ async fn complete(
     Payload(request): Payload<CompleteRequest>,
 ) -> Answer<Accepted> {
     caller.may_for_run(Permission::Work, job.run).await?;
-    let outcome = JobOutcome::Completed { output: request.output };
+    let outcome = JobOutcome::completed(request.output).with_usage(usage_of(request.usage)?);
     submit_result(FencedWrite::Complete, caller, (job, fence(request.fence)?), outcome).await
 }
 
@@ -163,9 +168,23 @@ async fn fail(
     Payload(request): Payload<FailRequest>,
 ) -> Answer<Accepted> {
     caller.may_for_run(Permission::Work, job.run).await?;
-    let FailRequest { fence: held, error, retryable } = request;
-    let outcome = JobOutcome::Failed { error, retryable };
+    let FailRequest { fence: held, error, retryable, usage } = request;
+    let outcome = JobOutcome::failed(error, retryable).with_usage(usage_of(usage)?);
     submit_result(FencedWrite::Fail, caller, (job, fence(held)?), outcome).await
+}
+
+/// What the worker says that it has spent.
+fn usage_of(written: BTreeMap<String, String>) -> Result<JobUsage, Refusal> {
+    bounded("usage", written.len() as u64, (0, USAGE_MAX as u64))?;
+    let read = |(name, amount): (String, String)| {
+        let field = format!("usage.{}", name.chars().take(FIELD_CHARS_MAX).collect::<String>());
+        let invalid = |error: String| Refusal::invalid(format!("{field}: {error}"));
+        let name: BudgetName =
+            name.parse().map_err(|_| invalid("it is not the name of a budget".to_owned()))?;
+        let amount: Amount = amount.parse().map_err(|error: InvalidAmount| invalid(error.to_string()))?;
+        Ok((name, amount))
+    };
+    written.into_iter().map(read).collect()
 }
 
 /// To the end, because under the strategy `lock` a result acquires its run.

@@ -62,9 +62,12 @@ fn view(dead_letter: DeadLetter) -> DeadLetterView {
 /// The result as the worker sent it.
 fn result_view(result: JobOutcome) -> Option<Value> {
     match result {
-        JobOutcome::Completed { output } => Some(json!({"output": output})),
-        JobOutcome::Failed { error, retryable } => Some(json!({"error": error, "retryable": retryable})),
-        JobOutcome::Lost | JobOutcome::Cancelled { .. } | JobOutcome::Denied { .. } => None,
+        JobOutcome::Completed { output, .. } => Some(json!({"output": output})),
+        JobOutcome::Failed { error, retryable, .. } => Some(json!({"error": error, "retryable": retryable})),
+        JobOutcome::Lost
+        | JobOutcome::Cancelled { .. }
+        | JobOutcome::Denied { .. }
+        | JobOutcome::Exhausted { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Jobs, for people: listed, cancelled. Workers use `claims`.
 
-use interlock_api::jobs::{CancelledJob, JobQuery, JobView, WaitingFor};
+use interlock_api::jobs::{CancelledJob, JobBudget, JobQuery, JobView, WaitingFor};
 use interlock_backend::jobs;
 use interlock_backend::verbs::{ListJobs, ReadJob};
 use interlock_model::dispatch_policy::Hold;
@@ -44,8 +44,8 @@ async fn get(caller: Caller, Named(job): Named<JobId>) -> Answer<JobView> {
 }
 
 fn view(app: &App, view: jobs::JobView) -> JobView {
-    let jobs::JobView { job: Job { new, created_at, end }, lease, hold, state } = view;
-    let NewJob { id, workflow, topic, input, deadline_at, meta: _, trace: _ } = new;
+    let jobs::JobView { job: Job { new, created_at, permit, end }, lease, hold, state } = view;
+    let NewJob { id, workflow, topic, input, deadline_at, meta: _, budget, trace: _ } = new;
     let held = lease.as_ref().map(|lease| lease.fence).or(end.as_ref().map(|end| end.held));
     let worker = lease.as_ref().map(|lease: &JobLease| lease.worker.clone());
     let unconfirmed = lease.as_ref().filter(|lease| app.stages.process.is_unconfirmed(lease)).map(pushed_to);
@@ -66,6 +66,7 @@ fn view(app: &App, view: jobs::JobView) -> JobView {
         ended_at: end.map(|end| end.at.into()),
         deadline_ms: deadline_at.map(Timestamp::as_millis),
         input,
+        budget: budget.map(|budget| JobBudget { name: budget.name, reserve: budget.reserve.into(), permit }),
         waiting_for: hold.map(held_for).or(unconfirmed),
     }
 }

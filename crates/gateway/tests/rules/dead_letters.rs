@@ -22,7 +22,7 @@ fn letter(run: u32) -> DeadLetter {
         attempts: 10,
         last_error: Some("the worker's lease ran out".to_owned()),
         buried_at: Timestamp::from_millis(1_794_700_800_123),
-        result: Some(JobOutcome::Completed { output: json!({"kept": true}) }),
+        result: Some(JobOutcome::completed(json!({"kept": true}))),
     }
 }
 

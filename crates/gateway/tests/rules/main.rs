@@ -22,6 +22,7 @@ mod server;
 mod shutdown;
 mod slow_clients;
 mod starts;
+mod step_budgets;
 mod syntax;
 mod watching;
 mod why;

@@ -17,7 +17,7 @@ pub const WARN_AT_MAX: usize = 10;
 const TIMEZONE_CHARS_MAX: usize = 64;
 
 /// The names that the expression of a key may read.
-const KEY_ROOTS: [&str; 3] = ["input", "workflow", "labels"];
+pub(super) const KEY_ROOTS: [&str; 3] = ["input", "workflow", "labels"];
 
 crate::named_enum! {
     /// What a step does that finds the budget exhausted. A reservation over HTTP is always answered at once.

@@ -8,6 +8,7 @@ mod document;
 mod explain;
 mod ledger;
 mod permit;
+mod step;
 mod window;
 
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub use amount::{AMOUNT_PATTERN, Amount, DELTA_PATTERN, Delta, InvalidAmount};
 pub use document::{BudgetDocument, InvalidBudget, OnExhausted, UNIT_CHARS_MAX, WARN_AT_MAX};
 pub use explain::exhausted;
 pub use ledger::{Increase, Ledger, LedgerState, WarnMark, Warning, limit};
-pub use permit::{BudgetGroup, InvalidKey, Permit, PermitState, permit_id};
+pub use permit::{BudgetGroup, InvalidKey, Permit, PermitEnd, PermitState, permit_id};
+pub use step::{JobUsage, StepBudget, USAGE_MAX, job_permit_id, spending_run};
 pub use window::{Period, Window};
 
 /// Budgets that a tenant may have.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Amount, KEY_BYTES_MAX, Window};
-use crate::{BudgetName, BudgetRequest, Fence, PermitId, RunId, TenantId, Timestamp};
+use crate::{BudgetName, BudgetRequest, Fence, JobId, PermitId, RunId, TenantId, Timestamp};
 
 /// A key that no group can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -100,11 +100,32 @@ crate::named_enum! {
     pub enum PermitState {
         /// Its amount is reserved until it expires.
         Open = "open",
-        /// It expired. All of its amount counts as spent until it is settled.
+        /// It expired, or its worker was lost. All of its amount counts as spent until it is settled.
         Unsettled = "unsettled",
         Settled = "settled",
         /// Nothing was spent.
         Released = "released",
+    }
+}
+
+/// How the end of a job ends its permit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermitEnd {
+    Settled(Amount),
+    /// A worker had the job and did not say what it spent.
+    Unsettled,
+    /// No worker had the job.
+    Released,
+}
+
+impl PermitEnd {
+    /// Of a job that a worker had, or not, with what that worker reported.
+    pub fn of(was_claimed: bool, usage: Option<Amount>) -> Self {
+        match usage {
+            Some(spent) => Self::Settled(spent),
+            None if was_claimed => Self::Unsettled,
+            None => Self::Released,
+        }
     }
 }
 
@@ -121,7 +142,12 @@ pub struct Permit {
     pub granted: Amount,
     pub fence: Fence,
     pub granted_at: Timestamp,
-    pub expires_at: Timestamp,
+    /// None: it belongs to a job, and ends with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The job of a step that it was reserved for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
     /// What was spent, once it is settled.
     #[serde(default)]
     pub settled: Amount,
@@ -134,6 +160,12 @@ impl Permit {
     /// Where its ledger is.
     pub fn place(&self) -> String {
         self.group.place(&self.window)
+    }
+
+    /// Why a call of a client cannot change it now: only the end of its job does.
+    pub fn why_of_job(&self) -> Option<String> {
+        let job = self.job.as_ref().filter(|_| self.state == PermitState::Open)?;
+        Some(format!("the permit belongs to job {job}, whose result settles it"))
     }
 
     /// What was spent beyond what was granted.

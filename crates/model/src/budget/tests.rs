@@ -237,7 +237,8 @@ fn permit(state: PermitState, granted: &str, settled: &str) -> Permit {
         granted: amount(granted),
         fence: Fence::NONE,
         granted_at: Timestamp::ZERO,
-        expires_at: Timestamp::ZERO,
+        expires_at: Some(Timestamp::ZERO),
+        job: None,
         settled: amount(settled),
         ended_at: None,
     }

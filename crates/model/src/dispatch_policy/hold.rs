@@ -1,4 +1,4 @@
-//! Held jobs: open, in no queue, and not claimable until the policy decides.
+//! Held jobs: open, in no queue, and not claimable until the policy decides, or their budget has enough left.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use crate::history::{Event, EventKind};
 use crate::job::NewJob;
 use crate::{JobId, Timestamp};
 
-/// A new job that the policy must decide before it enters its queue.
+/// A new job that has to be decided about before it enters its queue.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HeldJob {
     pub job: NewJob,
+    pub reason: HoldReason,
     /// What has to be decided.
     pub detail: String,
 }
@@ -27,6 +28,31 @@ crate::named_enum! {
         PolicyThrottled = "policy_throttled",
         /// It waits for a person's approval.
         Approval = "approval",
+        /// Its budget has not been asked yet.
+        BudgetPending = "budget_pending",
+        /// Its budget has too little left.
+        BudgetExhausted = "budget_exhausted",
+        /// Its budget has too little left, and a person is asked whether it may go all the same.
+        BudgetApproval = "budget_approval",
+        /// A person has approved it: it reserves what is left.
+        BudgetApproved = "budget_approved",
+    }
+}
+
+impl HoldReason {
+    /// Whether it waits for a person and not for a time.
+    pub fn is_approval(self) -> bool {
+        matches!(self, Self::Approval | Self::BudgetApproval)
+    }
+
+    /// Whether the policy has decided, and the budget is next.
+    pub fn is_of_budget(self) -> bool {
+        matches!(self, Self::BudgetPending | Self::BudgetExhausted | Self::BudgetApproved)
+    }
+
+    /// The hold that follows an approval, if the job has to reserve.
+    pub fn after_approval(self) -> Self {
+        if self == Self::BudgetApproval { Self::BudgetApproved } else { Self::BudgetPending }
     }
 }
 
@@ -45,9 +71,9 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// The hold of a new dispatch, due for evaluation at once.
-    pub fn new(now: Timestamp, detail: String) -> Self {
-        Self { reason: HoldReason::PolicyPending, detail, since: now, looks: 0, look_at: Some(now) }
+    /// A hold that is due for evaluation at once.
+    pub fn new(reason: HoldReason, now: Timestamp, detail: String) -> Self {
+        Self { reason, detail, since: now, looks: 0, look_at: Some(now) }
     }
 
     /// The hold after another evaluation at `now`, to be evaluated again after `wait`.

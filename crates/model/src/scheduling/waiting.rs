@@ -131,6 +131,7 @@ mod tests {
             input: serde_json::Value::Null,
             deadline_at: None,
             meta: JobMeta { requires, ..JobMeta::default() },
+            budget: None,
             trace: None,
         }
     }

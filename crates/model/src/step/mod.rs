@@ -83,6 +83,8 @@ crate::named_enum! {
         NoCaseMatches = "no_case_matches",
         /// The run would hold, or one turn of it would render, more than it may.
         RunTooLarge = "run_too_large",
+        /// The budget of the step has too little left.
+        BudgetExhausted = "budget_exhausted",
         /// A queued run got no slot in time.
         QueueTimeout = "queue_timeout",
         /// A newer run took the place of a queued one.

@@ -8,10 +8,11 @@ use std::time::Duration;
 use interlock_schema::Schema;
 use serde_json::Value;
 
-use super::document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
+use super::document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 use super::graph::{Graph, Route};
 use super::switch::SwitchRule;
 use super::{ROOTS, STEPS_MAX};
+use crate::budget::{Amount, StepBudget};
 use crate::expression::{Expression, Template};
 use crate::meta::{JobMeta, TAGS_MAX};
 use crate::retry::Backoff;
@@ -53,6 +54,8 @@ pub struct Step {
     pub timeout: Option<Duration>,
     pub output_schema: Option<Schema>,
     pub meta: JobMeta,
+    /// What each of its jobs reserves.
+    pub budget: Option<StepBudget>,
 }
 
 #[derive(Debug, Clone)]
@@ -196,6 +199,7 @@ impl WrittenStep<'_> {
             output_schema: self
                 .at("output_schema", schema(document.output_schema.as_ref(), self.patterns))?,
             meta: self.meta()?,
+            budget: self.budget()?,
         })
     }
 
@@ -211,6 +215,7 @@ impl WrittenStep<'_> {
             ("for_each", written.for_each.is_some(), is_worker),
             ("max_parallel", written.max_parallel.is_some(), is_worker && written.for_each.is_some()),
             ("meta", written.meta.is_some(), is_worker),
+            ("budget", written.budget.is_some(), is_worker),
             ("retry", written.retry.is_some(), is_worker),
             ("timeout_sec", written.timeout_sec.is_some(), takes_time),
             ("delay_sec", written.delay_sec.is_some(), kind == StepType::Delay),
@@ -300,6 +305,14 @@ impl WrittenStep<'_> {
         let cap = self.at("retry.max_backoff_sec", seconds(Some(max_backoff_sec)))?;
         let (initial, cap) = (initial.unwrap_or_default(), cap.unwrap_or_default());
         Ok((max_retries, Backoff { initial, multiplier, cap }))
+    }
+
+    fn budget(self) -> Result<Option<StepBudget>, InvalidWorkflow> {
+        let Some(StepBudgetDocument { name, reserve }) = &self.document.budget else { return Ok(None) };
+        let name = self.at("budget.name", name.parse())?;
+        let reserve: Amount = self.at("budget.reserve", reserve.parse())?;
+        self.at("budget.reserve", require(!reserve.is_zero(), "use an amount above 0".to_owned()))?;
+        Ok(Some(StepBudget { name, reserve }))
     }
 
     fn meta(self) -> Result<JobMeta, InvalidWorkflow> {

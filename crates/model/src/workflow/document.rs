@@ -109,6 +109,22 @@ pub struct StepDocument {
     pub delay_until: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<JobMeta>,
+    /// Worker steps: what each job reserves before it may go to a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<StepBudgetDocument>,
+}
+
+/// What each job of a step reserves from a budget.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = StepBudget)]
+pub struct StepBudgetDocument {
+    /// The name of the budget.
+    #[schema(min_length = 1, max_length = 64)]
+    pub name: String,
+    /// The most that one attempt may spend: a decimal number above 0.
+    #[schema(pattern = "^(0|[1-9][0-9]{0,8}|[1-8][0-9]{9})(\\.[0-9]{1,6})?$")]
+    pub reserve: String,
 }
 
 /// How often and when a failed step is retried, with full jitter.

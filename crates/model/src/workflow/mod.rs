@@ -8,7 +8,7 @@ mod switch;
 mod tests;
 
 pub use compile::{Delay, FanOutRule, InvalidWorkflow, Step, StepKind, Workflow};
-pub use document::{RetryDocument, StepDocument, StepType, WorkflowDocument};
+pub use document::{RetryDocument, StepBudgetDocument, StepDocument, StepType, WorkflowDocument};
 pub use graph::Route;
 pub use switch::{SwitchCases, SwitchRule};
 

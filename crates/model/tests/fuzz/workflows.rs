@@ -177,9 +177,9 @@ fn started(workflow: &Workflow, now: Timestamp) -> Run {
 fn answers(opened: &Advance, turn: usize, now: Timestamp) -> Vec<InboxEvent> {
     let jobs = opened.effects.dispatched.iter().take(20).enumerate().map(|(at, job)| {
         let outcome = if (at + turn).is_multiple_of(3) {
-            JobOutcome::Failed { error: "boom".to_owned(), retryable: at.is_multiple_of(2) }
+            JobOutcome::failed("boom".to_owned(), at.is_multiple_of(2))
         } else {
-            JobOutcome::Completed { output: json!({"x": at, "big": "y".repeat(1 << 10)}) }
+            JobOutcome::completed(json!({"x": at, "big": "y".repeat(1 << 10)}))
         };
         InboxEvent::Job { at: now, job: job.id.clone(), outcome }
     });

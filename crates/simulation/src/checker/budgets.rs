@@ -18,8 +18,8 @@ pub(super) struct Budgets {
     /// By the calls.
     permits: BTreeMap<(Place, PermitId), Known>,
     /// By the rows: permits, and ledgers by `tenant/budget/window/group`.
-    permit_rows: BTreeMap<String, Permit>,
-    ledger_rows: BTreeMap<String, Ledger>,
+    pub(super) permit_rows: BTreeMap<String, Permit>,
+    pub(super) ledger_rows: BTreeMap<String, Ledger>,
 }
 
 type Place = (TenantId, BudgetName);
@@ -33,6 +33,13 @@ struct Known {
 }
 
 impl Budgets {
+    /// By the key of its row.
+    pub(super) fn amount_of(&self, budget: &str) -> Amount {
+        let is_it = |(tenant, name): &&Place| budget == format!("{tenant}/{name}");
+        let known = self.amounts.keys().find(is_it);
+        known.and_then(|place| self.amounts.get(place)).copied().unwrap_or_default()
+    }
+
     /// What counts against the amount at a place: what was settled, and what may still be.
     fn sums(&self, budget: &Place, place: &str) -> (Amount, Amount) {
         let all = self.permits.iter().filter(|((of, _), known)| of == budget && known.place == place);

@@ -6,7 +6,7 @@ use super::Checker;
 use crate::{Failure, Invariant, Summary};
 
 /// Indexes of what is open. With every run ended, nothing is.
-pub(crate) const OPEN: [Table; 15] = [
+pub(crate) const OPEN: [Table; 17] = [
     Table::Active,
     Table::LimitSlots,
     Table::RunSlots,
@@ -22,6 +22,8 @@ pub(crate) const OPEN: [Table; 15] = [
     Table::OpenApprovals,
     Table::Deferred,
     Table::DeferredDue,
+    Table::Held,
+    Table::HeldDue,
 ];
 
 impl Checker {

@@ -97,6 +97,7 @@ judged! {
         checker.lock_withdrawn(&asked.lock, &asked.request, &asked.call);
     };
 
+    SettleHeldJob => |asked, checker, answer| checker.job_settled(asked, answer);
     SaveBudget => |asked, checker, answer| if answer.is_ok() {
         checker.budget_saved(asked);
     };
@@ -131,7 +132,6 @@ not_judged! {
     DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
     MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,
     Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot,
-    SettleHeldJob,
 }
 
 // Reads. The checks of rows cover what they show.

@@ -15,6 +15,7 @@ mod reservations;
 mod rows;
 mod runs;
 mod shares;
+mod step_permits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -108,6 +108,7 @@ impl Checker {
         if writes.iter().any(|(table, ..)| matches!(table, Table::BudgetPermits | Table::BudgetLedgers)) {
             self.check_ledgers();
         }
+        self.check_jobs_and_permits(writes);
     }
 
     fn row_written(&mut self, action: &str, (table, key, value): &Write) {

@@ -50,7 +50,12 @@ impl Turn {
             fence: Fence::NONE,
             version: 0,
             status: turn.head.status,
-            dispatched: turn.dispatched.iter().map(|job| job.id.clone()).collect(),
+            dispatched: turn
+                .dispatched
+                .iter()
+                .chain(turn.held.iter().map(|held| &held.job))
+                .map(|job| job.id.clone())
+                .collect(),
             revoked: Vec::new(),
             opened: turn.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: Vec::new(),
@@ -65,7 +70,12 @@ impl Turn {
             fence: commit.fence,
             version: commit.version,
             status: commit.head.status,
-            dispatched: commit.dispatched.iter().map(|job| job.id.clone()).collect(),
+            dispatched: commit
+                .dispatched
+                .iter()
+                .chain(commit.held.iter().map(|held| &held.job))
+                .map(|job| job.id.clone())
+                .collect(),
             revoked: commit.revoked.clone(),
             opened: commit.approvals_opened.iter().map(|approval| approval.job.clone()).collect(),
             withdrawn: commit.approvals_withdrawn.clone(),

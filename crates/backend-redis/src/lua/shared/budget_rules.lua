@@ -1,5 +1,5 @@
 -- needs: order, ledger, budgets, inspection
--- What must be true of budgets: the ledger adds up, open permits expire, and permits have a budget.
+-- What must be true of budgets: the ledger adds up, open permits expire or belong to an open job, and permits have a budget.
 local function names_of(keys, after)
   local names = {}
   table.sort(keys, precedes)
@@ -148,7 +148,7 @@ rules.permit_not_due = { {
   finds = function(subject)
     local name, id = string.match(subject, '^([^/]+)/(.+)$')
     local permit = name and known_row(budgets, name) and known_row(key('wf:budget:permits', name), id)
-    if not permit or permit.state ~= 'open' then
+    if not permit or permit.state ~= 'open' or not permit.expires_at then
       return nil
     end
     local due_at = look('ZSCORE', key('wf:budget:due', name), 'p.' .. id)
@@ -158,6 +158,23 @@ rules.permit_not_due = { {
     local name, id = string.match(subject, '^([^/]+)/(.+)$')
     local budget = read_budget(name)
     make_due(budget, read_permit(budget, id).expires_at, 'p.' .. id)
+    save_budget(budget)
+  end,
+} }
+
+rules.permit_without_job = { {
+  over = over_permits,
+  finds = function(subject)
+    local name, id = string.match(subject, '^([^/]+)/(.+)$')
+    local permit = name and known_row(budgets, name) and known_row(key('wf:budget:permits', name), id)
+    local job = permit and permit.state == 'open' and permit.job
+    local found = job and look('HMGET', key('wf:job', job), 'created_at', 'end_cause', 'permit')
+    return found and (not found[1] or found[2] or found[3] ~= id) and 'the permit is open, and its job is not'
+  end,
+  repairs = function(subject)
+    local name, id = string.match(subject, '^([^/]+)/(.+)$')
+    local budget = read_budget(name)
+    end_permit(budget, read_permit(budget, id), 'unsettled')
     save_budget(budget)
   end,
 } }

@@ -183,13 +183,13 @@ local function copied(row)
 end
 
 -- Ends a permit, or changes how it ended, and counts it anew. Answers with the thresholds that were just reached.
-local function end_permit(budget, permit, state)
+local function end_permit(budget, permit, state, spent)
   local before, place = copied(permit), place_of_permit(permit)
   permit.state, permit.ended_at = state, now
   if state == 'settled' then
     -- What was spent after a release was not reserved any more.
     permit.granted = before.state == 'released' and 0 or permit.granted
-    permit.settled = call.amount
+    permit.settled = spent
   end
   change_ledger(budget, place, function(ledger)
     change_by_permit(ledger, before, minus)
@@ -262,7 +262,7 @@ local function act_on_due(budget, item, report)
     return
   end
   local permit = kind == 'p' and read_permit(budget, what)
-  if permit and permit.state == 'open' and permit.expires_at <= now then
+  if permit and permit.state == 'open' and permit.expires_at and permit.expires_at <= now then
     for _, warning in ipairs(end_permit(budget, permit, 'unsettled')) do
       report.warnings[#report.warnings + 1] = { budget.name, warning }
     end
@@ -299,9 +299,9 @@ local function expire_due(most)
 end
 
 -- Why a change that was computed for this window of this document cannot be made.
-local function why_outdated(budget)
-  local window = call.window
-  if budget.revision ~= call.revision or budget.per ~= window.per then
+local function why_outdated(budget, asked)
+  local window = asked.window
+  if budget.revision ~= asked.revision or budget.per ~= window.per then
     return { outcome = 'outdated' }
   end
   if wall < window.from or window['until'] and window['until'] <= wall then
@@ -342,6 +342,10 @@ local function decide_permit(verb)
     local permit = read_permit(budget, call.permit)
     if not permit then
       return missing()
+    end
+    -- Only the end of its job ends the permit of a step.
+    if permit.job and permit.state == 'open' then
+      return conflict('the permit belongs to job ' .. permit.job .. ', whose result settles it')
     end
     local refusal, warnings = verb(budget, permit)
     if refusal then

@@ -101,7 +101,7 @@ rules.job_in_no_index = { {
       redis.call('ZADD', key('wf:held'), job.held_until, id)
       return
     end
-    enqueue(id)
+    release_job(id)
   end,
 } }
 
@@ -207,7 +207,7 @@ rules.kept_result_not_due = { {
       redis.call('ZADD', key('wf:put_off'), integer(now), id)
     else
       redis.call('HDEL', key('wf:job', id), 'put_off', 'put_off_cause', 'put_off_result', 'put_off_deliveries',
-        'put_off_since')
+        'put_off_since', 'put_off_usage')
     end
   end,
 } }

@@ -23,9 +23,10 @@ end
 local function view_job(job)
   local found = read_fields(key('wf:job', job), 'job', 'created_at', 'worker', 'fence', 'ttl', 'expires_at',
     'claimed_at', 'edge', 'held', 'held_detail', 'held_since', 'held_looks', 'held_until', 'end_cause', 'end_at',
-    'end_held', 'end_fence', 'end_worker', 'end_result')
+    'end_held', 'end_fence', 'end_worker', 'end_result', 'permit')
   local ended = found.end_cause and { cause = found.end_cause, at = found.end_at, held = found.end_held,
     fence = found.end_fence, worker = found.end_worker, result = found.end_result }
-  return { job = { new = found.job, created_at = found.created_at, ['end'] = ended }, lease = lease_of(found),
+  return { job = { new = found.job, created_at = found.created_at, permit = found.permit,
+    ['end'] = ended }, lease = lease_of(found),
     hold = hold_of(found), state = state_of(found) }
 end

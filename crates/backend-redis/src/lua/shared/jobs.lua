@@ -7,6 +7,9 @@ local function write_job(run, new)
   if new.kind then
     redis.call('HSET', hash, 'kind', new.kind)
   end
+  if new.budget then
+    redis.call('HSET', hash, 'budget', new.budget, 'reserve', integer(new.reserve))
+  end
   if new.moved ~= 0 then
     redis.call('HSET', hash, 'moved', integer(new.moved))
   end
@@ -44,10 +47,39 @@ local function unhold(job)
   redis.call('HDEL', key('wf:job', job), 'held', 'held_detail', 'held_since', 'held_looks', 'held_until')
 end
 
--- Writes a new job down, in no queue, to be decided by the policy at once.
+-- Writes a new job down, in no queue, to be decided about at once.
 local function hold(run, new)
   write_job(run, new)
-  write_hold(new.job, 'policy_pending', new.detail, now)
+  write_hold(new.job, new.reason, new.detail, now)
+end
+
+-- Puts a job that was held into its queue. One that has to reserve first is held for that.
+local function release_job(job, next_reason)
+  local budget, permit, topic, kind, created_at, moved = unpack(redis.call('HMGET', key('wf:job', job), 'budget', 'permit',
+    'topic', 'kind', 'created_at', 'moved'))
+  local is_queued = redis.call('ZSCORE', queue_key(topic, kind), queue_place(job, created_at, moved))
+  if budget and not permit and not is_queued then
+    write_hold(job, next_reason or 'budget_pending', 'budget ' .. budget .. ' is to be asked', now)
+    return false
+  end
+  return enqueue(job)
+end
+
+-- Counts what a job had reserved, which ends: what its worker says that it has spent; all of it, if a worker had it; or
+-- nothing. A damaged budget does not keep a job from its end: the doctor finds its permit.
+local function end_reservation(permit, name, was_claimed, usage)
+  -- needs: budgets
+  pcall(function()
+    local budget = read_budget(name)
+    local found = budget and read_permit(budget, permit)
+    if not found or found.state ~= 'open' then
+      return
+    end
+    forget_ended(budget, 8)
+    local spent = usage and usage[name]
+    end_permit(budget, found, spent and 'settled' or was_claimed and 'unsettled' or 'released', spent)
+    save_budget(budget)
+  end)
 end
 
 -- Withdraws the approval of this job, if it is open.
@@ -65,24 +97,28 @@ local function open_approval(run, new)
 end
 
 -- Ends a job, if it is open: its fence is raised, so that its worker can write no more. Whether it was open. `result` is
--- the fingerprint of a worker's result, to know it again.
-local function end_job(job, cause, result)
+-- the fingerprint of a worker's result, to know it again; `usage` is what it has spent, by budget.
+local function end_job(job, cause, result, usage)
   local hash = key('wf:job', job)
-  local created_at, end_cause, topic, held_fence, worker, token, expires_at, deferred_since, held, kind, moved =
-    unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request', 'expires_at',
-      'put_off_since', 'held', 'kind', 'moved'))
+  local created_at, end_cause, topic, held_fence, worker, token, expires_at, deferred_since, held, kind, moved, permit,
+    budget = unpack(redis.call('HMGET', hash, 'created_at', 'end_cause', 'topic', 'fence', 'worker', 'request',
+      'expires_at', 'put_off_since', 'held', 'kind', 'moved', 'permit', 'budget'))
   if not created_at or end_cause then
     return false
   end
   if deferred_since then
     redis.call('ZREM', key('wf:put_off'), job)
-    redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_result', 'put_off_deliveries', 'put_off_since')
+    redis.call('HDEL', hash, 'put_off', 'put_off_cause', 'put_off_result', 'put_off_deliveries', 'put_off_since',
+      'put_off_usage')
   end
   if held then
     unhold(job)
-    if held == 'approval' then
+    if held == 'approval' or held == 'budget_approval' then
       withdraw_approval(job)
     end
+  end
+  if permit then
+    end_reservation(permit, budget, held_fence, usage)
   end
   local fence = integer(mint_fence())
   if held_fence then

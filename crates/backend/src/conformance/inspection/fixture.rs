@@ -203,7 +203,7 @@ async fn claimed(scene: &Scene, topic: &str) -> Claimed {
 /// Does the run's one job.
 async fn end(scene: &Scene, run: RunId) {
     let claimed = claimed(scene, "ended").await;
-    let outcome = JobOutcome::Completed { output: json!({}) };
+    let outcome = JobOutcome::completed(json!({}));
     let report = scene
         .store
         .call(RecordResult {
@@ -243,7 +243,7 @@ async fn keep(scene: &Scene) -> JobId {
         tenant: acme(),
         job: job.id.clone(),
         fence: lease.fence,
-        outcome: JobOutcome::Completed { output: json!({}) },
+        outcome: JobOutcome::completed(json!({})),
         deliveries: 1,
         waited: Duration::ZERO,
         delay: LEASE / 2,

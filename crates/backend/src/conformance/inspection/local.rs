@@ -138,9 +138,10 @@ impl<F: Fn(Arc<dyn Clock>) -> Arc<dyn LocalRows> + Send + Sync> Plant for OnManu
             | Invariant::ReadyWithoutRun
             | Invariant::RunHoldWithoutHolder
             | Invariant::RunQuarantined => of_turns(&soil, fault, fixture).await,
-            Invariant::BudgetDrift | Invariant::PermitNotDue | Invariant::PermitWithoutBudget => {
-                of_budgets(&soil, fault, fixture).await
-            }
+            Invariant::BudgetDrift
+            | Invariant::PermitNotDue
+            | Invariant::PermitWithoutJob
+            | Invariant::PermitWithoutBudget => of_budgets(&soil, fault, fixture).await,
             other => of_others(&soil, other, fixture).await,
         };
         Planted::In(subject)
@@ -323,6 +324,13 @@ async fn of_budgets(soil: &Soil, fault: Invariant, fixture: &Fixture) -> String 
         }
         Invariant::PermitNotDue => {
             soil.remove(Table::BudgetDue, &format!("p.{permit}")).await;
+            format!("{budget}/{permit}")
+        }
+        Invariant::PermitWithoutJob => {
+            let job = fixture.ended.to_string();
+            soil.remove(Table::BudgetDue, &format!("p.{permit}")).await;
+            let of_job = |row: &mut Value| (row["expires_at"], row["job"]) = (Value::Null, json!(job));
+            soil.edit(Table::BudgetPermits, &permit, of_job).await;
             format!("{budget}/{permit}")
         }
         _ => {

@@ -78,6 +78,7 @@ pub trait Plant: Subject {
     /// | `lock_not_listed` | `lock` is deleted from the list of locks; subject: the resource |
     /// | `budget_drift` | the ledger of `budget` has more reserved than its permits; subject: the budget |
     /// | `permit_not_due` | the permit of `budget` is in no index by its end; subject: `<budget>/<permit>` |
+    /// | `permit_without_job` | the permit of `budget` is that of the job of `ended`; subject: `<budget>/<permit>` |
     /// | `permit_without_budget` | the row of `budget` is deleted; subject: the budget |
     /// | `row_damaged` | what stands for the step of `leased` is no step; subject: the backend's own |
     /// | `dead_letters_growing` | as many dead letters as the check reports; subject: the tenant |
@@ -225,6 +226,7 @@ faults! {
     a_held_lock_that_is_not_listed_is_listed_again: LockNotListed,
     a_budget_that_does_not_add_up_is_counted_anew: BudgetDrift,
     an_open_permit_that_never_expires_does_so_again: PermitNotDue,
+    an_open_permit_of_a_job_that_has_ended_is_unsettled: PermitWithoutJob,
     permits_without_a_budget_are_removed: PermitWithoutBudget,
 }
 

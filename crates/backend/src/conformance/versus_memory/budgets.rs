@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use interlock_model::budget::{Amount, BudgetDocument, BudgetGroup, OnExhausted, Period, Window};
+use interlock_model::budget::{
+    Amount, BudgetDocument, BudgetGroup, JobUsage, OnExhausted, Period, StepBudget, Window,
+};
 use interlock_model::{BudgetName, PermitId, RunId, TenantId};
 use rand::RngExt as _;
 
@@ -146,6 +148,20 @@ sampled!(ExpirePermits, 4, |walk| {
 });
 
 impl Walk {
+    /// What a job reserves, if anything.
+    pub(super) fn step_budget(&mut self) -> Option<StepBudget> {
+        let (_, name) = self.budget_name();
+        let reserve = Amount::from_micros(self.random.random_range(1..40));
+        self.flip(0.6).then_some(StepBudget { name, reserve })
+    }
+
+    /// What a worker says that it has spent.
+    pub(super) fn job_usage(&mut self) -> JobUsage {
+        let spent = Amount::from_micros(self.random.random_range(0..50));
+        let (_, name) = self.budget_name();
+        if self.flip(0.6) { JobUsage::from([(name, spent)]) } else { JobUsage::new() }
+    }
+
     fn budget_name(&mut self) -> (TenantId, BudgetName) {
         (self.tenant(), name(self.one_of(&["llm", "calls", "llm-2"])))
     }
@@ -163,17 +179,17 @@ impl Walk {
     }
 
     /// Mostly the wall clock is where the store's is.
-    fn lead(&mut self) -> i64 {
+    pub(super) fn lead(&mut self) -> i64 {
         if self.flip(0.1) { self.one_of(&[-7_200_000, 7_200_000]) } else { 0 }
     }
 
     /// Mostly the window at this time.
-    fn budget_window(&mut self, document: &BudgetDocument, lead: i64) -> Option<Window> {
+    pub(super) fn budget_window(&mut self, document: &BudgetDocument, lead: i64) -> Option<Window> {
         let late = if self.flip(0.1) { Duration::from_hours(1) } else { Duration::ZERO };
         document.window_at(wall(self.now(), lead) + late)
     }
 
-    fn budget_group(&mut self, run: Option<RunId>) -> BudgetGroup {
+    pub(super) fn budget_group(&mut self, run: Option<RunId>) -> BudgetGroup {
         let key = self.one_of(&[None, Some("ann"), Some("bob/ö%")]);
         BudgetGroup::new(run, key).expect("the key is valid")
     }

@@ -111,11 +111,13 @@ impl Walk {
     }
 
     pub(super) fn outcome(&mut self) -> JobOutcome {
-        match self.random.random_range(0..4) {
-            0 => JobOutcome::Failed { error: "no".to_owned(), retryable: self.flip(0.5) },
-            1 => JobOutcome::Completed { output: json!({"n": 1}) },
-            _ => JobOutcome::Completed { output: json!([1, 2.5, {"deep": []}]) },
-        }
+        let outcome = match self.random.random_range(0..4) {
+            0 => JobOutcome::failed("no".to_owned(), self.flip(0.5)),
+            1 => JobOutcome::completed(json!({"n": 1})),
+            _ => JobOutcome::completed(json!([1, 2.5, {"deep": []}])),
+        };
+        let usage = self.job_usage();
+        outcome.with_usage(usage)
     }
 
     /// What a job says besides its work; most say little.

@@ -3,15 +3,16 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use interlock_model::JobId;
 use interlock_model::approval::{Approval, ApprovalState};
+use interlock_model::budget::{Period, job_permit_id};
 use interlock_model::dispatch_policy::{HoldReason, Throttle};
+use interlock_model::{JobId, TenantId};
 use rand::RngExt as _;
 use serde_json::json;
 
 use super::super::scene::{deploy, name};
 use super::{Walk, sampled};
-use crate::policy_holds::{Settled, Settlement};
+use crate::policy_holds::{JobReservation, Settled, Settlement};
 use crate::verbs::{AcquireHeldJobs, SettleHeldJob};
 
 sampled!(AcquireHeldJobs, 3, |walk| {
@@ -24,25 +25,54 @@ sampled!(
     5,
     |walk| {
         let (tenant, job) = walk.pick(|known| &known.held)?;
-        let settlement = walk.settlement(&job);
+        let settlement = walk.reservation(&tenant, &job).unwrap_or_else(|| walk.settlement(&job));
         Some(SettleHeldJob { tenant, job, settlement })
     },
     |asked, answer, known| {
         if *answer == Settled::Asked {
             known.approvals.push((asked.tenant.clone(), asked.job.clone()));
         }
+        if let (Settled::Released, Settlement::Reserve { reservation, .. }) = (answer, &asked.settlement) {
+            let JobReservation { name, permit, .. } = reservation;
+            known.permits.push((asked.tenant.clone(), name.clone(), permit.clone()));
+        }
     }
 );
 
 impl Walk {
+    /// Now and then a job reserves, mostly as its step and the budget say.
+    fn reservation(&mut self, tenant: &TenantId, job: &JobId) -> Option<Settlement> {
+        let (of, name, document, revision) = self.pick(|known| &known.budgets)?;
+        if of != *tenant || self.flip(0.3) {
+            return None;
+        }
+        let wall_lead = self.lead();
+        let reservation = JobReservation {
+            window: self.budget_window(&document, wall_lead)?,
+            revision: if self.flip(0.05) { revision + 1 } else { revision },
+            run: (document.per == Period::Run).then_some(job.run),
+            group: self.budget_group((document.per == Period::Run).then_some(job.run)),
+            permit: job_permit_id(tenant, &name, job),
+            name,
+            wall_lead,
+        };
+        let message = self.flip(0.5).then(|| "enough is left".to_owned());
+        Some(Settlement::Reserve { reservation, message })
+    }
+
     fn settlement(&mut self, job: &JobId) -> Settlement {
         let message = self.flip(0.5).then(|| "it may".to_owned());
         let detail = format!("because {}", self.random.random_range(0..3));
-        match self.random.random_range(0..7) {
+        match self.random.random_range(0..8) {
             0 => Settlement::Release { message },
             1 => Settlement::Deny { reason: detail },
+            7 => Settlement::Exhaust { reason: detail },
             2 | 3 => {
-                let reason = self.one_of(&[HoldReason::PolicyUnavailable, HoldReason::PolicyThrottled]);
+                let reason = self.one_of(&[
+                    HoldReason::PolicyUnavailable,
+                    HoldReason::PolicyThrottled,
+                    HoldReason::BudgetExhausted,
+                ]);
                 Settlement::Wait { reason, detail, wait: self.millis(0..900) }
             }
             4 | 5 => {

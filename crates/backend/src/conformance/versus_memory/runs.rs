@@ -229,6 +229,7 @@ impl Walk {
             topic: self.topic(),
             deadline_at: self.flip(0.5).then_some(in_time),
             meta: self.meta(),
+            budget: self.step_budget(),
             trace: self.trace(),
             ..new_job(acquired.start.run, attempt)
         }

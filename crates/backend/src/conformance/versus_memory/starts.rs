@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use interlock_model::RunId;
 use interlock_model::admission::{FirstTurn, IdempotentIntent, RunRequest, StartPlan};
-use interlock_model::dispatch_policy::HeldJob;
+use interlock_model::dispatch_policy::{HeldJob, HoldReason};
 use interlock_model::fingerprint::Fingerprint;
 use interlock_model::job::NewJob;
 use interlock_model::limit::document::Labels;
@@ -96,6 +96,8 @@ impl Walk {
     /// The dispatched jobs, held for a policy instead.
     pub(super) fn held(&mut self, dispatched: &mut Vec<NewJob>) -> Vec<HeldJob> {
         let detail = format!("to be decided by {}", self.person());
-        dispatched.drain(..).map(|job| HeldJob { job, detail: detail.clone() }).collect()
+        let reason =
+            self.one_of(&[HoldReason::PolicyPending, HoldReason::BudgetPending, HoldReason::BudgetPending]);
+        dispatched.drain(..).map(|job| HeldJob { job, reason, detail: detail.clone() }).collect()
     }
 }

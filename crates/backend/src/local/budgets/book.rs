@@ -176,8 +176,9 @@ impl<'d, 'v> Book<'d, 'v> {
         }
     }
 
-    pub(super) fn expiry(&self, name: &BudgetName, permit: &Permit) -> String {
-        DueItem::Permit(permit.id.clone()).row(self.draft.id, permit.expires_at, name)
+    /// Where the expiry of a permit is due. None: it ends with its job.
+    pub(super) fn expiry(&self, name: &BudgetName, permit: &Permit) -> Option<String> {
+        Some(DueItem::Permit(permit.id.clone()).row(self.draft.id, permit.expires_at?, name))
     }
 
     /// Ends a permit, or changes how it ended, and counts it anew. Returns the thresholds that were just reached.
@@ -195,8 +196,9 @@ impl<'d, 'v> Book<'d, 'v> {
             ledger.add(permit);
         })?;
         if before.state == PermitState::Open {
-            let expiry = self.expiry(name, &before);
-            self.draft.delete(Table::BudgetDue, expiry);
+            if let Some(expiry) = self.expiry(name, &before) {
+                self.draft.delete(Table::BudgetDue, expiry);
+            }
             let budget = self.require(name)?;
             budget.open = budget.open.saturating_sub(1);
             budget.ended += 1;

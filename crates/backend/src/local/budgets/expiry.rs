@@ -55,7 +55,8 @@ impl Book<'_, '_> {
             DueItem::Permit(id) => id,
         };
         let Some(mut permit) = self.permit(name, id)? else { return Ok(()) };
-        if permit.state == PermitState::Open && permit.expires_at <= self.now {
+        let is_over = permit.expires_at.is_some_and(|at| at <= self.now);
+        if permit.state == PermitState::Open && is_over {
             let warnings = self.end(name, &mut permit, |permit| permit.state = PermitState::Unsettled)?;
             report.expired += 1;
             report.warnings.extend(warnings.into_iter().map(|warning| (name.clone(), warning)));

@@ -1,14 +1,17 @@
-//! Invariants of budgets: the ledger adds up, open permits expire, and permits have a budget.
+//! Invariants of budgets: the ledger adds up, open permits expire or belong to an open job, and permits have a budget.
 
 use std::collections::BTreeMap;
 
-use interlock_model::budget::{Ledger, Permit, PermitState};
+use interlock_model::budget::{Ledger, Permit, PermitEnd, PermitState};
+use interlock_model::job::Job;
 use interlock_model::{BudgetName, PermitId};
 
 use super::super::inspection::{Checked, Inspection, Known};
+use super::super::rows as all_rows;
 use super::super::tables::{Pick, Table, scan_prefix};
 use super::book::total_of;
 use super::rows::{self, DueItem};
+use super::steps::EndedPermit;
 use crate::StoreError;
 use crate::budgets::Budget;
 
@@ -91,8 +94,8 @@ pub(in super::super) fn drift(look: &Inspection<'_>, subject: &str) -> Checked {
     })
 }
 
-/// The subject is the budget and the permit.
-pub(in super::super) fn not_due(look: &Inspection<'_>, subject: &str) -> Checked {
+/// The open permit of a subject, which is the budget and the permit.
+fn open_permit(look: &Inspection<'_>, subject: &str) -> Result<Option<(BudgetName, Permit)>, StoreError> {
     let read = |(name, id): (&str, &str)| Some((name.parse().ok()?, id.parse().ok()?));
     let named: Option<(BudgetName, PermitId)> = subject.split_once('/').and_then(read);
     let Some((name, id)) = named else { return Ok(None) };
@@ -101,10 +104,32 @@ pub(in super::super) fn not_due(look: &Inspection<'_>, subject: &str) -> Checked
     }
     let row = rows::permit(look.tenant, &name, &id);
     let Known::Is(permit) = look.read::<Permit>(Table::BudgetPermits, &row)? else { return Ok(None) };
-    if permit.state != PermitState::Open {
+    Ok((permit.state == PermitState::Open).then_some((name, permit)))
+}
+
+/// The open permit of a job ends with it.
+pub(in super::super) fn without_job(look: &Inspection<'_>, subject: &str) -> Checked {
+    let Some((name, permit)) = open_permit(look, subject)? else { return Ok(None) };
+    let Some(id) = &permit.job else { return Ok(None) };
+    let is_live = match look.read::<Job>(Table::Jobs, &all_rows::job(look.tenant, id))? {
+        Known::Is(job) => job.end.is_none() && job.permit.as_ref() == Some(&permit.id),
+        Known::Absent => false,
+        // It is reported as damaged.
+        Known::Unreadable => return Ok(None),
+    };
+    if is_live {
         return Ok(None);
     }
-    let due = DueItem::Permit(id).row(look.tenant, permit.expires_at, &name);
+    look.try_fault("the permit is open, and its job is not", |draft| {
+        draft.ended_permits.push(EndedPermit { budget: name, permit: permit.id, end: PermitEnd::Unsettled });
+        Ok(())
+    })
+}
+
+pub(in super::super) fn not_due(look: &Inspection<'_>, subject: &str) -> Checked {
+    let Some((name, permit)) = open_permit(look, subject)? else { return Ok(None) };
+    let Some(expires_at) = permit.expires_at else { return Ok(None) };
+    let due = DueItem::Permit(permit.id).row(look.tenant, expires_at, &name);
     look.missing(Table::BudgetDue, due, "the permit is open and never expires".to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! Budgets: documents, permits, and the ledger that both are counted in.
+//! Budgets: documents, permits of clients and of jobs, and the ledger that they are counted in.
 
 mod adjust;
 mod book;
@@ -8,5 +8,7 @@ mod inspection;
 mod permits;
 mod reserve;
 mod rows;
+mod steps;
 
-pub(super) use inspection::{drift, not_due, without_budget};
+pub(super) use inspection::{drift, not_due, without_budget, without_job};
+pub(super) use steps::EndedPermit;

@@ -1,9 +1,12 @@
 //! Reserving from a budget.
 
+use std::time::Duration;
+
 use interlock_model::budget::{
-    Amount, EXPIRED_AT_ONCE_MAX, GROUPS_MAX, OPEN_PERMITS_MAX, Permit, PermitState,
+    Amount, BudgetGroup, EXPIRED_AT_ONCE_MAX, GROUPS_MAX, OPEN_PERMITS_MAX, Permit, PermitState, Window,
 };
 use interlock_model::run::Head;
+use interlock_model::{BudgetName, JobId, PermitId, RunId};
 
 use super::super::draft::decide;
 use super::super::rows as all_rows;
@@ -21,16 +24,46 @@ decide!(ReserveBudget, |verb, draft| {
     }
     book.expire_due(EXPIRED_AT_ONCE_MAX)?;
     book.forget_ended(&verb.name, FORGOTTEN_AT_ONCE_MAX)?;
-    let answer = book.reserve(verb);
+    let answer = book.reserve(&Reservation {
+        name: &verb.name,
+        revision: verb.revision,
+        window: verb.window,
+        group: &verb.group,
+        run: verb.run,
+        permit: &verb.permit,
+        amount: verb.amount,
+        least: verb.least,
+        holder: PermitHolder::Client { ttl: verb.ttl },
+    });
     book.close();
     answer
 });
 
+/// What is to be reserved, from what.
+pub(super) struct Reservation<'a> {
+    pub(super) name: &'a BudgetName,
+    /// Of the document that the window was computed by.
+    pub(super) revision: u64,
+    pub(super) window: Window,
+    pub(super) group: &'a BudgetGroup,
+    pub(super) run: Option<RunId>,
+    pub(super) permit: &'a PermitId,
+    pub(super) amount: Amount,
+    pub(super) least: Amount,
+    pub(super) holder: PermitHolder<'a>,
+}
+
+/// Who has a permit, and so when it ends by itself.
+pub(super) enum PermitHolder<'a> {
+    Client { ttl: Duration },
+    Job(&'a JobId),
+}
+
 impl Book<'_, '_> {
-    fn reserve(&mut self, verb: &ReserveBudget) -> Result<Reserved, StoreError> {
-        let ReserveBudget { name, window, group, .. } = verb;
+    pub(super) fn reserve(&mut self, verb: &Reservation<'_>) -> Result<Reserved, StoreError> {
+        let Reservation { name, window, group, .. } = verb;
         // The same request gets the same permit, whatever the time.
-        if let Some(permit) = self.permit(name, &verb.permit)? {
+        if let Some(permit) = self.permit(name, verb.permit)? {
             let state = self.state(name, (&permit.place(), &permit.group))?;
             return Ok(Reserved::Granted { permit, state, is_replay: true });
         }
@@ -63,30 +96,38 @@ impl Book<'_, '_> {
         let permit = Permit {
             id: verb.permit.clone(),
             window: *window,
-            group: group.clone(),
+            group: (*group).clone(),
             state: PermitState::Open,
             asked: verb.amount,
             least: verb.least,
             granted: verb.amount.min(state.remaining),
             fence,
             granted_at: self.now,
-            expires_at: self.now + verb.ttl,
+            expires_at: match verb.holder {
+                PermitHolder::Client { ttl } => Some(self.now + ttl),
+                PermitHolder::Job(_) => None,
+            },
+            job: match verb.holder {
+                PermitHolder::Client { .. } => None,
+                PermitHolder::Job(job) => Some(job.clone()),
+            },
             settled: Amount::ZERO,
             ended_at: None,
         };
         self.grant(verb, permit)
     }
 
-    fn grant(&mut self, verb: &ReserveBudget, permit: Permit) -> Result<Reserved, StoreError> {
-        let ReserveBudget { name, window, group, .. } = verb;
+    fn grant(&mut self, verb: &Reservation<'_>, permit: Permit) -> Result<Reserved, StoreError> {
+        let Reservation { name, window, group, .. } = verb;
         let place = group.place(window);
         self.begin(name, (window, group))?;
         self.change(name, &place, |ledger| ledger.add(&permit))?;
         let budget = self.require(name)?;
         budget.open += 1;
         budget.window = Some(window.to_string());
-        let expiry = self.expiry(name, &permit);
-        self.draft.mark(Table::BudgetDue, expiry);
+        if let Some(expiry) = self.expiry(name, &permit) {
+            self.draft.mark(Table::BudgetDue, expiry);
+        }
         self.put_permit(name, &permit.id, Some(permit.clone()));
         let state = self.state(name, (&place, group))?;
         Ok(Reserved::Granted { permit, state, is_replay: false })

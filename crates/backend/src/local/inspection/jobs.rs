@@ -1,7 +1,7 @@
 //! Jobs: their list, their queues, their leases and their deferred results.
 
 use interlock_model::JobId;
-use interlock_model::dispatch_policy::Hold;
+use interlock_model::dispatch_policy::{Hold, HoldReason};
 use interlock_model::job::{EndCause, JobLease};
 
 use super::super::deliveries::DeferredRow;
@@ -37,9 +37,12 @@ pub(super) fn in_no_index(look: &Inspection<'_>, job: &JobId) -> Checked {
         }
         Known::Absent => {
             let queued = rows::queued(look.tenant, &open.new, open.created_at);
-            let topic = open.new.topic;
+            if look.has(Table::Queue, &queued)? {
+                return Ok(None);
+            }
+            let topic = &open.new.topic;
             let detail = format!("the job is open, no worker has it, and it is not in the queue {topic}");
-            look.missing(Table::Queue, queued, detail)
+            look.fault(detail, |draft| draft.release(&open, HoldReason::BudgetPending))
         }
         // It waits for an approval.
         Known::Is(Hold { look_at: None, .. }) | Known::Unreadable => Ok(None),

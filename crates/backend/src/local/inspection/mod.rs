@@ -81,6 +81,7 @@ fn rule(invariant: Invariant) -> Option<Rule> {
         I::LockNotListed => Rule::Text(&[Table::Locks], locks::not_listed),
         I::BudgetDrift => Rule::Text(&[Table::Budgets], budgets::drift),
         I::PermitNotDue => Rule::Text(&[Table::BudgetPermits], budgets::not_due),
+        I::PermitWithoutJob => Rule::Text(&[Table::BudgetPermits], budgets::without_job),
         I::PermitWithoutBudget => Rule::Text(&[Table::BudgetPermits], budgets::without_budget),
         I::RowDamaged => Rule::Text(Table::ALL, damage::check),
         I::DeadLettersGrowing => Rule::Tenant(approvals::dead_letters_growing),

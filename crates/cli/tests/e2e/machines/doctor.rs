@@ -16,7 +16,7 @@ const SELDOM: [&str; 2] = ["--reconcile-ms", "600000"];
 
 /// The invariant that a fault breaks, the commands that plant it, and its subject. `RUN` is a new run, whose job waits at
 /// `PLACE`.
-const FAULTS: [(&str, &[&str], &str); 27] = [
+const FAULTS: [(&str, &[&str], &str); 28] = [
     ("slot_without_run", &["SADD wf:runs:active:{acme} MISSING"], "MISSING"),
     ("run_without_slot", &["SREM wf:runs:active:{acme} RUN"], "RUN"),
     (
@@ -106,6 +106,18 @@ const FAULTS: [(&str, &[&str], &str); 27] = [
         "llm",
     ),
     ("permit_not_due", &["ZREM wf:budget:due:{acme}:llm p.PERMIT"], "llm/PERMIT"),
+    (
+        "permit_without_job",
+        &[
+            "ZREM wf:budget:due:{acme}:llm p.PERMIT",
+            concat!(
+                "EVAL (function(r)r.expires_at=nil;r.job='DONE:work@1';",
+                "return(redis.call('HSET',KEYS[1],ARGV[1],cmsgpack.pack(r)))end)",
+                "(cmsgpack.unpack(redis.call('HGET',KEYS[1],ARGV[1]))) 1 wf:budget:permits:{acme}:llm PERMIT"
+            ),
+        ],
+        "llm/PERMIT",
+    ),
     ("permit_without_budget", &["HDEL wf:budgets:{acme} llm"], "llm"),
 ];
 

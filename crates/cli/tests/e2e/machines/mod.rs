@@ -23,6 +23,7 @@ mod restarts;
 mod retry_policies;
 mod rollouts;
 mod run_lock;
+mod step_budgets;
 mod ticks;
 mod workers;
 

@@ -1,6 +1,6 @@
 //! Concurrent results for one run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,7 +43,8 @@ impl LoadGenerator {
             let (client, recorder) = (client.clone(), recorder.clone());
             let job = jobs[contender as usize].clone();
             async move {
-                let result = CompleteRequest { fence: job.fence, output: json!(contender) };
+                let result =
+                    CompleteRequest { fence: job.fence, output: json!(contender), usage: BTreeMap::new() };
                 let _recorded = recorder.attempt(1, client.complete(&job.job_id, &result)).await;
             }
         };

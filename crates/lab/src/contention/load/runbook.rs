@@ -1,5 +1,6 @@
 //! The runbook of idempotent starts: a key that was refused at the cap must be usable again.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use interlock_api::client::{Client, Error, Result};
@@ -86,7 +87,12 @@ fn status(result: &Result<StartedRun>) -> String {
 async fn complete(client: &Client, run: Option<RunId>) -> Result<String> {
     let Some(run) = run else { return Ok("no run to complete".to_owned()) };
     for job in claim(client, 0, 1, CLAIM_WAIT_MS, None).await? {
-        client.complete(&job.job_id, &CompleteRequest { fence: job.fence, output: json!({}) }).await?;
+        client
+            .complete(
+                &job.job_id,
+                &CompleteRequest { fence: job.fence, output: json!({}), usage: BTreeMap::new() },
+            )
+            .await?;
     }
     let until = Instant::now() + END_LIMIT;
     loop {

@@ -1,5 +1,6 @@
 //! Concurrent starts of one tenant.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ async fn complete_runs(client: Client, worker: u32) {
             continue;
         };
         for job in jobs {
-            let result = CompleteRequest { fence: job.fence, output: json!({}) };
+            let result = CompleteRequest { fence: job.fence, output: json!({}), usage: BTreeMap::new() };
             // If the result is lost, the job is claimed again after its lease expires.
             let _completed = client.complete(&job.job_id, &result).await;
         }

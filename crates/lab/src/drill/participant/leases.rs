@@ -1,5 +1,6 @@
 //! The leases of a participant on the lock and the job, and the writes under them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use interlock_api::client::Client;
@@ -123,11 +124,16 @@ impl<'a> ParticipantLeases<'a> {
                 CallResult::of(&with_retry(|| client.progress(&job.job_id, &request)).await)
             }
             DrillOperation::JobFail => {
-                let request = FailRequest { fence, error: format!("the {role} gives up"), retryable: true };
+                let request = FailRequest {
+                    fence,
+                    error: format!("the {role} gives up"),
+                    retryable: true,
+                    usage: BTreeMap::new(),
+                };
                 CallResult::of(&with_retry(|| client.fail(&job.job_id, &request)).await)
             }
             DrillOperation::JobComplete => {
-                let request = CompleteRequest { fence, output: json!({"by": role}) };
+                let request = CompleteRequest { fence, output: json!({"by": role}), usage: BTreeMap::new() };
                 CallResult::of(&with_retry(|| client.complete(&job.job_id, &request)).await)
             }
             DrillOperation::LockAcquire

@@ -89,6 +89,7 @@ impl Machine<'_> {
             input,
             deadline_at,
             meta: step.meta.clone(),
+            budget: step.budget.clone(),
             trace: self.run.start.trace,
         });
         Ok(())

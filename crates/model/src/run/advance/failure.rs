@@ -67,6 +67,7 @@ impl Machine<'_> {
             | ErrorCode::OutputInvalid
             | ErrorCode::RunTooLarge
             | ErrorCode::NoCaseMatches
+            | ErrorCode::BudgetExhausted
             | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
         };
         self.move_step(key, event)?;

@@ -46,7 +46,7 @@ const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// Whether a turn costs so little that it may be computed in passing: few steps, little data, and no schema to check.
 pub fn is_small_turn(workflow: &Workflow, run: &Run, inbox: &[InboxEvent]) -> bool {
     let bytes = inbox.iter().map(|event| match event {
-        InboxEvent::Job { outcome: JobOutcome::Completed { output }, .. } => size(output),
+        InboxEvent::Job { outcome: JobOutcome::Completed { output, .. }, .. } => size(output),
         // Their texts are bounded.
         InboxEvent::Job { .. }
         | InboxEvent::Approval { .. }

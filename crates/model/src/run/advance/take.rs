@@ -75,11 +75,11 @@ impl Machine<'_> {
         }
         self.step(key).job_open = false;
         match outcome {
-            JobOutcome::Completed { output } => match self.keep("the output", output) {
+            JobOutcome::Completed { output, .. } => match self.keep("the output", output) {
                 Ok(()) => self.take_output(key, output.clone(), EventKind::StepCompleted),
                 Err(problem) => self.fail_as_too_large(key, problem),
             },
-            JobOutcome::Failed { error, retryable } => {
+            JobOutcome::Failed { error, retryable, .. } => {
                 self.fail_attempt(key, ErrorCode::WorkerFailed, error.clone(), *retryable)
             }
             JobOutcome::Lost => self.take_loss(key, job),
@@ -89,6 +89,9 @@ impl Machine<'_> {
             }
             JobOutcome::Denied { reason } => {
                 self.settle_failure(key, ErrorCode::PolicyDenied, reason.clone())
+            }
+            JobOutcome::Exhausted { reason } => {
+                self.settle_failure(key, ErrorCode::BudgetExhausted, reason.clone())
             }
         }
     }

@@ -22,7 +22,7 @@ fn fan_out(items: usize) -> TestRun {
 /// The results of the next `count` jobs.
 fn results(test: &TestRun, count: usize) -> Vec<InboxEvent> {
     let jobs = test.jobs.iter().take(count);
-    let completed = || JobOutcome::Completed { output: json!({}) };
+    let completed = || JobOutcome::completed(json!({}));
     jobs.map(|job| InboxEvent::Job { job: job.id.clone(), outcome: completed(), at: test.now }).collect()
 }
 
@@ -58,7 +58,7 @@ fn a_result_after_a_quiet_period_and_the_last_result_are_due_at_once() {
 #[test]
 fn an_event_other_than_a_success_is_due_at_once() {
     let test = fan_out(1_000);
-    let failed = JobOutcome::Failed { error: "boom".to_owned(), retryable: true };
+    let failed = JobOutcome::failed("boom".to_owned(), true);
     let failure = InboxEvent::Job { job: test.jobs[5].id.clone(), outcome: failed, at: test.now };
     for urgent in [failure, InboxEvent::Cancel { by: "ann".to_owned() }] {
         let mut inbox = results(&test, 3);

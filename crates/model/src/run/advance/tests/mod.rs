@@ -140,11 +140,11 @@ impl TestRun {
     }
 
     fn complete(&mut self, output: Value) -> NewJob {
-        self.report(JobOutcome::Completed { output })
+        self.report(JobOutcome::completed(output))
     }
 
     fn fail(&mut self, retryable: bool) -> NewJob {
-        self.report(JobOutcome::Failed { error: "boom".to_owned(), retryable })
+        self.report(JobOutcome::failed("boom".to_owned(), retryable))
     }
 
     fn decide(&mut self, verdict: Verdict) {

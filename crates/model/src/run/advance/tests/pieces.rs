@@ -71,7 +71,7 @@ fn a_limit_of_parallel_items_holds_over_the_pieces() {
 fn results_between_two_pieces_are_taken_into_account() {
     let mut test = fresh(&json!({}));
     test.piece(&[]);
-    let outcome = JobOutcome::Completed { output: json!("early") };
+    let outcome = JobOutcome::completed(json!("early"));
     let job = test.jobs.remove(0);
     test.turn(&[InboxEvent::Job { at: test.now, job: job.id, outcome }]);
     assert_eq!(test.jobs.len(), ITEMS - 1);
@@ -127,7 +127,7 @@ fn retries_that_are_due_together_are_dispatched_in_pieces() {
     let retry = json!({"max_retries": 1, "initial_backoff_sec": 1, "multiplier": 1, "max_backoff_sec": 1});
     let mut test = fresh(&json!({"retry": retry}));
     test.turn(&[]);
-    let failed = || JobOutcome::Failed { error: "boom".to_owned(), retryable: true };
+    let failed = || JobOutcome::failed("boom".to_owned(), true);
     let jobs = std::mem::take(&mut test.jobs);
     let failures: Vec<_> = jobs
         .into_iter()

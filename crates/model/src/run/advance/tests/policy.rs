@@ -52,7 +52,7 @@ fn verdict_and_result_may_arrive_in_one_turn() {
     test.turn(&[
         InboxEvent::ApprovalAsked { job: job.clone(), reason: "x".to_owned() },
         InboxEvent::Approval { job: job.clone(), decision },
-        InboxEvent::Job { at: Timestamp::ZERO, job, outcome: JobOutcome::Completed { output: json!(1) } },
+        InboxEvent::Job { at: Timestamp::ZERO, job, outcome: JobOutcome::completed(json!(1)) },
     ]);
     assert_eq!(test.status(), RunStatus::Succeeded);
 }

@@ -61,7 +61,7 @@ fn a_retried_step_gets_a_new_attempt_and_resets_its_counters() {
         .expect("the step is dispatched again");
     assert_eq!(test.jobs[again].id.attempt, 11);
     let job = test.jobs.remove(again).id;
-    let outcome = JobOutcome::Completed { output: json!(1) };
+    let outcome = JobOutcome::completed(json!(1));
     test.turn(&[InboxEvent::Job { at: crate::Timestamp::ZERO, job, outcome }]);
     assert_eq!(test.step("a").status, StepStatus::Succeeded);
 }

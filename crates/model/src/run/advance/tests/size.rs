@@ -141,7 +141,7 @@ fn the_timeline_counts_toward_what_a_run_holds() {
     test.turn(&[]);
     let mut failures = 0;
     while !test.jobs.is_empty() {
-        test.report(JobOutcome::Failed { error: "boom ".repeat(100), retryable: true });
+        test.report(JobOutcome::failed("boom ".repeat(100), true));
         test.pass(std::time::Duration::from_secs(1));
         failures += 1;
     }
@@ -163,7 +163,7 @@ fn the_size_of_a_value_is_about_that_of_its_text() {
 fn a_turn_is_small_with_few_steps_little_data_and_no_schema() {
     let is_small = |test: &TestRun, inbox: &[InboxEvent]| is_small_turn(&test.workflow, &test.run, inbox);
     let result = |test: &TestRun, bytes: usize| {
-        let outcome = JobOutcome::Completed { output: json!("x".repeat(bytes)) };
+        let outcome = JobOutcome::completed(json!("x".repeat(bytes)));
         InboxEvent::Job { at: test.now, job: test.jobs[0].id.clone(), outcome }
     };
     let plain = TestRun::of(&json!({"a": worker()}), json!({}));

@@ -87,7 +87,7 @@ fn a_result_of_an_older_dispatch_changes_nothing() {
     test.turn(&[InboxEvent::Job {
         at: crate::Timestamp::ZERO,
         job: old.id,
-        outcome: JobOutcome::Completed { output: json!("late") },
+        outcome: JobOutcome::completed(json!("late")),
     }]);
     assert_eq!(test.run, before);
 }

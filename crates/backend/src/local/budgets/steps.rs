@@ -1,0 +1,104 @@
+//! What steps reserve for their jobs, and what the end of a job makes of it.
+
+use interlock_model::budget::{Amount, EXPIRED_AT_ONCE_MAX, PermitEnd, PermitState};
+use interlock_model::dispatch_policy::HoldReason;
+use interlock_model::job::Job;
+use interlock_model::{BudgetName, PermitId};
+
+use super::super::draft::Draft;
+use super::super::rows;
+use super::super::tables::Table;
+use super::book::{Book, FORGOTTEN_AT_ONCE_MAX};
+use super::reserve::{PermitHolder, Reservation};
+use crate::StoreError;
+use crate::budgets::Reserved;
+use crate::policy_holds::JobReservation;
+
+/// A permit whose job ends in this decision.
+pub(in super::super) struct EndedPermit {
+    pub(in super::super) budget: BudgetName,
+    pub(in super::super) permit: PermitId,
+    pub(in super::super) end: PermitEnd,
+}
+
+impl Draft<'_> {
+    /// Reserves for a held job and writes the permit down with it, or says why not. None: it reserves from no such budget.
+    pub(in super::super) fn reserve_for_job(
+        &mut self,
+        open: &Job,
+        reason: HoldReason,
+        asked: &JobReservation,
+    ) -> Result<Option<(Job, Reserved)>, StoreError> {
+        let Some(budget) = open.new.budget.as_ref().filter(|budget| budget.name == asked.name) else {
+            return Ok(None);
+        };
+        // An approval lets the job go with what is left. What it settles beyond is overdraft.
+        let least = if reason == HoldReason::BudgetApproved { Amount::ZERO } else { budget.reserve };
+        let mut book = Book::open(self, asked.wall_lead);
+        book.require(&asked.name)?;
+        book.expire_due(EXPIRED_AT_ONCE_MAX)?;
+        book.forget_ended(&asked.name, FORGOTTEN_AT_ONCE_MAX)?;
+        let reserved = book.reserve(&Reservation {
+            name: &asked.name,
+            revision: asked.revision,
+            window: asked.window,
+            group: &asked.group,
+            run: asked.run,
+            permit: &asked.permit,
+            amount: budget.reserve,
+            least,
+            holder: PermitHolder::Job(&open.new.id),
+        });
+        book.close();
+        let job = match reserved? {
+            granted @ Reserved::Granted { .. } => {
+                let job = Job { permit: Some(asked.permit.clone()), ..open.clone() };
+                self.put(Table::Jobs, rows::job(self.id, &job.new.id), &job);
+                (job, granted)
+            }
+            refused => (open.clone(), refused),
+        };
+        Ok(Some(job))
+    }
+
+    /// Counts what the jobs that end in this decision had reserved. A damaged budget does not keep a job from its end: the
+    /// doctor finds its permit.
+    pub(in super::super) fn end_permits(&mut self) -> Result<(), StoreError> {
+        let ended = std::mem::take(&mut self.ended_permits);
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let mut book = Book::open(self, 0);
+        for EndedPermit { budget, permit, end } in ended {
+            match book.end_with_job(&budget, &permit, end) {
+                Ok(()) | Err(StoreError::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        book.close();
+        Ok(())
+    }
+}
+
+impl Book<'_, '_> {
+    fn end_with_job(&mut self, name: &BudgetName, id: &PermitId, end: PermitEnd) -> Result<(), StoreError> {
+        if self.find(name)?.is_none() {
+            return Ok(());
+        }
+        let Some(mut permit) = self.permit(name, id)? else { return Ok(()) };
+        if permit.state != PermitState::Open {
+            return Ok(());
+        }
+        self.forget_ended(name, FORGOTTEN_AT_ONCE_MAX)?;
+        match end {
+            PermitEnd::Settled(spent) => self.settle(name, &mut permit, spent)?,
+            PermitEnd::Unsettled => {
+                self.end(name, &mut permit, |permit| permit.state = PermitState::Unsettled)?
+            }
+            PermitEnd::Released => {
+                self.end(name, &mut permit, |permit| permit.state = PermitState::Released)?
+            }
+        };
+        Ok(())
+    }
+}
