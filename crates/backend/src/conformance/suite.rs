@@ -247,6 +247,7 @@ macro_rules! conformance_suite {
                 a_held_lock_that_is_not_listed_is_listed_again,
                 a_budget_that_does_not_add_up_is_counted_anew,
                 an_open_permit_that_never_expires_does_so_again,
+                an_open_permit_of_a_job_that_has_ended_is_unsettled,
                 permits_without_a_budget_are_removed,
                 a_key_whose_run_may_have_been_forgotten_is_left_alone,
                 one_pass_over_all_tenants_finds_what_a_pass_over_each_finds,

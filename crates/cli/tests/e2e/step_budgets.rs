@@ -30,6 +30,7 @@ pub(crate) struct Spending {
 impl Spending {
     /// Runs that spend, and workers that report it.
     pub(crate) async fn begin(caller: Caller) -> Self {
+        caller.limit(1_000).await;
         let budget = json!({"unit": "usd", "amount": "100", "per": "total", "on_exhausted": "queue"});
         caller.try_send(Method::PUT, "/budgets/llm", None, &budget).await.unwrap().expect(200);
         let budget = json!({"name": "llm", "reserve": "0.01"});
@@ -76,8 +77,8 @@ impl Spending {
             self.send("/workflows/spend/runs", Some(&format!("k{number}")), &json!({})).await;
         }
         until("every run has ended", async || {
-            let list =
-                self.caller().try_send(Method::GET, "/workflow-runs?status=running", None, &Value::Null);
+            let caller = self.caller();
+            let list = caller.try_send(Method::GET, "/workflow-runs?status=running", None, &Value::Null);
             let live = list.await?.body["items"].as_array()?.len();
             (live == 0).then_some(())
         })

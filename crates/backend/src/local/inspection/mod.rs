@@ -116,7 +116,9 @@ fn subject(look: &Inspection<'_>, invariant: Invariant, table: Table, row: &Row)
             row.key.split('/').nth(1).map(str::to_owned)
         }
         (Invariant::LockDebt | Invariant::LockNotListed, _) => locks::resource(look.tenant, &row.key),
-        (Invariant::PermitNotDue, _) => rows::after_tenant(&row.key).map(str::to_owned),
+        (Invariant::PermitNotDue | Invariant::PermitWithoutJob, _) => {
+            rows::after_tenant(&row.key).map(str::to_owned)
+        }
         (Invariant::RowDamaged, _) => Some(damage::subject(table, &row.key)),
         (_, _) => Some(rows::last_part(&row.key).to_owned()),
     }

@@ -109,14 +109,14 @@ const FAULTS: [(&str, &[&str], &str); 28] = [
     (
         "permit_without_job",
         &[
-            "ZREM wf:budget:due:{acme}:llm p.PERMIT",
+            "ZREM wf:budget:due:{acme}:llm p.JOBS",
             concat!(
                 "EVAL (function(r)r.expires_at=nil;r.job='DONE:work@1';",
                 "return(redis.call('HSET',KEYS[1],ARGV[1],cmsgpack.pack(r)))end)",
-                "(cmsgpack.unpack(redis.call('HGET',KEYS[1],ARGV[1]))) 1 wf:budget:permits:{acme}:llm PERMIT"
+                "(cmsgpack.unpack(redis.call('HGET',KEYS[1],ARGV[1]))) 1 wf:budget:permits:{acme}:llm JOBS"
             ),
         ],
-        "llm/PERMIT",
+        "llm/JOBS",
     ),
     ("permit_without_budget", &["HDEL wf:budgets:{acme} llm"], "llm"),
 ];
@@ -151,6 +151,8 @@ impl Patient {
         caller.try_send(Method::PUT, "/budgets/llm", None, &budget).await.unwrap().expect(200);
         let reserve = json!({"amount": "5", "ttl_ms": 3_600_000, "request_id": "r1"});
         let permit = caller.post("/budgets/llm/reserve", reserve).await.expect(200).text("permit");
+        let reserve = json!({"amount": "1", "ttl_ms": 3_600_000, "request_id": "r2"});
+        let of_job = caller.post("/budgets/llm/reserve", reserve).await.expect(200).text("permit");
         assert_eq!(machines.replicas.remove(0).stop(), Some(0));
         let gateway = replica(&machines.redis.url(), &machines.nats.url(), &["--roles", "gateway"]);
         let caller = gateway.caller("acme");
@@ -166,6 +168,7 @@ impl Patient {
             ("PAUSED", paused),
             ("TOKEN", token),
             ("PERMIT", permit),
+            ("JOBS", of_job),
             ("AGO", format!("{}000", now - 3_600)),
             ("HENCE", format!("{}000", now + 3_600)),
         ];
