@@ -118,7 +118,7 @@ async fn work(control: Arc<Control>, clock: RuntimeClock, worker: String, claims
             let job = claimed.job;
             claims.lock().unwrap().insert(job.id.run, clock.now());
             tokio::time::sleep(Duration::from_millis(job.input["ms"].as_u64().unwrap())).await;
-            let done = JobOutcome::Completed { output: json!({}) };
+            let done = JobOutcome::completed(json!({}));
             control.results.submit(&acme(), &job.id, claimed.lease.fence, done).await.unwrap();
         }
     }
