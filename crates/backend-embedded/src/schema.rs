@@ -98,6 +98,7 @@ const MIGRATIONS: &[Migration] = &[
         ],
         update: "",
     },
+    Migration { tables: &["children", "child_starts", "children_due"], update: "" },
 ];
 
 impl Migration {

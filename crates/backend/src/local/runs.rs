@@ -21,13 +21,19 @@ decide!(RequestCancel, |verb, draft| {
         return Ok(CancelOutcome::AlreadyEnded);
     }
     let cancel = InboxEvent::Cancel { by: verb.by.clone() };
-    if !draft.cancel_quarantined(verb.run, &cancel)? && !draft.awaits_cancel(verb.run)? {
-        draft.post(verb.run, &[cancel])?;
-    }
+    draft.request_cancel(verb.run, &cancel)?;
     Ok(CancelOutcome::Posted)
 });
 
 impl Draft<'_> {
+    /// Puts a request to cancel into the inbox of a live run.
+    pub(super) fn request_cancel(&mut self, run: RunId, cancel: &InboxEvent) -> Result<(), StoreError> {
+        if !self.cancel_quarantined(run, cancel)? && !self.awaits_cancel(run)? {
+            self.post(run, std::slice::from_ref(cancel))?;
+        }
+        Ok(())
+    }
+
     /// Whether the last thing in the run's inbox is a request to cancel: one that waits is enough.
     fn awaits_cancel(&self, run: RunId) -> Result<bool, StoreError> {
         let last = scan_prefix(self.view, Table::Inbox, &rows::of_run(self.id, run), Pick::Last(1))?;
@@ -40,6 +46,10 @@ decide!(DeleteRun, |verb, draft| {
     let (id, run) = (&verb.tenant, verb.run);
     let key = rows::run(id, run);
     let head: Head = draft.require(Table::Heads, &key, ("run", &run))?;
+    draft.give_up_children(run)?;
+    if !head.status.is_final() {
+        draft.report_deleted(run)?;
+    }
     draft.release_slots(run)?;
     for table in [Table::Starts, Table::Heads, Table::Ready, Table::RunLeases] {
         draft.delete(table, key.clone());

@@ -93,6 +93,9 @@ pub struct RunSlots {
     /// Idempotency keys of other starts that this run answers.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub joined_keys: u32,
+    /// The run whose step waits for this one, which runs in the slot of its root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RunId>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

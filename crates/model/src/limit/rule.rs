@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::document::{LimitDocument, OnFull};
+use super::document::{CountedRuns, LimitDocument, OnFull};
 use super::group::{GroupRule, Rate};
 use super::{GroupKey, QUEUE_WAIT_DEFAULT, QUEUED_MAX_DEFAULT, QueueRule, RUNS_MAX_BOUND, TENANT_RUNS};
 use crate::expression::{Expression, Member, Scope};
@@ -36,6 +36,7 @@ pub struct LimitRule {
     pub name: LimitName,
     workflows: Option<Vec<WorkflowPattern>>,
     key: Option<Expression>,
+    count: CountedRuns,
 }
 
 /// A workflow id, or a prefix of ids.
@@ -105,7 +106,7 @@ impl LimitRule {
             document.applies_to.as_ref().map(|applies| patterns(&applies.workflows)).transpose()?;
         let key = document.key.as_deref().map(|source| Expression::compile(source, &ROOTS)).transpose();
         let key = key.map_err(|error| InvalidLimit { field: "key", problem: error.to_string() })?;
-        Ok(Self { name, workflows, key })
+        Ok(Self { name, workflows, key, count: document.count })
     }
 
     pub fn matches(&self, workflow: &WorkflowId) -> bool {
@@ -135,7 +136,19 @@ impl LimitRule {
 
 /// The groups in which a start counts, the narrowest first.
 pub fn claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<SlotClaim>, NoGroup> {
-    let mut matching: Vec<&LimitRule> = rules.iter().filter(|rule| rule.matches(facts.workflow)).collect();
+    claims_of(rules.iter(), facts)
+}
+
+/// The same for a child: only limits that count all runs.
+pub fn child_claims(rules: &[LimitRule], facts: &StartFacts<'_>) -> Result<Vec<SlotClaim>, NoGroup> {
+    claims_of(rules.iter().filter(|rule| rule.count == CountedRuns::All), facts)
+}
+
+fn claims_of<'a>(
+    rules: impl Iterator<Item = &'a LimitRule>,
+    facts: &StartFacts<'_>,
+) -> Result<Vec<SlotClaim>, NoGroup> {
+    let mut matching: Vec<&LimitRule> = rules.filter(|rule| rule.matches(facts.workflow)).collect();
     matching.sort_by(|one, other| one.narrowness(other));
     matching.into_iter().map(|rule| rule.claim(facts)).collect()
 }
@@ -156,7 +169,7 @@ pub fn check_matching(rules: &[LimitRule]) -> Result<(), InvalidLimit> {
 }
 
 fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { max_runs, rate, on_full, queue, .. } = document;
+    let LimitDocument { max_runs, rate, on_full, queue, count, .. } = document;
     require("max_runs", max_runs.is_some() || rate.is_some(), "a limit needs max_runs or rate")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
     if let Some(rate) = rate {
@@ -173,8 +186,13 @@ fn check_numbers(document: &LimitDocument) -> Result<(), InvalidLimit> {
         !needs_runs || max_runs.is_some_and(|runs| runs > 0),
         format!("{} needs max_runs of at least 1", on_full.name()),
     )?;
-    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join);
+    // A child waits whatever happens to other starts, unless they are rejected; and each run may wait there that another
+    // limit has queued.
+    let waits = !matches!(on_full, OnFull::Reject | OnFull::Join) || *count == CountedRuns::All;
     require("queue", waits || queue.is_none(), format!("{} does not queue: leave it out", on_full.name()))?;
+    let is_bounded = queue.as_ref().is_some_and(|queue| queue.max_wait_sec.is_some());
+    let problem = "a limit that counts children needs it: two runs may wait for each other's children";
+    require("queue.max_wait_sec", *count == CountedRuns::Root || is_bounded, problem)?;
     check_queue(document)
 }
 
@@ -186,11 +204,16 @@ fn check_queue(document: &LimitDocument) -> Result<(), InvalidLimit> {
 
 /// The document of the built-in limit: the tenant's live runs.
 pub fn check_tenant_runs(document: &LimitDocument) -> Result<(), InvalidLimit> {
-    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _ } = document;
+    let LimitDocument { applies_to, key, max_runs, rate, on_full, queue: _, count } = document;
     require("applies_to", applies_to.is_none(), "tenant-runs applies to every workflow")?;
     require("key", key.is_none(), "tenant-runs has one group")?;
     require("rate", rate.is_none(), "tenant-runs has no rate: make a limit of another name")?;
     require("max_runs", max_runs.is_none_or(|runs| runs <= RUNS_MAX_BOUND), "use at most 1000000000")?;
+    require(
+        "count",
+        *count == CountedRuns::Root,
+        "tenant-runs counts root runs: make a limit of another name",
+    )?;
     let is_simple = matches!(on_full, OnFull::Reject | OnFull::Queue);
     require("on_full", is_simple, "tenant-runs rejects or queues")?;
     check_queue(document)
@@ -321,6 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn a_child_counts_only_in_limits_that_count_all_runs() {
+        let all = json!({"max_runs": 1, "count": "all", "queue": {"max_wait_sec": 60}});
+        let rules = [rule("all", all).unwrap(), rule("root", json!({"max_runs": 1})).unwrap()];
+        let (workflow, labels) = ("deploy".parse().unwrap(), Labels::new());
+        let facts = StartFacts { workflow: &workflow, input: &json!({}), labels: &labels };
+        assert_eq!(claims(&rules, &facts).unwrap().len(), 2);
+        let claimed = child_claims(&rules, &facts).unwrap();
+        assert_eq!(claimed.iter().map(|claim| claim.limit.as_str()).collect::<Vec<_>>(), ["all"]);
+    }
+
+    #[test]
     fn a_key_gives_a_text_a_number_or_a_truth_value() {
         let keyed = |key: &str| [rule("keyed", json!({"max_runs": 1, "key": key})).unwrap()];
         let group = |key: &str, input: Json| {
@@ -361,6 +395,11 @@ mod tests {
             (json!({"max_runs": 1, "on_full": "queue", "queue": {"max_wait_sec": 0}}), "queue.max_wait_sec"),
             (json!({"rate": rate(1, 1, 1), "on_full": "join"}), "on_full"),
             (json!({"max_runs": 0, "on_full": "replace_running"}), "on_full"),
+            (json!({"max_runs": 1, "count": "all"}), "queue.max_wait_sec"),
+            (
+                json!({"max_runs": 1, "count": "all", "on_full": "queue", "queue": {"max": 3}}),
+                "queue.max_wait_sec",
+            ),
         ] {
             let refused = rule("limit", document.clone()).map(|rule| rule.name);
             assert_eq!(refused.map_err(|invalid| invalid.field), Err(field), "{document}");

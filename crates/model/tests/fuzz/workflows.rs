@@ -158,6 +158,7 @@ fn expect_order(workflow: &Workflow) {
 
 fn started(workflow: &Workflow, now: Timestamp) -> Run {
     let start = Start {
+        parent: None,
         run: RunId::new(now, [7; 10]),
         tenant: "acme".parse().unwrap(),
         workflow: workflow.id.clone(),

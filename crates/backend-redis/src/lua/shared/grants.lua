@@ -13,13 +13,8 @@ local function wait_for(run, place, group, next_at)
   end
 end
 
--- Gives a run a slot of its tenant, and of each of these groups.
-local function acquire_slots(run, claims)
-  -- The tenant's group is read before it changes.
-  local tenant = load_group(tenant_runs)
-  if redis.call('SADD', key('wf:runs:active'), run) == 1 then
-    acquire_in(tenant)
-  end
+-- Gives a run a slot of each of these groups.
+local function acquire_limit_slots(run, claims)
   for _, claim in ipairs(claims) do
     local group = load_group(claim)
     list_group(group)
@@ -28,9 +23,21 @@ local function acquire_slots(run, claims)
   end
 end
 
+-- The same, and a slot of its tenant. A child runs in that of its root.
+local function acquire_slots(run, claims, is_child)
+  if not is_child then
+    -- The tenant's group is read before it changes.
+    local tenant = load_group(tenant_runs)
+    if redis.call('SADD', key('wf:runs:active'), run) == 1 then
+      acquire_in(tenant)
+    end
+  end
+  acquire_limit_slots(run, claims)
+end
+
 -- The narrowest of its other groups that keeps the first run of a queue from starting, why, and until when.
-local function blocker_of(claims, own, arrival)
-  for index = 1, #claims + 1 do
+local function blocker_of(claims, own, arrival, is_child)
+  for index = 1, is_child and #claims or #claims + 1 do
     local claim = claims[index] or tenant_runs
     if claim ~= own then
       local group = load_group(claim)
@@ -50,8 +57,8 @@ local function blocker_of(claims, own, arrival)
   return nil
 end
 
-local function grant(run, claims)
-  acquire_slots(run, claims)
+local function grant(run, claims, is_child)
+  acquire_slots(run, claims, is_child)
   redis.call('HSET', key('wf:run', run), 'slots_since', integer(now))
   post(run, '{"granted":{"at":' .. integer(now) .. '}}')
   granted = granted + 1
@@ -60,14 +67,14 @@ end
 -- Takes the first run out of its queue. Nothing if it does not wait there: such an entry is removed.
 local function take_first(claim)
   local run, _, member = first_in_queue(claim)
-  local found = read_fields(key('wf:run', run), 'waiting', 'claims', 'status')
+  local found = read_fields(key('wf:run', run), 'waiting', 'claims', 'status', 'parent')
   local place = read_place(found.waiting)
   if not found.status or final[found.status] or not place or place.claim ~= claim or member_of(place, run) ~= member then
     remove_from_queue(load_group(claim), member)
     return nil
   end
   leave_queue(run, place)
-  return run, place, claims_in(found.claims)
+  return run, place, claims_in(found.claims), found.parent ~= nil
 end
 
 -- One step for the run that goes next in a group: it starts, or moves to the queue that blocks it. False: there is no
@@ -89,13 +96,13 @@ local function grant_next(claim)
     return false
   end
   grant_steps = grant_steps + 1
-  local run, place, claims = take_first(claim)
+  local run, place, claims, is_child = take_first(claim)
   if run then
-    local other, other_next_at = blocker_of(claims, claim, place.arrival)
+    local other, other_next_at = blocker_of(claims, claim, place.arrival, is_child)
     if other then
       wait_for(run, place, other, other_next_at)
     else
-      grant(run, claims)
+      grant(run, claims, is_child)
     end
   end
   return true

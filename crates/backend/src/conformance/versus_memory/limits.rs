@@ -144,6 +144,9 @@ impl Walk {
             let (max, seconds) = (self.random.random_range(1..5), self.random.random_range(1..20));
             document["queue"] = json!({"max": max, "max_wait_sec": seconds, "order": order});
         }
+        if document["queue"].is_object() && self.flip(0.3) {
+            document["count"] = json!("all");
+        }
         serde_json::from_value(document).expect("the document is valid")
     }
 }

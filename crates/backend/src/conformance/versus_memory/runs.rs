@@ -89,6 +89,7 @@ sampled!(
         let jobs = asked.dispatched.iter().map(|job| (tenant.clone(), job.id.clone(), Fence::new(1)));
         known.jobs.extend(jobs);
         known.held.extend(asked.held.iter().map(|held| (tenant.clone(), held.job.id.clone())));
+        known.children.extend(asked.children.started.iter().map(|child| (tenant.clone(), child.clone())));
         known.approvals.extend(asked.approvals_opened.iter().map(|open| (tenant.clone(), open.job.clone())));
     }
 );
@@ -217,6 +218,7 @@ impl Walk {
             turn.version += 1;
         }
         self.end_something(tenant, &mut turn);
+        turn.children = self.children_of(acquired, &turn);
         turn
     }
 

@@ -63,6 +63,17 @@ impl Draft<'_> {
         let now = self.now;
         self.mark(Table::Active, rows::run(self.id, run));
         self.change_group(&SlotClaim::tenant_runs(), |group, rule| group.acquire(rule, now))?;
+        self.acquire_limit_slots(run, workflow, claims)
+    }
+
+    /// Gives a run a slot of each of these groups.
+    pub(super) fn acquire_limit_slots(
+        &mut self,
+        run: RunId,
+        workflow: &WorkflowId,
+        claims: &[SlotClaim],
+    ) -> Result<(), StoreError> {
+        let now = self.now;
         let holder = SlotHolder { since: now, workflow: workflow.clone() };
         for claim in claims {
             self.put(Table::LimitSlots, rows::limit_slot(self.id, claim, run), &holder);
@@ -77,14 +88,16 @@ impl Draft<'_> {
         let key = rows::run(self.id, run);
         let Start { workflow, created_at, .. } = self.require(Table::Starts, &key, ("run", &run))?;
         let holder = SlotHolder { since: created_at, workflow };
-        for claim in self.run_slots(run)?.map(|slots| slots.claims).unwrap_or_default() {
+        let slots = self.run_slots(run)?.unwrap_or_default();
+        for claim in slots.claims {
             let slot = rows::limit_slot(self.id, &claim, run);
             if !self.has(Table::LimitSlots, &slot)? {
                 self.put(Table::LimitSlots, slot, &holder);
                 self.change_group(&claim, |group, _| group.live += 1)?;
             }
         }
-        if !self.has(Table::Active, &key)? {
+        // A child runs in the slot of its root.
+        if slots.parent.is_none() && !self.has(Table::Active, &key)? {
             self.mark(Table::Active, key);
             self.change_group(&SlotClaim::tenant_runs(), |group, _| group.live += 1)?;
         }

@@ -67,6 +67,11 @@ impl Machine<'_> {
             | ErrorCode::OutputInvalid
             | ErrorCode::RunTooLarge
             | ErrorCode::NoCaseMatches
+            | ErrorCode::ChildFailed
+            | ErrorCode::WorkflowNotFound
+            | ErrorCode::InvalidInput
+            | ErrorCode::LimitReached
+            | ErrorCode::TooDeep
             | ErrorCode::ExpressionFailed => (StepEvent::Fail, EventKind::StepFailed),
         };
         self.move_step(key, event)?;
