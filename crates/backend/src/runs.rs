@@ -112,6 +112,8 @@ pub struct RunHolder {
 pub struct RunFilter {
     pub status: Option<RunStatus>,
     pub workflow: Option<WorkflowId>,
+    /// Whose steps have started them.
+    pub parent: Option<RunId>,
 }
 
 /// The answer to a request to cancel.

@@ -55,10 +55,20 @@ pub enum Bug {
     PermitNeverDue,
     /// What a permit had reserved is free again when it expires.
     ExpiredPermitForgotten,
+    /// A child takes a slot of its tenant.
+    ChildTakesSlot,
+    /// A child counts in a group in which a run above it counts.
+    GroupAboveCounted,
+    /// The commit that gives up a child does not cancel it.
+    CancelForgetsChildren,
+    /// The commit that ends a child does not post its end.
+    ChildEndNotDelivered,
+    /// A child that is given up before its start is started.
+    GivenUpChildStarts,
 }
 
 impl Bug {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::CapBeforeWrite,
         Self::KeyBeforeRun,
         Self::FenceNotCompared,
@@ -85,6 +95,11 @@ impl Bug {
         Self::PermitSettledTwice,
         Self::PermitNeverDue,
         Self::ExpiredPermitForgotten,
+        Self::ChildTakesSlot,
+        Self::GroupAboveCounted,
+        Self::CancelForgetsChildren,
+        Self::ChildEndNotDelivered,
+        Self::GivenUpChildStarts,
     ];
 
     pub fn name(self) -> &'static str {
@@ -115,6 +130,11 @@ impl Bug {
             Self::PermitSettledTwice => "permit-settled-twice",
             Self::PermitNeverDue => "permit-never-due",
             Self::ExpiredPermitForgotten => "expired-permit-forgotten",
+            Self::ChildTakesSlot => "child-takes-slot",
+            Self::GroupAboveCounted => "group-above-counted",
+            Self::CancelForgetsChildren => "cancel-forgets-children",
+            Self::ChildEndNotDelivered => "child-end-not-delivered",
+            Self::GivenUpChildStarts => "given-up-child-starts",
         }
     }
 

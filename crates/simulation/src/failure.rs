@@ -55,6 +55,12 @@ pub enum Invariant {
     QueuedInOneQueue,
     /// No queued run waits that could start.
     NoStartableWaits,
+    /// A child takes no slot of its tenant, and none of a group in which a run above it counts.
+    ChildInItsRootsSlot,
+    /// A live child has a step that waits for it, or is cancelled.
+    ChildIsWanted,
+    /// The end of a child reaches the step that waits for it.
+    ChildEndArrives,
     /// A lock, and a slot, goes to the first waiter.
     LineIsKept,
     /// A waiter gets its lock, once faults have stopped.

@@ -6,7 +6,9 @@ use interlock_backend::faulty::Faults;
 use interlock_control::Settings;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::limit::Limits;
-use interlock_model::limit::document::{LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument};
+use interlock_model::limit::document::{
+    CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
+};
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::retry::RetryPolicy;
 use interlock_model::time::millis;
@@ -49,6 +51,8 @@ pub(crate) struct TenantPlan {
     /// By name.
     pub named_limits: Vec<(LimitName, LimitDocument)>,
     pub workflows: Vec<WorkflowId>,
+    /// Those that only steps start.
+    pub nested: Vec<WorkflowId>,
 }
 
 impl Scenario {
@@ -57,6 +61,7 @@ impl Scenario {
         let mut tenants: Vec<TenantPlan> =
             (1..=dice.weighted(2, &[(25, 3)], 100)).map(|n| tenant(n, &mut dice)).collect();
         let operators = named_limits(seed, &mut tenants);
+        nest(seed, &mut tenants);
         let run_strategies = run_strategies(seed);
         let is_crowded = run_strategies.contains(&RunStrategy::Lock);
         if is_crowded {
@@ -132,7 +137,7 @@ fn tenant(number: u32, dice: &mut Dice) -> TenantPlan {
         }
     }
     let limits = Limits { runs_max, key_retention, ..Limits::default() };
-    TenantPlan { id, limits, named_limits: Vec::new(), workflows }
+    TenantPlan { id, limits, named_limits: Vec::new(), workflows, nested: Vec::new() }
 }
 
 /// In a part of the seeds, tenants queue at their caps and have named limits. Returns how many operators change those.
@@ -156,6 +161,23 @@ fn named_limits(seed: u64, tenants: &mut [TenantPlan]) -> usize {
         }
     }
     dice.weighted(1, &[(30, 2), (20, 0)], 100)
+}
+
+/// In a part of the seeds, runs have children, and some limits count them.
+fn nest(seed: u64, tenants: &mut [TenantPlan]) {
+    let mut dice = Dice::of(Actor::Children, seed);
+    if !dice.percent(30) {
+        return;
+    }
+    for tenant in tenants {
+        tenant.workflows.push(name(workflows::NEST));
+        tenant.nested = workflows::NESTED.map(name).into();
+        for (_, limit) in &mut tenant.named_limits {
+            if limit.queue.is_some() && dice.percent(60) {
+                limit.count = CountedRuns::All;
+            }
+        }
+    }
 }
 
 /// A limit of any kind: often full, and no run waits for long.
@@ -186,6 +208,7 @@ pub(crate) fn limit_document(dice: &mut Dice) -> LimitDocument {
         rate,
         on_full,
         queue: waits.then_some(queue),
+        count: CountedRuns::Root,
     }
 }
 

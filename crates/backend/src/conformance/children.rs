@@ -21,10 +21,10 @@ use super::slots::group;
 use crate::PageRequest;
 use crate::children::{ChildSettled, ChildSettlement};
 use crate::inspection::Inspect;
-use crate::runs::{AcquiredRun, Commit};
+use crate::runs::{AcquiredRun, Commit, RunFilter};
 use crate::verbs::{
-    AcquireChildStarts, Admit, DeleteRun, FindDue, ReadRun, RepairSlots, RequestCancel, SaveWorkflow,
-    SettleChildStart,
+    AcquireChildStarts, Admit, DeleteRun, FindDue, ListRuns, ReadRun, RepairSlots, RequestCancel,
+    SaveWorkflow, SettleChildStart,
 };
 
 const IN_PROGRESS: Duration = Duration::from_millis(400);
@@ -162,6 +162,10 @@ pub async fn a_child_is_started_once_in_the_slot_of_its_root(subject: &mut dyn S
     let taken = scene.taken(&acme(), child.run).await;
     assert_eq!(taken.start, child.start(&acme(), 1, taken.start.created_at));
     assert_eq!(taken.head.status, RunStatus::Pending);
+    let filter = RunFilter { parent: Some(parent), ..RunFilter::default() };
+    let list = ListRuns { tenant: acme(), filter, page: PageRequest { limit: 10, after: None } };
+    let listed = scene.store.call(list).await.expect("the store is up").items;
+    assert_eq!(listed.iter().map(|run| run.start.run).collect::<Vec<_>>(), [child.run]);
     let grandchild = scene.child_of(&taken);
     assert_eq!((grandchild.parent.root, grandchild.parent.depth), (parent, 2));
 }

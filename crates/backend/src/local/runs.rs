@@ -12,7 +12,7 @@ use super::tables::{Pick, Table, newest_page, parse, read, scan_prefix};
 use super::{inbox, rows};
 use crate::StoreError;
 use crate::reconcile::LOOKED_AT_MAX;
-use crate::runs::{CancelOutcome, RunSummary};
+use crate::runs::{CancelOutcome, RunFilter, RunSummary};
 use crate::verbs::{DeleteRun, ListActiveRuns, ListRuns, ReadRun, RequestCancel};
 
 decide!(RequestCancel, |verb, draft| {
@@ -117,8 +117,11 @@ look!(ListRuns, |verb, view| {
             return Ok(None);
         }
         let start: Option<Start> = read(view, Table::Starts, &row.key)?;
-        let is_shown =
-            |start: &Start| verb.filter.workflow.as_ref().is_none_or(|workflow| *workflow == start.workflow);
+        let RunFilter { workflow, parent, .. } = &verb.filter;
+        let is_shown = |start: &Start| {
+            workflow.as_ref().is_none_or(|workflow| *workflow == start.workflow)
+                && parent.is_none_or(|parent| start.parent.as_ref().is_some_and(|link| link.run == parent))
+        };
         Ok(start.filter(is_shown).map(|start| RunSummary { start, head }))
     })
 });

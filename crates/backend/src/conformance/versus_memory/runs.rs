@@ -135,8 +135,9 @@ sampled!(
         let statuses = [RunStatus::Pending, RunStatus::Running, RunStatus::Failed];
         let status = walk.flip(0.3).then(|| walk.one_of(&statuses));
         let workflow = walk.flip(0.3).then(|| walk.workflow());
+        let parent = walk.pick(|known| &known.runs).filter(|_| walk.flip(0.1)).map(|(_, run)| run);
         let page = walk.page(&format!("runs of {tenant}"));
-        Some(ListRuns { tenant, filter: RunFilter { status, workflow }, page })
+        Some(ListRuns { tenant, filter: RunFilter { status, workflow, parent }, page })
     },
     |asked, answer, known| known.learn_page(format!("runs of {}", asked.tenant), answer)
 );

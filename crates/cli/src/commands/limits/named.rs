@@ -5,7 +5,9 @@ use interlock_api::named_limits::{
     ExplainRequest, ExplainView, LimitView, MatchedLimit, PauseRequest, QueueQuery, QueuedRunView,
 };
 use interlock_api::{Code, Page};
-use interlock_model::limit::document::{AppliesTo, LimitDocument, OnFull, QueueOrder, RateDocument};
+use interlock_model::limit::document::{
+    AppliesTo, CountedRuns, LimitDocument, OnFull, QueueOrder, RateDocument,
+};
 
 use super::super::durations;
 use super::super::{Session, run};
@@ -47,6 +49,9 @@ pub(crate) struct NamedChange {
     /// Who goes first among the runs that wait
     #[arg(long, value_parser = one_of(QueueOrder::ALL, QueueOrder::name), help_heading = "Named limit")]
     order: Option<QueueOrder>,
+    /// Which runs it counts: `all` counts children, too, and needs --max-wait
+    #[arg(long, value_parser = one_of(CountedRuns::ALL, CountedRuns::name), help_heading = "Named limit")]
+    count: Option<CountedRuns>,
 }
 
 #[derive(Debug, Args)]
@@ -96,7 +101,8 @@ fn rate(text: &str) -> std::result::Result<(u32, u32), String> {
 
 impl NamedChange {
     pub(super) fn is_given(&self) -> bool {
-        let Self { file, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } = self;
+        let Self { file, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order, count } =
+            self;
         let has_text = file.is_some() || key.is_some() || !workflow.is_empty();
         let has_number = max_runs.is_some() || rate.is_some() || burst.is_some();
         has_text
@@ -105,12 +111,24 @@ impl NamedChange {
             || queue_max.is_some()
             || max_wait.is_some()
             || order.is_some()
+            || count.is_some()
     }
 
     /// The document with what the flags say.
     fn over(self, mut document: LimitDocument) -> Result<LimitDocument> {
-        let Self { file: _, max_runs, rate, burst, key, workflow, on_full, queue_max, max_wait, order } =
-            self;
+        let Self {
+            file: _,
+            max_runs,
+            rate,
+            burst,
+            key,
+            workflow,
+            on_full,
+            queue_max,
+            max_wait,
+            order,
+            count,
+        } = self;
         document.max_runs = max_runs.or(document.max_runs);
         document.key = key.or(document.key);
         if !workflow.is_empty() {
@@ -125,12 +143,15 @@ impl NamedChange {
                 burst;
         }
         document.on_full = on_full.unwrap_or(document.on_full);
+        document.count = count.unwrap_or(document.count);
         if queue_max.is_some() || max_wait.is_some() || order.is_some() {
             let queue = document.queue.get_or_insert_default();
             queue.max = queue_max.or(queue.max);
             queue.max_wait_sec = max_wait.or(queue.max_wait_sec);
             queue.order = order.unwrap_or(queue.order);
-        } else if matches!(on_full, Some(OnFull::Reject | OnFull::Join)) {
+        } else if matches!(on_full, Some(OnFull::Reject | OnFull::Join))
+            && document.count == CountedRuns::Root
+        {
             document.queue = None;
         }
         Ok(document)
