@@ -54,7 +54,7 @@ files! { SCRIPTS in "lua/":
 
 files! { PIECES in "lua/shared/":
     "acquire", "admission_lock", "api_keys", "append", "approval_rules", "arrivals", "budget_rules", "budgets",
-    "call", "cancels", "children", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants",
+    "call", "cancels", "child_rules", "children", "claims", "contradiction", "damage_rules", "dead_letters", "failures", "fence", "given", "grants",
     "groups", "held_lease", "idempotency", "inbox", "inspection", "job_lock", "job_rows", "job_rules", "job_view",
     "jobs", "judge", "key_rules", "lease_check", "ledger", "limit_change", "limit_rules", "lock_record", "lock_rules",
     "lock_view", "locks", "losses", "order", "page", "places", "quarantine", "queue", "quotas", "registry",

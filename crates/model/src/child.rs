@@ -93,6 +93,12 @@ pub enum ChildOutcome {
 }
 
 impl ChildOutcome {
+    /// It is missing, or its end is.
+    pub fn lost() -> Self {
+        let message = "the child was lost".to_owned();
+        Self::Refused { code: ErrorCode::ChildFailed, message, retryable: true }
+    }
+
     pub fn deleted() -> Self {
         Self::Ended { status: RunStatus::Cancelled, message: "the run was deleted".to_owned() }
     }

@@ -37,7 +37,8 @@ pub(crate) fn spoil<R>(bug: Bug, action: &str, decided: Decision<R>) -> Decision
         }
         (Bug::ChildEndNotDelivered, COMMIT) => writes.retain(|write| !is_event(write, r#"{"child""#)),
         (Bug::GivenUpChildStarts, COMMIT) => {
-            writes.retain(|(table, _, value)| *table != Table::ChildStarts || value.is_some());
+            let is_kept = |table| matches!(table, Table::ChildStarts | Table::ChildrenDue);
+            writes.retain(|(table, _, value)| !is_kept(*table) || value.is_some());
         }
         (_, _) => {}
     }

@@ -7,7 +7,7 @@ use interlock_control::Settings;
 use interlock_model::contention::{AdmissionStrategy, RunStrategy, Scope, Tuning};
 use interlock_model::limit::Limits;
 use interlock_model::limit::document::{
-    CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
+    AppliesTo, CountedRuns, LimitDocument, OnFull, QueueDocument, QueueOrder, RateDocument,
 };
 use interlock_model::lock::{Inventory, Timings};
 use interlock_model::retry::RetryPolicy;
@@ -177,6 +177,26 @@ fn nest(seed: u64, tenants: &mut [TenantPlan]) {
                 limit.count = CountedRuns::All;
             }
         }
+        for number in 0..dice.between(0, 2) {
+            let name = format!("n{number}").parse().expect("a letter and a digit make a name");
+            tenant.named_limits.push((name, limit_of_children(&mut dice)));
+        }
+    }
+}
+
+/// A limit that counts some of the children.
+fn limit_of_children(dice: &mut Dice) -> LimitDocument {
+    let policies = [OnFull::Queue, OnFull::Queue, OnFull::Reject, OnFull::Join];
+    let counted = dice.pick(&workflows::NESTED).copied().unwrap_or_default();
+    let (max, max_wait_sec) = (Some(dice.between(1, 5)), Some(dice.between(1, 15)));
+    LimitDocument {
+        applies_to: Some(AppliesTo { workflows: vec![counted.to_owned()] }),
+        key: dice.percent(30).then(|| "input.number".to_owned()),
+        max_runs: Some(dice.between(1, 2)),
+        on_full: dice.pick(&policies).copied().unwrap_or_default(),
+        queue: Some(QueueDocument { max, max_wait_sec, order: QueueOrder::default() }),
+        count: CountedRuns::All,
+        ..LimitDocument::default()
     }
 }
 
