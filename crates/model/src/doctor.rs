@@ -53,7 +53,7 @@ macro_rules! invariants {
 invariants! {
     /// Every slot belongs to a live run.
     SlotWithoutRun = "slot_without_run", Tenant, "release the slot";
-    /// Every live run holds a slot.
+    /// Every live run holds a slot, or is a child in that of its root.
     RunWithoutSlot = "run_without_slot", Tenant, "give the run a slot, even above the cap";
     /// The stored count of active runs equals the number of slots.
     SlotCountDrift = "slot_count_drift", Tenant, "store the counted number";
