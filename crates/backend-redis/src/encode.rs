@@ -196,9 +196,9 @@ mod tests {
     fn a_child_that_is_lost_or_given_up_is_an_event_of_the_inbox() {
         let (child, step) = (job_id().run, job_id().step);
         // As `lua/shared/child_rules.lua` writes them.
-        let lost = format!(
-            r#"{{"child":{{"step":"build","child":"{child}","outcome":{{"refused":{{"code":"child_failed","message":"the child was lost","retryable":true}}}}}}}}"#
-        );
+        let outcome =
+            r#"{"refused":{"code":"child_failed","message":"the child was lost","retryable":true}}"#;
+        let lost = format!(r#"{{"child":{{"step":"build","child":"{child}","outcome":{outcome}}}}}"#);
         assert_eq!(json(&InboxEvent::Child { step, child, outcome: ChildOutcome::lost() }), lost);
         let cancel = format!(r#"{{"cancel":{{"by":"its parent run {child}"}}}}"#);
         assert_eq!(json(&InboxEvent::cancel_by_parent(child)), cancel);

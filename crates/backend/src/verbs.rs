@@ -58,7 +58,8 @@ macro_rules! for_each_verb {
                 ReadWorkflow, ReadWorkflowVersion
             }
             writes {
-                AbandonWorker, AcquireChildStarts, AcquireDeferredResults, AcquireHeldJobs, AcquireLock, AcquireReadyRuns, AcquireRun,
+                AbandonWorker, AcquireChildStarts, AcquireDeferredResults, AcquireHeldJobs, AcquireLock,
+                AcquireReadyRuns, AcquireRun,
                 AcquireSuspect, AddDeadLetter, AdjustBudget, Admit, BeginTry, CancelJob, Claim, Commit, CreateApiKey,
                 DeferResult, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit, DeleteRun, DeleteWorkflow,
                 DeliverResult, DrainNatsWorker, DrainWorker, ExpireLeases, ExpirePermits, ExtendJobLease,

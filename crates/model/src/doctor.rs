@@ -72,7 +72,8 @@ invariants! {
     /// A live child has a step that waits for it, or is being cancelled.
     ChildWithoutStep = "child_without_step", Tenant, "let its step wait for it again, or cancel it";
     /// A step that waits for a child has one that is live or to be started, or its end in the run's inbox.
-    StepWithoutChild = "step_without_child", Tenant, "report the child to its run as lost, so that the step fails or is tried again";
+    StepWithoutChild = "step_without_child", Tenant,
+        "report the child to its run as lost, so that the step fails or is tried again";
     /// A child that is to be started is in the index of starts.
     ChildStartNotDue = "child_start_not_due", Tenant, "add the start to the index again";
     /// An idempotency key names a run that exists or was deleted.

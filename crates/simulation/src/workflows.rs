@@ -120,8 +120,13 @@ fn nest() -> Value {
     let each = json!({"workflow_id": "middle", "input_mapping": mapping});
     json!({
         "first": {"type": "worker", "topic": TOPIC, "condition": "input.number > 1"},
-        "each": {"type": "subworkflow", "for_each": "input.items", "max_parallel": 2, "input": each, "depends_on": ["first"]},
-        "ghost": {"type": "subworkflow", "input": {"workflow_id": "ghost"}, "condition": "input.number == 1", "on_error": "sorry"},
+        "each": {
+            "type": "subworkflow", "for_each": "input.items", "max_parallel": 2, "input": each, "depends_on": ["first"],
+        },
+        "ghost": {
+            "type": "subworkflow", "input": {"workflow_id": "ghost"}, "condition": "input.number == 1",
+            "on_error": "sorry",
+        },
         "sorry": {"type": "notify", "input": {"text": "there is none"}},
         "sum": {"type": "transform", "input": {"done": "${size(steps.each.output)}"}, "depends_on": ["each"]},
     })

@@ -90,8 +90,8 @@ pub struct StepDocument {
     /// Items of `for_each` that may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
-    /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`. Of a subworkflow
-    /// step: its `workflow_id` and its `input_mapping`.
+    /// Input of the job. Strings may contain `${…}` templates. Of a switch step: its `cases` and its `default`. Of a
+    /// subworkflow step: its `workflow_id` and its `input_mapping`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
     /// JSON Schema of the output.

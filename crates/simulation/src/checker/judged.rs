@@ -129,7 +129,8 @@ judged! {
 
 // What they write is still seen, row by row.
 not_judged! {
-    AcquireChildStarts, AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter, DeleteFigures, DeleteLimit,
+    AcquireChildStarts, AcquireHeldJobs, AdjustBudget, CreateApiKey, DeleteBudget, DeleteDeadLetter,
+    DeleteFigures, DeleteLimit,
     DrainNatsWorker, DrainWorker, ExpirePermits, FireTimers, ForceReleaseLock, ForgetNatsWorker, ForgetWorker,
     MoveQueuedRun, PauseLimit, RecordBeat, RegisterNatsWorker, RenewPermit, Repair, RepairSlots, RequeueJobs,
     Retire, RetryDeadLetter, RevokeApiKey, RotateApiKey, SaveDocument, SaveFigures, SaveLimit, SaveSnapshot,
