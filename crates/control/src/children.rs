@@ -93,7 +93,8 @@ impl Children {
             }
         };
         let count = due.len();
-        let mut settled = stream::iter(due).map(|child| self.settle(tenant, child)).buffer_unordered(AT_ONCE);
+        let mut settled =
+            stream::iter(&due).map(|child| self.settle(tenant, child)).buffer_unordered(AT_ONCE);
         while let Some(settled) = settled.next().await {
             let counter = match &settled {
                 Ok(ChildSettled::Started) => &mut report.started,
@@ -111,7 +112,7 @@ impl Children {
         count
     }
 
-    async fn settle(&self, tenant: &TenantId, child: NewChild) -> Result<ChildSettled, StoreError> {
+    async fn settle(&self, tenant: &TenantId, child: &NewChild) -> Result<ChildSettled, StoreError> {
         let (run, parent) = (child.run, child.parent.run);
         let settled = self.try_settle(tenant, child).await;
         match &settled {
@@ -128,13 +129,13 @@ impl Children {
     }
 
     /// Asks the store with the current definition and limits, again if they have changed meanwhile.
-    async fn try_settle(&self, tenant: &TenantId, child: NewChild) -> Result<ChildSettled, StoreError> {
+    async fn try_settle(&self, tenant: &TenantId, child: &NewChild) -> Result<ChildSettled, StoreError> {
         let mut workflow = self.definitions.current(tenant, &child.workflow).await?;
         let mut book = self.limit_books.known(tenant);
         let mut reloads = 0;
         loop {
-            let settlement = settlement(&child, workflow.as_deref(), &book);
-            match self.ask(tenant, &child, settlement).await? {
+            let settlement = settlement(child, workflow.as_deref(), &book);
+            match self.ask(tenant, child, settlement).await? {
                 ChildSettled::Outdated if reloads < RELOADS_MAX => {
                     reloads += 1;
                     workflow = self.definitions.reload(tenant, &child.workflow).await?;
@@ -142,11 +143,11 @@ impl Children {
                 }
                 ChildSettled::LimitReached(blocked) => {
                     let refusal = self.refusal(&blocked, WaitOutcome::Rejected);
-                    return self.ask(tenant, &child, refusal).await;
+                    return self.ask(tenant, child, refusal).await;
                 }
                 ChildSettled::QueueFull(blocked) => {
                     let refusal = self.refusal(&blocked, WaitOutcome::QueueFull);
-                    return self.ask(tenant, &child, refusal).await;
+                    return self.ask(tenant, child, refusal).await;
                 }
                 settled => return Ok(settled),
             }

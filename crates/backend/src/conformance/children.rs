@@ -136,12 +136,10 @@ fn counting_all(more: &Value) -> Value {
 }
 
 fn reports(events: &[InboxEvent]) -> Vec<(RunId, ChildOutcome)> {
-    let report = |event: &InboxEvent| match event {
-        InboxEvent::Child { step, child, outcome } => {
-            assert_eq!(step.to_string(), "sub");
-            Some((*child, outcome.clone()))
-        }
-        _ => None,
+    let report = |event: &InboxEvent| {
+        let InboxEvent::Child { step, child, outcome } = event else { return None };
+        assert_eq!(step.to_string(), "sub");
+        Some((*child, outcome.clone()))
     };
     events.iter().filter_map(report).collect()
 }
@@ -154,7 +152,7 @@ pub async fn a_child_is_started_once_in_the_slot_of_its_root(subject: &mut dyn S
     let scene = Scene::with_cap(subject, 1).await;
     let parent = scene.started(&acme()).await;
     let child = scene.ask_for_child(parent).await;
-    assert_eq!(scene.wanted().await, [child.clone()]);
+    assert_eq!(scene.wanted().await, std::slice::from_ref(&child));
     assert_eq!(scene.status_of(child.run).await, None);
     assert_eq!(scene.start_child(&child, &[]).await, ChildSettled::Started);
     assert_eq!(scene.start_child(&child, &[]).await, ChildSettled::NotWanted);
@@ -195,7 +193,7 @@ pub async fn a_child_that_is_not_settled_is_due_again(subject: &mut dyn Subject)
     let child = scene.ask_for_child(parent).await;
     let due = || async { scene.store.call(FindDue { limit: 10 }).await.expect("the store is up") };
     assert_eq!(due().await.children, [acme()]);
-    assert_eq!(scene.wanted().await, [child.clone()]);
+    assert_eq!(scene.wanted().await, std::slice::from_ref(&child));
     assert_eq!((due().await.children, scene.wanted().await), (Vec::new(), Vec::new()));
     assert!(due().await.next_in.is_some_and(|next| next <= IN_PROGRESS));
     subject.elapse(IN_PROGRESS).await;
@@ -392,7 +390,7 @@ pub async fn children_survive_a_reopening(subject: &mut dyn Subject) {
     };
     subject.reopen().await;
     let scene = Scene::of(subject);
-    assert_eq!(scene.wanted().await, [not_started.clone()]);
+    assert_eq!(scene.wanted().await, std::slice::from_ref(&not_started));
     assert_eq!(scene.start_child(&not_started, &[]).await, ChildSettled::Started);
     scene.end_child(&live, Ending::Succeeded).await;
     assert_eq!(reports(&scene.inbox(parent).await).len(), 1);

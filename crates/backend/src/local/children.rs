@@ -31,7 +31,7 @@ impl Draft<'_> {
     pub(super) fn settle_children(&mut self, run: RunId, children: &ChildEffects) -> Result<(), StoreError> {
         for child in &children.started {
             self.mark(Table::Children, rows::child(self.id, run, child.run));
-            self.write_child_start(ChildStart { child: child.clone(), due_at: self.now });
+            self.write_child_start(&ChildStart { child: child.clone(), due_at: self.now });
         }
         for child in &children.cancelled {
             self.give_up_child(run, *child)?;
@@ -42,10 +42,10 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn write_child_start(&mut self, start: ChildStart) {
+    fn write_child_start(&mut self, start: &ChildStart) {
         let run = start.child.run;
         self.mark(Table::ChildrenDue, rows::timed(self.id, start.due_at, &run));
-        self.put(Table::ChildStarts, rows::run(self.id, run), &start);
+        self.put(Table::ChildStarts, rows::run(self.id, run), start);
     }
 
     /// Ends the wait for the start of a child. None: it has started, or is not wanted.
@@ -135,7 +135,7 @@ impl Draft<'_> {
             | Arrival::Join { .. }
             | Arrival::ReplaceQueued { .. }
             | Arrival::ReplaceRunning { .. } => {
-                self.write_child(child, version, Head::admitted(self.now))?;
+                self.write_child(child, version, &Head::admitted(self.now))?;
                 self.mark(Table::Ready, rows::run(self.id, child.run));
                 self.acquire_limit_slots(child.run, &child.workflow, &claims)?;
                 self.put_run_slots(
@@ -156,7 +156,7 @@ impl Draft<'_> {
     ) -> Result<ChildSettled, StoreError> {
         let blocked = self.blocked(claim, fullness)?;
         let until = self.now + self.group(claim)?.rule.queue.wait_max;
-        self.write_child(child, version, Head::queued(self.now, until))?;
+        self.write_child(child, version, &Head::queued(self.now, until))?;
         self.mark(Table::Timers, rows::timed(self.id, until, &child.run));
         let place = self.next_place(child.priority)?;
         let entry = QueueEntry { run: child.run, workflow: child.workflow.clone(), place };
@@ -165,14 +165,14 @@ impl Draft<'_> {
         Ok(ChildSettled::Queued(blocked))
     }
 
-    fn write_child(&mut self, child: &NewChild, version: u32, head: Head) -> Result<(), StoreError> {
+    fn write_child(&mut self, child: &NewChild, version: u32, head: &Head) -> Result<(), StoreError> {
         let (key, now) = (rows::run(self.id, child.run), self.now);
         if self.has(Table::Starts, &key)? {
             return Err(StoreError::Conflict(format!("there is a run {} already", child.run)));
         }
         self.forget_child_start(child.run)?;
         self.put(Table::Starts, key.clone(), &child.start(self.id, version, now));
-        self.put(Table::Heads, key, &head);
+        self.put(Table::Heads, key, head);
         let admitted = Event::new(now, EventKind::RunStatus).with_status(head.status.name());
         self.put(Table::Timeline, rows::numbered(self.id, child.run, 1), &admitted);
         Ok(())
@@ -190,7 +190,7 @@ decide!(AcquireChildStarts, |verb, draft| {
             continue;
         };
         let due_at = draft.now + verb.in_progress;
-        draft.write_child_start(ChildStart { due_at, ..start.clone() });
+        draft.write_child_start(&ChildStart { due_at, ..start.clone() });
         acquired.push(start.child);
     }
     Ok(acquired)

@@ -34,7 +34,11 @@ sampled!(
         match answer {
             ChildSettled::Queued(_) => known.queued.push(child.clone()),
             ChildSettled::Started => {}
-            _ => return,
+            ChildSettled::Refused
+            | ChildSettled::LimitReached(_)
+            | ChildSettled::QueueFull(_)
+            | ChildSettled::Outdated
+            | ChildSettled::NotWanted => return,
         }
         known.runs.push(child);
     }

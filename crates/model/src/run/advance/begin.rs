@@ -69,7 +69,12 @@ impl Machine<'_> {
         let (topic, input, fan_out) = match &step.kind {
             StepKind::Worker { topic, input, fan_out } => (topic, input, fan_out),
             StepKind::Subworkflow(rule) => return self.start_child(key, rule),
-            _ => return Ok(()),
+            StepKind::Approval { .. }
+            | StepKind::Condition { .. }
+            | StepKind::Delay(_)
+            | StepKind::Transform { .. }
+            | StepKind::Notify { .. }
+            | StepKind::Switch(_) => return Ok(()),
         };
         let rendered = match input {
             Some(input) => self.render_input(key, input),

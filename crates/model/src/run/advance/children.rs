@@ -89,13 +89,11 @@ impl Machine<'_> {
             ChildOutcome::Succeeded { output } => self.take_child_output(key, output),
             ChildOutcome::Ended { status, message } => {
                 let text = format!("run {child} ended {}: {message}", status.name());
-                match status {
-                    RunStatus::Cancelled => self.settle_failure(key, ErrorCode::Cancelled, text),
-                    // What was decided once is not asked again.
-                    status => {
-                        self.fail_attempt(key, ErrorCode::ChildFailed, text, *status != RunStatus::Denied)
-                    }
+                if *status == RunStatus::Cancelled {
+                    return self.settle_failure(key, ErrorCode::Cancelled, text);
                 }
+                // What was decided once is not asked again.
+                self.fail_attempt(key, ErrorCode::ChildFailed, text, *status != RunStatus::Denied)
             }
             ChildOutcome::Refused { code, message, retryable } => {
                 self.fail_attempt(key, *code, message.clone(), *retryable)

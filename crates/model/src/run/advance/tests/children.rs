@@ -51,7 +51,7 @@ fn a_step_starts_a_run_and_has_its_output() {
 fn a_failed_child_fails_its_step_and_a_retry_starts_another() {
     let mut test = one(&json!({"retry": {"max_retries": 1}}));
     test.child_ended(0, ended(RunStatus::Failed));
-    test.pass(Duration::from_secs(60));
+    test.pass(Duration::from_mins(1));
     let started = &test.effects.children.started;
     assert_eq!(started.len(), 2);
     assert_ne!(started[0].run, started[1].run);
@@ -78,7 +78,7 @@ fn a_child_that_was_refused_fails_its_step_with_the_reason() {
     let mut test = one(&json!({"retry": {"max_retries": 3}}));
     let refused = |code, retryable| ChildOutcome::Refused { code, message: "no".to_owned(), retryable };
     test.child_ended(0, refused(ErrorCode::LimitReached, true));
-    test.pass(Duration::from_secs(60));
+    test.pass(Duration::from_mins(1));
     test.child_ended(1, refused(ErrorCode::WorkflowNotFound, false));
     assert_eq!(test.run.head.error.as_ref().map(|error| error.code), Some(ErrorCode::WorkflowNotFound));
 }
